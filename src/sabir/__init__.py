@@ -1,0 +1,1 @@
+"""Sabir: one agent, every tongue."""

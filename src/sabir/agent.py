@@ -1,0 +1,218 @@
+"""Agent: one async callable that answers a Turn with Events; and ``@agent``, which makes one of a function."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import functools
+import inspect
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any, Protocol, TypeAlias, overload, runtime_checkable
+
+from .card import Card, Policy, Skill
+from .errors import Refused, TurnFailed
+from .events import Delta, Event, Fault, Progress, Question, Reply
+from .message import Message, Part, json_part, text_part
+from .turn import Turn
+
+
+@runtime_checkable
+class Agent(Protocol):
+    """Anything that answers.
+
+    Called with a Turn it yields any number of Delta, Progress and Question events, then exactly
+    one Reply or Fault. It holds no state of a turn outside the call: many run at once.
+    """
+
+    card: Card
+
+    def __call__(self, turn: Turn, /) -> AsyncIterator[Event]: ...
+
+
+# What a function may give: words, a JSON object, a Message, a Part, or an Event.
+Given: TypeAlias = str | dict[str, Any] | list[Any] | Message | Part | Event | None
+Function: TypeAlias = Callable[[Turn], Any]
+
+_EVENTS = (Delta, Progress, Question, Reply, Fault)
+
+
+class FunctionAgent:
+    """An Agent made of a function: it may return, await, or yield, and it may be sync.
+
+    What it returns is the Reply; what it yields are pieces, joined into the Reply at the end.
+    Sync functions run off the event loop.
+    """
+
+    def __init__(self, function: Function, card: Card) -> None:
+        self.card = card
+        self.function = function
+        self._run = _runner(function)
+        functools.update_wrapper(self, function, updated=())
+
+    def __call__(self, turn: Turn, /) -> AsyncIterator[Event]:
+        return self._run(turn)
+
+    def __repr__(self) -> str:
+        return f"<agent {self.card.name}>"
+
+
+@overload
+def agent(function: Function, /) -> FunctionAgent: ...
+@overload
+def agent(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    version: str = "1.0",
+    skills: tuple[Skill, ...] = (),
+    policies: tuple[Policy, ...] = (),
+    languages: tuple[str, ...] = (),
+    remembers: bool = True,
+    repeatable: bool = False,
+    card: Card | None = None,
+) -> Callable[[Function], FunctionAgent]: ...
+def agent(
+    function: Function | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    version: str = "1.0",
+    skills: tuple[Skill, ...] = (),
+    policies: tuple[Policy, ...] = (),
+    languages: tuple[str, ...] = (),
+    remembers: bool = True,
+    repeatable: bool = False,
+    card: Card | None = None,
+) -> FunctionAgent | Callable[[Function], FunctionAgent]:
+    """Make an Agent of a function that takes a Turn.
+
+    The function may return (or yield) a string, a Message, a Part, a JSON object or an Event.
+    Its name and docstring are the Card's, unless said otherwise.
+    """
+
+    def make(function: Function) -> FunctionAgent:
+        words = description if description is not None else inspect.getdoc(function) or ""
+        title = name or re.sub(r"[^A-Za-z0-9_.-]", "-", getattr(function, "__name__", "agent")).strip("-_.") or "agent"
+        made = card or Card(
+            name=title,
+            description=words,
+            version=version,
+            skills=skills,
+            policies=policies,
+            languages=languages,
+            remembers=remembers,
+            repeatable=repeatable,
+        )
+        return FunctionAgent(function, made)
+
+    return make if function is None else make(function)
+
+
+async def reply_of(events: AsyncIterator[Event]) -> Message:
+    """Drain an agent's events and return what it said.
+
+    Raises:
+        TurnFailed: the agent ended with a Fault, or with nothing.
+    """
+    async for event in events:
+        match event:
+            case Reply(message):
+                return message
+            case Fault(reason, code):
+                raise Refused(reason) if code == "refused" else TurnFailed(reason)
+            case _:
+                continue
+    raise TurnFailed("the agent ended without a reply")
+
+
+def _runner(function: Function) -> Callable[[Turn], AsyncIterator[Event]]:
+    target = function if inspect.isroutine(function) else getattr(function, "__call__", function)  # noqa: B004
+    if inspect.isasyncgenfunction(target):
+        return functools.partial(_pieces, function)
+    if inspect.iscoroutinefunction(target):
+        return functools.partial(_awaited, function)
+    if inspect.isgeneratorfunction(target):
+        return functools.partial(_pieces_off_loop, function)
+    return functools.partial(_off_loop, function)
+
+
+async def _awaited(function: Function, turn: Turn) -> AsyncIterator[Event]:
+    yield _end(await function(turn))
+
+
+async def _off_loop(function: Function, turn: Turn) -> AsyncIterator[Event]:
+    result = await _in_thread(function, turn)
+    yield _end(await result if isinstance(result, Awaitable) else result)
+
+
+async def _pieces(function: Function, turn: Turn) -> AsyncIterator[Event]:
+    said: list[Part] = []
+    async for given in function(turn):
+        event = _piece(given)
+        yield event
+        if isinstance(event, Reply | Fault):
+            return
+        if isinstance(event, Delta):
+            said.append(event.part)
+    yield Reply(joined(said))
+
+
+_SPENT = object()
+
+
+async def _pieces_off_loop(function: Function, turn: Turn) -> AsyncIterator[Event]:
+    said: list[Part] = []
+    steps: Iterator[Given] = function(turn)
+    while (given := await _in_thread(next, steps, _SPENT)) is not _SPENT:
+        event = _piece(given)
+        yield event
+        if isinstance(event, Reply | Fault):
+            return
+        if isinstance(event, Delta):
+            said.append(event.part)
+    yield Reply(joined(said))
+
+
+async def _in_thread(function: Callable[..., Any], *args: Any) -> Any:
+    context = contextvars.copy_context()
+    return await asyncio.get_running_loop().run_in_executor(None, functools.partial(context.run, function, *args))
+
+
+def _end(given: Given) -> Event:
+    if isinstance(given, str):
+        return Reply(Message("text", "english", given))
+    if isinstance(given, Message):
+        return Reply(given)
+    if isinstance(given, _EVENTS):
+        return given
+    if given is None:
+        return Reply(Message("text", "english", ""))
+    if isinstance(given, Part):
+        return Reply(Message.of(given))
+    if isinstance(given, dict | list):
+        return Reply(Message.json(given))
+    raise TurnFailed("the agent gave something that is not a string, Message, Part, JSON object or Event")
+
+
+def _piece(given: Given) -> Event:
+    if isinstance(given, str):
+        return Delta(text_part(given))
+    if isinstance(given, Part):
+        return Delta(given)
+    if isinstance(given, dict | list):
+        return Delta(json_part(given))
+    return _end(given)
+
+
+def joined(parts: list[Part]) -> Message:
+    """The pieces as one message: neighbouring texts of one language run together, the rest in order."""
+    merged: list[Part] = []
+    for part in parts:
+        last = merged[-1] if merged else None
+        if last is not None and part.format == last.format == "text" and part.subformat == last.subformat:
+            merged[-1] = Part("text", last.subformat, f"{last.content}{part.content}", last.label)
+        else:
+            merged.append(part)
+    return Message.of(*merged) if merged else Message("text", "english", "")

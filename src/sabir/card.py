@@ -1,0 +1,80 @@
+"""Card: what an Agent says of itself. Discovery is answered from Cards, not by agents."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from .message import STRUCTURED, Message, language_name, language_tag, printable
+
+_STRUCTURED_KINDS = frozenset(STRUCTURED.values())
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+
+
+class Skill(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One thing the agent can do."""
+
+    id: str
+    name: str
+    description: str = ""
+    tags: tuple[str, ...] = ()
+    examples: tuple[str, ...] = ()
+    input_schema: dict[str, Any] | None = None
+    output_schema: dict[str, Any] | None = None
+
+
+class Policy(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A rule the agent lives by: privacy, retention, regulatory, attributes, ethics."""
+
+    kind: str
+    text: str
+    terms: dict[str, Any] = {}
+    required: bool = False  # must be agreed before data flows
+
+
+class Card(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Name, description, skills, what it reads and says, and what it promises."""
+
+    name: str
+    description: str = ""
+    version: str = "1.0"
+    skills: tuple[Skill, ...] = ()
+    reads: tuple[str, ...] = ("text", "structured", "binary", "location", "generic")
+    says: tuple[str, ...] = ("text",)
+    languages: tuple[str, ...] = ()  # names or tags; empty: any
+    code: tuple[str, ...] | None = None  # programming languages it knows; None: takes all as data
+    extensions: tuple[str, ...] | None = None  # generic subformats it knows; None: takes all as data
+    policies: tuple[Policy, ...] = ()
+    limits: dict[str, int] = {}
+    provider: str = ""
+    documentation: str = ""
+    remembers: bool = True  # turns are recorded and earlier ones given to the agent
+    repeatable: bool = False  # running the same turn twice does no harm, so lost work may start again
+    streams: bool = True
+    site: str | None = None  # the site it answers for, if it is a site agent
+
+    def cannot_read(self, message: Message) -> str | None:
+        """Why this agent cannot read a message, in words for the sender; None if it can (CORE-5.3)."""
+        if not self.languages and self.code is None and self.extensions is None:
+            return None
+        for part in message.parts:
+            if part.format == "text" and self.languages and part.content:
+                known = {language_tag(name) for name in self.languages} | {"en"}
+                if part.language not in known:
+                    names = ", ".join(language_name(tag) for tag in sorted(known))
+                    return f"I do not read {printable(part.subformat)}; I read {names}."
+            elif part.format == "structured" and self.code is not None and part.kind not in _STRUCTURED_KINDS:
+                if part.kind not in {name.lower() for name in self.code}:
+                    return f"I do not know the language {printable(part.subformat)}."
+            elif part.format == "generic" and self.extensions is not None:
+                if part.subformat.lower() not in {name.lower() for name in self.extensions}:
+                    return f"The extension {printable(part.subformat)} is not supported here."
+        return None
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise ValueError(
+                f"a card's name is 1 to 64 letters, digits, dots, hyphens or underscores, not {self.name!r}"
+            )

@@ -1,0 +1,206 @@
+"""Every exception that Sabir raises on purpose.
+
+::
+
+    SabirError
+    ├── BadInput              the other side sent what we cannot take
+    │   ├── Unreadable        the bytes are not the notation they claim to be (not JSON, not CBOR)
+    │   ├── BadMessage        readable, but not a message of the protocol
+    │   ├── TooBig            over a limit on size, depth or count
+    │   ├── BadMediaType      the content type names no notation we read
+    │   ├── BadMethod         the method or path exists, but not like this
+    │   └── UnknownVersion    a protocol version that is not in the table
+    ├── Refused               understood, and not allowed
+    │   ├── Unauthenticated   nobody known; say who you are
+    │   ├── Forbidden         known, but without the right
+    │   ├── TooMany           over a rate or a quota; carries when to come back
+    │   └── PolicyRequired    a policy must be agreed before data flows
+    ├── NotFound              no such agent, conversation, task, upload or site (or not yours)
+    ├── Conflict              the thing is in a state that does not allow it
+    ├── Cancelled             the caller took the question back
+    ├── TurnFailed            the agent failed
+    │   └── DeadlineExceeded  it did not finish in time
+    ├── Unavailable           this gateway cannot answer now
+    │   ├── ShuttingDown      it is about to stop
+    │   ├── StoreUnavailable  its store does not answer
+    │   └── BusUnavailable    its bus does not answer
+    ├── PeerError             a remote agent failed us
+    │   ├── PeerUnavailable   no connection, or no answer in time
+    │   ├── PeerRefused       it answered, and the answer is no
+    │   └── PeerUnreadable    it answered, and not in its protocol
+    └── BadSetup              the configuration is wrong
+        └── MissingExtra      an optional part is not installed
+
+Whose fault it is shows in the branch: ``BadInput`` and ``Refused`` are the caller's,
+``TurnFailed``, ``Unavailable`` and ``BadSetup`` are ours, ``PeerError`` is a third party's.
+Data stands in fields; the text is made in ``__str__`` and holds no secret and no content.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+
+class SabirError(Exception):
+    """The root of everything Sabir raises on purpose."""
+
+    def __init__(self, reason: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return self.reason or type(self).__name__
+
+
+class BadInput(SabirError):
+    """What came in cannot be taken. ``where`` is a JSON path; ``expected`` says what would be right."""
+
+    def __init__(self, protocol: str, where: str, expected: str) -> None:
+        super().__init__(f"{protocol}: at {where}: expected {expected}")
+        self.protocol = protocol
+        self.where = where
+        self.expected = expected
+
+
+class Unreadable(BadInput):
+    """The bytes are not the notation they claim to be."""
+
+
+class BadMessage(BadInput):
+    """Readable, but not a message of the protocol."""
+
+
+class TooBig(BadInput):
+    """Over a limit on size, depth or count."""
+
+
+class BadMediaType(BadInput):
+    """The content type names no notation that is read here."""
+
+
+class BadMethod(BadInput):
+    """This path does not take this method; ``allow`` lists those it takes."""
+
+    def __init__(self, protocol: str, where: str, allow: str) -> None:
+        super().__init__(protocol, where, f"method {allow}")
+        self.allow = allow
+
+
+class UnknownVersion(BadInput):
+    """A protocol version that is not spoken here."""
+
+
+class Refused(SabirError):
+    """Understood, and not allowed."""
+
+
+class Unauthenticated(Refused):
+    """Who is asking is not known; ``challenge`` is the value of ``WWW-Authenticate``."""
+
+    def __init__(self, reason: str = "authentication is required", challenge: str = "Bearer") -> None:
+        super().__init__(reason)
+        self.challenge = challenge
+
+
+class Forbidden(Refused):
+    """The caller is known and has no right to this."""
+
+
+class TooMany(Refused):
+    """Over a rate or quota; ``retry_after`` is in seconds."""
+
+    def __init__(self, reason: str, retry_after: float = 1.0) -> None:
+        super().__init__(reason)
+        self.retry_after = retry_after
+
+
+class PolicyRequired(Refused):
+    """A policy must be agreed before data flows; ``policies`` names which."""
+
+    def __init__(self, reason: str, policies: tuple[str, ...] = ()) -> None:
+        super().__init__(reason)
+        self.policies = policies
+
+
+class NotFound(SabirError):
+    """No such thing here. The same answer is given for "not yours"."""
+
+
+class Conflict(SabirError):
+    """The thing is in a state that does not allow what was asked."""
+
+
+class Cancelled(SabirError):
+    """The caller took the question back."""
+
+
+class TurnFailed(SabirError):
+    """The agent failed; the reason is safe to show."""
+
+
+class DeadlineExceeded(TurnFailed):
+    """The agent did not finish in time."""
+
+
+class Unavailable(SabirError):
+    """This gateway cannot answer now; ``retry_after`` is in seconds."""
+
+    def __init__(self, reason: str = "the gateway is not available", retry_after: float = 1.0) -> None:
+        super().__init__(reason)
+        self.retry_after = retry_after
+
+
+class ShuttingDown(Unavailable):
+    """The gateway is about to stop."""
+
+
+class StoreUnavailable(Unavailable):
+    """The store does not answer."""
+
+
+class BusUnavailable(Unavailable):
+    """The bus does not answer."""
+
+
+class PeerError(SabirError):
+    """A remote agent failed us. ``peer`` is its address without credentials."""
+
+    def __init__(self, peer: str, reason: str) -> None:
+        super().__init__(f"{peer}: {reason}")
+        self.peer = peer
+
+
+class PeerUnavailable(PeerError):
+    """No connection, or no answer in time."""
+
+
+class PeerRefused(PeerError):
+    """It answered, and the answer is no. ``status`` is the protocol's own code."""
+
+    def __init__(self, peer: str, reason: str, status: int | str | None = None) -> None:
+        super().__init__(peer, reason)
+        self.status = status
+
+
+class PeerUnreadable(PeerError):
+    """It answered, and not in the protocol it was asked in."""
+
+
+class BadSetup(SabirError):
+    """The configuration is wrong."""
+
+
+class MissingExtra(BadSetup):
+    """An optional part is not installed."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(f"{what} needs: pip install 'sabir[{extra}]'")
+        self.what = what
+        self.extra = extra
+
+
+def tree(root: type[SabirError] = SabirError) -> Iterator[type[SabirError]]:
+    """Every error class under ``root``, itself first; what the error tables are tested against."""
+    yield root
+    for child in root.__subclasses__():
+        yield from tree(child)

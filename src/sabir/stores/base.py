@@ -1,0 +1,211 @@
+"""The Store interface and its rows. One contract suite runs over every implementation.
+
+A store keeps conversations and their turns, tasks and their events, the audit chain, and named
+records of any kind (uploads, keys, directory entries, counters). What a call has returned from is
+durable: it survives ``kill -9`` of this process. Writes of many turns may share one commit.
+
+Every call may raise ``StoreUnavailable``; the work is then not done, and may be tried again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Protocol
+
+import msgspec
+
+from ..message import Message
+from ..turn import PastTurn
+
+
+class ConversationRow(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A conversation, without its turns."""
+
+    id: str
+    owner: str
+    created: float
+    touched: float
+    expires: float
+    turns: int = 0
+    bytes: int = 0
+    agreed: dict[str, Any] = {}
+    peer_token: str | None = None  # digest of the peer's own conversation token (D-16)
+    ended: bool = False
+
+
+class AuditLine(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One decision or turn. Holds names and numbers, never content, tokens or secrets."""
+
+    at: float
+    kind: str  # turn, refused, task, key, config, …
+    caller: str
+    door: str = ""
+    agent: str = ""
+    outcome: str = "ok"
+    turn: str = ""
+    conversation: str = ""
+    detail: dict[str, Any] = {}
+
+
+class ChainedLine(msgspec.Struct, frozen=True):
+    """An audit line in its place: its number, the hash of the line before, and its own."""
+
+    number: int
+    line: AuditLine
+    previous: str
+    hash: str
+
+
+GENESIS = "0" * 64
+
+
+def chain(previous: str, line: bytes) -> str:
+    """The hash of an audit line: it covers the line and everything before it."""
+    return hashlib.sha256(previous.encode() + line).hexdigest()
+
+
+class TurnEntry(msgspec.Struct, frozen=True):
+    """All that one answered turn writes, in one commit."""
+
+    conversation: ConversationRow  # as it shall be created if it is new; else only touched and expires count
+    turn: PastTurn
+    audit: AuditLine | None = None
+    size: int = 0  # bytes of context this turn adds
+
+
+class TaskRow(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A turn that outlives its request. ``state`` is a word of ``sabir.tasks.TRANSITIONS``."""
+
+    id: str
+    owner: str
+    agent: str
+    state: str
+    created: float
+    updated: float
+    expires: float
+    message: Message
+    door: str = ""
+    conversation: str = ""
+    progress: float | None = None
+    note: str = ""
+    reply: Message | None = None
+    question: dict[str, Any] | None = None
+    fault: str | None = None
+    fault_code: str = ""
+    attempts: int = 0
+    node: str = ""  # who holds the lease
+    lease: float = 0.0  # until when
+    detail: dict[str, Any] = {}
+
+
+class TaskEvent(msgspec.Struct, frozen=True):
+    """One event of a task, numbered from 1."""
+
+    number: int
+    at: float
+    kind: str  # progress, delta, question, answer, reply, fault, state
+    body: dict[str, Any]
+
+
+class Record(msgspec.Struct, frozen=True):
+    """A named value in a space. ``version`` grows by one with each change."""
+
+    space: str
+    key: str
+    value: bytes
+    owner: str = ""
+    expires: float = 0.0  # 0: never
+    version: int = 1
+
+
+class Store(Protocol):
+    """Where state lives."""
+
+    async def open(self) -> None:
+        """Connect and bring the schema up to date."""
+
+    async def close(self) -> None:
+        """Write out what is pending and let go. Calls after this raise ``StoreUnavailable``."""
+
+    async def ping(self) -> None:
+        """Answer, or raise ``StoreUnavailable``."""
+
+    # -- conversations and turns ---------------------------------------------------------------
+
+    async def conversation(self, id: str) -> ConversationRow | None: ...
+
+    async def conversation_by_token(self, owner: str, peer_token: str) -> ConversationRow | None:
+        """The owner's conversation that the peer names by a token of its own (its digest)."""
+
+    async def conversations(self, owner: str, limit: int = 100) -> list[ConversationRow]:
+        """The owner's conversations that are not ended, latest first."""
+
+    async def count_conversations(self, owner: str) -> int: ...
+
+    async def turns(self, conversation: str, last: int) -> tuple[PastTurn, ...]:
+        """The last turns of a conversation, oldest first."""
+
+    async def turn(self, id: str) -> PastTurn | None: ...
+
+    async def record(self, entry: TurnEntry) -> bool:
+        """Record a turn and its audit line in one commit. False if a turn of this id was recorded before."""
+
+    async def agree(self, conversation: ConversationRow) -> None:
+        """Store what was negotiated (``agreed``), ``ended`` and ``expires``; creates the row if it is new."""
+
+    async def forget(self, conversation: str) -> None:
+        """Remove a conversation and its turns."""
+
+    async def sweep(self, now: float) -> int:
+        """Remove what has expired: conversations, tasks, records. Returns how many rows."""
+
+    # -- tasks -----------------------------------------------------------------------------------
+
+    async def put_task(self, task: TaskRow, *, expect: tuple[str, ...] | None = None) -> bool:
+        """Create or replace a task. With ``expect``, only if its stored state is one of these; says whether."""
+
+    async def task(self, id: str) -> TaskRow | None: ...
+
+    async def tasks(
+        self, *, owner: str | None = None, states: tuple[str, ...] = (), conversation: str | None = None,
+        limit: int = 100, before: float | None = None,
+    ) -> list[TaskRow]:  # fmt: skip
+        """Tasks, latest update first."""
+
+    async def claim_task(self, node: str, now: float, lease: float) -> TaskRow | None:
+        """Take one unfinished task whose lease has run out (or that nobody holds) for this node until ``now + lease``."""
+
+    async def renew_tasks(self, node: str, ids: tuple[str, ...], until: float) -> None:
+        """Extend the leases this node holds."""
+
+    async def add_task_event(self, task: str, event: TaskEvent) -> int:
+        """Append an event; its number is set by the store and returned."""
+
+    async def task_events(self, task: str, since: int = 0, limit: int = 1000) -> list[TaskEvent]:
+        """Events with a number above ``since``, in order."""
+
+    # -- audit -----------------------------------------------------------------------------------
+
+    async def audit(self, line: AuditLine) -> None: ...
+
+    async def audit_lines(self, since: int = 0, limit: int = 1000) -> list[ChainedLine]:
+        """Lines with a number above ``since``, in order, as they stand (unverified)."""
+
+    async def audit_prune(self, before: float) -> int:
+        """Remove lines older than this from the front; the chain stays verifiable from what remains."""
+
+    # -- records ---------------------------------------------------------------------------------
+
+    async def put(self, record: Record, *, expect: int | None = None) -> bool:
+        """Create or replace a record. With ``expect``, only if its stored version is this (0: absent); says whether."""
+
+    async def get(self, space: str, key: str) -> Record | None:
+        """A record that has not expired."""
+
+    async def list(self, space: str, *, prefix: str = "", owner: str | None = None, limit: int = 1000) -> list[Record]:
+        """Records of a space in order of their keys, expired ones left out."""
+
+    async def delete(self, space: str, key: str) -> bool: ...
+
+    async def count(self, space: str, key: str, delta: float, *, expires: float = 0.0) -> float:
+        """Add to a shared counter and return its new value; an expired one starts from zero."""

@@ -1,0 +1,128 @@
+"""One writer thread that puts the writes of many callers into one SQLite transaction.
+
+A caller hands in a job and awaits it; the thread takes all jobs that are waiting, runs them in one
+transaction, commits, and only then tells the callers. So each commit is shared by as many turns as
+arrived during the one before it, and what a caller was told is done, is durable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from ..errors import StoreUnavailable
+
+Result = TypeVar("Result")
+Job = Callable[[sqlite3.Connection], Any]
+MAX_GROUP = 512
+
+
+class GroupCommit(Generic[Result]):
+    """Runs jobs on one connection in one thread, many to a transaction.
+
+    A job is a function of the connection. If one job of a group fails, the group is rolled back and
+    its jobs are run again, each in a transaction of its own, so that only the guilty one fails.
+    """
+
+    def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
+        self._connect = connect
+        self._waiting: list[tuple[Job, asyncio.Future[Any]]] = []
+        self._wake = threading.Semaphore(0)
+        self._lock = threading.Lock()
+        self._idle = True
+        self._closing = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self.groups = 0
+        self.jobs = 0
+
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._thread = threading.Thread(target=self._run, name="sabir-store", daemon=True)
+        self._thread.start()
+
+    async def stop(self) -> None:
+        """Finish what was handed in, then end the thread."""
+        self._closing = True
+        self._wake.release()
+        if self._thread is not None:
+            await asyncio.get_running_loop().run_in_executor(None, self._thread.join)
+
+    def submit(self, job: Job) -> asyncio.Future[Any]:
+        """Hand in a job. The future resolves after its commit."""
+        if self._loop is None or self._closing:
+            raise StoreUnavailable("the store is closed")
+        future = self._loop.create_future()
+        with self._lock:
+            self._waiting.append((job, future))
+            wake, self._idle = self._idle, False
+        if wake:
+            self._wake.release()
+        return future
+
+    # -- in the thread --------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        connection = self._connect()
+        try:
+            while True:
+                with self._lock:
+                    group, self._waiting = self._waiting[:MAX_GROUP], self._waiting[MAX_GROUP:]
+                    self._idle = not group
+                if group:
+                    self._commit(connection, group)
+                elif self._closing:
+                    return
+                else:
+                    self._wake.acquire()
+        finally:
+            connection.close()
+
+    def _commit(self, connection: sqlite3.Connection, group: list[tuple[Job, asyncio.Future[Any]]]) -> None:
+        self.groups += 1
+        self.jobs += len(group)
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            done: list[tuple[asyncio.Future[Any], Any, BaseException | None]] = [
+                (future, job(connection), None) for job, future in group
+            ]
+            connection.execute("COMMIT")
+        except Exception as wrong:  # sqlite3.Error, and whatever a job raises: told to its caller
+            _roll_back(connection)
+            if len(group) == 1:
+                done = [(group[0][1], None, _told(wrong))]
+            else:
+                for one in group:
+                    self._commit(connection, [one])
+                return
+        assert self._loop is not None
+        try:
+            self._loop.call_soon_threadsafe(_resolve, done)
+        except RuntimeError:  # the loop is closed: nobody waits any more
+            return
+
+
+def _roll_back(connection: sqlite3.Connection) -> None:
+    try:
+        connection.execute("ROLLBACK")
+    except sqlite3.Error:
+        pass  # SQLite has rolled back by itself, e.g. on a full disk
+
+
+def _told(wrong: Exception) -> Exception:
+    if isinstance(wrong, sqlite3.Error):
+        return StoreUnavailable(f"the store cannot write now ({wrong})")
+    return wrong
+
+
+def _resolve(done: list[tuple[asyncio.Future[Any], Any, BaseException | None]]) -> None:
+    for future, result, wrong in done:
+        if future.done():
+            continue
+        if wrong is None:
+            future.set_result(result)
+        else:
+            future.set_exception(wrong)

@@ -1,0 +1,252 @@
+"""A store in memory: for tests, and for gateways that must keep nothing."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from time import time as now
+
+import msgspec
+
+from ..errors import StoreUnavailable
+from ..turn import PastTurn
+from .base import (
+    GENESIS,
+    AuditLine,
+    ChainedLine,
+    ConversationRow,
+    Record,
+    TaskEvent,
+    TaskRow,
+    TurnEntry,
+    chain,
+)
+
+FINAL_STATES = frozenset({"completed", "failed", "cancelled", "expired"})
+
+
+class MemoryStore:
+    """Keeps everything in dictionaries; forgets it with the process."""
+
+    def __init__(self) -> None:
+        self._conversations: dict[str, ConversationRow] = {}
+        self._turns: dict[str, list[PastTurn]] = defaultdict(list)
+        self._turn: dict[str, PastTurn] = {}
+        self._tasks: dict[str, TaskRow] = {}
+        self._events: dict[str, list[TaskEvent]] = defaultdict(list)
+        self._audit: list[ChainedLine] = []
+        self._records: dict[tuple[str, str], Record] = {}
+        self._open = False
+
+    async def open(self) -> None:
+        self._open = True
+
+    async def close(self) -> None:
+        self._open = False
+
+    async def ping(self) -> None:
+        if not self._open:
+            raise StoreUnavailable("the store is closed")
+
+    # -- conversations and turns ---------------------------------------------------------------
+
+    async def conversation(self, id: str) -> ConversationRow | None:
+        await self.ping()
+        return self._conversations.get(id)
+
+    async def conversation_by_token(self, owner: str, peer_token: str) -> ConversationRow | None:
+        await self.ping()
+        rows = (
+            row
+            for row in self._conversations.values()
+            if row.owner == owner and row.peer_token == peer_token and not row.ended
+        )
+        return max(rows, key=lambda row: row.touched, default=None)
+
+    async def conversations(self, owner: str, limit: int = 100) -> list[ConversationRow]:
+        await self.ping()
+        rows = [row for row in self._conversations.values() if row.owner == owner and not row.ended]
+        return sorted(rows, key=lambda row: -row.touched)[:limit]
+
+    async def count_conversations(self, owner: str) -> int:
+        await self.ping()
+        return sum(row.owner == owner and not row.ended for row in self._conversations.values())
+
+    async def turns(self, conversation: str, last: int) -> tuple[PastTurn, ...]:
+        await self.ping()
+        return tuple(self._turns[conversation][-last:]) if last > 0 and conversation in self._turns else ()
+
+    async def turn(self, id: str) -> PastTurn | None:
+        await self.ping()
+        return self._turn.get(id)
+
+    async def record(self, entry: TurnEntry) -> bool:
+        await self.ping()
+        if entry.turn.id in self._turn:
+            return False
+        row = entry.conversation
+        known = self._conversations.get(row.id, msgspec.structs.replace(row, turns=0, bytes=0))
+        self._conversations[row.id] = msgspec.structs.replace(
+            known,
+            touched=row.touched,
+            expires=row.expires,
+            turns=known.turns + 1,
+            bytes=known.bytes + entry.size,
+        )
+        self._turn[entry.turn.id] = entry.turn
+        self._turns[row.id].append(entry.turn)
+        if entry.audit is not None:
+            await self.audit(entry.audit)
+        return True
+
+    async def agree(self, conversation: ConversationRow) -> None:
+        await self.ping()
+        known = self._conversations.get(conversation.id)
+        if known is not None:
+            conversation = msgspec.structs.replace(
+                known, agreed=conversation.agreed, ended=conversation.ended, expires=conversation.expires
+            )
+        self._conversations[conversation.id] = conversation
+
+    async def forget(self, conversation: str) -> None:
+        await self.ping()
+        self._conversations.pop(conversation, None)
+        for turn in self._turns.pop(conversation, ()):
+            self._turn.pop(turn.id, None)
+
+    async def sweep(self, now: float) -> int:
+        await self.ping()
+        old = [row.id for row in self._conversations.values() if row.expires <= now]
+        for id in old:
+            await self.forget(id)
+        tasks = [t.id for t in self._tasks.values() if t.expires <= now and t.state in FINAL_STATES]
+        for id in tasks:
+            del self._tasks[id]
+            self._events.pop(id, None)
+        spent = [key for key, record in self._records.items() if 0 < record.expires <= now]
+        for key in spent:
+            del self._records[key]
+        return len(old) + len(tasks) + len(spent)
+
+    # -- tasks -----------------------------------------------------------------------------------
+
+    async def put_task(self, task: TaskRow, *, expect: tuple[str, ...] | None = None) -> bool:
+        await self.ping()
+        known = self._tasks.get(task.id)
+        if expect is not None and (known is None or known.state not in expect):
+            return False
+        self._tasks[task.id] = task
+        return True
+
+    async def task(self, id: str) -> TaskRow | None:
+        await self.ping()
+        return self._tasks.get(id)
+
+    async def tasks(
+        self,
+        *,
+        owner: str | None = None,
+        states: tuple[str, ...] = (),
+        conversation: str | None = None,
+        limit: int = 100,
+        before: float | None = None,
+    ) -> list[TaskRow]:
+        await self.ping()
+        rows = [
+            task
+            for task in self._tasks.values()
+            if (owner is None or task.owner == owner)
+            and (not states or task.state in states)
+            and (conversation is None or task.conversation == conversation)
+            and (before is None or task.updated < before)
+        ]
+        return sorted(rows, key=lambda task: -task.updated)[:limit]
+
+    async def claim_task(self, node: str, now: float, lease: float) -> TaskRow | None:
+        await self.ping()
+        for task in sorted(self._tasks.values(), key=lambda task: task.created):
+            if task.state in ("submitted", "working") and task.lease <= now:
+                claimed = msgspec.structs.replace(task, node=node, lease=now + lease, attempts=task.attempts + 1)
+                self._tasks[task.id] = claimed
+                return claimed
+        return None
+
+    async def renew_tasks(self, node: str, ids: tuple[str, ...], until: float) -> None:
+        await self.ping()
+        for id in ids:
+            task = self._tasks.get(id)
+            if task is not None and task.node == node:
+                self._tasks[id] = msgspec.structs.replace(task, lease=until)
+
+    async def add_task_event(self, task: str, event: TaskEvent) -> int:
+        await self.ping()
+        number = len(self._events[task]) + 1
+        self._events[task].append(msgspec.structs.replace(event, number=number))
+        return number
+
+    async def task_events(self, task: str, since: int = 0, limit: int = 1000) -> list[TaskEvent]:
+        await self.ping()
+        return self._events[task][since : since + limit] if task in self._events else []
+
+    # -- audit -----------------------------------------------------------------------------------
+
+    async def audit(self, line: AuditLine) -> None:
+        await self.ping()
+        last = self._audit[-1] if self._audit else None
+        previous = last.hash if last else GENESIS
+        number = last.number + 1 if last else 1
+        self._audit.append(ChainedLine(number, line, previous, chain(previous, msgspec.json.encode(line))))
+
+    async def audit_lines(self, since: int = 0, limit: int = 1000) -> list[ChainedLine]:
+        await self.ping()
+        return [line for line in self._audit if line.number > since][:limit]
+
+    async def audit_prune(self, before: float) -> int:
+        await self.ping()
+        kept = [line for line in self._audit if line.line.at >= before]
+        # The newest line always stays, so that the chain goes on from it.
+        kept = kept or self._audit[-1:]
+        removed = len(self._audit) - len(kept)
+        self._audit = kept
+        return removed
+
+    # -- records ---------------------------------------------------------------------------------
+
+    async def put(self, record: Record, *, expect: int | None = None) -> bool:
+        await self.ping()
+        known = self._records.get((record.space, record.key))
+        version = known.version if known else 0
+        if expect is not None and expect != version:
+            return False
+        self._records[record.space, record.key] = msgspec.structs.replace(record, version=version + 1)
+        return True
+
+    async def get(self, space: str, key: str) -> Record | None:
+        await self.ping()
+        record = self._records.get((space, key))
+        return None if record is None or self._spent(record) else record
+
+    async def list(self, space: str, *, prefix: str = "", owner: str | None = None, limit: int = 1000) -> list[Record]:
+        await self.ping()
+        found = [
+            record
+            for record in self._records.values()
+            if record.space == space
+            and record.key.startswith(prefix)
+            and (owner is None or record.owner == owner)
+            and not self._spent(record)
+        ]
+        return sorted(found, key=lambda record: record.key)[:limit]
+
+    async def delete(self, space: str, key: str) -> bool:
+        await self.ping()
+        return self._records.pop((space, key), None) is not None
+
+    async def count(self, space: str, key: str, delta: float, *, expires: float = 0.0) -> float:
+        record = await self.get(space, key)
+        value = (float(record.value) if record else 0.0) + delta
+        await self.put(Record(space, key, repr(value).encode(), expires=record.expires if record else expires))
+        return value
+
+    @staticmethod
+    def _spent(record: Record) -> bool:
+        return 0 < record.expires <= now()

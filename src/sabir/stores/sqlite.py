@@ -1,0 +1,465 @@
+"""The embedded store: one SQLite file in WAL mode, one writer thread with group commit.
+
+``durability="process"`` survives the death of this process at any point (the operating system has the
+bytes); ``"power"`` waits for the disk with each group. Reads run on the event loop: they are lookups by
+key in a file that is in memory, and cheaper than a thread switch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from pathlib import Path
+from time import time as now
+from typing import Any
+
+import msgspec
+
+from ..errors import BadSetup, StoreUnavailable
+from ..message import Message
+from ..turn import PastTurn
+from .base import (
+    GENESIS,
+    AuditLine,
+    ChainedLine,
+    ConversationRow,
+    Record,
+    TaskEvent,
+    TaskRow,
+    TurnEntry,
+    chain,
+)
+from .group_commit import GroupCommit
+
+DURABILITY = {"process": "NORMAL", "power": "FULL"}
+
+# Numbered from 1; only ever appended to. `PRAGMA user_version` says how far a file is.
+MIGRATIONS: tuple[str, ...] = (
+    """
+    CREATE TABLE conversations (
+        id TEXT PRIMARY KEY, owner TEXT NOT NULL, created REAL NOT NULL, touched REAL NOT NULL,
+        expires REAL NOT NULL, turns INTEGER NOT NULL, bytes INTEGER NOT NULL, agreed BLOB,
+        peer_token TEXT, ended INTEGER NOT NULL DEFAULT 0
+    ) WITHOUT ROWID;
+    CREATE INDEX conversations_by_owner ON conversations (owner, touched);
+    CREATE INDEX conversations_by_expiry ON conversations (expires);
+    CREATE INDEX conversations_by_token ON conversations (peer_token, owner) WHERE peer_token IS NOT NULL;
+    CREATE TABLE turns (
+        number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, conversation TEXT NOT NULL, at REAL NOT NULL,
+        agent TEXT NOT NULL, speaker TEXT NOT NULL, asked BLOB NOT NULL, answered BLOB NOT NULL
+    );
+    CREATE INDEX turns_by_conversation ON turns (conversation, number);
+    CREATE TABLE audit (
+        number INTEGER PRIMARY KEY, at REAL NOT NULL, line BLOB NOT NULL, previous TEXT NOT NULL, hash TEXT NOT NULL
+    );
+    CREATE TABLE tasks (
+        id TEXT PRIMARY KEY, owner TEXT NOT NULL, state TEXT NOT NULL, conversation TEXT NOT NULL,
+        created REAL NOT NULL, updated REAL NOT NULL, expires REAL NOT NULL, node TEXT NOT NULL,
+        lease REAL NOT NULL, body BLOB NOT NULL
+    ) WITHOUT ROWID;
+    CREATE INDEX tasks_by_owner ON tasks (owner, updated);
+    CREATE INDEX tasks_by_lease ON tasks (lease) WHERE state IN ('submitted', 'working');
+    CREATE TABLE task_events (
+        task TEXT NOT NULL, number INTEGER NOT NULL, body BLOB NOT NULL, PRIMARY KEY (task, number)
+    ) WITHOUT ROWID;
+    CREATE TABLE records (
+        space TEXT NOT NULL, key TEXT NOT NULL, value BLOB NOT NULL, owner TEXT NOT NULL,
+        expires REAL NOT NULL, version INTEGER NOT NULL, PRIMARY KEY (space, key)
+    ) WITHOUT ROWID;
+    CREATE INDEX records_by_expiry ON records (expires) WHERE expires > 0;
+    """,
+)
+
+_pack = msgspec.msgpack.Encoder().encode
+_message = msgspec.msgpack.Decoder(Message).decode
+_agreed = msgspec.msgpack.Decoder(dict[str, Any]).decode
+_task = msgspec.msgpack.Decoder(TaskRow).decode
+_event = msgspec.msgpack.Decoder(TaskEvent).decode
+_line = msgspec.json.Decoder(AuditLine).decode
+_line_bytes = msgspec.json.Encoder().encode
+
+_CONVERSATION = "id, owner, created, touched, expires, turns, bytes, agreed, peer_token, ended"
+
+
+class SQLiteStore:
+    """Conversations, tasks, audit and records in one file."""
+
+    def __init__(self, path: Path | str, *, durability: str = "process") -> None:
+        if durability not in DURABILITY:
+            raise BadSetup(f"durability: expected process or power, not {durability!r}")
+        self.path = Path(path)
+        self._synchronous = DURABILITY[durability]
+        self._writer: GroupCommit[Any] = GroupCommit(self._connect)
+        self._reader: sqlite3.Connection | None = None
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, cached_statements=256)
+        connection.execute("PRAGMA busy_timeout = 15000")
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute(f"PRAGMA synchronous = {self._synchronous}")
+        connection.execute("PRAGMA foreign_keys = ON")
+        return connection
+
+    async def open(self) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self._reader = self._connect()
+            _migrate(self._reader)
+        except sqlite3.Error as wrong:
+            raise StoreUnavailable(f"{self.path.name}: {wrong}") from wrong
+        self._writer.start(asyncio.get_running_loop())
+
+    async def close(self) -> None:
+        if self._reader is not None:
+            await self._writer.stop()
+            self._reader.close()
+            self._reader = None
+
+    async def ping(self) -> None:
+        await self._writer.submit(lambda connection: connection.execute("SELECT 1").fetchone())
+
+    @property
+    def group_size(self) -> float:
+        """Writes per commit so far, on average."""
+        return self._writer.jobs / self._writer.groups if self._writer.groups else 0.0
+
+    def _rows(self, sql: str, *values: Any) -> list[Any]:
+        if self._reader is None:
+            raise StoreUnavailable("the store is closed")
+        try:
+            return self._reader.execute(sql, values).fetchall()
+        except sqlite3.Error as wrong:
+            raise StoreUnavailable(f"the store cannot read now ({wrong})") from wrong
+
+    def _row(self, sql: str, *values: Any) -> Any:
+        rows = self._rows(sql, *values)
+        return rows[0] if rows else None
+
+    # -- conversations and turns ---------------------------------------------------------------
+
+    async def conversation(self, id: str) -> ConversationRow | None:
+        row = self._row(f"SELECT {_CONVERSATION} FROM conversations WHERE id = ?", id)
+        return _conversation(row) if row else None
+
+    async def conversation_by_token(self, owner: str, peer_token: str) -> ConversationRow | None:
+        row = self._row(
+            f"SELECT {_CONVERSATION} FROM conversations WHERE peer_token = ? AND owner = ? AND NOT ended"
+            " ORDER BY touched DESC LIMIT 1",
+            peer_token,
+            owner,
+        )
+        return _conversation(row) if row else None
+
+    async def conversations(self, owner: str, limit: int = 100) -> list[ConversationRow]:
+        rows = self._rows(
+            f"SELECT {_CONVERSATION} FROM conversations WHERE owner = ? AND NOT ended ORDER BY touched DESC LIMIT ?",
+            owner,
+            limit,
+        )
+        return [_conversation(row) for row in rows]
+
+    async def count_conversations(self, owner: str) -> int:
+        return int(self._row("SELECT count(*) FROM conversations WHERE owner = ? AND NOT ended", owner)[0])
+
+    async def turns(self, conversation: str, last: int) -> tuple[PastTurn, ...]:
+        rows = self._rows(
+            "SELECT id, at, agent, asked, answered, speaker, conversation FROM turns WHERE conversation = ?"
+            " ORDER BY number DESC LIMIT ?",
+            conversation,
+            max(0, last),
+        )
+        return tuple(_past_turn(row) for row in reversed(rows))
+
+    async def turn(self, id: str) -> PastTurn | None:
+        row = self._row("SELECT id, at, agent, asked, answered, speaker, conversation FROM turns WHERE id = ?", id)
+        return _past_turn(row) if row else None
+
+    async def record(self, entry: TurnEntry) -> bool:
+        turn, row = entry.turn, entry.conversation
+        values = (
+            turn.id, row.id, turn.at, turn.agent, turn.speaker, _pack(turn.asked), _pack(turn.answered),
+        )  # fmt: skip
+        line = _line_bytes(entry.audit) if entry.audit is not None else None
+
+        def job(connection: sqlite3.Connection) -> bool:
+            inserted = connection.execute(
+                "INSERT INTO turns (id, conversation, at, agent, speaker, asked, answered) VALUES (?,?,?,?,?,?,?)"
+                " ON CONFLICT (id) DO NOTHING",
+                values,
+            )
+            if not inserted.rowcount:
+                return False
+            connection.execute(
+                f"INSERT INTO conversations ({_CONVERSATION}) VALUES (?,?,?,?,?,1,?,?,?,0) ON CONFLICT (id) DO UPDATE"
+                " SET touched = excluded.touched, expires = excluded.expires, turns = turns + 1,"
+                " bytes = bytes + excluded.bytes",
+                (
+                    row.id, row.owner, row.created, row.touched, row.expires, entry.size,
+                    _pack(row.agreed) if row.agreed else None, row.peer_token,
+                ),
+            )  # fmt: skip
+            if line is not None:
+                _append_audit(connection, turn.at, line)
+            return True
+
+        return bool(await self._writer.submit(job))
+
+    async def agree(self, conversation: ConversationRow) -> None:
+        row = conversation
+        await self._write(
+            f"INSERT INTO conversations ({_CONVERSATION}) VALUES (?,?,?,?,?,0,0,?,?,?) ON CONFLICT (id) DO UPDATE"
+            " SET agreed = excluded.agreed, ended = excluded.ended, expires = excluded.expires",
+            row.id, row.owner, row.created, row.touched, row.expires, _pack(row.agreed), row.peer_token, row.ended,
+        )  # fmt: skip
+
+    async def forget(self, conversation: str) -> None:
+        def job(connection: sqlite3.Connection) -> None:
+            connection.execute("DELETE FROM turns WHERE conversation = ?", (conversation,))
+            connection.execute("DELETE FROM conversations WHERE id = ?", (conversation,))
+
+        await self._writer.submit(job)
+
+    async def sweep(self, now: float) -> int:
+        def job(connection: sqlite3.Connection) -> int:
+            old = connection.execute("SELECT id FROM conversations WHERE expires <= ? LIMIT 1000", (now,)).fetchall()
+            connection.executemany("DELETE FROM turns WHERE conversation = ?", old)
+            connection.executemany("DELETE FROM conversations WHERE id = ?", old)
+            tasks = connection.execute(
+                "SELECT id FROM tasks WHERE expires <= ? AND state IN ('completed','failed','cancelled','expired')"
+                " LIMIT 1000",
+                (now,),
+            ).fetchall()
+            connection.executemany("DELETE FROM task_events WHERE task = ?", tasks)
+            connection.executemany("DELETE FROM tasks WHERE id = ?", tasks)
+            spent = connection.execute("DELETE FROM records WHERE expires > 0 AND expires <= ?", (now,)).rowcount
+            return len(old) + len(tasks) + spent
+
+        return int(await self._writer.submit(job))
+
+    # -- tasks -----------------------------------------------------------------------------------
+
+    async def put_task(self, task: TaskRow, *, expect: tuple[str, ...] | None = None) -> bool:
+        def job(connection: sqlite3.Connection) -> bool:
+            if expect is not None:
+                row = connection.execute("SELECT state FROM tasks WHERE id = ?", (task.id,)).fetchone()
+                if row is None or row[0] not in expect:
+                    return False
+            connection.execute("INSERT OR REPLACE INTO tasks VALUES (?,?,?,?,?,?,?,?,?,?)", _task_values(task))
+            return True
+
+        return bool(await self._writer.submit(job))
+
+    async def task(self, id: str) -> TaskRow | None:
+        row = self._row("SELECT body FROM tasks WHERE id = ?", id)
+        return _task(row[0]) if row else None
+
+    async def tasks(
+        self,
+        *,
+        owner: str | None = None,
+        states: tuple[str, ...] = (),
+        conversation: str | None = None,
+        limit: int = 100,
+        before: float | None = None,
+    ) -> list[TaskRow]:
+        where: list[str] = ["1"]
+        values: list[Any] = []
+        for column, value in (("owner", owner), ("conversation", conversation)):
+            if value is not None:
+                where.append(f"{column} = ?")
+                values.append(value)
+        if states:
+            where.append(f"state IN ({','.join('?' * len(states))})")
+            values.extend(states)
+        if before is not None:
+            where.append("updated < ?")
+            values.append(before)
+        sql = f"SELECT body FROM tasks WHERE {' AND '.join(where)} ORDER BY updated DESC LIMIT ?"
+        return [_task(row[0]) for row in self._rows(sql, *values, limit)]
+
+    async def claim_task(self, node: str, now: float, lease: float) -> TaskRow | None:
+        def job(connection: sqlite3.Connection) -> TaskRow | None:
+            row = connection.execute(
+                "SELECT body FROM tasks WHERE state IN ('submitted','working') AND lease <= ? ORDER BY created LIMIT 1",
+                (now,),
+            ).fetchone()
+            if row is None:
+                return None
+            task = _task(row[0])
+            task = msgspec.structs.replace(task, node=node, lease=now + lease, attempts=task.attempts + 1)
+            connection.execute("INSERT OR REPLACE INTO tasks VALUES (?,?,?,?,?,?,?,?,?,?)", _task_values(task))
+            return task
+
+        claimed: TaskRow | None = await self._writer.submit(job)
+        return claimed
+
+    async def renew_tasks(self, node: str, ids: tuple[str, ...], until: float) -> None:
+        def job(connection: sqlite3.Connection) -> None:
+            for id in ids:
+                row = connection.execute("SELECT body FROM tasks WHERE id = ? AND node = ?", (id, node)).fetchone()
+                if row is not None:
+                    task = msgspec.structs.replace(_task(row[0]), lease=until)
+                    connection.execute("INSERT OR REPLACE INTO tasks VALUES (?,?,?,?,?,?,?,?,?,?)", _task_values(task))
+
+        await self._writer.submit(job)
+
+    async def add_task_event(self, task: str, event: TaskEvent) -> int:
+        def job(connection: sqlite3.Connection) -> int:
+            number = connection.execute(
+                "SELECT coalesce(max(number), 0) + 1 FROM task_events WHERE task = ?", (task,)
+            ).fetchone()[0]
+            numbered = msgspec.structs.replace(event, number=number)
+            connection.execute("INSERT INTO task_events VALUES (?,?,?)", (task, number, _pack(numbered)))
+            return int(number)
+
+        return int(await self._writer.submit(job))
+
+    async def task_events(self, task: str, since: int = 0, limit: int = 1000) -> list[TaskEvent]:
+        rows = self._rows(
+            "SELECT body FROM task_events WHERE task = ? AND number > ? ORDER BY number LIMIT ?",
+            task,
+            since,
+            limit,
+        )
+        return [_event(row[0]) for row in rows]
+
+    # -- audit -----------------------------------------------------------------------------------
+
+    async def audit(self, line: AuditLine) -> None:
+        body = _line_bytes(line)
+        await self._writer.submit(lambda connection: _append_audit(connection, line.at, body))
+
+    async def audit_lines(self, since: int = 0, limit: int = 1000) -> list[ChainedLine]:
+        rows = self._rows(
+            "SELECT number, line, previous, hash FROM audit WHERE number > ? ORDER BY number LIMIT ?",
+            since,
+            limit,
+        )
+        return [ChainedLine(number, _line(line), previous, hash) for number, line, previous, hash in rows]
+
+    async def audit_prune(self, before: float) -> int:
+        # The newest line always stays, so that the chain goes on from it.
+        return await self._write(
+            "DELETE FROM audit WHERE at < ? AND number < (SELECT max(number) FROM audit)"
+            " AND number < coalesce((SELECT min(number) FROM audit WHERE at >= ?), 9e18)",
+            before,
+            before,
+        )
+
+    # -- records ---------------------------------------------------------------------------------
+
+    async def put(self, record: Record, *, expect: int | None = None) -> bool:
+        def job(connection: sqlite3.Connection) -> bool:
+            row = connection.execute(
+                "SELECT version FROM records WHERE space = ? AND key = ?", (record.space, record.key)
+            ).fetchone()
+            version = int(row[0]) if row else 0
+            if expect is not None and expect != version:
+                return False
+            connection.execute(
+                "INSERT OR REPLACE INTO records VALUES (?,?,?,?,?,?)",
+                (record.space, record.key, record.value, record.owner, record.expires, version + 1),
+            )
+            return True
+
+        return bool(await self._writer.submit(job))
+
+    async def get(self, space: str, key: str) -> Record | None:
+        row = self._row(
+            "SELECT space, key, value, owner, expires, version FROM records WHERE space = ? AND key = ?"
+            " AND (expires = 0 OR expires > ?)",
+            space,
+            key,
+            now(),
+        )
+        return Record(*row) if row else None
+
+    async def list(self, space: str, *, prefix: str = "", owner: str | None = None, limit: int = 1000) -> list[Record]:
+        rows = self._rows(
+            "SELECT space, key, value, owner, expires, version FROM records WHERE space = ? AND key >= ?"
+            " AND substr(key, 1, ?) = ? AND (? IS NULL OR owner = ?) AND (expires = 0 OR expires > ?)"
+            " ORDER BY key LIMIT ?",
+            space,
+            prefix,
+            len(prefix),
+            prefix,
+            owner,
+            owner,
+            now(),
+            limit,
+        )
+        return [Record(*row) for row in rows]
+
+    async def delete(self, space: str, key: str) -> bool:
+        return await self._write("DELETE FROM records WHERE space = ? AND key = ?", space, key) > 0
+
+    async def count(self, space: str, key: str, delta: float, *, expires: float = 0.0) -> float:
+        def job(connection: sqlite3.Connection) -> float:
+            row = connection.execute(
+                "SELECT value, expires, version FROM records WHERE space = ? AND key = ?"
+                " AND (expires = 0 OR expires > ?)",
+                (space, key, now()),
+            ).fetchone()
+            value = (float(row[0]) if row else 0.0) + delta
+            connection.execute(
+                "INSERT OR REPLACE INTO records VALUES (?,?,?,'',?,?)",
+                (space, key, repr(value).encode(), row[1] if row else expires, row[2] + 1 if row else 1),
+            )
+            return value
+
+        return float(await self._writer.submit(job))
+
+    async def _write(self, sql: str, *values: Any) -> int:
+        return int(await self._writer.submit(lambda connection: connection.execute(sql, values).rowcount))
+
+
+def _migrate(connection: sqlite3.Connection) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        done = connection.execute("PRAGMA user_version").fetchone()[0]
+        if done > len(MIGRATIONS):
+            raise BadSetup(f"the store was written by a newer version (schema {done}, known {len(MIGRATIONS)})")
+        for number, script in enumerate(MIGRATIONS[done:], done + 1):
+            for statement in script.split(";"):
+                if statement.strip():
+                    connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {number}")
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+
+
+def _append_audit(connection: sqlite3.Connection, at: float, line: bytes) -> None:
+    # Read inside the transaction: other processes may have appended to the same file.
+    last = connection.execute("SELECT number, hash FROM audit ORDER BY number DESC LIMIT 1").fetchone()
+    number, previous = (last[0] + 1, last[1]) if last else (1, GENESIS)
+    connection.execute("INSERT INTO audit VALUES (?,?,?,?,?)", (number, at, line, previous, chain(previous, line)))
+
+
+def _conversation(row: Any) -> ConversationRow:
+    id, owner, created, touched, expires, turns, bytes_, agreed, peer_token, ended = row
+    return ConversationRow(
+        id,
+        owner,
+        created,
+        touched,
+        expires,
+        turns,
+        bytes_,
+        _agreed(agreed) if agreed else {},
+        peer_token,
+        bool(ended),
+    )
+
+
+def _past_turn(row: Any) -> PastTurn:
+    id, at, agent, asked, answered, speaker, conversation = row
+    return PastTurn(id, at, agent, _message(asked), _message(answered), speaker, conversation)
+
+
+def _task_values(task: TaskRow) -> tuple[Any, ...]:
+    return (
+        task.id, task.owner, task.state, task.conversation, task.created, task.updated, task.expires,
+        task.node, task.lease, _pack(task),
+    )  # fmt: skip

@@ -1,0 +1,77 @@
+"""The NLIP wire in CBOR (ECMA-432 binary frames, AMQP ``application/cbor``).
+
+Bytes stay bytes. Core deterministic on output (D-37); tags are refused, since nothing in NLIP uses them
+and several of them (shared references, regular expressions) are a danger in a message from a stranger.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import Any, Final, NoReturn
+
+import cbor2
+
+from ..errors import TooBig, Unreadable
+from ..message import Message
+from .rules import LIMITS, PROTOCOL, Limits, message_from, plain
+
+LOSSES: Final[tuple[str, ...]] = ()
+
+# Every tag that the library would turn into something else than plain data.
+_TAGS: Final = (
+    0, 1, 2, 3, 4, 5, 25, 28, 29, 30, 35, 36, 37, 52, 54, 100, 256, 258, 260, 261, 1004, 43000, 55799,
+)  # fmt: skip
+
+
+class _Tagged(ValueError):
+    """A tag stood in the input."""
+
+
+def _refuse(*_: Any) -> NoReturn:
+    raise _Tagged("tag")
+
+
+_NO_TAGS: Final = dict.fromkeys(_TAGS, _refuse)
+
+
+def decode(body: bytes, *, strict: bool = False, limits: Limits = LIMITS) -> Message:
+    """Read one NLIP message from CBOR.
+
+    Raises:
+        Unreadable: not one well-formed CBOR item (WS-7.1, WS-11).
+        BadMessage: CBOR, but not an NLIP message.
+        TooBig: over a limit.
+    """
+    if len(body) > limits.body:
+        raise TooBig(PROTOCOL, "$", f"at most {limits.body} bytes")
+    return message_from(_item(body, limits), strict=strict, limits=limits)
+
+
+def _item(body: bytes, limits: Limits) -> object:
+    if not body:
+        raise Unreadable(PROTOCOL, "byte 0", "one CBOR item")
+    stream = io.BytesIO(body)
+    decoder = cbor2.CBORDecoder(
+        stream,
+        tag_hook=_refuse,
+        semantic_decoders=_NO_TAGS,
+        max_depth=limits.depth + 3,  # the message, its list and its parts stand around a content
+        allow_duplicate_keys=False,
+        strict_hashable_types=True,
+    )
+    try:
+        value = decoder.decode()
+    except _Tagged:
+        raise Unreadable(PROTOCOL, "$", "CBOR without tags") from None
+    except (cbor2.CBORError, ValueError, OverflowError, RecursionError, MemoryError, TypeError) as wrong:
+        if isinstance(wrong.__cause__, _Tagged):
+            raise Unreadable(PROTOCOL, "$", "CBOR without tags") from None
+        raise Unreadable(PROTOCOL, "$", "one well-formed CBOR item") from None
+    if stream.tell() != len(body):
+        raise Unreadable(PROTOCOL, f"byte {stream.tell()}", "the end, as one message fills one frame")
+    return value
+
+
+def encode(message: Message, *, answering: Message | None = None) -> bytes:
+    """Write a Message as deterministic CBOR."""
+    return cbor2.dumps(plain(message, answering), canonical=True)

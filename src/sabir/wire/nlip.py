@@ -1,0 +1,252 @@
+"""The NLIP wire in JSON (ECMA-430; ECMA-431 bodies, ECMA-432 text frames).
+
+``decode`` reads the common spelling straight into the typed value and takes a slower, checking way
+only when that fails; ``encode`` is its inverse. Liberal by default; ``strict`` follows the published text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final, NoReturn
+
+import msgspec
+
+from ..errors import (
+    BadInput,
+    BadMediaType,
+    BadMessage,
+    BadMethod,
+    BadSetup,
+    BusUnavailable,
+    Cancelled,
+    Conflict,
+    DeadlineExceeded,
+    Forbidden,
+    MissingExtra,
+    NotFound,
+    PeerError,
+    PeerRefused,
+    PeerUnavailable,
+    PeerUnreadable,
+    PolicyRequired,
+    Refused,
+    SabirError,
+    ShuttingDown,
+    StoreUnavailable,
+    TooBig,
+    TooMany,
+    TurnFailed,
+    Unauthenticated,
+    Unavailable,
+    UnknownVersion,
+    Unreadable,
+)
+from ..message import STRUCTURED, Message, Part
+from .rules import (
+    LIMITS,
+    PROTOCOL,
+    Limits,
+    check_content,
+    depth_of,
+    message_from,
+    needs_spelling,
+    plain,
+    token_size,
+)
+
+LOSSES: Final[tuple[str, ...]] = ()  # the hub is this protocol's own format
+
+# How each failure is told over HTTP (D-22). Walked against the whole tree by a test.
+CODES: Final[Mapping[type[SabirError], int]] = {
+    SabirError: 500,
+    BadInput: 422,
+    Unreadable: 400,
+    BadMessage: 422,
+    TooBig: 413,
+    BadMediaType: 415,
+    BadMethod: 405,
+    UnknownVersion: 400,
+    Refused: 403,
+    Unauthenticated: 401,
+    Forbidden: 403,
+    TooMany: 429,
+    PolicyRequired: 403,
+    NotFound: 404,
+    Conflict: 409,
+    Cancelled: 409,
+    TurnFailed: 500,
+    DeadlineExceeded: 504,
+    Unavailable: 503,
+    ShuttingDown: 503,
+    StoreUnavailable: 503,
+    BusUnavailable: 503,
+    PeerError: 502,
+    PeerUnavailable: 502,
+    PeerRefused: 502,
+    PeerUnreadable: 502,
+    BadSetup: 500,
+    MissingExtra: 501,
+}
+
+_typed = msgspec.json.Decoder(Message)
+_encode = msgspec.json.Encoder().encode
+_BOM: Final = b"\xef\xbb\xbf"
+
+
+def decode(body: bytes, *, strict: bool = False, limits: Limits = LIMITS) -> Message:
+    """Read one NLIP message from JSON.
+
+    Raises:
+        Unreadable: not JSON (CORE-5.0.1, CORE-5.0.4).
+        BadMessage: JSON, but not an NLIP message.
+        TooBig: over a limit.
+    """
+    if len(body) > limits.body:
+        raise TooBig(PROTOCOL, "$", f"at most {limits.body} bytes")
+    if not strict:
+        try:
+            message = _typed.decode(body)
+        except (msgspec.MsgspecError, RecursionError, ValueError):
+            pass
+        else:
+            checked = _as_is(message, body, limits)
+            if checked is not None:
+                return checked
+    return _read_carefully(body, strict, limits)
+
+
+def encode(message: Message, *, answering: Message | None = None) -> bytes:
+    """Write a Message as JSON that ECMA-430 allows and the reference SDK reads.
+
+    ``answering`` is the message it replies to; what that peer uses itself, it may be sent.
+    """
+    if not needs_spelling(message, answering):
+        return _encode(message)
+    return _encode(plain(message, answering))
+
+
+# -- the common spelling ------------------------------------------------------------------------
+
+_NAMES: Final = (b'"format"', b'"subformat"', b'"content"')
+_PLAIN_KINDS: Final = frozenset({"json", "xml", "html"})
+
+
+def _as_is(message: Message, body: bytes, limits: Limits) -> Message | None:
+    """The message, if it is in the common spelling and surely right; None sends it the slow way."""
+    if message.extra is not None or b"\\u00" in body:  # an escaped letter could hide a repeated key
+        return None
+    listed = message.submessages
+    if len(listed) > limits.submessages or len(listed) >= limits.tokens:
+        return None
+    count = 1 + len(listed)
+    if body.count(b'"format"') != count or body.count(b'"subformat"') != count or body.count(b'"content"') != count:
+        return None  # one of them stands twice, or is a value: look closely (D-03)
+    if (message.messagetype is not None or message.label is not None or message.control is not None or listed) and (
+        _repeated(message, body)
+    ):
+        return None
+    if body.count(b"{") + body.count(b"[") > limits.depth and depth_of(_contents(message), limits.depth) > limits.depth:
+        return None
+    content = _content_as_is(message, limits)
+    if content is None:
+        return None
+    parts = listed
+    if listed:
+        checked = _parts_as_is(listed, limits)
+        if checked is None:
+            return None
+        parts = checked
+    if parts is listed and content is message.content:
+        return message
+    return msgspec.structs.replace(message, content=content, submessages=parts)
+
+
+def _repeated(message: Message, body: bytes) -> bool:
+    labels = (message.label is not None) + sum(part.label is not None for part in message.submessages)
+    return (
+        body.count(b'"label"') > labels
+        or body.count(b'"messagetype"') > (message.messagetype is not None)
+        or body.count(b'"control"') > (message.control is not None)
+        or body.count(b'"submessages"') > bool(message.submessages)
+        or (message.messagetype is not None and message.messagetype != message.messagetype.strip())
+    )
+
+
+def _contents(message: Message) -> list[Any]:
+    return [message.content, *(part.content for part in message.submessages)]
+
+
+def _parts_as_is(listed: tuple[Part, ...], limits: Limits) -> tuple[Part, ...] | None:
+    parts: list[Part] | None = None
+    for index, part in enumerate(listed):
+        if part.extra is not None or (part.label is not None and len(part.label) > limits.label_length):
+            return None
+        content = _content_as_is(part, limits)
+        if content is None:
+            return None
+        if content is not part.content:
+            parts = parts or list(listed)
+            parts[index] = Part(part.format, part.subformat, content, part.label)
+    return listed if parts is None else tuple(parts)
+
+
+def _content_as_is(part: Part | Message, limits: Limits) -> Any:
+    """The content of a part in the common spelling, or None."""
+    format_, subformat, content = part.format, part.subformat, part.content
+    if len(subformat) > limits.subformat_length or not subformat or subformat.strip() != subformat:
+        return None
+    if format_ == "text":
+        return content if type(content) is str else None
+    if format_ == "token":
+        return content if content is not None and token_size(content) <= limits.token_length else None
+    if format_ == "structured":
+        if subformat == "json" or type(content) is dict:
+            return content if subformat == "json" else None
+        return content if type(content) is str and subformat in _PLAIN_KINDS else None
+    if format_ == "binary" and type(content) is str and "/" in subformat and subformat not in STRUCTURED:
+        return check_content(format_, subformat, content, "$.content", limits=limits)[1]
+    return None
+
+
+# -- every other spelling -----------------------------------------------------------------------
+
+
+class _Repeating(dict[str, Any]):
+    """An object that has one key twice; ``repeated`` says which."""
+
+    repeated: frozenset[str] = frozenset()
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) == len(pairs):
+        return made
+    keys = [key for key, _ in pairs]
+    twice = _Repeating(made)
+    twice.repeated = frozenset(key for key in keys if keys.count(key) > 1)
+    return twice
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+_careful = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_no_constant)
+
+
+def _read_carefully(body: bytes, strict: bool, limits: Limits) -> Message:
+    if body.startswith(_BOM) and not strict:
+        body = body[3:]  # D-04
+    try:
+        value = _careful.decode(body.decode())
+    except UnicodeDecodeError as wrong:
+        raise Unreadable(PROTOCOL, f"byte {wrong.start}", "UTF-8") from None
+    except json.JSONDecodeError as wrong:
+        expected = "a JSON object" if not body.strip() else f"JSON ({wrong.msg.lower()})"
+        raise Unreadable(PROTOCOL, f"character {wrong.pos}", expected) from None
+    except RecursionError:
+        raise TooBig(PROTOCOL, "$", f"at most {limits.depth} levels of nesting") from None
+    except ValueError as wrong:
+        raise Unreadable(PROTOCOL, "$", f"JSON ({wrong})") from None
+    return message_from(value, strict=strict, limits=limits)
