@@ -1,0 +1,204 @@
+"""Dates as spans of time: ISO strings of items, and the words people use for dates. Pure: now is an argument.
+
+A span is half open, in seconds since 1970 UTC: a day, a month and a year are spans like any other.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime, timedelta
+from typing import Final
+
+import msgspec
+
+MONTHS: Final = [
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+]
+WEEKDAYS: Final = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
+_SEASONS: Final = {"spring": (3, 6), "summer": (6, 9), "autumn": (9, 12), "fall": (9, 12), "winter": (12, 3)}
+
+_MONTH = "|".join([*MONTHS, "jan", "feb", "mar", "apr", "jun", "jul", "aug", "sept", "sep", "oct", "nov", "dec"])
+_DAY = "|".join(WEEKDAYS)
+
+
+class Span(msgspec.Struct, frozen=True):
+    """From ``start`` up to, and without, ``end``."""
+
+    start: float
+    end: float
+
+
+_ISO: Final = re.compile(
+    r"(\d{4})(?:-(\d{2})(?:-(\d{2})(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:\.\d+)?)?\s?(Z|[+-]\d{2}:?\d{2})?)?)?)?"
+)
+
+# Dates as written in words, the longer forms first. Named groups say which form it is.
+PHRASE: Final = (
+    r"(?P<iso>\b\d{4}-\d{2}(?:-\d{2})?\b)"
+    rf"|(?P<dmy>\b\d{{1,2}}(?:st|nd|rd|th)?\s+(?:of\s+)?(?:{_MONTH})\b\.?(?:,?\s+\d{{4}}\b)?)"
+    rf"|(?P<mdy>\b(?:{_MONTH})\.?\s+\d{{1,2}}(?:st|nd|rd|th)?\b(?:,?\s+\d{{4}}\b)?)"
+    rf"|(?P<my>\b(?:{_MONTH})\.?,?\s+(?:of\s+)?\d{{4}}\b)"
+    r"|(?P<ago>\b(?:the\s+)?(?:last|past|next|coming)\s+\d+\s+(?:day|week|month|year)s?\b)"
+    r"|(?P<rel>\b(?:the\s+)?(?:this|next|last|past|coming)\s+(?:weekend|week|month|year|spring|summer|autumn|fall|winter)\b)"
+    rf"|(?P<named>\b(?:today|tonight|tomorrow|yesterday)\b)"
+    rf"|(?P<weekday>\b(?:(?:this|next|coming)\s+)?(?:{_DAY})\b)"
+    rf"|(?P<month>\b(?:{_MONTH})\b)"
+    r"|(?P<year>\b(?:19|20)\d{2}\b)"
+)
+_PHRASE: Final = re.compile(PHRASE, re.IGNORECASE)
+
+
+def instant(text: str) -> Span | None:
+    """The span of an ISO 8601 date or time; a time is a span of no length. None if it is not one."""
+    match = _ISO.fullmatch(text.strip())
+    if not match:
+        return None
+    year, month, day, hour, minute, second, zone = match.groups()
+    try:
+        if month is None:
+            return _years(int(year))
+        if day is None:
+            return _months(int(year), int(month))
+        if hour is None:
+            return _days(date(int(year), int(month), int(day)))
+        offset = _offset(zone)
+        at = datetime(int(year), int(month), int(day), int(hour), int(minute), int(second or 0), tzinfo=UTC) - offset
+    except (ValueError, OverflowError):
+        return None
+    return Span(at.timestamp(), at.timestamp())
+
+
+def span(text: str, now: datetime, *, past: bool = False) -> Span | None:
+    """The span that words such as "June 2026", "next weekend" or "2026-06-05" mean.
+
+    A month or day without a year is the next one, or the last one where ``past`` is set.
+    """
+    words = text.strip()
+    match = _PHRASE.fullmatch(words)
+    if not match:
+        return instant(words)
+    return from_match(match, now, past=past)
+
+
+def from_match(match: re.Match[str], now: datetime, *, past: bool = False) -> Span | None:
+    """The span of a match of ``PHRASE``."""
+    form = match.lastgroup
+    words = match.group().casefold().replace(",", " ").replace(".", " ").split()
+    try:
+        match form:
+            case "iso" | "year":
+                return instant(match.group())
+            case "dmy" | "mdy":
+                return _dated(words, now.date(), past)
+            case "my":
+                return _months(int(words[-1]), _month(words[0]))
+            case "month":
+                return _next_month(_month(words[0]), now.date(), past)
+            case "ago":
+                return _counted(words, now)
+            case "rel":
+                return _relative(words[-2], words[-1], now.date())
+            case "named":
+                shift = {"today": 0, "tonight": 0, "tomorrow": 1, "yesterday": -1}[words[0]]
+                return _days(now.date() + timedelta(days=shift))
+            case _:
+                return _weekday(words, now.date())
+    except (ValueError, OverflowError):
+        return None
+
+
+def _offset(zone: str | None) -> timedelta:
+    if not zone or zone == "Z":
+        return timedelta()
+    sign = -1 if zone[0] == "-" else 1
+    return sign * timedelta(hours=int(zone[1:3]), minutes=int(zone[-2:]))
+
+
+def _stamp(day: date) -> float:
+    return datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()
+
+
+def _days(first: date, count: int = 1) -> Span:
+    return Span(_stamp(first), _stamp(first + timedelta(days=count)))
+
+
+def _months(year: int, month: int, count: int = 1) -> Span:
+    last = year * 12 + month - 1 + count
+    return Span(_stamp(date(year, month, 1)), _stamp(date(last // 12, last % 12 + 1, 1)))
+
+
+def _years(year: int) -> Span:
+    return Span(_stamp(date(year, 1, 1)), _stamp(date(year + 1, 1, 1)))
+
+
+def _month(word: str) -> int:
+    return next(number for number, name in enumerate(MONTHS, 1) if name.startswith(word[:3]))
+
+
+def _dated(words: list[str], today: date, past: bool) -> Span:
+    month = _month(next(word for word in words if word[0].isalpha() and word != "of"))
+    numbers = [int(re.sub(r"\D", "", word)) for word in words if word[0].isdigit()]
+    if len(numbers) > 1:
+        return _days(date(numbers[1], month, numbers[0]))
+    day = date(today.year, month, numbers[0])
+    if past and day > today:
+        day = date(today.year - 1, month, numbers[0])
+    if not past and day < today:
+        day = date(today.year + 1, month, numbers[0])
+    return _days(day)
+
+
+def _next_month(month: int, today: date, past: bool) -> Span:
+    year = today.year
+    if past and month > today.month:
+        year -= 1
+    if not past and month < today.month:
+        year += 1
+    return _months(year, month)
+
+
+def _counted(words: list[str], now: datetime) -> Span:
+    count = int(next(word for word in words if word.isdigit()))
+    days = {"day": 1, "week": 7, "month": 30, "year": 365}[words[-1].rstrip("s")] * count
+    if words[0 if words[0] != "the" else 1] in ("next", "coming"):
+        return Span(now.timestamp(), _stamp(now.date() + timedelta(days=days + 1)))
+    return Span(_stamp(now.date() - timedelta(days=days)), now.timestamp() + 1)
+
+
+def _relative(which: str, what: str, today: date) -> Span:
+    step = {"next": 1, "last": -1, "past": -1}.get(which, 0)
+    monday = today - timedelta(days=today.weekday())
+    match what:
+        case "weekend":
+            return _days(monday + timedelta(days=5 + 7 * step), 2)
+        case "week":
+            return _days(monday + timedelta(days=7 * step), 7)
+        case "month":
+            number = today.year * 12 + today.month - 1 + step
+            return _months(number // 12, number % 12 + 1)
+        case "year":
+            return _years(today.year + step)
+        case season:
+            first, _ = _SEASONS[season]
+            year = today.year + step
+            if step == 0 and today.month >= first + 3:
+                year += 1  # this year's is over
+            return _months(year, first, 3)
+
+
+def _weekday(words: list[str], today: date) -> Span:
+    ahead = (WEEKDAYS.index(words[-1]) - today.weekday()) % 7
+    if words[0] == "next" and ahead < 7 - today.weekday():
+        ahead += 7
+    return _days(today + timedelta(days=ahead))

@@ -1,0 +1,328 @@
+"""LocalIndex: the embedded engine. Words by tantivy, meaning by usearch, in one directory, no other process.
+
+Words are durable when ``put`` returns; vectors follow in the background, several processes may read, and
+one at a time computes vectors. After a crash the missing ones are computed again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Iterable, Sequence
+from pathlib import Path
+from typing import Final, Self
+
+import msgspec
+
+from ..errors import SabirError
+from .attributes import attributes
+from .base import Facet, Fields, Found, Hit, Query, Site
+from .conditions import Condition, In
+from .embed import Embedder, Vectors
+from .item import Item
+from .lexical import Lexical, Reader, Terms
+from .passages import embedded, item_key, passages
+from .rank import Ranked, fused
+from .vectors import VectorFile
+
+logger = logging.getLogger("sabir.search")
+
+DEPTH: Final = 100  # passages that each ranking gives, at least
+SCAN: Final = 4_000  # so few passages are compared one by one; more by the graph, then checked
+_BATCH: Final = 32  # passages embedded at a time
+_SAVE: Final = 15.0  # seconds between saves while vectors are being computed
+_CACHED: Final = 512  # vectors of queries kept
+
+
+class LocalIndex:
+    """An Engine in a directory; without one, in memory. Without an embedder, words alone.
+
+    Use as ``async with LocalIndex(path, MiniLM()) as index``, or call ``close`` when done.
+    """
+
+    def __init__(self, directory: str | os.PathLike[str] | None, embedder: Embedder | None) -> None:
+        self._directory = Path(directory) if directory is not None else None
+        self._lexical = Lexical(self._directory / "words" if self._directory else None)
+        self._embedder = embedder
+        self._vectors = VectorFile(self._directory, embedder.name, embedder.size) if embedder else None
+        self._known = self._read_fields()
+        self._cache: OrderedDict[str, Vectors] = OrderedDict()
+        self._writing = asyncio.Lock()
+        self._worker: asyncio.Task[None] | None = None
+        self._again = False
+        self._seen = self._stamp()
+        self._checked = 0.0
+
+    async def __aenter__(self) -> Self:
+        self._wake()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    # Writing
+
+    async def put(self, items: Sequence[Item]) -> None:
+        async with self._writing:
+            await asyncio.to_thread(self._put, items)
+        self._wake()
+
+    def _put(self, items: Sequence[Item]) -> None:
+        latest = {(item.site, item.id): item for item in items}
+        found = {key: attributes(item) for key, item in latest.items()}
+        with self._lexical.writer() as writer:
+            for key, item in latest.items():
+                writer.remove(*key)
+                writer.add(item, found[key], list(passages(item)))
+        known = self._known | Fields.of(found.values())
+        if known != self._known:
+            self._known = known
+            self._write_fields(known)
+        self._seen = self._stamp()
+
+    async def delete(self, site: str, ids: Iterable[str] | None = None) -> int:
+        async with self._writing:
+            count = await asyncio.to_thread(self._delete, site, None if ids is None else list(ids))
+        self._wake()
+        return count
+
+    def _delete(self, site: str, ids: list[str] | None) -> int:
+        before = dict(self._lexical.reader().site_counts()).get(site, 0)
+        with self._lexical.writer() as writer:
+            if ids is None:
+                writer.remove_site(site)
+            else:
+                for id in ids:
+                    writer.remove(site, id)
+        self._seen = self._stamp()
+        return before - dict(self._lexical.reader().site_counts()).get(site, 0)
+
+    # Reading
+
+    async def get(self, site: str, id: str) -> Item | None:
+        key = item_key(site, id)
+        return (await asyncio.to_thread(self._reader().items, [key])).get(key)
+
+    async def listed(self, site: str) -> AsyncIterator[tuple[str, str, str]]:
+        for row in await asyncio.to_thread(lambda: list(self._reader().listed(site))):
+            yield row
+
+    async def sites(self) -> tuple[Site, ...]:
+        reader = self._reader()
+        return tuple(
+            Site(name, count, dict(reader.counts("@type", reader.site(name)))) for name, count in reader.site_counts()
+        )
+
+    async def fields(self) -> Fields:
+        return self._known
+
+    async def count(self, where: tuple[Condition, ...]) -> int:
+        reader = self._reader()
+        return await asyncio.to_thread(lambda: reader.count(reader.where(where), items=True))
+
+    async def locate(self, place: str) -> tuple[float, float] | None:
+        reader = self._reader()
+        points = await asyncio.to_thread(lambda: reader.points(reader.where((In(place),)), 1_000))
+        if not points:
+            return None
+        return sum(lat for _, lat, _ in points) / len(points), sum(lon for _, _, lon in points) / len(points)
+
+    async def search(self, query: Query) -> Found:
+        self._refresh()
+        vector = await self._vector(query.text)
+        liking = await self._vector(query.liking) if query.text else None
+        return await asyncio.to_thread(self.search_now, query, vector, liking)
+
+    def search_now(self, query: Query, vector: Vectors | None, liking: Vectors | None = None) -> Found:
+        """The same on the calling thread, with the query's vector given."""
+        reader = self._lexical.reader()
+        where = reader.where(query.where)
+        coverage = self._coverage(reader)
+        if not query.text.strip():
+            return self._listing(reader, query, where, coverage)
+        ranked = self._ranked(reader, query, where, vector, liking)
+        owners = reader.items_of([each.key for each in ranked])
+        best: dict[int, Ranked] = {}
+        for each in ranked:
+            if each.score >= query.min_score and each.key in owners:
+                best.setdefault(owners[each.key], each)
+        page = dict(list(best.items())[query.start : query.start + query.limit])
+        items = reader.items(list(page))
+        texts = reader.passages([each.key for each in page.values()])
+        hits = tuple(
+            Hit(items[key], each.score, texts.get(each.key, ("", ""))[1], round(each.lexical, 4), each.semantic)
+            for key, each in page.items()
+            if key in items
+        )
+        facets = self._facets(reader, query.facets, reader.item_keys(list(best))) if query.facets else ()
+        return Found(hits, len(best), facets, coverage)
+
+    def _listing(self, reader: Reader, query: Query, where: object, coverage: float) -> Found:
+        page = reader.newest(where, query.start, query.limit)
+        items = reader.items([item for _, item in page])
+        texts = reader.passages([passage for passage, _ in page])
+        hits = tuple(Hit(items[item], 100.0, texts[passage][1], 1.0) for passage, item in page if item in items)
+        return Found(hits, reader.count(where, items=True), self._facets(reader, query.facets, where), coverage)
+
+    def _facets(self, reader: Reader, fields: Sequence[str], where: object) -> tuple[Facet, ...]:
+        return tuple(Facet(field, reader.counts(field, where)) for field in fields)
+
+    def _ranked(
+        self, reader: Reader, query: Query, where: object, vector: Vectors | None, liking: Vectors | None
+    ) -> list[Ranked]:
+        depth = max(DEPTH, 2 * (query.start + query.limit))
+        terms = reader.terms(query.text)
+        lexical = reader.best(terms, where, depth) if terms else {}
+        vectors = self._vectors
+        if vectors is None or vector is None or self._embedder is None or not vectors.keys:
+            return fused(lexical, {}, floor=0.0, semantic=False)
+        near = self._nearest(reader, where, vector, depth)
+        lexical = lexical | self._missing(reader, terms, near, lexical)
+        near = near | vectors.cosines(vector, [key for key in lexical if key not in near])
+        liked = vectors.cosines(liking, near) if liking is not None else None
+        return fused(lexical, near, floor=self._embedder.floor, semantic=True, liking=liked)
+
+    def _missing(
+        self, reader: Reader, terms: Terms | None, near: dict[int, float], lexical: dict[int, float]
+    ) -> dict[int, float]:
+        return reader.shares(terms, [key for key in near if key not in lexical]) if terms else {}
+
+    def _nearest(self, reader: Reader, where: object, vector: Vectors, depth: int) -> dict[int, float]:
+        """The nearest passages among those that meet the conditions: exact if few, else by the graph."""
+        vectors = self._vectors
+        assert vectors is not None
+        if where is None:
+            return vectors.nearest(vector, depth)
+        count = reader.count(where)
+        if count <= SCAN:
+            exact = vectors.cosines(vector, reader.keys(where, count) if count else [])
+            return dict(sorted(exact.items(), key=lambda pair: -pair[1])[:depth])
+        wanted = depth
+        while True:
+            near = vectors.nearest(vector, wanted := min(len(vectors), wanted * 4))
+            allowed = set(reader.allowed(where, list(near)))
+            if len(allowed) >= min(depth, count) or wanted >= len(vectors):
+                return {key: cosine for key, cosine in near.items() if key in allowed}
+
+    async def _vector(self, text: str) -> Vectors | None:
+        text = " ".join(text.split())
+        if self._embedder is None or not text or not (self._vectors and self._vectors.keys):
+            return None
+        if text in self._cache:
+            self._cache.move_to_end(text)
+            return self._cache[text]
+        try:
+            vector: Vectors = (await self._embedder.embed([text]))[0]
+        except SabirError as failed:  # a remote embedder may be away; words still find
+            logger.warning("search by words alone: %s", failed)
+            return None
+        self._cache[text] = vector
+        if len(self._cache) > _CACHED:
+            self._cache.popitem(last=False)
+        return vector
+
+    # Vectors in the background
+
+    async def settled(self) -> None:
+        self._wake()
+        while self._worker is not None and not self._worker.done():
+            await asyncio.shield(self._worker)
+
+    async def close(self) -> None:
+        if self._worker is not None:
+            self._worker.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._worker
+        if self._vectors is not None:
+            await asyncio.to_thread(self._vectors.close)
+
+    def _wake(self) -> None:
+        if self._vectors is None:
+            return
+        if self._worker is not None and not self._worker.done():
+            self._again = True
+        else:
+            self._worker = asyncio.get_running_loop().create_task(self._embed_missing())
+
+    async def _embed_missing(self) -> None:
+        vectors = self._vectors
+        assert vectors is not None
+        if not await asyncio.to_thread(vectors.own):
+            return  # another process computes them; its file is read when it changes
+        saved = time.monotonic()
+        self._again = True
+        while self._again:
+            self._again = False
+            reader = self._lexical.reader()
+            there = set(await asyncio.to_thread(reader.keys, None, max(1, len(reader))))
+            await asyncio.to_thread(vectors.keep_only, there)
+            missing = sorted(there - vectors.keys)
+            for at in range(0, len(missing), _BATCH):
+                if not await self._embed_some(reader, missing[at : at + _BATCH]):
+                    return
+                if time.monotonic() - saved > _SAVE:
+                    await asyncio.to_thread(vectors.save)
+                    saved = time.monotonic()
+                if self._again:
+                    break
+        await asyncio.to_thread(vectors.save)
+
+    async def _embed_some(self, reader: Reader, keys: list[int]) -> bool:
+        assert self._vectors is not None and self._embedder is not None
+        texts = await asyncio.to_thread(reader.passages, keys)
+        try:
+            rows = await self._embedder.embed([embedded(*texts[key]) for key in keys if key in texts])
+        except SabirError as failed:
+            logger.warning("vectors are not computed for now: %s", failed)
+            return False
+        await asyncio.to_thread(self._vectors.add, [key for key in keys if key in texts], rows)
+        return True
+
+    # What other processes do to the directory
+
+    def _reader(self) -> Reader:
+        self._refresh()
+        return self._lexical.reader()
+
+    def _refresh(self) -> None:
+        stamp = self._stamp()
+        if stamp != self._seen:
+            self._seen = stamp
+            self._lexical.reload()
+            self._known = self._read_fields()
+            self._wake()
+        now = time.monotonic()
+        if self._vectors is not None and now - self._checked > 1.0:
+            self._checked = now
+            self._vectors.refresh()
+
+    def _stamp(self) -> int:
+        if self._directory is None:
+            return 0
+        try:
+            return os.stat(self._directory / "words" / "meta.json").st_mtime_ns
+        except FileNotFoundError:
+            return 0
+
+    def _coverage(self, reader: Reader) -> float:
+        if self._vectors is None or not len(reader):
+            return 1.0
+        return min(1.0, len(self._vectors) / len(reader))
+
+    def _read_fields(self) -> Fields:
+        if self._directory is None:
+            return getattr(self, "_known", Fields())
+        try:
+            return msgspec.json.decode((self._directory / "fields.json").read_bytes(), type=Fields)
+        except FileNotFoundError:
+            return Fields()
+
+    def _write_fields(self, known: Fields) -> None:
+        if self._directory is not None:
+            scratch = self._directory / "fields.new"
+            scratch.write_bytes(msgspec.json.encode(known))
+            os.replace(scratch, self._directory / "fields.json")

@@ -1,0 +1,411 @@
+"""The words of an index (tantivy): items and passages as documents, conditions as queries, BM25.
+
+One document is one passage; each carries the filterable side of its whole item, and the first carries
+the item itself. Not durable until ``Writer`` is left without an error.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from ..errors import MissingExtra
+from . import places
+from .attributes import Attributes
+from .conditions import (
+    AnyOf,
+    Condition,
+    During,
+    Has,
+    In,
+    Is,
+    Near,
+    Not,
+    OfType,
+    Range,
+    gram,
+    keys_of,
+    number_fields,
+    place_keys,
+)
+from .item import Item
+from .passages import Passage, item_key
+
+try:
+    import tantivy
+    from tantivy import Occur
+except ImportError as missing:
+    raise MissingExtra("the search index", "search") from missing
+
+NAME_WEIGHT: Final = 0.5  # of a word in the name, on top of the text
+_K1: Final = 1.2  # tantivy's, for the most that BM25 can give
+_ANALYZER: Final = "words"
+_HEAP: Final = 64_000_000
+
+Doc = Any  # tantivy's addresses, documents and queries; its stubs are partial
+
+
+class Terms(msgspec.Struct, frozen=True):
+    """A query's words as the index has them, and the most that BM25 can give for them."""
+
+    query: Doc
+    most: float
+
+
+class Lexical:
+    """Documents on disk (or in memory, without a directory) and the reader over them."""
+
+    def __init__(self, directory: Path | None, language: str = "english") -> None:
+        self._schema = _schema()
+        if directory is not None:
+            directory.mkdir(parents=True, exist_ok=True)
+        self._index = tantivy.Index(self._schema, path=str(directory) if directory else None)
+        self._analyzer = (
+            tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple())
+            .filter(tantivy.Filter.remove_long(60))
+            .filter(tantivy.Filter.lowercase())
+            .filter(tantivy.Filter.ascii_fold())
+            .filter(tantivy.Filter.stopword(language))
+            .filter(tantivy.Filter.stemmer(language))
+            .build()
+        )
+        self._index.register_tokenizer(_ANALYZER, self._analyzer)
+        self._index.reload()
+
+    @contextmanager
+    def writer(self) -> Iterator[Writer]:
+        """A writer; what it wrote is durable and seen when the block is left, or not at all."""
+        inner = self._index.writer(_HEAP, 1)
+        try:
+            yield Writer(inner, self._schema)
+            inner.commit()
+        except BaseException:
+            inner.rollback()
+            raise
+        finally:
+            inner.wait_merging_threads()
+        self._index.reload()
+
+    def reload(self) -> None:
+        self._index.reload()
+
+    def reader(self) -> Reader:
+        """The documents as they are now; it does not change any more."""
+        return Reader(self._index, self._schema, self._analyzer)
+
+
+class Writer:
+    """Adds and removes documents in one commit."""
+
+    def __init__(self, inner: Doc, schema: Doc) -> None:
+        self._inner, self._schema = inner, schema
+
+    def add(self, item: Item, found: Attributes, parts: Sequence[Passage]) -> None:
+        shared: dict[str, Any] = {
+            "uid": [_uid(item.site, item.id)],
+            "site": [item.site],
+            "item_key": [item_key(item.site, item.id)],
+            "name": [item.name],
+            "born": [found.dates["date"].start if "date" in found.dates else 0.0],
+            "w": [_words(found)],
+            "n": [_numbers(found)],
+            "v": [{_safe(field): list(values) for field, values in found.labels.items()}],
+        }
+        if found.point:
+            shared["lat"], shared["lon"] = [found.point[0]], [found.point[1]]
+        for part in parts:
+            fields = {**shared, "key": [part.key], "first": [int(part.ordinal == 0)]}
+            fields["body"] = [part.text]
+            fields["passage"] = [msgspec.json.encode((item.name, part.text))]
+            if part.ordinal == 0:
+                fields["item"] = [msgspec.json.encode(item)]
+                fields["about"] = [msgspec.json.encode((item.id, item.fingerprint, item.provenance.source))]
+            self._inner.add_document(tantivy.Document.from_dict(fields, self._schema))
+
+    def remove(self, site: str, id: str) -> None:
+        self._inner.delete_documents_by_term("uid", _uid(site, id))
+
+    def remove_site(self, site: str) -> None:
+        self._inner.delete_documents_by_term("site", site)
+
+
+class Reader:
+    """Queries over one state of the index."""
+
+    def __init__(self, index: Doc, schema: Doc, analyzer: Doc) -> None:
+        self._index, self._schema, self._analyzer = index, schema, analyzer
+        self._searcher = index.searcher()
+
+    def __len__(self) -> int:
+        return int(self._searcher.num_docs)
+
+    def terms(self, text: str) -> Terms | None:
+        """The text as a query of its words; None if none of them is in the index."""
+        clauses: list[tuple[Any, Doc]] = []
+        most = 0.0
+        count = max(1, len(self))
+        for term in self._analyzer.analyze(text)[:64]:
+            for field, weight in (("body", 1.0), ("name", NAME_WEIGHT)):
+                having = self._searcher.doc_freq(field, term)
+                if having:
+                    query = tantivy.Query.term_query(self._schema, field, term)
+                elif field == "body" and len(term) > 4 and not self._searcher.doc_freq("name", term):
+                    # A word that nothing has is likely misspelt.
+                    query = tantivy.Query.fuzzy_term_query(self._schema, field, term, distance=1)
+                    having, weight = 1, weight / 2
+                else:
+                    continue
+                clauses.append((Occur.Should, tantivy.Query.boost_query(query, weight)))
+                most += weight * (_K1 + 1) * math.log(1 + (count - having + 0.5) / (having + 0.5))
+        if not clauses:
+            return None
+        return Terms(tantivy.Query.boolean_query(clauses), max(most, 1e-9))
+
+    def best(self, terms: Terms, where: Doc | None, count: int) -> dict[int, float]:
+        """The passages with the most of the query, each with the share it has of the most there can be."""
+        query = terms.query if where is None else _both(terms.query, where)
+        hits = self._searcher.search(query, count, count=False).hits
+        keys = self._searcher.fast_field_values("key", [address for _, address in hits])
+        return {key: min(1.0, score / terms.most) for (score, _), key in zip(hits, keys, strict=True)}
+
+    def shares(self, terms: Terms, keys: Sequence[int]) -> dict[int, float]:
+        """The same for given passages."""
+        return self.best(terms, self._keyed(keys), len(keys)) if keys else {}
+
+    def count(self, where: Doc | None, *, items: bool = False) -> int:
+        """How many passages, or items, meet a query."""
+        query = _both(self._first(), where) if items else where
+        query = query if query is not None else tantivy.Query.all_query()
+        return int(self._searcher.search(query, 1).count)
+
+    def keys(self, where: Doc | None, limit: int) -> list[int]:
+        """The keys of the passages that meet a query."""
+        addresses = self._addresses(where, limit)
+        return [int(key) for key in self._searcher.fast_field_values("key", addresses)]
+
+    def allowed(self, where: Doc, keys: Sequence[int]) -> list[int]:
+        """Those of the given passages that meet a query."""
+        return self.keys(_both(where, self._keyed(keys)), len(keys)) if keys else []
+
+    def items_of(self, keys: Sequence[int]) -> dict[int, int]:
+        """Of each passage, the key of its item."""
+        addresses = self._addresses(self._keyed(keys), len(keys)) if keys else []
+        own = self._searcher.fast_field_values("key", addresses)
+        return dict(zip(own, self._searcher.fast_field_values("item_key", addresses), strict=True))
+
+    def newest(self, where: Doc | None, start: int, limit: int) -> list[tuple[int, int]]:
+        """``(passage, item)`` of the first passages of items that meet a query, newest first."""
+        query = _both(self._first(), where)
+        found = self._searcher.search(query, limit, count=False, order_by_field="born", offset=start)
+        addresses = [address for _, address in found.hits]
+        own = self._searcher.fast_field_values("key", addresses)
+        return list(zip(own, self._searcher.fast_field_values("item_key", addresses), strict=True))
+
+    def passages(self, keys: Sequence[int]) -> dict[int, tuple[str, str]]:
+        """``(name, text)`` of passages."""
+        found = {}
+        for address in self._addresses(self._keyed(keys), len(keys)) if keys else []:
+            doc = self._searcher.doc(address)
+            found[int(doc.get_first("key"))] = msgspec.json.decode(doc.get_first("passage"), type=tuple[str, str])
+        return found
+
+    def items(self, keys: Sequence[int]) -> dict[int, Item]:
+        """Items by their keys."""
+        query = tantivy.Query.term_set_query(self._schema, "item_key", list(keys))
+        found = {}
+        for address in self._addresses(_both(self._first(), query), len(keys)) if keys else []:
+            item = msgspec.json.decode(self._searcher.doc(address).get_first("item"), type=Item)
+            found[item_key(item.site, item.id)] = item
+        return found
+
+    def listed(self, site: str) -> Iterator[tuple[str, str, str]]:
+        query = tantivy.Query.term_query(self._schema, "site", site)
+        for address in self._addresses(_both(self._first(), query), max(1, len(self))):
+            yield msgspec.json.decode(self._searcher.doc(address).get_first("about"), type=tuple[str, str, str])
+
+    def counts(self, field: str, where: Doc | None, limit: int = 50) -> tuple[tuple[str, int], ...]:
+        """The values of a field over the items that meet a query."""
+        query = _both(self._first(), where)
+        wanted = {"counts": {"terms": {"field": f"v.{_safe(field)}", "size": limit}}}
+        buckets = self._searcher.aggregate(query, wanted)["counts"]["buckets"]
+        return tuple((str(bucket["key"]), int(bucket["doc_count"])) for bucket in buckets)
+
+    def site_counts(self) -> tuple[tuple[str, int], ...]:
+        wanted = {"counts": {"terms": {"field": "site", "size": 10_000}}}
+        buckets = self._searcher.aggregate(self._first(), wanted)["counts"]["buckets"]
+        return tuple((str(bucket["key"]), int(bucket["doc_count"])) for bucket in buckets)
+
+    def points(self, where: Doc | None, limit: int) -> list[tuple[int, float, float]]:
+        """``(passage, latitude, longitude)`` of what meets a query and says where it is."""
+        addresses = self._addresses(where, limit)
+        columns = [self._searcher.fast_field_values(name, addresses) for name in ("key", "lat", "lon")]
+        rows = zip(*columns, strict=True)
+        return [(int(key), lat, lon) for key, lat, lon in rows if lat is not None and lon is not None]
+
+    def item_keys(self, keys: Sequence[int]) -> Doc:
+        """A query for the items of these keys."""
+        return tantivy.Query.term_set_query(self._schema, "item_key", list(keys))
+
+    def site(self, site: str) -> Doc:
+        return tantivy.Query.term_query(self._schema, "site", site)
+
+    def where(self, conditions: Sequence[Condition]) -> Doc | None:
+        """Conditions as one query; None if there are none."""
+        if not conditions:
+            return None
+        return _scoreless(_all([self._condition(condition) for condition in conditions]))
+
+    def _condition(self, condition: Condition) -> Doc:
+        match condition:
+            case OfType(types):
+                return self._term_set("w._type", types)
+            case Is(field, values):
+                sets = [keys for value in values for keys in keys_of(value)]
+                name = f"w.{_safe(field.lower())}"
+                return _any([_all([self._term(name, key) for key in keys]) for keys in sets])
+            case Range():
+                return _any([self._range(name, condition) for name in number_fields(condition)])
+            case During(field, start, end):
+                return self._during(field.lower(), start, end)
+            case Near():
+                return self._near(condition)
+            case In(name):
+                return self._term_set("w._place", place_keys(name))
+            case Has(words):
+                return self._term_set("w._has", [gram(word) for word in words])
+            case Not(inner):
+                return _without(self._condition(inner))
+            case AnyOf(inner):
+                return _any([self._condition(each) for each in inner])
+
+    def _term(self, field: str, value: str) -> Doc:
+        return tantivy.Query.term_query(self._schema, field, value)
+
+    def _term_set(self, field: str, values: Iterable[str]) -> Doc:
+        return _any([self._term(field, value) for value in values])
+
+    def _keyed(self, keys: Sequence[int]) -> Doc:
+        return tantivy.Query.term_set_query(self._schema, "key", list(keys))
+
+    def _first(self) -> Doc:
+        return _scoreless(tantivy.Query.term_query(self._schema, "first", 1))
+
+    def _range(self, field: str, bounds: Range) -> Doc:
+        return self._between(_safe(field), bounds.low, bounds.high, bounds.with_low, bounds.with_high)
+
+    def _between(
+        self, name: str, low: float | None, high: float | None, with_low: bool = True, with_high: bool = True
+    ) -> Doc:
+        left = "{*" if low is None else f"[{_nudged(low, -1 if with_low else 1):.12f}"
+        right = "*}" if high is None else f"{_nudged(high, 1 if with_high else -1):.12f}]"
+        if low is None and high is None:
+            left = "[-1000000000000000.5"
+        return self._index.parse_query(f"n.{name}:{left} TO {right}", [])
+
+    def _during(self, field: str, start: float | None, end: float | None) -> Doc:
+        begins, ends = _safe(f"{field}:from"), _safe(f"{field}:to")
+        clauses = [self._between(begins, None, end, with_high=False)]
+        if start is not None:
+            over = self._between(ends, start, None, with_low=False)
+            clauses.append(_any([over, self._between(begins, start, None)]))
+        return _all(clauses)
+
+    def _near(self, near: Near) -> Doc:
+        """Exact: the box around the circle from the index, the circle by computing the distances."""
+        height = near.km / 110.5
+        width = min(180.0, height / max(0.01, math.cos(math.radians(min(89.0, abs(near.lat) + height)))))
+        box = [self._box("lat", near.lat, height), self._box("lon", near.lon, width)]
+        if abs(near.lon) + width > 180:
+            box = box[:1]
+        points = self.points(_all(box), max(1, len(self)))
+        centre = (near.lat, near.lon)
+        keys = [key for key, lat, lon in points if places.kilometres(centre, (lat, lon)) <= near.km]
+        found = self._keyed(keys) if keys else tantivy.Query.empty_query()
+        if not near.name:
+            return found
+        nowhere = _without(tantivy.Query.exists_query("lat"))
+        return _any([found, _all([self._term_set("w._place", place_keys(near.name)), nowhere])])
+
+    def _box(self, field: str, middle: float, half: float) -> Doc:
+        kind = tantivy.FieldType.Float
+        return tantivy.Query.range_query(self._schema, field, kind, middle - half, middle + half)
+
+    def _addresses(self, where: Doc | None, limit: int) -> list[Doc]:
+        query = where if where is not None else tantivy.Query.all_query()
+        return [address for _, address in self._searcher.search(query, max(1, limit), count=False).hits]
+
+
+def _schema() -> Doc:
+    build = tantivy.SchemaBuilder()
+    for name in ("key", "item_key"):
+        build.add_unsigned_field(name, stored=True, indexed=True, fast=True)
+    build.add_unsigned_field("first", indexed=True, fast=True)
+    build.add_float_field("born", fast=True)
+    for name in ("lat", "lon"):
+        build.add_float_field(name, indexed=True, fast=True)
+    build.add_text_field("uid", tokenizer_name="raw", index_option="basic")
+    build.add_text_field("site", fast=True, tokenizer_name="raw", index_option="basic")
+    build.add_text_field("name", tokenizer_name=_ANALYZER, index_option="freq")
+    build.add_text_field("body", tokenizer_name=_ANALYZER, index_option="freq")
+    for name in ("passage", "about", "item"):
+        build.add_bytes_field(name, stored=True)
+    build.add_json_field("w", tokenizer_name="raw", index_option="basic")
+    build.add_json_field("n", fast=True, tokenizer_name="raw", index_option="basic")
+    build.add_json_field("v", fast=True, tokenizer_name="raw", index_option="basic")
+    return build.build()
+
+
+def _uid(site: str, id: str) -> str:
+    return f"{site}\n{id}"
+
+
+def _safe(field: str) -> str:
+    """A field's name as a path of tantivy's JSON fields: no dots, colons or spaces."""
+    return re.sub(r"\W", lambda char: f"_{ord(char.group()):x}_", field)
+
+
+def _words(found: Attributes) -> dict[str, list[str]]:
+    words = {_safe(field): sorted(values) for field, values in found.words.items()}
+    return words | {"_type": sorted(found.types), "_place": sorted(found.places), "_has": sorted(found.has)}
+
+
+def _numbers(found: Attributes) -> dict[str, list[float]]:
+    numbers = {_safe(field): list(values) for field, values in found.numbers.items()}
+    for field, span in found.dates.items():
+        numbers[_safe(f"{field}:from")], numbers[_safe(f"{field}:to")] = [span.start], [span.end]
+    return numbers
+
+
+def _nudged(value: float, direction: int) -> float:
+    # tantivy 0.27 fails on a JSON range with one whole and one broken bound, so neither is ever whole.
+    return value + direction * max(abs(value) * 1e-12, 1e-9)
+
+
+def _all(queries: Sequence[Doc]) -> Doc:
+    return queries[0] if len(queries) == 1 else tantivy.Query.boolean_query([(Occur.Must, each) for each in queries])
+
+
+def _any(queries: Sequence[Doc]) -> Doc:
+    if not queries:
+        return tantivy.Query.empty_query()
+    return queries[0] if len(queries) == 1 else tantivy.Query.boolean_query([(Occur.Should, each) for each in queries])
+
+
+def _without(query: Doc) -> Doc:
+    return tantivy.Query.boolean_query([(Occur.Must, tantivy.Query.all_query()), (Occur.MustNot, query)])
+
+
+def _scoreless(query: Doc) -> Doc:
+    return tantivy.Query.const_score_query(query, 0.0)
+
+
+def _both(query: Doc, where: Doc | None) -> Doc:
+    if where is None:
+        return query
+    return tantivy.Query.boolean_query([(Occur.Must, query), (Occur.Must, _scoreless(where))])
