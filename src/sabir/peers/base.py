@@ -1,0 +1,196 @@
+"""Peer: a remote agent as an Agent, whatever protocol it speaks.
+
+A protocol's peer says how one message is sent and how the events come back (``talk``); everything a user
+touches stands here. A peer may be used by many turns at once.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from types import TracebackType
+from typing import Final, Literal, Self
+from urllib.parse import urlsplit
+
+from ..card import Card
+from ..errors import BadSetup, PeerError, PeerUnreadable
+from ..events import Event, Fault, Question, Reply
+from ..message import Message
+from ..turn import Turn
+
+SECONDS: Final = 60.0  # how long an answer may take unless the caller says otherwise
+
+Direction = Literal["sent", "received"]
+OnWire = Callable[[Direction, bytes], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What belongs to one message on its way out, beside what it says."""
+
+    conversation: str = ""  # which of this side's conversations it belongs to; "" is the peer's own
+    seconds: float = SECONDS
+    key: str | None = None  # idempotency key; None: the peer makes one
+    trace: str | None = None  # W3C traceparent
+    hops: int = 0
+    pieces: bool = False  # whether pieces ahead of the answer are wanted
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """One of our own identities, and the services that may see it (TR-7.1.4).
+
+    ``service`` is an origin such as ``https://example.com``, with ``*`` allowed. Shown only when the
+    service asks (401), unless ``at_once``.
+    """
+
+    service: str
+    authorization: str
+    at_once: bool = False
+
+    def __repr__(self) -> str:
+        return f"Identity(service={self.service!r})"  # never the credential
+
+
+def choose(identities: tuple[Identity, ...], origin: str, challenge: str | None) -> str | None:
+    """The credential for a service: without a challenge only one that may go at once; else the first whose
+    scheme the service asked for, or the first of all."""
+    fitting = [each for each in identities if fnmatchcase(origin, each.service)]
+    if challenge is None:
+        return next((each.authorization for each in fitting if each.at_once), None)
+    asked = challenge.lower()
+    named = (each for each in fitting if each.authorization.partition(" ")[0].lower() in asked)
+    return next((each.authorization for each in named), fitting[0].authorization if fitting else None)
+
+
+class Peer(ABC):
+    """A remote agent. ``ask`` for an answer, ``stream`` for its events, call it with a Turn as an Agent."""
+
+    protocol: str = ""
+
+    def __init__(self, url: str, *, name: str | None = None, seconds: float = SECONDS) -> None:
+        self.url = url
+        self.seconds = seconds
+        self.address = without_credentials(url)
+        self.card = Card(name=name or name_of(url), description=f"A remote agent at {self.address}")
+
+    @abstractmethod
+    def talk(self, message: Message, call: Call) -> AsyncGenerator[Event, None]:
+        """Send one message; yield what comes back: pieces, then one Reply, tokens taken out.
+
+        Raises:
+            PeerError: it could not be reached, refused, or did not speak its protocol.
+        """
+
+    @abstractmethod
+    async def aclose(self) -> None:
+        """Let go of connections."""
+
+    async def ask(self, said: str | Message, *, seconds: float | None = None, key: str | None = None) -> Message:
+        """Say something and return the whole answer.
+
+        Raises:
+            PeerUnavailable: no connection, or no answer in time.
+            PeerRefused: the peer said no; ``status`` is its code.
+            PeerUnreadable: the answer is not of its protocol.
+        """
+        call = Call(seconds=self.seconds if seconds is None else seconds, key=key)
+        return await self._answer(message_of(said), call)
+
+    async def stream(
+        self, said: str | Message, *, seconds: float | None = None, key: str | None = None
+    ) -> AsyncGenerator[Event, None]:
+        """Say something and get the events as they come, the Reply last. Raises as ``ask`` does."""
+        call = Call(seconds=self.seconds if seconds is None else seconds, key=key, pieces=True)
+        async with aclosing(self.talk(message_of(said), call)) as events:
+            async for event in events:
+                yield event
+
+    async def __call__(self, turn: Turn, /) -> AsyncIterator[Event]:
+        """Answer a turn by asking the remote agent; what it asks back is asked of our caller."""
+        message = turn.message
+        call = Call(
+            turn.conversation.id, min(turn.remaining, self.seconds), turn.id, turn.trace, turn.hops + 1, pieces=True
+        )
+        while True:
+            asked: Question | None = None
+            try:
+                async with aclosing(self.talk(message, call)) as events:
+                    async for event in events:
+                        if isinstance(event, Question):
+                            asked = event
+                        elif not isinstance(event, Reply) or asked is None:
+                            yield event
+            except PeerError as wrong:
+                yield Fault.of(wrong)
+                return
+            if asked is None:
+                return
+            message = await turn.ask(asked)
+            call = replace(call, key=f"{turn.id}.{turn.questions}", seconds=min(turn.remaining, self.seconds))
+
+    async def _answer(self, message: Message, call: Call) -> Message:
+        async with aclosing(self.talk(message, call)) as events:
+            async for event in events:
+                if isinstance(event, Reply):
+                    return event.message
+                if isinstance(event, Fault):
+                    raise event.error()
+        raise PeerUnreadable(self.address, "it ended without an answer")
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, wrong: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    def __repr__(self) -> str:
+        return f"<peer {self.protocol} {self.address}>"
+
+
+class Clock:
+    """The time left of one call."""
+
+    __slots__ = ("_end",)
+
+    def __init__(self, seconds: float) -> None:
+        self._end = time.monotonic() + seconds
+
+    @property
+    def left(self) -> float:
+        return max(0.0, self._end - time.monotonic())
+
+
+def message_of(said: str | Message) -> Message:
+    return Message("text", "english", said) if isinstance(said, str) else said
+
+
+def origin_of(url: str) -> str:
+    """Scheme, host and port of a URL, the port always said."""
+    parts = urlsplit(url)
+    try:
+        port = parts.port or {"https": 443, "wss": 443, "amqps": 5671, "amqp": 5672}.get(parts.scheme.lower(), 80)
+    except ValueError:
+        raise BadSetup(f"the port of {without_credentials(url)} is not a number") from None
+    host = (parts.hostname or "").lower()
+    return f"{parts.scheme.lower()}://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def without_credentials(url: str) -> str:
+    """The URL as it may be shown: no user, password or query."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
+
+
+def name_of(url: str) -> str:
+    """A Card name for a URL: its host and path."""
+    parts = urlsplit(url)
+    name = re.sub(r"[^A-Za-z0-9_.-]+", "-", f"{parts.netloc.rpartition('@')[2]}{parts.path}").strip("-_.")
+    return name[:64] or "peer"

@@ -1,0 +1,82 @@
+"""What the NLIP peers share, whatever carries their messages: tokens by conversation, questions, failures."""
+
+from __future__ import annotations
+
+import secrets
+from abc import abstractmethod
+from collections import OrderedDict
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Final
+
+from ..errors import PeerRefused, PeerUnreadable
+from ..events import Delta, Event, Progress, Question, Reply
+from ..message import Message
+from ..wire import nlip
+from .base import SECONDS, Call, Peer
+from .tokens import PeerTokens
+
+_MOST_CONVERSATIONS: Final = 10_000
+_REASON_LENGTH: Final = 500
+
+
+class NlipPeer(Peer):
+    """A remote NLIP end-point. Each conversation of ours has its own tokens there; none crosses to another."""
+
+    protocol = "nlip"
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        name: str | None = None,
+        seconds: float = SECONDS,
+        identity: str = "sabir",
+        conversation: PeerTokens | None = None,
+    ) -> None:
+        super().__init__(url, name=name, seconds=seconds)
+        self.identity = identity
+        self._tokens: OrderedDict[str, PeerTokens] = OrderedDict()
+        if conversation is not None:
+            self._tokens[""] = conversation
+
+    @property
+    def conversation(self) -> PeerTokens:
+        """The state of this peer's own conversation, to go on with later."""
+        return self.tokens("")
+
+    def tokens(self, conversation: str) -> PeerTokens:
+        """The tokens that one of our conversations has there, new if it has none."""
+        held = self._tokens.get(conversation)
+        if held is None:
+            held = self._tokens[conversation] = PeerTokens.begin(self.identity, secrets.token_urlsafe(18))
+            if len(self._tokens) > _MOST_CONVERSATIONS:
+                oldest = next(key for key in self._tokens if key)
+                del self._tokens[oldest]
+        else:
+            self._tokens.move_to_end(conversation)
+        return held
+
+    def forget(self, conversation: str = "") -> None:
+        """Begin anew: the next message of this conversation carries no token of the old one."""
+        self._tokens.pop(conversation, None)
+
+    @abstractmethod
+    def exchange(self, message: Message, call: Call) -> AsyncGenerator[Message, None]:
+        """Send one message with its tokens; yield partial messages and then the last one."""
+
+    async def talk(self, message: Message, call: Call) -> AsyncGenerator[Event, None]:
+        sent = self.tokens(call.conversation).on(message)
+        async with aclosing(self.exchange(sent, call)) as replies:
+            async for reply in replies:
+                self._tokens[call.conversation] = self.tokens(call.conversation).after(reply, sent)
+                said = reply.without_tokens()
+                event = nlip.event_of(said)
+                if isinstance(event, Reply) and said.is_error and not message.is_control:
+                    raise PeerRefused(self.address, said.text[:_REASON_LENGTH] or "it said only that it failed")
+                yield event
+                if isinstance(event, Question):
+                    yield Reply(said)
+                if not isinstance(event, Delta | Progress):
+                    return
+        raise PeerUnreadable(self.address, "it ended without an answer")

@@ -1,0 +1,367 @@
+"""A remote NLIP end-point over HTTP (ECMA-431).
+
+One pooled client per peer. A redirect is followed only on the same origin, so no token goes elsewhere and
+TLS is never left (D-20). Error bodies of others are read without failing (D-22). A message is sent again only
+where that is safe: it never left, the server said that it did not take it, or the server honours its
+``Idempotency-Key``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import random
+import ssl
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing, asynccontextmanager
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from typing import Final
+from urllib.parse import urljoin, urlsplit, urlunsplit
+from uuid import uuid4
+
+import httpx2
+
+from .._version import __version__
+from ..errors import BadInput, BadSetup, PeerError, PeerRefused, PeerUnavailable, PeerUnreadable
+from ..message import Message
+from ..wire import nlip
+from ..wire.rules import Limits
+from .base import SECONDS, Call, Clock, Identity, OnWire, choose, origin_of, without_credentials
+from .foreign import reason_in
+from .nlip import NlipPeer
+from .tokens import PeerTokens
+
+# A peer's answer may be larger than what we take from strangers.
+REPLY_LIMITS: Final = Limits(body=64 * 1024 * 1024, tokens=64, submessages=4096)
+MAX_REDIRECTS: Final = 3
+_JSON: Final = "application/json"
+_SSE: Final = "text/event-stream"
+_HIDDEN: Final = frozenset({b"authorization", b"proxy-authorization", b"x-api-key", b"cookie", b"set-cookie"})
+# The server tells by these that it did not take the message.
+_NOT_TAKEN: Final = frozenset({429, 503})
+
+
+class NlipHttpPeer(NlipPeer):
+    """``async with NlipHttpPeer("https://example.com/nlip") as peer: await peer.ask("hello")``."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        name: str | None = None,
+        seconds: float = SECONDS,
+        identity: str = "sabir",
+        conversation: PeerTokens | None = None,
+        identities: tuple[Identity, ...] = (),
+        headers: Mapping[str, str] | None = None,
+        retries: int = 2,
+        repeatable: bool | None = None,
+        verify: ssl.SSLContext | None = None,
+        certificate: tuple[str, str] | None = None,
+        connections: int = 100,
+        limits: Limits = REPLY_LIMITS,
+        on_wire: OnWire | None = None,
+    ) -> None:
+        """Args beside those of every peer:
+
+        identities: who we may be, by service; shown when asked with 401.
+        repeatable: the server gives the recorded answer to a repeated key; None: true once it has shown itself as one.
+        verify: the TLS context; None is the system's trust.
+        certificate: paths of our own certificate and key, for mutual TLS.
+        on_wire: called with each request and response as it was on the wire, credentials hidden.
+        """
+        super().__init__(_endpoint(url), name=name, seconds=seconds, identity=identity, conversation=conversation)
+        self.identities = identities
+        self.retries = retries
+        self.repeatable = repeatable
+        self._authorization = choose(identities, _short_origin(self.url), None)
+        self._limits = limits
+        self._on_wire = on_wire
+        self._client = httpx2.AsyncClient(
+            verify=_context(verify, certificate, self.url),
+            headers={"user-agent": f"sabir/{__version__}", "accept-encoding": "identity", **(headers or {})},
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),  # a cookie would tie conversations together
+            follow_redirects=False,
+            trust_env=False,  # no password from ~/.netrc leaves by surprise
+            limits=httpx2.Limits(max_connections=connections, max_keepalive_connections=connections),
+        )
+
+    async def aclose(self) -> None:
+        await self._client.aclose()
+
+    # -- one message ------------------------------------------------------------------------------
+
+    async def exchange(self, message: Message, call: Call) -> AsyncGenerator[Message, None]:
+        clock = Clock(call.seconds)
+        async with self._response(nlip.encode(message), _headers(call), clock) as response:
+            if _kind(response) == _SSE:
+                async with aclosing(self._events(response, clock)) as events:
+                    async for event in events:
+                        yield event
+            else:
+                async with asyncio.timeout(clock.left):
+                    body = await self._body(response)
+                yield self._message(body, response)
+
+    @asynccontextmanager
+    async def _response(self, body: bytes, headers: dict[str, str], clock: Clock) -> AsyncIterator[httpx2.Response]:
+        """The response to the message, after redirects, log-in and repeats; its status is 2xx."""
+        attempt = 0
+        while True:
+            try:
+                response = await self._follow(body, headers, clock)
+            except (_NoConnection, PeerUnavailable) as gone:
+                attempt += 1
+                again = isinstance(gone, _NoConnection) or self.repeatable is True
+                if again and attempt <= self.retries and await _pause(attempt, None, clock):
+                    continue
+                if isinstance(gone, PeerUnavailable):
+                    raise
+                raise PeerUnavailable(self.address, gone.reason) from None
+            try:
+                if response.status_code in _NOT_TAKEN and attempt < self.retries:
+                    attempt += 1
+                    if await _pause(attempt, response.headers.get("retry-after"), clock):
+                        continue
+                if not response.is_success:
+                    raise await self._refusal(response)
+                if "idempotency-key" in response.headers and self.repeatable is None:
+                    self.repeatable = True
+                yield response
+                return
+            except (TimeoutError, httpx2.TimeoutException):
+                raise PeerUnavailable(self.address, "it did not finish its answer in time") from None
+            except (httpx2.TransportError, httpx2.StreamError) as wrong:
+                raise PeerUnavailable(self.address, f"the connection broke ({type(wrong).__name__})") from None
+            finally:
+                await response.aclose()
+
+    async def _follow(self, body: bytes, headers: dict[str, str], clock: Clock) -> httpx2.Response:
+        """Post, following what may be followed: same-origin redirects, the other slash form, one log-in."""
+        url, tried_slash, tried_login, redirects = self.url, False, False, 0
+        while True:
+            response = await self._post(url, body, headers, clock)
+            status = response.status_code
+            if status in (307, 308):
+                url = await self._redirect(response, url)
+                redirects += 1
+                if redirects > MAX_REDIRECTS:
+                    raise PeerRefused(self.address, "it redirects in circles", status)
+            elif status == 404 and not tried_slash:
+                tried_slash = True
+                await self._drop(response)
+                url = _other_form(url)
+            elif status == 401 and not tried_login:
+                tried_login = True
+                wanted = choose(self.identities, _short_origin(url), response.headers.get("www-authenticate", ""))
+                if wanted is None or wanted == self._authorization:
+                    return response
+                await self._drop(response)
+                self._authorization = wanted
+            else:
+                if response.is_success:
+                    self.url = url
+                return response
+
+    async def _redirect(self, response: httpx2.Response, url: str) -> str:
+        target = urljoin(url, response.headers.get("location", ""))
+        await self._drop(response)
+        if origin_of(target) != origin_of(url):
+            raise PeerRefused(
+                self.address,
+                f"it redirects to another origin, {without_credentials(target)[:200]}, where tokens must not go",
+                response.status_code,
+            )
+        return target
+
+    async def _post(self, url: str, body: bytes, headers: dict[str, str], clock: Clock) -> httpx2.Response:
+        if self._authorization is not None:
+            headers = {**headers, "authorization": self._authorization}
+        request = self._client.build_request(
+            "POST",
+            url,
+            content=body,
+            headers=headers,
+            timeout=httpx2.Timeout(clock.left, connect=min(clock.left, 10.0)),
+        )
+        self._show_request(request, body)
+        try:
+            async with asyncio.timeout(clock.left):
+                response = await self._client.send(request, stream=True)
+        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as wrong:
+            raise _NoConnection(_why(wrong)) from None
+        except (TimeoutError, httpx2.TimeoutException):
+            raise PeerUnavailable(self.address, "no answer in time") from None
+        except httpx2.TransportError as wrong:
+            raise PeerUnavailable(self.address, f"the connection broke ({type(wrong).__name__})") from None
+        self._show_response(response)
+        return response
+
+    # -- reading ----------------------------------------------------------------------------------
+
+    async def _body(self, response: httpx2.Response) -> bytes:
+        pieces: list[bytes] = []
+        size = 0
+        async for piece in response.aiter_bytes():
+            self._show("received", piece)
+            pieces.append(piece)
+            size += len(piece)
+            if size > self._limits.body:
+                raise PeerUnreadable(self.address, f"its answer is larger than {self._limits.body} bytes")
+        return b"".join(pieces)
+
+    def _message(self, body: bytes, response: httpx2.Response) -> Message:
+        try:
+            return nlip.decode(body, limits=self._limits)
+        except BadInput as wrong:
+            kind = _kind(response) or "without a type"
+            raise PeerUnreadable(self.address, f"its answer ({kind}) is no NLIP message: {wrong}") from None
+
+    async def _events(self, response: httpx2.Response, clock: Clock) -> AsyncGenerator[Message, None]:
+        """The messages of an event stream; ``data`` lines of one event are joined."""
+        data: list[str] = []
+        size = 0
+        lines = response.aiter_lines()
+        while True:
+            async with asyncio.timeout(clock.left):
+                line = await anext(lines, None)
+            if line is None:
+                return
+            self._show("received", line.encode() + b"\n")
+            if line.startswith("data:"):
+                data.append(line[5:].removeprefix(" "))
+                size += len(line)
+                if size > self._limits.body:
+                    raise PeerUnreadable(self.address, f"an event is larger than {self._limits.body} bytes")
+            elif not line and data:
+                yield self._message("\n".join(data).encode(), response)
+                data, size = [], 0
+
+    async def _refusal(self, response: httpx2.Response) -> PeerError:
+        try:
+            body = await self._body(response)
+        except (PeerUnreadable, httpx2.HTTPError):
+            body = b""
+        return PeerRefused(self.address, reason_in(body, response.status_code), response.status_code)
+
+    async def _drop(self, response: httpx2.Response) -> None:
+        """Read a short body to its end, so that the connection can be used again."""
+        try:
+            await self._body(response)
+        except (httpx2.HTTPError, PeerUnreadable):
+            pass
+        finally:
+            await response.aclose()
+
+    # -- the wire, for those who look -------------------------------------------------------------
+
+    def _show(self, direction: str, data: bytes) -> None:
+        if self._on_wire is not None and data:
+            self._on_wire("sent" if direction == "sent" else "received", data)
+
+    def _show_request(self, request: httpx2.Request, body: bytes) -> None:
+        if self._on_wire is not None:
+            line = b"%s %s HTTP/1.1" % (request.method.encode(), request.url.raw_path)
+            self._on_wire("sent", _head(line, request.headers) + body)
+
+    def _show_response(self, response: httpx2.Response) -> None:
+        if self._on_wire is not None:
+            line = f"{response.http_version} {response.status_code} {response.reason_phrase}".encode()
+            self._on_wire("received", _head(line, response.headers))
+
+
+class _NoConnection(Exception):
+    """No connection came about, so the message cannot have arrived."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+def _headers(call: Call) -> dict[str, str]:
+    headers = {
+        "content-type": _JSON,
+        "accept": f"{_SSE}, {_JSON}" if call.pieces else _JSON,
+        "idempotency-key": call.key or uuid4().hex,
+    }
+    if call.trace is not None:
+        headers["traceparent"] = call.trace
+    if call.hops:
+        headers["x-sabir-hops"] = str(call.hops)
+    return headers
+
+
+def _head(line: bytes, headers: httpx2.Headers) -> bytes:
+    shown = [b"%s: %s" % (key, b"(hidden)" if key.lower() in _HIDDEN else value) for key, value in headers.raw]
+    return b"\r\n".join([line, *shown, b"", b""])
+
+
+def _kind(response: httpx2.Response) -> str:
+    return str(response.headers.get("content-type", "")).partition(";")[0].strip().lower()
+
+
+def _why(wrong: httpx2.TransportError) -> str:
+    """A reason for people; of TLS failures it says which check failed."""
+    cause: BaseException | None = wrong
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return f"its certificate is not accepted: {cause.verify_message}"
+        cause = cause.__cause__ or cause.__context__
+    return "no connection in time" if isinstance(wrong, httpx2.TimeoutException) else "no connection"
+
+
+async def _pause(attempt: int, retry_after: str | None, clock: Clock) -> bool:
+    """Wait before trying again; False if the time left is too short."""
+    backoff = 0.1 * 2**attempt * (0.5 + random.random() / 2)
+    seconds = float(retry_after) if retry_after is not None and retry_after.strip().isdigit() else backoff
+    if seconds >= clock.left:
+        return False
+    await asyncio.sleep(seconds)
+    return True
+
+
+def _endpoint(url: str) -> str:
+    """The URL that messages are posted to; a bare origin means its ``/nlip`` (HTTP-6.1)."""
+    parts = urlsplit(url)
+    if parts.scheme.lower() not in ("http", "https") or not parts.hostname:
+        raise BadSetup(f"{without_credentials(url)!r} is no http or https address")
+    if "@" in parts.netloc:
+        raise BadSetup("credentials do not belong into a URL; give them as identities")
+    return urlunsplit(parts._replace(path="/nlip" if parts.path in ("", "/") else parts.path, fragment=""))
+
+
+def _other_form(url: str) -> str:
+    """``/nlip`` for ``/nlip/`` and back (D-20)."""
+    parts = urlsplit(url)
+    path = parts.path.rstrip("/") if parts.path.endswith("/") else f"{parts.path}/"
+    return urlunsplit(parts._replace(path=path))
+
+
+def _short_origin(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme.lower()}://{parts.netloc.lower()}"
+
+
+def _context(verify: ssl.SSLContext | None, certificate: tuple[str, str] | None, url: str) -> ssl.SSLContext | bool:
+    if verify is not None:
+        return verify
+    if certificate is not None:
+        context = ssl.create_default_context()
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        context.load_cert_chain(*certificate)
+        return context
+    return _system_trust() if url.startswith("https") else _no_tls()
+
+
+@functools.cache
+def _system_trust() -> ssl.SSLContext:
+    """Made once: loading the system's certificates takes tens of milliseconds. TLS 1.3 only (D-53)."""
+    context = ssl.create_default_context()
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    return context
+
+
+@functools.cache
+def _no_tls() -> ssl.SSLContext:
+    """A context that trusts nobody, for peers that speak no TLS; cheap to make."""
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
