@@ -252,3 +252,10 @@ def test_the_readme_names_only_items_that_exist() -> None:
     named = set(re.findall(r"`((?:pumpkins-r-us/)?(?:recipes|products|events|places)/[a-z0-9-]+)`", readme))
     assert len(named) >= 12
     assert named <= {address.removeprefix(BASE) for address in ids(EVERYTHING)}
+
+
+def test_the_readme_counts_the_items_of_each_file() -> None:
+    readme = (HERE / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([\w-]+\.jsonl)` \| `([^`]+)` \| (\d+) ", readme, re.MULTILINE)
+    told = {(name, site, int(count)) for name, site, count in rows}
+    assert told == {(path.name, site, len(LINES[path.name])) for site, files in SITES.items() for path in files}
