@@ -54,9 +54,18 @@ _NEGATED: Final = re.compile(
 )
 
 
+# Coconut milk is no milk and rice flour holds no gluten: only the pair counts, and the plant.
+_PLANTS: Final = re.compile(
+    r"\b(coconut|almond|oat|soy|rice|cashew|hemp|plant|vegan|peanut|nut|apple|cocoa|corn|chickpea|tapioca|buckwheat"
+    r"|potato|sunflower|tahini|pumpkin)[\s-]+(milk|cream|butter|yogurt|cheese|flour|noodles?|tortillas?|pasta|starch)\b",
+    re.IGNORECASE,
+)
+
+
 class Attributes(msgspec.Struct, frozen=True):
     """The filterable side of an item. ``words`` hold whole values squeezed and their single words."""
 
+    site: str
     types: frozenset[str]
     words: dict[str, frozenset[str]]
     labels: dict[str, tuple[str, ...]]
@@ -72,12 +81,12 @@ def attributes(item: Item) -> Attributes:
     found = _Collector()
     for key, value in item.fields.items():
         found.walk(key, value, 0)
-    found.word("site", item.site)
     found.word("name", item.name)
     for kind in item.types:
         found.labels.setdefault("@type", []).append(kind)
     _derive(item.fields, found)
     return Attributes(
+        site=item.site,
         types=lineage(item.types),
         words={field: frozenset(values) for field, values in found.words.items()},
         labels={field: tuple(dict.fromkeys(values)) for field, values in found.labels.items()},
@@ -300,7 +309,9 @@ def _has(item: Item) -> frozenset[str]:
         parts = [item.name, item.description, item.text]
     found: set[str] = set()
     for part in parts:
-        found.update(grams(tokens(_NEGATED.sub(" . ", part))[:MAX_HAS]))
+        part = _NEGATED.sub(" . ", part)
+        found.update(" ".join(tokens(" ".join(pair))) for pair in _PLANTS.findall(part))
+        found.update(grams(tokens(_PLANTS.sub(r"\1 \1\2", part))[:MAX_HAS]))
         if len(found) > 2 * MAX_HAS:
             break
     return frozenset(found)

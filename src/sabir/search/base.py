@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
 from .attributes import Attributes
 from .conditions import Condition
 from .item import Item
+
+MAX_PLACES: Final = 50_000
 
 
 class Query(msgspec.Struct, frozen=True):
@@ -72,25 +74,25 @@ class Site(msgspec.Struct, frozen=True):
 
 
 class Fields(msgspec.Struct, frozen=True):
-    """The names of fields that items have, by what they hold. Lower case."""
+    """The names of fields that items have, by what they hold, in lower case; their types and places."""
 
     words: frozenset[str] = frozenset()
     numbers: frozenset[str] = frozenset()
     dates: frozenset[str] = frozenset()
     types: frozenset[str] = frozenset()
-    places: bool = False
+    places: frozenset[str] = frozenset()  # names, as many as MAX_PLACES
 
     @classmethod
     def of(cls, found: Iterable[Attributes]) -> Fields:
         """The fields of some items."""
-        words, numbers, dates, types, placed = set[str](), set[str](), set[str](), set[str](), False
+        words, numbers, dates, types, places = set[str](), set[str](), set[str](), set[str](), set[str]()
         for each in found:
             words.update(each.words)
             numbers.update(each.numbers)
             dates.update(each.dates)
             types.update(each.types)
-            placed = placed or bool(each.places) or each.point is not None
-        return cls(frozenset(words), frozenset(numbers), frozenset(dates), frozenset(types), placed)
+            places.update(each.places)
+        return cls(*map(frozenset, (words, numbers, dates, types, places)))
 
     def __contains__(self, field: str) -> bool:
         return field in self.words or field in self.numbers or field in self.dates
@@ -101,7 +103,7 @@ class Fields(msgspec.Struct, frozen=True):
             self.numbers | other.numbers,
             self.dates | other.dates,
             self.types | other.types,
-            self.places or other.places,
+            self.places if len(self.places) > MAX_PLACES else self.places | other.places,
         )
 
 

@@ -26,6 +26,12 @@ class OfType(_Base, frozen=True, tag="type"):
     types: tuple[str, ...]
 
 
+class OnSite(_Base, frozen=True, tag="site"):
+    """The item is of one of these sites, by their exact names."""
+
+    sites: tuple[str, ...]
+
+
 class Is(_Base, frozen=True, tag="is"):
     """A field's value is one of these, as a whole or by all of its words; case, accents and plurals do not count."""
 
@@ -85,7 +91,7 @@ class AnyOf(_Base, frozen=True, tag="any"):
     conditions: tuple[Condition, ...]
 
 
-Condition: TypeAlias = OfType | Is | Range | During | Near | In | Has | Not | AnyOf
+Condition: TypeAlias = OfType | OnSite | Is | Range | During | Near | In | Has | Not | AnyOf
 
 
 def holds(condition: Condition, of: Attributes) -> bool:
@@ -93,6 +99,8 @@ def holds(condition: Condition, of: Attributes) -> bool:
     match condition:
         case OfType(types):
             return not of.types.isdisjoint(types)
+        case OnSite(sites):
+            return of.site in sites
         case Is(field, values):
             keys = of.words.get(field.lower(), frozenset())
             return any(keys.issuperset(alternative) for value in values for alternative in keys_of(value))

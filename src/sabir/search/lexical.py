@@ -28,6 +28,7 @@ from .conditions import (
     Near,
     Not,
     OfType,
+    OnSite,
     Range,
     gram,
     keys_of,
@@ -265,6 +266,8 @@ class Reader:
         match condition:
             case OfType(types):
                 return self._term_set("w._type", types)
+            case OnSite(sites):
+                return self._term_set("site", sites)
             case Is(field, values):
                 sets = [keys for value in values for keys in keys_of(value)]
                 name = f"w.{_safe(field.lower())}"

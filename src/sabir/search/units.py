@@ -80,14 +80,15 @@ _DURATION_MINUTES: Final = (525_600.0, 43_800.0, 10_080.0, 1_440.0, 60.0, 1.0, 1
 _SIGNS = "".join(sign for sign in CURRENCIES if len(sign) == 1 and not sign.isalpha())
 _WORD_NUMBERS = "|".join(sorted(map(re.escape, NUMBER_WORDS), key=len, reverse=True))
 _MONEY_WORDS = "|".join(sorted((re.escape(word) for word in CURRENCIES if len(word) > 1), key=len, reverse=True))
-_UNIT_WORDS = "|".join(sorted(map(re.escape, UNITS), key=len, reverse=True))
+# "$50 in stock" has no inches: that unit's short form must touch its number.
+_UNIT_WORDS = "|".join(sorted((re.escape(unit) for unit in UNITS if unit != "in"), key=len, reverse=True))
 
 # One quantity as people write it: "$20", "20 dollars", "half an hour", "1.5 kg", "4+ stars", "EUR 12".
 QUANTITY: Final = (
     rf"(?:(?P<sign>[{_SIGNS}]|us\$|(?:usd|eur|gbp|chf|cad|aud)(?=\s?\d))\s?)?"
     rf"(?P<number>{NUMBER}|\b(?:{_WORD_NUMBERS})\b)(?P<kilo>k\b)?"
     rf"(?:\s?-?(?P<money>[{_SIGNS}]|\b(?:{_MONEY_WORDS})\b|(?<=\d)(?:usd|eur|gbp|chf)\b)"
-    rf"|\s?-?(?P<unit>%|(?:(?<=\d)|\b)(?:{_UNIT_WORDS})\b))?"
+    rf"|\s?-?(?P<unit>%|(?<=\d)in\b|(?:(?<=\d)|\b)(?:{_UNIT_WORDS})\b))?"
 )
 _QUANTITY: Final = re.compile(QUANTITY, re.IGNORECASE)
 
@@ -113,21 +114,28 @@ def number(text: str) -> float | None:
         return None
 
 
-def from_match(match: re.Match[str]) -> Quantity | None:
-    """The quantity of a match of ``QUANTITY``."""
-    value = number(match["number"])
-    if value is None:
+def numbered(suffix: str) -> str:
+    """``QUANTITY`` with its groups named apart, for a pattern that holds two."""
+    return re.sub(r"\(\?P<(\w+)>", rf"(?P<\g<1>{suffix}>", QUANTITY)
+
+
+def from_match(match: re.Match[str], suffix: str = "") -> Quantity | None:
+    """The quantity of a match of ``QUANTITY``, or of ``numbered(suffix)``; None for a bare "a" or "one"."""
+    given = match[f"number{suffix}"]
+    value = number(given)
+    money = match[f"sign{suffix}"] or match[f"money{suffix}"]
+    unit = match[f"unit{suffix}"]
+    if value is None or (given.casefold() in NUMBER_WORDS and not (money or unit or value >= 2)):
         return None
-    if match["kilo"]:
+    if match[f"kilo{suffix}"]:
         value *= 1000
-    money = match["sign"] or match["money"]
     if money:
         if money.casefold() in ("cent", "cents"):
             value /= 100
         return Quantity(value, "money", CURRENCIES[money.casefold()])
-    if match["unit"]:
-        unit, factor = UNITS[match["unit"].casefold()]
-        return Quantity(value * factor, unit)
+    if unit:
+        dimension, factor = UNITS[unit.casefold()]
+        return Quantity(value * factor, dimension)
     return Quantity(value)
 
 
@@ -138,7 +146,7 @@ def quantity(text: str) -> Quantity | None:
     if minutes is not None:
         return Quantity(minutes, "min")
     match = _QUANTITY.match(text)
-    if not match or (match["number"].casefold() in NUMBER_WORDS and not (match["unit"] or match["money"])):
+    if not match:
         return None
     found = from_match(match)
     if found and found.unit == "min":
