@@ -42,7 +42,8 @@ from ..errors import (
     UnknownVersion,
     Unreadable,
 )
-from ..message import STRUCTURED, Message, Part
+from ..events import Delta, Event, Field, Progress, Question, Reply
+from ..message import STRUCTURED, Message, Part, json_part
 from .rules import (
     LIMITS,
     PROTOCOL,
@@ -55,6 +56,7 @@ from .rules import (
     token_size,
 )
 
+PARTIAL: Final = "partial"
 LOSSES: Final[tuple[str, ...]] = ()  # the hub is this protocol's own format
 
 # How each failure is told over HTTP (D-22). Walked against the whole tree by a test.
@@ -128,7 +130,6 @@ def encode(message: Message, *, answering: Message | None = None) -> bytes:
 
 # -- the common spelling ------------------------------------------------------------------------
 
-_NAMES: Final = (b'"format"', b'"subformat"', b'"content"')
 _PLAIN_KINDS: Final = frozenset({"json", "xml", "html"})
 
 
@@ -250,3 +251,94 @@ def _read_carefully(body: bytes, strict: bool, limits: Limits) -> Message:
     except ValueError as wrong:
         raise Unreadable(PROTOCOL, "$", f"JSON ({wrong})") from None
     return message_from(value, strict=strict, limits=limits)
+
+
+# -- events as messages (D-34, and the row "ask back" of the bridge table) --------------------------
+
+
+def question_message(question: Question) -> Message:
+    """A Question in NLIP: its words, and its shape as a labelled JSON part that old peers ignore."""
+    shape: dict[str, Any] = {"text": question.text}
+    if question.id:
+        shape["id"] = question.id
+    if question.fields:
+        shape["questions"] = [
+            {"id": f.id, "text": f.text, "type": f.kind, **({"options": list(f.options)} if f.options else {})}
+            for f in question.fields
+        ]
+    if question.schema is not None:
+        shape["schema"] = question.schema
+    return Message("text", "english", question.text, submessages=(json_part(shape, label="question"),))
+
+
+def question_of(message: Message) -> Question | None:
+    """The Question that a message asks, if it is one; also as AG2 asks (D-12)."""
+    part = message.labelled("question")
+    if part is not None and isinstance(part.value, dict):
+        shape = part.value
+        fields = tuple(
+            Field(
+                str(f.get("id", "")),
+                str(f.get("text", "")),
+                str(f.get("type", "text")),
+                tuple(str(option) for option in f.get("options", ())),
+            )
+            for f in shape.get("questions", ())
+            if isinstance(f, dict)
+        )
+        schema = shape.get("schema")
+        return Question(
+            str(shape.get("text", message.text)),
+            fields,
+            schema if isinstance(schema, dict) else None,
+            str(shape.get("id", "")),
+        )
+    asked = message.labelled("input_required")
+    return Question(str(asked.content)) if asked is not None else None
+
+
+def partial_message(event: Delta | Progress, number: int) -> Message:
+    """A piece of an answer: ``messagetype: partial``, its part labelled with its number (D-34)."""
+    if isinstance(event, Progress):
+        how = {
+            key: value for key, value in (("fraction", event.fraction), ("note", event.note)) if value not in (None, "")
+        }
+        return Message("text", "english", event.note, PARTIAL, submessages=(json_part(how, label="progress"),))
+    part = event.part
+    if part.format == "text":
+        piece = Part("text", part.subformat, part.content, str(number))
+        return Message("text", part.subformat, "", PARTIAL, submessages=(piece,))
+    return Message(
+        "text",
+        "english",
+        "",
+        PARTIAL,
+        submessages=(Part(part.format, part.subformat, part.content, part.label or str(number)),),
+    )
+
+
+def event_of(message: Message) -> Event:
+    """The event that a message from a remote agent stands for."""
+    if (message.messagetype or "").lower() == PARTIAL:
+        progress = message.labelled("progress")
+        if progress is not None and isinstance(progress.value, dict):
+            fraction = progress.value.get("fraction")
+            return Progress(
+                fraction if isinstance(fraction, int | float) else None, str(progress.value.get("note", ""))
+            )
+        part = next((p for p in message.submessages if p.format != "token"), message.first)
+        label = None if part.label is not None and part.label.isdigit() else part.label
+        return Delta(Part(part.format, part.subformat, part.content, label))
+    question = question_of(message)
+    if question is not None:
+        return question
+    return Reply(message)
+
+
+def error_message(wrong: SabirError, asked: Message | None = None, tokens: tuple[Part, ...] = ()) -> Message:
+    """A failure in NLIP: an error to data, control to control (D-12), and control when it asks who you are."""
+    control = isinstance(wrong, Unauthenticated | PolicyRequired) or (asked is not None and asked.is_control)
+    message = Message.error(str(wrong), control=control)
+    if asked is not None and asked.is_control and asked.control is not None:
+        message = msgspec.structs.replace(message, control=True)
+    return message.with_parts(tokens)

@@ -1,0 +1,7 @@
+"""``python -m sabir``."""
+
+import sys
+
+from sabir.cli import main
+
+sys.exit(main())

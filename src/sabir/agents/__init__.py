@@ -1,0 +1,1 @@
+"""Agents that Sabir brings along. Everything that answers is an Agent."""

@@ -1,0 +1,21 @@
+"""An agent that repeats what it hears; always there, so that a newcomer has somebody to talk to."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from ..agent import agent
+from ..turn import Turn
+
+
+@agent(name="echo", description="Repeats what it hears", repeatable=True)
+async def echo(turn: Turn) -> str:
+    words = turn.text
+    others = Counter(part.format for part in turn.parts if part.format != "text")
+    if not words and not others:
+        return "Hello. Say something, and I will repeat it."
+    heard = [f"You said: {words}"] if words else []
+    if others:
+        kinds = ", ".join(f"{number} {kind} part{'s' * (number > 1)}" for kind, number in others.items())
+        heard.append(f"You sent: {kinds}")
+    return "\n".join(heard)

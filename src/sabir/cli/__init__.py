@@ -1,0 +1,7 @@
+"""The command line: one file a command. Output for people, ``--json`` for programs, exit codes for scripts."""
+
+from __future__ import annotations
+
+from .main import main
+
+__all__ = ["main"]

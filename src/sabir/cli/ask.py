@@ -1,0 +1,176 @@
+"""``sabir ask URL "text"``: say something to an agent and print what it answers.
+
+A conversation goes on from one call to the next: its tokens are kept per address in the home folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import hashlib
+import mimetypes
+import os
+import ssl
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ..errors import BadSetup
+from ..events import Delta, Question, Reply
+from ..message import Message, Part, binary_part, json_part, media_of, text_part
+from ..peers.base import Identity, origin_of
+from ..peers.connect import connect
+from ..peers.nlip import NlipPeer
+from ..peers.tokens import PeerTokens
+from ..wire import nlip
+
+NAME = "ask"
+HELP = "Ask an agent something, over NLIP."
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("url", metavar="URL", help="where the agent is, e.g. http://127.0.0.1:8080")
+    parser.add_argument("text", metavar="TEXT", nargs="?", help="what to say; - reads it from standard input")
+    parser.add_argument("--agent", metavar="NAME", help="which agent there (default: the default one)")
+    parser.add_argument(
+        "--file", metavar="F", action="append", default=[], help="send this file along; may be repeated"
+    )
+    parser.add_argument("--control", action="store_true", help="speak to the gateway itself, about the talk")
+    parser.add_argument("--new", action="store_true", help="begin a new conversation")
+    parser.add_argument("--stream", action="store_true", help="print pieces as they come")
+    parser.add_argument("--json", action="store_true", help="print the reply as NLIP JSON")
+    parser.add_argument("--trace", action="store_true", help="show request and reply as they were on the wire")
+    parser.add_argument("--ca", metavar="FILE", help="trust this certificate (PEM), e.g. .sabir/dev-tls/cert.pem")
+    parser.add_argument("--timeout", type=float, default=60.0, metavar="S", help="seconds to wait (default 60)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    return asyncio.run(_ask(arguments))
+
+
+async def _ask(arguments: argparse.Namespace) -> int:
+    url = arguments.url if "://" in arguments.url else f"http://{arguments.url}"
+    if arguments.agent:
+        url = f"{url.rstrip('/').removesuffix('/nlip')}/nlip/{arguments.agent}"
+    options: dict[str, Any] = {"seconds": arguments.timeout}
+    if arguments.trace:
+        options["on_wire"] = show
+    if os.environ.get("SABIR_TOKEN"):
+        options["identities"] = (Identity(origin_of(url), f"Bearer {os.environ['SABIR_TOKEN']}", at_once=True),)
+    if arguments.ca:
+        options["verify"] = trust(arguments.ca)
+    remembered = place_of(url)
+    if not arguments.new:
+        options["conversation"] = restore(remembered)
+    message = said(arguments)
+    async with connect(url, **options) as peer:
+        if arguments.stream:
+            reply = await _stream(peer, message)
+        else:
+            reply = await peer.ask(message)
+        if isinstance(peer, NlipPeer):
+            keep(peer, remembered)
+    if arguments.json:
+        print(nlip.encode(reply).decode())
+    elif not arguments.stream:
+        print(readable(reply))
+    return 1 if reply.is_error else 0
+
+
+async def _stream(peer: Any, message: Message) -> Message:
+    reply = Message.text("")
+    began = False
+    async for event in peer.stream(message):
+        if isinstance(event, Delta) and event.part.format == "text":
+            print(event.part.content, end="", flush=True)
+            began = True
+        elif isinstance(event, Question):
+            print(event.text)
+        elif isinstance(event, Reply):
+            reply = event.message
+            print("" if began else readable(reply))
+    return reply
+
+
+def said(arguments: argparse.Namespace) -> Message:
+    """The message that the arguments describe."""
+    text = arguments.text
+    if text == "-":
+        text = sys.stdin.read()
+    if text is None and not arguments.file:
+        raise BadSetup("there is nothing to say: give TEXT, or --file")
+    parts = [file_part(Path(name)) for name in arguments.file]
+    first = text_part(text) if text is not None else parts.pop(0)
+    return Message.of(first, *parts, messagetype="control" if arguments.control else None)
+
+
+def file_part(path: Path) -> Part:
+    """A file as a part: JSON as structured, text as text, everything else as bytes."""
+    try:
+        data = path.read_bytes()
+    except OSError as wrong:
+        raise BadSetup(f"{path}: {wrong.strerror}") from wrong
+    kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+    try:
+        if kind == "application/json":
+            return json_part(msgspec.json.decode(data), label=path.name)
+        if kind.startswith("text/"):
+            return text_part(data.decode(), label=path.name)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        pass
+    media, encoding = media_of(kind)
+    return binary_part(data, f"{media}/{encoding}", label=path.name)
+
+
+def readable(message: Message) -> str:
+    """A reply for people: its words, then what else came."""
+    lines = [message.text] if message.text else []
+    for part in message.parts:
+        if part.format in ("text", "token"):
+            continue
+        if isinstance(part.content, bytes):
+            lines.append(f"[{part.subformat}, {len(part.content)} bytes]")
+        elif isinstance(part.content, str):
+            lines.append(part.content)
+        else:
+            lines.append(msgspec.json.format(msgspec.json.encode(part.content), indent=2).decode())
+    return "\n".join(lines)
+
+
+def trust(path: str) -> ssl.SSLContext:
+    """TLS that trusts the certificate in this file, such as one that ``--dev-tls`` made."""
+    try:
+        return ssl.create_default_context(cafile=path)
+    except (OSError, ssl.SSLError) as wrong:
+        raise BadSetup(f"{path}: not a certificate that can be trusted: {wrong}") from wrong
+
+
+def show(direction: str, data: bytes) -> None:
+    """What went over the wire, on standard error."""
+    arrow = ">" if direction == "sent" else "<"
+    for line in data.decode("utf-8", "replace").splitlines() or [""]:
+        print(f"{arrow} {line}", file=sys.stderr)
+
+
+# -- conversations that go on ---------------------------------------------------------------------
+
+
+def place_of(url: str) -> Path:
+    name = hashlib.sha256(url.rstrip("/").encode()).hexdigest()[:24]
+    return Path(os.environ.get("SABIR_HOME") or ".sabir") / "asked" / f"{name}.json"
+
+
+def restore(place: Path) -> PeerTokens | None:
+    """The conversation as it was left; None if nothing is remembered, or it cannot be read."""
+    try:
+        return PeerTokens.restore(msgspec.json.decode(place.read_bytes()))
+    except (OSError, msgspec.DecodeError, msgspec.ValidationError):
+        return None
+
+
+def keep(peer: NlipPeer, place: Path) -> None:
+    place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with os.fdopen(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(msgspec.json.encode(peer.conversation.export()))

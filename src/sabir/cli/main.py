@@ -1,0 +1,66 @@
+"""``sabir``: finds the command, runs it, and tells failures in one line."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Final
+
+from .. import _version
+from ..errors import BadInput, BadSetup, PeerRefused, PeerUnavailable, Refused, SabirError
+from . import ask, serve
+
+# Each module has NAME, HELP, add(parser) and run(arguments) -> exit code.
+COMMANDS: Final[tuple[ModuleType, ...]] = (serve, ask)
+
+# What scripts can rely on.
+OK: Final = 0
+FAILED: Final = 1
+BAD_USAGE: Final = 2
+UNREACHABLE: Final = 3
+REFUSED: Final = 4
+INTERRUPTED: Final = 130
+
+EXIT_CODES: Final = (
+    (PeerUnavailable, UNREACHABLE),
+    (PeerRefused, REFUSED),
+    (Refused, REFUSED),
+    (BadSetup, BAD_USAGE),
+    (BadInput, BAD_USAGE),
+    (SabirError, FAILED),
+)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    top = argparse.ArgumentParser(
+        prog="sabir",
+        description="One agent, every tongue: serve an agent over NLIP and more, and talk to others.",
+        epilog="Exit codes: 0 done, 1 failed, 2 wrong use or configuration, 3 unreachable, 4 refused.",
+    )
+    top.add_argument("--version", action="version", version=f"sabir {_version.__version__}")
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for module in COMMANDS:
+        command = commands.add_parser(module.NAME, help=module.HELP, description=module.HELP)
+        module.add(command)
+        command.set_defaults(run=module.run)
+    return top
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code."""
+    chosen = parser().parse_args(arguments)
+    try:
+        return int(chosen.run(chosen))
+    except SabirError as wrong:
+        print(f"sabir: {wrong}", file=sys.stderr)
+        return next(code for kind, code in EXIT_CODES if isinstance(wrong, kind))
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output has gone (`sabir … | head`); nothing is wrong.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK

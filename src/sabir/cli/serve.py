@@ -1,0 +1,69 @@
+"""``sabir serve [sabir.yaml]``: run the gateway in the foreground until SIGINT or SIGTERM."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from typing import Any
+
+import msgspec
+
+from ..config import Settings, gateway_of, load
+
+NAME = "serve"
+HELP = "Run the gateway: your agents behind every door."
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("config", nargs="?", help="configuration file (default: sabir.yaml, if it is there)")
+    parser.add_argument("--host", help="address to listen on (default 127.0.0.1)")
+    parser.add_argument("--port", type=int, help="port to listen on (default 8080; 0: any free one)")
+    parser.add_argument("--workers", type=int, metavar="N", help="processes to serve with (default 1)")
+    parser.add_argument("--home", metavar="DIR", help="where state is kept (default ./.sabir)")
+    parser.add_argument("--store", metavar="URL", help="memory:, sqlite:///path or postgresql://…")
+    parser.add_argument("--durability", choices=["process", "power"], help="survive kill -9 (default), or power loss")
+    parser.add_argument("--tls-cert", metavar="FILE", help="certificate chain (PEM); turns TLS on")
+    parser.add_argument("--tls-key", metavar="FILE", help="its private key (PEM)")
+    parser.add_argument("--dev-tls", action="store_true", default=None, help="TLS with a self-signed certificate")
+    parser.add_argument(
+        "--behind-tls-proxy", action="store_true", default=None, help="plain HTTP is fine: a proxy in front has TLS"
+    )
+    parser.add_argument("--log-level", choices=["debug", "info", "warning", "error"], help="default: info")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    settings = load(arguments.config, flags=flags_of(arguments))
+    set_up_logging(settings)
+    return gateway_of(settings).run()
+
+
+def flags_of(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The flags as they would stand in the file; those not given are left out."""
+    names = ("host", "port", "workers", "home", "store", "durability", "behind_tls_proxy")
+    flags = {name: getattr(arguments, name) for name in names}
+    tls = {"cert": arguments.tls_cert, "key": arguments.tls_key, "dev": arguments.dev_tls}
+    given = {name: value for name, value in tls.items() if value is not None}
+    return {**flags, "tls": given or None, "log": {"level": arguments.log_level} if arguments.log_level else None}
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {"at": record.created, "level": record.levelname, "logger": record.name, "text": record.getMessage()}
+        if record.exc_info:
+            line["trace"] = self.formatException(record.exc_info)
+        return msgspec.json.encode(line).decode()
+
+
+def set_up_logging(settings: Settings) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        JsonLines() if settings.log.json else logging.Formatter("%(asctime)s %(levelname)s %(message)s")
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(settings.log.level.upper())
+    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+    logging.getLogger("httpx2").setLevel(logging.WARNING)

@@ -1,0 +1,63 @@
+"""``/health``, ``/health/live``, ``/health/ready``, and what the gateway says of itself at ``/.well-known/nlip``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp
+
+from .. import _version
+from ..errors import SabirError
+from .base import House
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Health:
+    """The door for load balancers and people who wonder."""
+
+    name = "health"
+
+    def __init__(self, house: House) -> None:
+        self.house = house
+
+    def raw(self) -> Mapping[str, ASGIApp]:
+        return {}
+
+    def routes(self) -> Sequence[BaseRoute]:
+        return [
+            Route("/health", self._ready, methods=["GET"]),
+            Route("/health/live", self._live, methods=["GET"]),
+            Route("/health/ready", self._ready, methods=["GET"]),
+        ]
+
+    def addresses(self) -> Sequence[tuple[str, str]]:
+        return [("Health", "/health")]
+
+    async def start(self) -> None:
+        return None
+
+    async def stop(self) -> None:
+        return None
+
+    async def _live(self, request: Request) -> Response:
+        return _json(200, {"status": "ok"})
+
+    async def _ready(self, request: Request) -> Response:
+        """200 once messages are answered; 503 while stopping or while the store does not answer."""
+        status = {"status": "ok", "version": _version.__version__, "running": self.house.exchange.running}
+        if self.house.exchange.closing:
+            return _json(503, {**status, "status": "stopping"}, {"Retry-After": "5"})
+        try:
+            await self.house.store.ping()
+        except SabirError as wrong:
+            return _json(503, {**status, "status": "store unavailable", "reason": str(wrong)}, {"Retry-After": "1"})
+        return _json(200, status)
+
+
+def _json(status: int, value: object, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(_encode(value), status, dict(headers or {}), media_type="application/json")

@@ -1,0 +1,456 @@
+"""NLIP over HTTP (ECMA-431): ``POST /nlip``, ``/nlip/`` and ``/nlip/{agent}``, as raw ASGI on the hot path.
+
+Every answer is an NLIP message, errors too. ``Accept: text/event-stream`` gives partial messages and a
+final one; ``Prefer: respond-async`` or ``wait=N`` gives 202 and a place to look (D-26, D-34).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NoReturn
+
+from starlette.routing import BaseRoute, Match, NoMatchFound
+from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Message as Packet
+
+from ..errors import (
+    BadMediaType,
+    BadMethod,
+    NotFound,
+    SabirError,
+    TooBig,
+    TooMany,
+    Unauthenticated,
+    Unavailable,
+    Unreadable,
+)
+from ..events import Delta, Event, Fault, Progress, Question, Reply
+from ..line import Ask, Line
+from ..message import Message, Part, json_part, uri_part
+from ..stores.base import TaskRow
+from ..wire import nlip
+from .base import House, credentials_of
+
+DOOR: Final = "nlip-http"
+WATCH_AFTER: Final = 0.1  # seconds; a turn that takes longer is cancelled when its client goes away
+KEEP_ALIVE: Final = 15.0  # seconds between comments on a silent event stream
+_JSON: Final = (b"content-type", b"application/json")
+_SSE: Final = (b"content-type", b"text/event-stream; charset=utf-8")
+
+
+@dataclass(slots=True)
+class Wishes:
+    """What the headers of a request ask for."""
+
+    content_type: str = ""
+    length: int | None = None
+    streams: bool = False
+    strict: bool = False
+    handling: str = ""
+    respond_async: bool = False
+    wait: float | None = None
+    key: str | None = None
+    trace: str | None = None
+    hops: int = 0
+    encoding: str = ""
+    applied: list[str] = field(default_factory=list)
+
+
+def wishes_of(scope: Scope) -> Wishes:
+    wishes = Wishes()
+    for name, value in scope["headers"]:
+        if name == b"content-type":
+            wishes.content_type = value.decode("latin-1")
+        elif name == b"content-length":
+            wishes.length = int(value) if value.isdigit() and len(value) < 19 else None
+        elif name == b"accept":
+            wishes.streams = b"text/event-stream" in value
+        elif name == b"prefer":
+            _prefer(wishes, value.decode("latin-1"))
+        elif name == b"idempotency-key":
+            wishes.key = value.decode("latin-1")[:256]
+        elif name == b"traceparent":
+            wishes.trace = value.decode("latin-1")[:64]
+        elif name == b"x-sabir-hops":
+            wishes.hops = int(value) if value.isdigit() and len(value) < 4 else 0
+        elif name == b"content-encoding":
+            wishes.encoding = value.decode("latin-1").strip().lower()
+    return wishes
+
+
+def _prefer(wishes: Wishes, value: str) -> None:
+    """RFC 7240, as D-26 reads it; what is not understood is not applied."""
+    for item in value.split(","):
+        name, _, argument = item.partition(";")[0].partition("=")
+        name, argument = name.strip().lower(), argument.strip().strip('"').lower()
+        if name == "handling" and argument in ("strict", "lenient") and not wishes.handling:
+            wishes.handling = argument
+            wishes.strict = argument == "strict"
+            wishes.applied.append(f"handling={argument}")
+        elif name == "respond-async" and not wishes.respond_async:
+            wishes.respond_async = True
+            wishes.applied.append("respond-async")
+        elif name == "wait" and argument.isdigit() and wishes.wait is None and len(argument) < 7:
+            wishes.wait = float(argument)
+            wishes.applied.append(f"wait={argument}")
+
+
+class NlipHttp:
+    """The door. One instance serves all agents."""
+
+    name = DOOR
+
+    def __init__(self, house: House) -> None:
+        self.house = house
+
+    def raw(self) -> Mapping[str, ASGIApp]:
+        return {"/nlip": self, "/nlip/": self}
+
+    def routes(self) -> Sequence[BaseRoute]:
+        return [Everything("/nlip/", self)]
+
+    def addresses(self) -> Sequence[tuple[str, str]]:
+        return [("NLIP over HTTP", "/nlip")]
+
+    async def start(self) -> None:
+        return None
+
+    async def stop(self) -> None:
+        return None
+
+    # -- one request ------------------------------------------------------------------------------
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        answer = Answer(send)
+        message: Message | None = None
+        try:
+            agent, task = _place(scope["path"])
+            wishes = wishes_of(scope)
+            if task is not None:
+                return await self._task(task, scope, receive, answer, wishes)
+            if scope["method"] != "POST":
+                raise BadMethod("nlip", "method", "POST")
+            message = await self._message(receive, wishes)
+            answer.asked, answer.applied = message, wishes.applied
+            ask = Ask(
+                message,
+                DOOR,
+                agent,
+                credentials_of(scope, behind_proxy=self.house.behind_proxy),
+                wishes.key,
+                trace=wishes.trace,
+                hops=wishes.hops,
+            )
+            if wishes.respond_async or wishes.wait is not None:
+                await self._later(ask, answer, wishes)
+            elif wishes.streams:
+                await self._stream(ask, answer, receive)
+            else:
+                await self._at_once(ask, answer, receive)
+        except SabirError as wrong:
+            await answer.refuse(wrong)
+
+    async def _message(self, receive: Receive, wishes: Wishes) -> Message:
+        limits = self.house.limits
+        if wishes.length is not None and wishes.length > limits.body:
+            raise TooBig("nlip", "$", f"at most {limits.body} bytes")
+        if wishes.encoding not in ("", "identity"):
+            raise BadMediaType("nlip", "Content-Encoding", "identity")
+        body = await read_body(receive, limits.body)
+        _check_type(wishes, body)
+        return nlip.decode(body, strict=wishes.strict, limits=limits)
+
+    async def _at_once(self, ask: Ask, answer: Answer, receive: Receive) -> None:
+        line = Line(answer.event)
+        answer.line = line
+        watch = Watch(receive, answer)
+        try:
+            await self.house.exchange.ask(ask, line)
+        except asyncio.CancelledError:
+            if not watch.gone:
+                raise
+        finally:
+            watch.stop()
+
+    # -- streaming --------------------------------------------------------------------------------
+
+    async def _stream(self, ask: Ask, answer: Answer, receive: Receive) -> None:
+        stream = EventStream(answer)
+        line = Line(stream.event)
+        answer.line = line
+        watch = Watch(receive, answer, at_once=True)
+        beat = asyncio.create_task(stream.keep_alive())
+        try:
+            await self.house.exchange.ask(ask, line)
+        except SabirError as wrong:
+            if not answer.begun:
+                raise
+            await stream.fault(wrong)
+        except asyncio.CancelledError:
+            if not watch.gone:
+                raise
+        finally:
+            beat.cancel()
+            watch.stop()
+
+    # -- later ------------------------------------------------------------------------------------
+
+    async def _later(self, ask: Ask, answer: Answer, wishes: Wishes) -> None:
+        tasks = self.house.tasks
+        task = await tasks.submit(ask)
+        caller = await self.house.guard.identity.caller(ask.credentials, ask.message.tokens)
+        answer.line = Line(answer.event)
+        answer.line.tokens = self.house.exchange.conversations.sort(ask.message, caller).echo
+        seconds = wishes.wait if wishes.wait is not None else 0.0
+        if seconds > 0:
+            task = await tasks.wait(task.id, caller, min(seconds, 60.0))
+        await answer.task(task, self.house.public_url)
+
+    async def _task(self, id: str, scope: Scope, receive: Receive, answer: Answer, wishes: Wishes) -> None:
+        tasks = self.house.tasks
+        caller = await self.house.guard.admit(credentials_of(scope, behind_proxy=self.house.behind_proxy), ())
+        answer.line = Line(answer.event)
+        match scope["method"]:
+            case "GET":
+                answer.applied = wishes.applied
+                task = await tasks.wait(id, caller, min(wishes.wait or 0.0, 60.0))
+            case "DELETE":
+                task = await tasks.cancel(id, caller)
+            case "POST":
+                message = answer.asked = await self._message(receive, wishes)
+                task = await tasks.answer(id, caller, message)
+            case _:
+                raise BadMethod("nlip", "method", "GET, POST, DELETE")
+        await answer.task(task, self.house.public_url)
+
+
+class Everything(BaseRoute):
+    """Whatever begins with this path and no other route took."""
+
+    def __init__(self, prefix: str, app: ASGIApp) -> None:
+        self.prefix = prefix
+        self.app = app
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        taken = scope["type"] == "http" and scope["path"].startswith(self.prefix)
+        return (Match.FULL if taken else Match.NONE), {}
+
+    def url_path_for(self, name: str, /, **path_params: object) -> NoReturn:
+        raise NoMatchFound(name, path_params)
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self.app(scope, receive, send)
+
+
+def _place(path: str) -> tuple[str | None, str | None]:
+    """The agent or the task that a path names.
+
+    Raises:
+        NotFound: it names neither.
+    """
+    if path == "/nlip" or path == "/nlip/":
+        return None, None
+    steps = path.removeprefix("/nlip/").rstrip("/").split("/")
+    if len(steps) == 1 and steps[0]:
+        return steps[0], None
+    if len(steps) == 2 and steps[0] == "tasks" and steps[1]:
+        return None, steps[1]
+    raise NotFound("there is nothing at this path; messages go to /nlip or /nlip/{agent}")
+
+
+async def read_body(receive: Receive, most: int) -> bytes:
+    """The whole body, as long as it is within the limit.
+
+    Raises:
+        TooBig: it is not; the rest is left unread.
+    """
+    packet = await receive()
+    body: bytes = packet.get("body", b"")
+    if not packet.get("more_body"):
+        if len(body) > most:
+            raise TooBig("nlip", "$", f"at most {most} bytes")
+        return body
+    pieces, size = [body], len(body)
+    while packet.get("more_body"):
+        packet = await receive()
+        if packet["type"] == "http.disconnect":
+            raise Unreadable("nlip", "$", "the whole body")
+        pieces.append(packet.get("body", b""))
+        size += len(pieces[-1])
+        if size > most:
+            raise TooBig("nlip", "$", f"at most {most} bytes")
+    return b"".join(pieces)
+
+
+def _check_type(wishes: Wishes, body: bytes) -> None:
+    kind = wishes.content_type.partition(";")[0].strip().lower()
+    if kind == "application/json":
+        return
+    if wishes.strict or not body.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"{", b"[", b'"')):
+        if kind or wishes.strict:
+            raise BadMediaType("nlip", "Content-Type", "application/json")
+        raise Unreadable("nlip", "character 0", "a JSON object")
+
+
+class Answer:
+    """The response to one request: sent once, whoever sends it."""
+
+    __slots__ = ("_send", "applied", "asked", "begun", "line", "sent")
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.asked: Message | None = None
+        self.applied: list[str] = []
+        self.line: Line | None = None
+        self.begun = False
+        self.sent = False
+
+    async def event(self, event: Event) -> None:
+        """An event of the turn, where only its end and its questions are shown."""
+        if isinstance(event, Reply):
+            await self.message(200, event.message)
+        elif isinstance(event, Question):
+            await self.message(200, nlip.question_message(event).with_parts(self.tokens()))
+
+    def tokens(self) -> tuple[Part, ...]:
+        if self.line is not None and self.line.tokens:
+            return self.line.tokens
+        return ()
+
+    async def message(self, status: int, message: Message, headers: Sequence[tuple[bytes, bytes]] = ()) -> None:
+        if self.sent:
+            return
+        self.sent = self.begun = True
+        body = nlip.encode(message, answering=self.asked)
+        start: list[tuple[bytes, bytes]] = [_JSON, (b"content-length", str(len(body)).encode())]
+        if self.applied:
+            start.append((b"preference-applied", ", ".join(self.applied).encode("latin-1")))
+        start.extend(headers)
+        await self._send({"type": "http.response.start", "status": status, "headers": start})
+        await self._send({"type": "http.response.body", "body": body})
+
+    async def refuse(self, wrong: SabirError) -> None:
+        """A failure in NLIP, with the status that the table gives it (D-22)."""
+        if self.begun:
+            return
+        tokens = self.tokens()
+        if not tokens and self.asked is not None:
+            # Nothing was opened, so none of these is known to be ours: all go back (CORE-6.2).
+            tokens = self.asked.tokens
+        self.applied = []
+        await self.message(
+            nlip.CODES[type(wrong)], nlip.error_message(wrong, self.asked, tokens), refusal_headers(wrong)
+        )
+
+    async def task(self, task: TaskRow, public_url: str) -> None:
+        """Where a task stands."""
+        place = f"/nlip/tasks/{task.id}"
+        if task.state == "completed" and task.reply is not None:
+            return await self.message(200, task.reply)
+        if task.fault is not None:
+            return await self.refuse(Fault(task.fault, task.fault_code or "failed").error())
+        if task.state == "input-required" and task.question is not None:
+            question = nlip.question_message(Question(str(task.question.get("text", ""))))
+            return await self.message(200, question.with_parts(self.tokens()))
+        state = {"state": task.state, "progress": task.progress, "note": task.note}
+        message = Message.text(task.note or f"The work is {task.state}; look at the address for its answer.")
+        message = message.with_parts(
+            (
+                uri_part(public_url + place, label="task"),
+                json_part({key: value for key, value in state.items() if value not in (None, "")}, label="progress"),
+                *self.tokens(),
+            )
+        )
+        await self.message(202, message, [(b"location", place.encode("latin-1")), (b"retry-after", b"1")])
+
+    async def begin_stream(self) -> None:
+        self.begun = True
+        headers = [_SSE, (b"cache-control", b"no-store"), (b"x-accel-buffering", b"no")]
+        await self._send({"type": "http.response.start", "status": 200, "headers": headers})
+
+    async def chunk(self, body: bytes, *, last: bool = False) -> None:
+        if not self.sent:
+            self.sent = last
+            await self._send({"type": "http.response.body", "body": body, "more_body": not last})
+
+
+def refusal_headers(wrong: SabirError) -> list[tuple[bytes, bytes]]:
+    """What HTTP adds to a refusal: when to come back, who to be, which method to use."""
+    if isinstance(wrong, TooMany | Unavailable):
+        return [(b"retry-after", str(max(1, math.ceil(wrong.retry_after))).encode())]
+    if isinstance(wrong, Unauthenticated):
+        return [(b"www-authenticate", wrong.challenge.encode("latin-1"))]
+    if isinstance(wrong, BadMethod):
+        return [(b"allow", wrong.allow.encode())]
+    return []
+
+
+class EventStream:
+    """Partial messages as server-sent events, then the final one (D-34)."""
+
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
+        self._number = 0
+
+    async def event(self, event: Event) -> None:
+        answer = self._answer
+        if not answer.begun:
+            await answer.begin_stream()
+        if isinstance(event, Reply):
+            await self._put("message", event.message, last=True)
+        elif isinstance(event, Question):
+            await self._put("question", nlip.question_message(event).with_parts(answer.tokens()), last=True)
+        elif isinstance(event, Delta | Progress):
+            self._number += 1
+            await self._put("partial", nlip.partial_message(event, self._number).with_parts(answer.tokens()))
+
+    async def fault(self, wrong: SabirError) -> None:
+        await self._put("error", nlip.error_message(wrong, self._answer.asked, self._answer.tokens()), last=True)
+
+    async def _put(self, name: str, message: Message, *, last: bool = False) -> None:
+        body = nlip.encode(message, answering=self._answer.asked)
+        await self._answer.chunk(b"event: %s\ndata: %s\n\n" % (name.encode(), body), last=last)
+
+    async def keep_alive(self) -> None:
+        while not self._answer.sent:
+            await asyncio.sleep(KEEP_ALIVE)
+            if self._answer.begun:
+                await self._answer.chunk(b": still here\n\n")
+
+
+class Watch:
+    """Cancels the request's coroutine when its client goes away.
+
+    Most turns end before anyone could: the watching starts only with those that take a while.
+    """
+
+    __slots__ = ("_answer", "_receive", "_task", "_timer", "_watching", "gone")
+
+    def __init__(self, receive: Receive, answer: Answer, *, at_once: bool = False) -> None:
+        self.gone = False
+        self._receive = receive
+        self._answer = answer
+        self._task = asyncio.current_task()
+        self._watching: asyncio.Task[None] | None = None
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(0 if at_once else WATCH_AFTER, self._start)
+
+    def _start(self) -> None:
+        self._watching = asyncio.get_running_loop().create_task(self._watch())
+
+    async def _watch(self) -> None:
+        packet: Packet = {"type": ""}
+        while packet["type"] != "http.disconnect":
+            packet = await self._receive()
+        # Answered already (a question went back): the turn waits for a later request, not for this one.
+        if not self._answer.sent and self._task is not None:
+            self.gone = True
+            self._task.cancel("the client went away")
+
+    def stop(self) -> None:
+        self._timer.cancel()
+        if self._watching is not None:
+            self._watching.cancel()

@@ -1,0 +1,191 @@
+"""NLIP over WebSocket (ECMA-432): ``/nlip/ws`` in CBOR, ``/nlip/ws/text`` in JSON, either on both.
+
+The answer has the kind of the frame that asked (D-31). What cannot be decoded gets an NLIP error as a text
+frame on the same connection, which stays open (WS-11, D-33). Messages of one conversation are answered in
+order; those of different conversations at the same time. Going away cancels what is under way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from starlette.routing import BaseRoute, WebSocketRoute
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from ..errors import BadInput, SabirError, TooBig, Unreadable
+from ..events import Delta, Event, Progress, Question, Reply
+from ..guard import Credentials
+from ..line import Ask, Line
+from ..message import Message, Part, token_kind, uri_part
+from ..wire import cbor, nlip
+from .base import House, credentials_of
+
+DOOR: Final = "nlip-ws"
+MAX_FAILURES: Final = 10  # decode errors in a row before the connection is closed with 1007
+MAX_UNDER_WAY: Final = 64  # turns of one connection at the same time; more wait in the socket
+STREAM_LABEL: Final = "stream"  # a control part of this label asks for partial messages (D-34)
+
+
+class NlipWs:
+    """The door. Each connection is one ``Connection``."""
+
+    name = DOOR
+
+    def __init__(self, house: House) -> None:
+        self.house = house
+
+    def raw(self) -> Mapping[str, ASGIApp]:
+        return {}
+
+    def routes(self) -> Sequence[BaseRoute]:
+        paths = ("/nlip/ws", "/nlip/ws/", "/nlip/ws/text", "/nlip/{agent}/ws", "/nlip/{agent}/ws/text")
+        return [WebSocketRoute(path, _App(self)) for path in paths]
+
+    def addresses(self) -> Sequence[tuple[str, str]]:
+        return [("NLIP over WebSocket", "/nlip/ws")]
+
+    async def start(self) -> None:
+        return None
+
+    async def stop(self) -> None:
+        return None
+
+
+class _App:
+    """An ASGI application that Starlette does not take for a view function."""
+
+    def __init__(self, door: NlipWs) -> None:
+        self._door = door
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await Connection(self._door.house, scope, receive, send).run()
+
+
+class Connection:
+    """One WebSocket connection."""
+
+    def __init__(self, house: House, scope: Scope, receive: Receive, send: Send) -> None:
+        self.house = house
+        self._receive = receive
+        self._send = send
+        self._text_path = scope["path"].rstrip("/").endswith("/text")
+        self._agent: str | None = scope.get("path_params", {}).get("agent")
+        self._credentials: Credentials = credentials_of(scope, behind_proxy=house.behind_proxy)
+        self._protocol = next((p for p in scope.get("subprotocols", ()) if p.lower().startswith("nlip")), None)
+        self._turns: set[asyncio.Task[None]] = set()
+        self._last: dict[str, asyncio.Event] = {}
+        self._free = asyncio.Semaphore(MAX_UNDER_WAY)
+        self._failures = 0
+        self._streams = False
+        self._open = True
+
+    async def run(self) -> None:
+        packet = await self._receive()
+        if packet["type"] != "websocket.connect":
+            return
+        await self._send({"type": "websocket.accept", "subprotocol": self._protocol})  # D-30
+        try:
+            while (packet := await self._receive())["type"] == "websocket.receive":
+                await self._frame(packet.get("bytes"), packet.get("text"))
+        finally:
+            self._open = False
+            for turn in self._turns:
+                turn.cancel("the client went away")
+            await asyncio.gather(*self._turns, return_exceptions=True)
+
+    async def _frame(self, data: bytes | None, text: str | None) -> None:
+        if not self._open:
+            return None
+        binary = data is not None and not self._text_path
+        try:
+            message = self._decode(data, text)
+        except BadInput as wrong:
+            return await self._undecoded(wrong, binary)
+        self._failures = 0
+        await self._free.acquire()
+        key = _ordering(message)
+        before, passed = self._last.get(key), asyncio.Event()
+        self._last[key] = passed
+        turn = asyncio.create_task(self._turn(message, binary, before, passed))
+        self._turns.add(turn)
+        turn.add_done_callback(lambda done: self._done(done, key, passed))
+
+    def _decode(self, data: bytes | None, text: str | None) -> Message:
+        limits = self.house.limits
+        if text is not None:
+            try:
+                return nlip.decode(text.encode(), limits=limits)
+            except UnicodeEncodeError:
+                raise Unreadable("nlip", "$", "UTF-8") from None
+        assert data is not None
+        if self._text_path:  # JSON bytes in a binary frame: the clause itself says "binary message" (D-31)
+            return nlip.decode(data, limits=limits)
+        return cbor.decode(data, limits=limits)
+
+    def _done(self, turn: asyncio.Task[None], key: str, passed: asyncio.Event) -> None:
+        self._turns.discard(turn)
+        self._free.release()
+        passed.set()
+        if self._last.get(key) is passed:
+            del self._last[key]
+
+    async def _turn(self, message: Message, binary: bool, before: asyncio.Event | None, passed: asyncio.Event) -> None:
+        if before is not None:
+            await before.wait()
+        if message.is_control:
+            wish = message.labelled(STREAM_LABEL)
+            if wish is not None:
+                self._streams = wish.value is not False
+        number = 0
+        line = Line(lambda event: show(event))
+
+        async def show(event: Event) -> None:
+            nonlocal number
+            if isinstance(event, Reply):
+                await self._put(event.message, binary, message)
+            elif isinstance(event, Question):
+                passed.set()  # the answer comes behind it on this connection, and must not wait for it
+                await self._put(nlip.question_message(event).with_parts(line.tokens), binary, message)
+            elif self._streams and isinstance(event, Delta | Progress):
+                number += 1
+                await self._put(nlip.partial_message(event, number).with_parts(line.tokens), binary, message)
+
+        ask = Ask(message, DOOR, self._agent, self._credentials)
+        try:
+            await self.house.exchange.ask(ask, line)
+        except SabirError as wrong:
+            await self._put(nlip.error_message(wrong, message, line.tokens or message.tokens), binary, message)
+
+    async def _undecoded(self, wrong: BadInput, binary: bool) -> None:
+        """WS-11: say so in a text frame, point to the fallback, stay open; close after repeated failures."""
+        self._failures += 1
+        reason = str(wrong)
+        parts: tuple[Part, ...] = ()
+        if binary and isinstance(wrong, Unreadable):
+            reason = f"{reason}. CBOR could not be decoded; JSON text frames are read at /nlip/ws/text."
+            base = self.house.public_url.replace("http", "ws", 1)
+            parts = (uri_part(f"{base}/nlip/ws/text", label="fallback"),)
+        message = Message.error(reason).with_parts(parts)
+        await self._put(message, binary and not isinstance(wrong, Unreadable | TooBig), None)
+        if self._failures >= MAX_FAILURES and self._open:
+            self._open = False
+            await self._send({"type": "websocket.close", "code": 1007, "reason": "too many frames without a message"})
+
+    async def _put(self, message: Message, binary: bool, answering: Message | None) -> None:
+        if not self._open:
+            return
+        if binary:
+            await self._send({"type": "websocket.send", "bytes": cbor.encode(message, answering=answering)})
+        else:
+            body = nlip.encode(message, answering=answering)
+            await self._send({"type": "websocket.send", "text": body.decode()})
+
+
+def _ordering(message: Message) -> str:
+    """Messages with the same key are answered in order: those of one conversation, and those of none."""
+    for part in message.tokens:
+        if token_kind(part.subformat) == "conversation" and isinstance(part.content, str):
+            return part.content
+    return ""

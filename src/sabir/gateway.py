@@ -1,0 +1,366 @@
+"""Gateway: doors, exchange and store as one ASGI application with one lifespan.
+
+    Gateway(echo).run()
+
+``Gateway`` is also the ASGI application itself, for any server that speaks ASGI.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import logging
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from .agent import Agent
+from .agents.concierge import Concierge
+from .conversations import Conversations
+from .doors.base import Door, House, MakeDoor
+from .doors.health import Health
+from .doors.nlip_http import NlipHttp
+from .doors.nlip_ws import NlipWs
+from .errors import BadSetup, Forbidden, MissingExtra, NotFound, SabirError
+from .exchange import Exchange
+from .guard import Filters, Guard, Identity, Quotas, Rights, Seal, keys_from
+from .message import Message
+from .server import Serving, bind, check_exposure, serve
+from .stores import Store, open_store
+from .tasks import Tasks
+from .turn import Caller
+from .wire import nlip
+from .wire.rules import LIMITS, Limits
+
+logger = logging.getLogger("sabir")
+
+RESERVED: Final = frozenset({"ws", "tasks", "upload"})  # names that paths of the doors use
+SWEEP_SECONDS: Final = 60.0
+
+# Doors that need an extra: the module, its class, and the extra that brings what it imports.
+OPTIONAL_DOORS: Final[tuple[tuple[str, str, str], ...]] = ()
+
+
+class Gateway:
+    """Agents behind every door."""
+
+    def __init__(
+        self,
+        *agents: Agent,
+        default: str | None = None,
+        home: Path | str = ".sabir",
+        store: Store | str | None = None,
+        durability: str = "process",
+        limits: Limits = LIMITS,
+        quotas: Quotas | None = None,
+        identity: Identity | None = None,
+        rights: Rights | None = None,
+        filters: Filters | None = None,
+        secrets: Sequence[str] = (),
+        doors: Mapping[str, Any] | None = None,
+        extra_doors: Iterable[MakeDoor] = (),
+        serving: Serving | None = None,
+        public_url: str | None = None,
+        hosts: Iterable[str] = (),
+        origins: Iterable[str] = (),
+        facts: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.agents = _named(agents)
+        self.default = default or next(iter(self.agents))
+        if self.default not in self.agents:
+            raise BadSetup(f"default: there is no agent {self.default!r}; there are {', '.join(self.agents)}")
+        self.home = Path(home)
+        self.serving = serving or Serving(home=str(home), max_message=limits.body)
+        self.store = _store(store, self.home, durability)
+        self.guard = Guard(
+            Seal(*keys_from(self.home, secrets)),
+            quotas or Quotas(),
+            identity or Identity(),
+            rights or Rights(),
+            filters or Filters(),
+        )
+        self.public_url = public_url or _url(self.serving)
+        self.facts: dict[str, Any] = dict(facts or {})
+        conversations = Conversations(self.store, self.guard.seal, self.guard.quotas)
+        self.exchange = Exchange(self.agents, self.default, self.store, self.guard, conversations)
+        self.tasks = Tasks(self.exchange, self.store)
+        self.house = House(
+            self.exchange,
+            self.tasks,
+            self.store,
+            self.guard,
+            limits,
+            self.home,
+            self.public_url,
+            dict(doors or {}),
+            self.facts,
+            self.serving.behind_tls_proxy,
+        )
+        self.exchange.concierge = Concierge(
+            cards=lambda caller: self.house.cards(caller, "nlip-http"),
+            limits=limits,
+            quotas=self.guard.quotas,
+            store=self.store,
+            conversations=conversations,
+            facts=self.facts,
+            public_url=self.public_url,
+        )
+        self.absent: list[str] = []  # doors that are not there, and why
+        self.doors = self._doors(extra_doors)
+        self._front = Front(self.doors, self.serving, hosts, origins)
+        self._sweeping: asyncio.Task[None] | None = None
+
+    def _doors(self, extra: Iterable[MakeDoor]) -> list[Door]:
+        makers: list[MakeDoor] = [Health, NlipWs, *extra]
+        for module, name, what in OPTIONAL_DOORS:
+            try:
+                makers.append(getattr(importlib.import_module(f"sabir.doors.{module}"), name))
+            except MissingExtra as missing:
+                self.absent.append(str(missing))
+            except ModuleNotFoundError as missing:
+                self.absent.append(str(MissingExtra(f"the door {module} ({missing.name})", what)))
+        makers.append(NlipHttp)  # last, because it answers for everything below /nlip/
+        off = {name for name, settings in self.house.settings.items() if settings is False}
+        return [door for door in (make(self.house) for make in makers) if door.name not in off]
+
+    # -- ASGI -------------------------------------------------------------------------------------
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._lifespan(receive, send)
+        else:
+            await self._front(scope, receive, send)
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        await receive()
+        try:
+            await self.start()
+        except SabirError as wrong:
+            await send({"type": "lifespan.startup.failed", "message": str(wrong)})
+            return
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await self.stop()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def start(self) -> None:
+        """Open the store and the doors.
+
+        Raises:
+            StoreUnavailable: the store does not answer.
+        """
+        await self.store.open()
+        start_tasks = getattr(self.tasks, "start", None)
+        if start_tasks is not None:
+            await start_tasks()
+        for door in self.doors:
+            await door.start()
+        self._sweeping = asyncio.create_task(self._sweep())
+
+    async def stop(self) -> None:
+        """Let running turns finish, then close everything."""
+        await self.exchange.close(self.serving.graceful_seconds)
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._sweeping
+        for door in reversed(self.doors):
+            await door.stop()
+        await self.tasks.close()
+        await self.store.close()
+
+    async def _sweep(self) -> None:
+        """Remove what has expired, now and then."""
+        while True:
+            await asyncio.sleep(SWEEP_SECONDS)
+            try:
+                if await self.store.sweep(time.time()):
+                    self.exchange.conversations.forget_counts()
+            except SabirError as wrong:
+                logger.warning("could not sweep: %s", wrong)
+
+    # -- serving ----------------------------------------------------------------------------------
+
+    def run(
+        self,
+        host: str | None = None,
+        port: int | None = None,
+        *,
+        workers: int | None = None,
+        say: Callable[[str], None] | None = None,
+    ) -> int:
+        """Serve until SIGINT or SIGTERM; returns the exit code.
+
+        Raises:
+            BadSetup: the address cannot be used, or would be open to the network in the clear.
+        """
+        changes = {"host": host, "port": port, "workers": workers}
+        serving = msgspec.structs.replace(self.serving, **{k: v for k, v in changes.items() if v is not None})
+        check_exposure(serving)
+        sock = bind(serving.host, serving.port)
+        serving = msgspec.structs.replace(serving, port=sock.getsockname()[1])
+        if self.public_url == _url(self.serving):
+            self.public_url = self.house.public_url = _url(serving)
+            concierge = self.exchange.concierge
+            if isinstance(concierge, Concierge):
+                concierge.public_url = self.public_url
+        self._front.bound_to(serving)
+        for line in self.greeting(serving):
+            (say or _say)(line)
+        return serve(self, serving, self.exchange.close, sock)
+
+    def greeting(self, serving: Serving) -> list[str]:
+        """What a person wants to know at start: where everything is."""
+        url = _url(serving)
+        lines = [f"Sabir is listening on {url}", f"  agents: {', '.join(self.agents)} (default: {self.default})"]
+        rows = [row for door in self.doors for row in door.addresses()]
+        width = max(len(name) for name, _ in rows)
+        for name, path in rows:
+            scheme = url.replace("http", "ws", 1) if "WebSocket" in name else url
+            lines.append(f"  {name:<{width}}  {scheme}{path}" if path.startswith("/") else f"  {name:<{width}}  {path}")
+        lines += [f"  not here: {why}" for why in self.absent]
+        lines.append(f'Try:  sabir ask {url} "Hello"')
+        return lines
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stdout, flush=True)
+
+
+class Front:
+    """In front of all doors: which host is meant, who links here from a browser, and the hot paths."""
+
+    def __init__(self, doors: Sequence[Door], serving: Serving, hosts: Iterable[str], origins: Iterable[str]) -> None:
+        self._raw: dict[str, ASGIApp] = {path: app for door in doors for path, app in door.raw().items()}
+        routes = [route for door in doors for route in door.routes()]
+        self._rest = Starlette(routes=routes, exception_handlers={404: _not_found})
+        self._rest.router.redirect_slashes = False
+        self._configured = frozenset(host.lower() for host in hosts)
+        self._origins = frozenset(origin.lower().rstrip("/") for origin in origins)
+        self.bound_to(serving)
+
+    def bound_to(self, serving: Serving) -> None:
+        """Which Host values mean this gateway. Bound to loopback, no other name does (DNS rebinding)."""
+        names = {"127.0.0.1", "localhost", "[::1]", serving.host.lower()}
+        self._local_only = serving.host in ("127.0.0.1", "localhost", "::1") and not serving.behind_tls_proxy
+        self._names = frozenset(names) | self._configured
+        self._hosts: set[bytes] = set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        origin: bytes | None = None
+        host = b""
+        for name, value in scope["headers"]:
+            if name == b"host":
+                host = value
+            elif name == b"origin":
+                origin = value
+        try:
+            if host not in self._hosts:
+                self._check_host(host)
+            if origin is not None:
+                self._check_origin(origin, host)
+        except SabirError as wrong:
+            return await _refuse(scope, receive, send, wrong)
+        if origin is not None and scope["type"] == "http":
+            send = _with_cors(send, origin)
+            if scope["method"] == "OPTIONS" and any(n == b"access-control-request-method" for n, _ in scope["headers"]):
+                return await _preflight(send)
+        app = self._raw.get(scope["path"]) if scope["type"] == "http" else None
+        await (app or self._rest)(scope, receive, send)
+
+    def _check_host(self, host: bytes) -> None:
+        name = host.decode("latin-1").lower()
+        bare = name.rpartition(":")[0] if name.rpartition(":")[2].isdigit() else name
+        if (self._local_only or self._configured) and bare not in self._names:
+            raise Forbidden("this host name is not served here; add it to 'hosts' in the configuration")
+        if len(self._hosts) < 64:
+            self._hosts.add(host)
+
+    def _check_origin(self, origin: bytes, host: bytes) -> None:
+        value = origin.decode("latin-1").lower().rstrip("/")
+        if value in self._origins or "*" in self._origins:
+            return
+        if value.partition("://")[2] == host.decode("latin-1").lower():
+            return  # the page was served by us
+        raise Forbidden("this origin may not call from a browser; add it to 'origins' in the configuration")
+
+
+def _with_cors(send: Send, origin: bytes) -> Send:
+    async def sending(packet: Any) -> None:
+        if packet["type"] == "http.response.start":
+            packet["headers"] = [
+                *packet["headers"],
+                (b"access-control-allow-origin", origin),
+                (b"access-control-expose-headers", b"location, retry-after, preference-applied"),
+                (b"vary", b"origin"),
+            ]
+        await send(packet)
+
+    return sending
+
+
+async def _preflight(send: Send) -> None:
+    headers = [
+        (b"access-control-allow-methods", b"GET, POST, PUT, DELETE"),
+        (b"access-control-allow-headers", b"authorization, content-type, prefer, idempotency-key, accept, traceparent"),
+        (b"access-control-max-age", b"600"),
+    ]
+    await send({"type": "http.response.start", "status": 204, "headers": headers})
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def _refuse(scope: Scope, receive: Receive, send: Send, wrong: SabirError) -> None:
+    if scope["type"] == "websocket":
+        await receive()
+        await send({"type": "websocket.close", "code": 1008, "reason": str(wrong)[:120]})
+        return
+    body = nlip.encode(Message.error(str(wrong)))
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": nlip.CODES[type(wrong)], "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def _not_found(request: Request, wrong: Exception) -> Response:
+    message = Message.error(str(NotFound("there is nothing at this path")))
+    return Response(nlip.encode(message), 404, media_type="application/json")
+
+
+def _named(agents: Sequence[Agent]) -> dict[str, Agent]:
+    if not agents:
+        raise BadSetup("a gateway needs an agent")
+    named: dict[str, Agent] = {}
+    for each in agents:
+        name = each.card.name
+        if name in RESERVED:
+            raise BadSetup(f"an agent cannot be called {name!r}: the path /nlip/{name} is taken")
+        if name in named:
+            raise BadSetup(f"two agents are called {name!r}")
+        named[name] = each
+    return named
+
+
+def _store(store: Store | str | None, home: Path, durability: str) -> Store:
+    if store is None:
+        return open_store(f"sqlite:///{home / 'sabir.db'}", durability=durability)
+    return open_store(store, durability=durability) if isinstance(store, str) else store
+
+
+def _url(serving: Serving) -> str:
+    host = f"[{serving.host}]" if ":" in serving.host else serving.host
+    if serving.host in ("0.0.0.0", "::"):
+        host = "localhost"
+    return f"{'https' if serving.tls.is_on else 'http'}://{host}:{serving.port}"
+
+
+def local_caller(name: str = "operator") -> Caller:
+    """Who calls from inside this process."""
+    return Caller(id=f"local:{name}", kind="local", name=name)

@@ -1,0 +1,275 @@
+"""Serving an ASGI application: uvicorn on uvloop and httptools, TLS, several processes, a gentle end."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import ipaddress
+import logging
+import os
+import signal
+import socket
+import ssl
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from types import FrameType
+
+import msgspec
+import uvicorn
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+from starlette.types import ASGIApp
+
+from .errors import BadSetup
+from .guard.limits import is_loopback
+
+logger = logging.getLogger("sabir")
+
+
+class Tls(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Certificates. ``dev`` makes a self-signed one; ``minimum`` is 1.3 unless 1.2 is asked for (D-53)."""
+
+    cert: str | None = None
+    key: str | None = None
+    dev: bool = False
+    minimum: str = "1.3"
+    client_ca: str | None = None  # certificates of clients are checked against it
+
+    @property
+    def is_on(self) -> bool:
+        return self.dev or self.cert is not None
+
+
+class Serving(msgspec.Struct, frozen=True):
+    """Where and how to serve."""
+
+    host: str = "127.0.0.1"
+    port: int = 8080
+    workers: int = 1
+    tls: Tls = Tls()
+    behind_tls_proxy: bool = False
+    home: str = ".sabir"
+    max_message: int = 1024 * 1024
+    graceful_seconds: float = 30.0
+    idle_seconds: float = 75.0
+    ws_ping_seconds: float = 20.0
+
+
+Closing = Callable[[float], Awaitable[object]]
+
+
+def check_exposure(serving: Serving) -> None:
+    """Plain HTTP only on loopback or behind a declared TLS proxy (CORE-7.1, D-28).
+
+    Raises:
+        BadSetup: it would be open to the network in the clear.
+    """
+    host = serving.host
+    local = host == "localhost" or is_loopback(host)
+    if not (local or serving.tls.is_on or serving.behind_tls_proxy):
+        raise BadSetup(
+            f"{host} is not a loopback address, and plain HTTP would be open to the network: "
+            "give --tls-cert and --tls-key, or --dev-tls, or say --behind-tls-proxy"
+        )
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A listening socket.
+
+    Raises:
+        BadSetup: the address is taken or not ours.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        sock.bind((host, port))
+    except OSError as wrong:
+        sock.close()
+        raise BadSetup(f"cannot listen on {host}:{port}: {wrong.strerror}; choose another with --port") from wrong
+    sock.set_inheritable(True)
+    return sock
+
+
+class Server(uvicorn.Server):
+    """A uvicorn server that lets running turns finish: until they have, new ones get 503."""
+
+    def __init__(self, config: uvicorn.Config, closing: Closing, seconds: float) -> None:
+        super().__init__(config)
+        self._closing = closing
+        self._seconds = seconds
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._ending: asyncio.Future[None] | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self._loop = asyncio.get_running_loop()
+        await super().startup(sockets)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if self._ending is not None or self._loop is None:
+            super().handle_exit(sig, frame)  # a second signal does not wait
+        else:
+            self._loop.call_soon_threadsafe(self._begin_end)
+
+    def _begin_end(self) -> None:
+        if self._ending is None:
+            self._ending = asyncio.ensure_future(self._end())
+
+    async def _end(self) -> None:
+        try:
+            await self._closing(self._seconds)
+        finally:
+            self.should_exit = True
+
+
+def serve(app: ASGIApp, serving: Serving, closing: Closing, sock: socket.socket) -> int:
+    """Serve until told to stop; returns the exit code."""
+    if serving.workers > 1:
+        return _serve_many(app, serving, closing, sock)
+    return _serve_one(app, serving, closing, sock)
+
+
+def _serve_one(app: ASGIApp, serving: Serving, closing: Closing, sock: socket.socket) -> int:
+    server = Server(uvicorn_config(app, serving), closing, serving.graceful_seconds)
+    server.run(sockets=[sock])
+    return 0 if server.started else 3
+
+
+def uvicorn_config(app: ASGIApp, serving: Serving) -> uvicorn.Config:
+    config = uvicorn.Config(
+        app,
+        host=serving.host,
+        port=serving.port,
+        loop="auto",
+        http="httptools",
+        ws="websockets-sansio",
+        ws_max_size=serving.max_message,
+        ws_ping_interval=serving.ws_ping_seconds,
+        ws_ping_timeout=serving.ws_ping_seconds,
+        ws_per_message_deflate=True,
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        timeout_keep_alive=int(serving.idle_seconds),
+        timeout_graceful_shutdown=max(1, int(serving.graceful_seconds)),
+        backlog=2048,
+        h11_max_incomplete_event_size=64 * 1024,
+    )
+    if serving.tls.is_on:
+        config.load()
+        config.ssl = tls_context(serving.tls, Path(serving.home))
+    return config
+
+
+def _serve_many(app: ASGIApp, serving: Serving, closing: Closing, sock: socket.socket) -> int:
+    """Fork one process per worker on the same socket; start anew those that die; pass signals on."""
+    children: dict[int, int] = {}
+    stopping = False
+
+    def start(number: int) -> None:
+        pid = os.fork()
+        if pid == 0:
+            code = 3
+            try:
+                signal.signal(signal.SIGTERM, signal.SIG_DFL)
+                signal.signal(signal.SIGINT, signal.SIG_DFL)
+                code = _serve_one(app, serving, closing, sock)
+            except KeyboardInterrupt:
+                code = 0
+            finally:
+                sys.stdout.flush()
+                sys.stderr.flush()
+                os._exit(code)
+        children[pid] = number
+
+    def stop(sig: int, _: FrameType | None) -> None:
+        nonlocal stopping
+        stopping = True
+        for pid in list(children):
+            os.kill(pid, signal.SIGTERM)
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+    for number in range(serving.workers):
+        start(number)
+    failures = 0
+    while children:
+        try:
+            pid, status = os.wait()
+        except InterruptedError:
+            continue
+        number_gone = children.pop(pid, None)
+        code = os.waitstatus_to_exitcode(status)
+        if number_gone is None or stopping:
+            continue
+        failures += code == 3
+        if failures > serving.workers:
+            stop(signal.SIGTERM, None)
+            continue
+        logger.error("worker %s ended with code %s and is started again", number_gone, code)
+        start(number_gone)
+    return 0 if stopping else 3
+
+
+def tls_context(tls: Tls, home: Path) -> ssl.SSLContext:
+    """The server's TLS: 1.3 and up unless 1.2 is asked for.
+
+    Raises:
+        BadSetup: the certificate or key cannot be used.
+    """
+    cert, key = (Path(tls.cert), Path(tls.key or tls.cert)) if tls.cert else dev_certificate(home / "dev-tls")
+    minimum = {"1.3": ssl.TLSVersion.TLSv1_3, "1.2": ssl.TLSVersion.TLSv1_2}.get(tls.minimum)
+    if minimum is None:
+        raise BadSetup(f"tls.minimum: expected 1.3 or 1.2, not {tls.minimum!r}")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = minimum
+    try:
+        context.load_cert_chain(cert, key)
+        if tls.client_ca is not None:
+            context.load_verify_locations(tls.client_ca)
+            context.verify_mode = ssl.CERT_OPTIONAL
+    except (OSError, ssl.SSLError) as wrong:
+        raise BadSetup(f"the certificate or key cannot be used: {wrong}") from wrong
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+def dev_certificate(folder: Path) -> tuple[Path, Path]:
+    """A self-signed certificate for this machine's own names, made once and kept."""
+    cert_path, key_path = folder / "cert.pem", folder / "key.pem"
+    if cert_path.exists() and key_path.exists():
+        return cert_path, key_path
+    folder.mkdir(parents=True, exist_ok=True)
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "sabir development")])
+    now = datetime.datetime.now(datetime.UTC)
+    names: list[x509.GeneralName] = [
+        x509.DNSName("localhost"),
+        x509.IPAddress(ipaddress.ip_address("127.0.0.1")),
+        x509.IPAddress(ipaddress.ip_address("::1")),
+    ]
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(minutes=5))
+        .not_valid_after(now + datetime.timedelta(days=90))
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    with os.fdopen(os.open(key_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(
+            key.private_bytes(
+                serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+            )
+        )
+    cert_path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    return cert_path, key_path
