@@ -81,11 +81,9 @@ class Tasks:
             message=ask.message,
             door=ask.door,
             node=self.node,
-            lease=now + 60.0,
-            attempts=1,
             detail={**(detail or {}), "caller": msgspec.to_builtins(caller)},
         )
-        await self.store.put_task(task)
+        await self.store.put_task(task, expect=0, lease=60.0)
         self._start(task, ask, caller)
         return task
 
@@ -226,15 +224,16 @@ class Tasks:
 
     async def _move(self, id: str, state: str, **changes: Any) -> bool:
         """Change a task's state, if the table allows it from where it is."""
-        task = await self.store.task(id)
-        if task is None or state not in TRANSITIONS[task.state]:
-            return False
-        allowed = tuple(s for s, following in TRANSITIONS.items() if state in following)
-        now = time.time()
-        moved = msgspec.structs.replace(task, state=state, updated=now, expires=now + self.retention, **changes)
-        done = await self.store.put_task(moved, expect=allowed)
+        done = False
+        while not done:
+            task = await self.store.task(id)
+            if task is None or state not in TRANSITIONS[task.state]:
+                return False
+            now = time.time()
+            moved = msgspec.structs.replace(task, state=state, updated=now, expires=now + self.retention, **changes)
+            done = await self.store.put_task(moved, expect=task.version)
         self._tell(id)
-        return done
+        return True
 
     def _tell(self, id: str) -> None:
         changed = self._changed.get(id)

@@ -4,7 +4,11 @@ A store keeps conversations and their turns, tasks and their events, the audit c
 records of any kind (uploads, keys, directory entries, counters). What a call has returned from is
 durable: it survives ``kill -9`` of this process. Writes of many turns may share one commit.
 
-Every call may raise ``StoreUnavailable``; the work is then not done, and may be tried again.
+Every call may raise ``StoreUnavailable``; the work is then not done, or not known to be done, and may be
+tried again: a turn is recorded once under its id however often it is handed in.
+
+Text must be storable: a lone surrogate or, in PostgreSQL, a NUL is a ``ValueError``. Times are seconds since
+the epoch. Leases are judged by the store's own clock, which all nodes share.
 """
 
 from __future__ import annotations
@@ -57,6 +61,10 @@ class ChainedLine(msgspec.Struct, frozen=True):
 
 
 GENESIS = "0" * 64
+ENDED = ("completed", "failed", "cancelled", "expired")  # states of a task that nothing follows
+RUNNABLE = ("submitted", "working")
+# No lease is longer. One that seems so was written before the clock was set back, and holds nothing.
+LONGEST_LEASE = 3600.0
 
 
 def chain(previous: str, line: bytes) -> str:
@@ -92,10 +100,13 @@ class TaskRow(msgspec.Struct, frozen=True, omit_defaults=True):
     question: dict[str, Any] | None = None
     fault: str | None = None
     fault_code: str = ""
-    attempts: int = 0
+    detail: dict[str, Any] = {}
+    answers: tuple[Message, ...] = ()  # given so far to the agent's questions, in order
+    # What follows is the store's: ``put_task`` leaves it as it is stored, once a task exists.
+    attempts: int = 0  # how often a node has taken it up
     node: str = ""  # who holds the lease
     lease: float = 0.0  # until when
-    detail: dict[str, Any] = {}
+    version: int = 0  # grows with each put and each claim
 
 
 class TaskEvent(msgspec.Struct, frozen=True):
@@ -154,29 +165,38 @@ class Store(Protocol):
         """Store what was negotiated (``agreed``), ``ended`` and ``expires``; creates the row if it is new."""
 
     async def forget(self, conversation: str) -> None:
-        """Remove a conversation and its turns."""
+        """Remove a conversation and its turns. What is said of them in the audit stays."""
 
     async def sweep(self, now: float) -> int:
-        """Remove what has expired: conversations, tasks, records. Returns how many rows."""
+        """Remove what has expired: conversations, ended tasks, records. Returns how many."""
 
     # -- tasks -----------------------------------------------------------------------------------
 
-    async def put_task(self, task: TaskRow, *, expect: tuple[str, ...] | None = None) -> bool:
-        """Create or replace a task. With ``expect``, only if its stored state is one of these; says whether."""
+    async def put_task(self, task: TaskRow, *, expect: int | None = None, lease: float | None = None) -> bool:
+        """Create or replace a task. With ``expect``, only if its stored version is this (0: absent); says whether.
+
+        A new task is held by ``task.node`` for ``lease`` seconds, if given; else anyone may claim it.
+        """
 
     async def task(self, id: str) -> TaskRow | None: ...
 
     async def tasks(
         self, *, owner: str | None = None, states: tuple[str, ...] = (), conversation: str | None = None,
-        limit: int = 100, before: float | None = None,
+        limit: int = 100, before: float | None = None, expired: float | None = None,
     ) -> list[TaskRow]:  # fmt: skip
-        """Tasks, latest update first."""
+        """Tasks, latest update first; those updated before a time, those that expire by a time."""
 
-    async def claim_task(self, node: str, now: float, lease: float) -> TaskRow | None:
-        """Take one unfinished task whose lease has run out (or that nobody holds) for this node until ``now + lease``."""
+    async def count_tasks(self, owner: str) -> int:
+        """How many tasks of this owner have not ended."""
 
-    async def renew_tasks(self, node: str, ids: tuple[str, ...], until: float) -> None:
-        """Extend the leases this node holds."""
+    async def claim_task(self, node: str, lease: float) -> TaskRow | None:
+        """Take the oldest submitted or working task that nobody holds, for this node and so many seconds."""
+
+    async def renew_tasks(self, node: str, ids: tuple[str, ...], lease: float) -> dict[str, int]:
+        """Hold these tasks for so many seconds from now (0: let go of them).
+
+        Returns the version of each that has not ended and is still this node's.
+        """
 
     async def add_task_event(self, task: str, event: TaskEvent) -> int:
         """Append an event; its number is set by the store and returned."""
@@ -197,7 +217,10 @@ class Store(Protocol):
     # -- records ---------------------------------------------------------------------------------
 
     async def put(self, record: Record, *, expect: int | None = None) -> bool:
-        """Create or replace a record. With ``expect``, only if its stored version is this (0: absent); says whether."""
+        """Create or replace a record. With ``expect``, only if its stored version is this (0: absent); says whether.
+
+        An expired record is absent.
+        """
 
     async def get(self, space: str, key: str) -> Record | None:
         """A record that has not expired."""

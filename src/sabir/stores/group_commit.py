@@ -11,25 +11,29 @@ import asyncio
 import sqlite3
 import threading
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeAlias
+
+import msgspec
 
 from ..errors import StoreUnavailable
 
-Result = TypeVar("Result")
-Job = Callable[[sqlite3.Connection], Any]
+Job: TypeAlias = Callable[[sqlite3.Connection], Any]
+Group: TypeAlias = list[tuple[Job, asyncio.Future[Any]]]
+Outcome: TypeAlias = tuple[asyncio.Future[Any], Any, Exception | None]
 MAX_GROUP = 512
+# What a job can raise besides SQLite's own: text that is not UTF-8, numbers that are too big, a bad body.
+_JOB_ERRORS = (sqlite3.Error, ValueError, TypeError, OverflowError, msgspec.MsgspecError)
 
 
-class GroupCommit(Generic[Result]):
+class GroupCommit:
     """Runs jobs on one connection in one thread, many to a transaction.
 
     A job is a function of the connection. If one job of a group fails, the group is rolled back and
     its jobs are run again, each in a transaction of its own, so that only the guilty one fails.
     """
 
-    def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
-        self._connect = connect
-        self._waiting: list[tuple[Job, asyncio.Future[Any]]] = []
+    def __init__(self) -> None:
+        self._waiting: Group = []
         self._wake = threading.Semaphore(0)
         self._lock = threading.Lock()
         self._idle = True
@@ -39,9 +43,11 @@ class GroupCommit(Generic[Result]):
         self.groups = 0
         self.jobs = 0
 
-    def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._thread = threading.Thread(target=self._run, name="sabir-store", daemon=True)
+    def start(self, connection: sqlite3.Connection) -> None:
+        """Begin to write through this connection, which is ours from now on."""
+        self._loop = asyncio.get_running_loop()
+        self._closing = False
+        self._thread = threading.Thread(target=self._run, args=(connection,), name="sabir-store", daemon=True)
         self._thread.start()
 
     async def stop(self) -> None:
@@ -65,8 +71,7 @@ class GroupCommit(Generic[Result]):
 
     # -- in the thread --------------------------------------------------------------------------
 
-    def _run(self) -> None:
-        connection = self._connect()
+    def _run(self, connection: sqlite3.Connection) -> None:
         try:
             while True:
                 with self._lock:
@@ -81,16 +86,14 @@ class GroupCommit(Generic[Result]):
         finally:
             connection.close()
 
-    def _commit(self, connection: sqlite3.Connection, group: list[tuple[Job, asyncio.Future[Any]]]) -> None:
+    def _commit(self, connection: sqlite3.Connection, group: Group) -> None:
         self.groups += 1
         self.jobs += len(group)
         try:
             connection.execute("BEGIN IMMEDIATE")
-            done: list[tuple[asyncio.Future[Any], Any, BaseException | None]] = [
-                (future, job(connection), None) for job, future in group
-            ]
+            done: list[Outcome] = [(future, job(connection), None) for job, future in group]
             connection.execute("COMMIT")
-        except Exception as wrong:  # sqlite3.Error, and whatever a job raises: told to its caller
+        except _JOB_ERRORS as wrong:
             _roll_back(connection)
             if len(group) == 1:
                 done = [(group[0][1], None, _told(wrong))]
@@ -118,7 +121,7 @@ def _told(wrong: Exception) -> Exception:
     return wrong
 
 
-def _resolve(done: list[tuple[asyncio.Future[Any], Any, BaseException | None]]) -> None:
+def _resolve(done: list[Outcome]) -> None:
     for future, result, wrong in done:
         if future.done():
             continue

@@ -10,7 +10,10 @@ import msgspec
 from ..errors import StoreUnavailable
 from ..turn import PastTurn
 from .base import (
+    ENDED,
     GENESIS,
+    LONGEST_LEASE,
+    RUNNABLE,
     AuditLine,
     ChainedLine,
     ConversationRow,
@@ -20,8 +23,6 @@ from .base import (
     TurnEntry,
     chain,
 )
-
-FINAL_STATES = frozenset({"completed", "failed", "cancelled", "expired"})
 
 
 class MemoryStore:
@@ -83,6 +84,8 @@ class MemoryStore:
         await self.ping()
         if entry.turn.id in self._turn:
             return False
+        if entry.audit is not None:
+            await self.audit(entry.audit)  # first, because only this can fail
         row = entry.conversation
         known = self._conversations.get(row.id, msgspec.structs.replace(row, turns=0, bytes=0))
         self._conversations[row.id] = msgspec.structs.replace(
@@ -94,8 +97,6 @@ class MemoryStore:
         )
         self._turn[entry.turn.id] = entry.turn
         self._turns[row.id].append(entry.turn)
-        if entry.audit is not None:
-            await self.audit(entry.audit)
         return True
 
     async def agree(self, conversation: ConversationRow) -> None:
@@ -118,7 +119,7 @@ class MemoryStore:
         old = [row.id for row in self._conversations.values() if row.expires <= now]
         for id in old:
             await self.forget(id)
-        tasks = [t.id for t in self._tasks.values() if t.expires <= now and t.state in FINAL_STATES]
+        tasks = [t.id for t in self._tasks.values() if t.expires <= now and t.state in ENDED]
         for id in tasks:
             del self._tasks[id]
             self._events.pop(id, None)
@@ -129,12 +130,19 @@ class MemoryStore:
 
     # -- tasks -----------------------------------------------------------------------------------
 
-    async def put_task(self, task: TaskRow, *, expect: tuple[str, ...] | None = None) -> bool:
+    async def put_task(self, task: TaskRow, *, expect: int | None = None, lease: float | None = None) -> bool:
         await self.ping()
         known = self._tasks.get(task.id)
-        if expect is not None and (known is None or known.state not in expect):
+        version = known.version if known else 0
+        if expect is not None and expect != version:
             return False
-        self._tasks[task.id] = task
+        if known:
+            held = {"node": known.node, "lease": known.lease, "attempts": known.attempts}
+        elif lease is not None:
+            held = {"lease": now() + lease, "attempts": 1}
+        else:
+            held = {"node": "", "lease": 0.0, "attempts": 0}
+        self._tasks[task.id] = msgspec.structs.replace(task, version=version + 1, **held)
         return True
 
     async def task(self, id: str) -> TaskRow | None:
@@ -149,6 +157,7 @@ class MemoryStore:
         conversation: str | None = None,
         limit: int = 100,
         before: float | None = None,
+        expired: float | None = None,
     ) -> list[TaskRow]:
         await self.ping()
         rows = [
@@ -158,24 +167,34 @@ class MemoryStore:
             and (not states or task.state in states)
             and (conversation is None or task.conversation == conversation)
             and (before is None or task.updated < before)
+            and (expired is None or task.expires <= expired)
         ]
         return sorted(rows, key=lambda task: -task.updated)[:limit]
 
-    async def claim_task(self, node: str, now: float, lease: float) -> TaskRow | None:
+    async def count_tasks(self, owner: str) -> int:
         await self.ping()
+        return sum(task.owner == owner and task.state not in ENDED for task in self._tasks.values())
+
+    async def claim_task(self, node: str, lease: float) -> TaskRow | None:
+        await self.ping()
+        at = now()
         for task in sorted(self._tasks.values(), key=lambda task: task.created):
-            if task.state in ("submitted", "working") and task.lease <= now:
-                claimed = msgspec.structs.replace(task, node=node, lease=now + lease, attempts=task.attempts + 1)
-                self._tasks[task.id] = claimed
+            if task.state in RUNNABLE and not at < task.lease <= at + LONGEST_LEASE:
+                claimed = self._tasks[task.id] = msgspec.structs.replace(
+                    task, node=node, lease=at + lease, attempts=task.attempts + 1, version=task.version + 1
+                )
                 return claimed
         return None
 
-    async def renew_tasks(self, node: str, ids: tuple[str, ...], until: float) -> None:
+    async def renew_tasks(self, node: str, ids: tuple[str, ...], lease: float) -> dict[str, int]:
         await self.ping()
+        held: dict[str, int] = {}
         for id in ids:
             task = self._tasks.get(id)
-            if task is not None and task.node == node:
-                self._tasks[id] = msgspec.structs.replace(task, lease=until)
+            if task is not None and task.node == node and task.state not in ENDED:
+                self._tasks[id] = msgspec.structs.replace(task, lease=now() + lease)
+                held[id] = task.version
+        return held
 
     async def add_task_event(self, task: str, event: TaskEvent) -> int:
         await self.ping()
@@ -202,18 +221,18 @@ class MemoryStore:
 
     async def audit_prune(self, before: float) -> int:
         await self.ping()
-        kept = [line for line in self._audit if line.line.at >= before]
         # The newest line always stays, so that the chain goes on from it.
-        kept = kept or self._audit[-1:]
-        removed = len(self._audit) - len(kept)
-        self._audit = kept
+        removed = next(
+            (i for i, line in enumerate(self._audit) if line.line.at >= before), max(0, len(self._audit) - 1)
+        )
+        del self._audit[:removed]
         return removed
 
     # -- records ---------------------------------------------------------------------------------
 
     async def put(self, record: Record, *, expect: int | None = None) -> bool:
         await self.ping()
-        known = self._records.get((record.space, record.key))
+        known = await self.get(record.space, record.key)
         version = known.version if known else 0
         if expect is not None and expect != version:
             return False

@@ -7,7 +7,6 @@ key in a file that is in memory, and cheaper than a thread switch.
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 from pathlib import Path
 from time import time as now
@@ -19,7 +18,10 @@ from ..errors import BadSetup, StoreUnavailable
 from ..message import Message
 from ..turn import PastTurn
 from .base import (
+    ENDED,
     GENESIS,
+    LONGEST_LEASE,
+    RUNNABLE,
     AuditLine,
     ChainedLine,
     ConversationRow,
@@ -68,6 +70,11 @@ MIGRATIONS: tuple[str, ...] = (
     ) WITHOUT ROWID;
     CREATE INDEX records_by_expiry ON records (expires) WHERE expires > 0;
     """,
+    """
+    ALTER TABLE tasks ADD COLUMN attempts INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE tasks ADD COLUMN version INTEGER NOT NULL DEFAULT 1;
+    CREATE INDEX tasks_by_expiry ON tasks (expires);
+    """,
 )
 
 _pack = msgspec.msgpack.Encoder().encode
@@ -78,6 +85,12 @@ _event = msgspec.msgpack.Decoder(TaskEvent).decode
 _line = msgspec.json.Decoder(AuditLine).decode
 _line_bytes = msgspec.json.Encoder().encode
 
+_SWEPT_AT_ONCE = 1000  # conversations and tasks in one transaction, so that a sweep holds nobody up
+_ENDED = ",".join(f"'{state}'" for state in ENDED)
+_RUNNABLE = ",".join(f"'{state}'" for state in RUNNABLE)
+_TURN = "id, at, agent, asked, answered, speaker, conversation"
+_TASK = "body, attempts, node, lease, version"
+_RECORD = "space, key, value, owner, expires, version"
 _CONVERSATION = "id, owner, created, touched, expires, turns, bytes, agreed, peer_token, ended"
 
 
@@ -89,7 +102,7 @@ class SQLiteStore:
             raise BadSetup(f"durability: expected process or power, not {durability!r}")
         self.path = Path(path)
         self._synchronous = DURABILITY[durability]
-        self._writer: GroupCommit[Any] = GroupCommit(self._connect)
+        self._writer = GroupCommit()
         self._reader: sqlite3.Connection | None = None
 
     def _connect(self) -> sqlite3.Connection:
@@ -105,9 +118,10 @@ class SQLiteStore:
         try:
             self._reader = self._connect()
             _migrate(self._reader)
+            writer = self._connect()
         except sqlite3.Error as wrong:
             raise StoreUnavailable(f"{self.path.name}: {wrong}") from wrong
-        self._writer.start(asyncio.get_running_loop())
+        self._writer.start(writer)
 
     async def close(self) -> None:
         if self._reader is not None:
@@ -163,15 +177,14 @@ class SQLiteStore:
 
     async def turns(self, conversation: str, last: int) -> tuple[PastTurn, ...]:
         rows = self._rows(
-            "SELECT id, at, agent, asked, answered, speaker, conversation FROM turns WHERE conversation = ?"
-            " ORDER BY number DESC LIMIT ?",
+            f"SELECT {_TURN} FROM turns WHERE conversation = ? ORDER BY number DESC LIMIT ?",
             conversation,
             max(0, last),
         )
         return tuple(_past_turn(row) for row in reversed(rows))
 
     async def turn(self, id: str) -> PastTurn | None:
-        row = self._row("SELECT id, at, agent, asked, answered, speaker, conversation FROM turns WHERE id = ?", id)
+        row = self._row(f"SELECT {_TURN} FROM turns WHERE id = ?", id)
         return _past_turn(row) if row else None
 
     async def record(self, entry: TurnEntry) -> bool:
@@ -220,38 +233,54 @@ class SQLiteStore:
         await self._writer.submit(job)
 
     async def sweep(self, now: float) -> int:
-        def job(connection: sqlite3.Connection) -> int:
-            old = connection.execute("SELECT id FROM conversations WHERE expires <= ? LIMIT 1000", (now,)).fetchall()
+        def job(connection: sqlite3.Connection) -> tuple[int, bool]:
+            limit = _SWEPT_AT_ONCE
+            old = connection.execute("SELECT id FROM conversations WHERE expires <= ? LIMIT ?", (now, limit)).fetchall()
             connection.executemany("DELETE FROM turns WHERE conversation = ?", old)
             connection.executemany("DELETE FROM conversations WHERE id = ?", old)
             tasks = connection.execute(
-                "SELECT id FROM tasks WHERE expires <= ? AND state IN ('completed','failed','cancelled','expired')"
-                " LIMIT 1000",
-                (now,),
+                f"SELECT id FROM tasks WHERE expires <= ? AND state IN ({_ENDED}) LIMIT ?", (now, limit)
             ).fetchall()
             connection.executemany("DELETE FROM task_events WHERE task = ?", tasks)
             connection.executemany("DELETE FROM tasks WHERE id = ?", tasks)
             spent = connection.execute("DELETE FROM records WHERE expires > 0 AND expires <= ?", (now,)).rowcount
-            return len(old) + len(tasks) + spent
+            return len(old) + len(tasks) + spent, limit in (len(old), len(tasks))
 
-        return int(await self._writer.submit(job))
+        swept, more = 0, True
+        while more:
+            count, more = await self._writer.submit(job)
+            swept += count
+        return swept
 
     # -- tasks -----------------------------------------------------------------------------------
 
-    async def put_task(self, task: TaskRow, *, expect: tuple[str, ...] | None = None) -> bool:
+    async def put_task(self, task: TaskRow, *, expect: int | None = None, lease: float | None = None) -> bool:
+        values = (task.owner, task.state, task.conversation, task.created, task.updated, task.expires, _pack(task))
+
         def job(connection: sqlite3.Connection) -> bool:
-            if expect is not None:
-                row = connection.execute("SELECT state FROM tasks WHERE id = ?", (task.id,)).fetchone()
-                if row is None or row[0] not in expect:
-                    return False
-            connection.execute("INSERT OR REPLACE INTO tasks VALUES (?,?,?,?,?,?,?,?,?,?)", _task_values(task))
+            row = connection.execute("SELECT version FROM tasks WHERE id = ?", (task.id,)).fetchone()
+            if expect is not None and expect != (row[0] if row else 0):
+                return False
+            if row is None:
+                held = (task.node, now() + lease, 1) if lease is not None else ("", 0.0, 0)
+                connection.execute(
+                    "INSERT INTO tasks (id, owner, state, conversation, created, updated, expires, body, node, lease,"
+                    " attempts, version) VALUES (?,?,?,?,?,?,?,?,?,?,?,1)",
+                    (task.id, *values, *held),
+                )
+            else:
+                connection.execute(
+                    "UPDATE tasks SET owner = ?, state = ?, conversation = ?, created = ?, updated = ?, expires = ?,"
+                    " body = ?, version = version + 1 WHERE id = ?",
+                    (*values, task.id),
+                )
             return True
 
         return bool(await self._writer.submit(job))
 
     async def task(self, id: str) -> TaskRow | None:
-        row = self._row("SELECT body FROM tasks WHERE id = ?", id)
-        return _task(row[0]) if row else None
+        row = self._row(f"SELECT {_TASK} FROM tasks WHERE id = ?", id)
+        return _task_row(row) if row else None
 
     async def tasks(
         self,
@@ -261,6 +290,7 @@ class SQLiteStore:
         conversation: str | None = None,
         limit: int = 100,
         before: float | None = None,
+        expired: float | None = None,
     ) -> list[TaskRow]:
         where: list[str] = ["1"]
         values: list[Any] = []
@@ -271,57 +301,74 @@ class SQLiteStore:
         if states:
             where.append(f"state IN ({','.join('?' * len(states))})")
             values.extend(states)
-        if before is not None:
-            where.append("updated < ?")
-            values.append(before)
-        sql = f"SELECT body FROM tasks WHERE {' AND '.join(where)} ORDER BY updated DESC LIMIT ?"
-        return [_task(row[0]) for row in self._rows(sql, *values, limit)]
+        for condition, value in (("updated < ?", before), ("expires <= ?", expired)):
+            if value is not None:
+                where.append(condition)
+                values.append(value)
+        sql = f"SELECT {_TASK} FROM tasks WHERE {' AND '.join(where)} ORDER BY updated DESC LIMIT ?"
+        return [_task_row(row) for row in self._rows(sql, *values, limit)]
 
-    async def claim_task(self, node: str, now: float, lease: float) -> TaskRow | None:
+    async def count_tasks(self, owner: str) -> int:
+        sql = f"SELECT count(*) FROM tasks WHERE owner = ? AND state NOT IN ({_ENDED})"
+        return int(self._row(sql, owner)[0])
+
+    async def claim_task(self, node: str, lease: float) -> TaskRow | None:
         def job(connection: sqlite3.Connection) -> TaskRow | None:
+            at = now()
             row = connection.execute(
-                "SELECT body FROM tasks WHERE state IN ('submitted','working') AND lease <= ? ORDER BY created LIMIT 1",
-                (now,),
-            ).fetchone()
-            if row is None:
-                return None
-            task = _task(row[0])
-            task = msgspec.structs.replace(task, node=node, lease=now + lease, attempts=task.attempts + 1)
-            connection.execute("INSERT OR REPLACE INTO tasks VALUES (?,?,?,?,?,?,?,?,?,?)", _task_values(task))
-            return task
+                f"UPDATE tasks SET node = ?, lease = ?, attempts = attempts + 1, version = version + 1 WHERE id ="
+                f" (SELECT id FROM tasks WHERE state IN ({_RUNNABLE}) AND (lease <= ? OR lease > ?)"
+                f" ORDER BY created LIMIT 1) RETURNING {_TASK}",
+                (node, at + lease, at, at + LONGEST_LEASE),
+            ).fetchall()
+            return _task_row(row[0]) if row else None
 
-        claimed: TaskRow | None = await self._writer.submit(job)
+        # Most looks find nothing; they are reads, and cost no write transaction.
+        at = now()
+        idle = self._row(
+            f"SELECT 1 FROM tasks WHERE state IN ({_RUNNABLE}) AND (lease <= ? OR lease > ?) LIMIT 1",
+            at,
+            at + LONGEST_LEASE,
+        )
+        claimed: TaskRow | None = await self._writer.submit(job) if idle else None
         return claimed
 
-    async def renew_tasks(self, node: str, ids: tuple[str, ...], until: float) -> None:
-        def job(connection: sqlite3.Connection) -> None:
+    async def renew_tasks(self, node: str, ids: tuple[str, ...], lease: float) -> dict[str, int]:
+        def job(connection: sqlite3.Connection) -> dict[str, int]:
+            held: dict[str, int] = {}
             for id in ids:
-                row = connection.execute("SELECT body FROM tasks WHERE id = ? AND node = ?", (id, node)).fetchone()
-                if row is not None:
-                    task = msgspec.structs.replace(_task(row[0]), lease=until)
-                    connection.execute("INSERT OR REPLACE INTO tasks VALUES (?,?,?,?,?,?,?,?,?,?)", _task_values(task))
+                rows = connection.execute(
+                    f"UPDATE tasks SET lease = ? WHERE id = ? AND node = ? AND state NOT IN ({_ENDED})"
+                    " RETURNING version",
+                    (now() + lease, id, node),
+                ).fetchall()
+                held.update((id, row[0]) for row in rows)
+            return held
 
-        await self._writer.submit(job)
+        renewed: dict[str, int] = await self._writer.submit(job)
+        return renewed
 
     async def add_task_event(self, task: str, event: TaskEvent) -> int:
+        body = _pack(event)
+
         def job(connection: sqlite3.Connection) -> int:
-            number = connection.execute(
-                "SELECT coalesce(max(number), 0) + 1 FROM task_events WHERE task = ?", (task,)
-            ).fetchone()[0]
-            numbered = msgspec.structs.replace(event, number=number)
-            connection.execute("INSERT INTO task_events VALUES (?,?,?)", (task, number, _pack(numbered)))
-            return int(number)
+            rows = connection.execute(
+                "INSERT INTO task_events SELECT ?1, coalesce(max(number), 0) + 1, ?2 FROM task_events WHERE task = ?1"
+                " RETURNING number",
+                (task, body),
+            ).fetchall()
+            return int(rows[0][0])
 
         return int(await self._writer.submit(job))
 
     async def task_events(self, task: str, since: int = 0, limit: int = 1000) -> list[TaskEvent]:
         rows = self._rows(
-            "SELECT body FROM task_events WHERE task = ? AND number > ? ORDER BY number LIMIT ?",
+            "SELECT number, body FROM task_events WHERE task = ? AND number > ? ORDER BY number LIMIT ?",
             task,
             since,
             limit,
         )
-        return [_event(row[0]) for row in rows]
+        return [msgspec.structs.replace(_event(body), number=number) for number, body in rows]
 
     # -- audit -----------------------------------------------------------------------------------
 
@@ -351,7 +398,8 @@ class SQLiteStore:
     async def put(self, record: Record, *, expect: int | None = None) -> bool:
         def job(connection: sqlite3.Connection) -> bool:
             row = connection.execute(
-                "SELECT version FROM records WHERE space = ? AND key = ?", (record.space, record.key)
+                "SELECT version FROM records WHERE space = ? AND key = ? AND (expires = 0 OR expires > ?)",
+                (record.space, record.key, now()),
             ).fetchone()
             version = int(row[0]) if row else 0
             if expect is not None and expect != version:
@@ -366,8 +414,7 @@ class SQLiteStore:
 
     async def get(self, space: str, key: str) -> Record | None:
         row = self._row(
-            "SELECT space, key, value, owner, expires, version FROM records WHERE space = ? AND key = ?"
-            " AND (expires = 0 OR expires > ?)",
+            f"SELECT {_RECORD} FROM records WHERE space = ? AND key = ? AND (expires = 0 OR expires > ?)",
             space,
             key,
             now(),
@@ -376,7 +423,7 @@ class SQLiteStore:
 
     async def list(self, space: str, *, prefix: str = "", owner: str | None = None, limit: int = 1000) -> list[Record]:
         rows = self._rows(
-            "SELECT space, key, value, owner, expires, version FROM records WHERE space = ? AND key >= ?"
+            f"SELECT {_RECORD} FROM records WHERE space = ? AND key >= ?"
             " AND substr(key, 1, ?) = ? AND (? IS NULL OR owner = ?) AND (expires = 0 OR expires > ?)"
             " ORDER BY key LIMIT ?",
             space,
@@ -458,8 +505,6 @@ def _past_turn(row: Any) -> PastTurn:
     return PastTurn(id, at, agent, _message(asked), _message(answered), speaker, conversation)
 
 
-def _task_values(task: TaskRow) -> tuple[Any, ...]:
-    return (
-        task.id, task.owner, task.state, task.conversation, task.created, task.updated, task.expires,
-        task.node, task.lease, _pack(task),
-    )  # fmt: skip
+def _task_row(row: Any) -> TaskRow:
+    body, attempts, node, lease, version = row
+    return msgspec.structs.replace(_task(body), attempts=attempts, node=node, lease=lease, version=version)
