@@ -151,6 +151,7 @@ def uvicorn_config(app: ASGIApp, serving: Serving) -> uvicorn.Config:
         ws_ping_timeout=serving.ws_ping_seconds,
         ws_per_message_deflate=True,
         lifespan="on",
+        proxy_headers=False,  # who is behind a proxy is read by the doors, and only when one is declared
         log_config=None,
         access_log=False,
         server_header=False,

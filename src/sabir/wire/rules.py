@@ -367,12 +367,11 @@ def plain(message: Message, answering: Message | None = None) -> dict[str, Any]:
 
     ``answering`` is the message this one replies to: what that peer uses itself, it may be sent.
     """
-    loose = answering is not None and any(_is_loose(part) for part in answering.parts)
     suffix = ";base64" if answering is not None and _says_base64(answering) else ""
     out: dict[str, Any] = {}
     if message.messagetype is not None:
         out["messagetype"] = message.messagetype
-    out.update(_plain_part(message.first, loose, suffix))
+    out.update(_plain_part(message.first, suffix))
     if message.label is not None and (answering is None or answering.label is None):
         out.pop("label", None)  # D-10
     if message.control is not None:
@@ -380,11 +379,11 @@ def plain(message: Message, answering: Message | None = None) -> dict[str, Any]:
     if message.extra and answering is not None and answering.extra:
         out.update((key, value) for key, value in message.extra.items() if key not in out)  # D-05
     if message.submessages:
-        out["submessages"] = [_plain_part(part, loose, suffix) for part in message.submessages]
+        out["submessages"] = [_plain_part(part, suffix) for part in message.submessages]
     return out
 
 
-def _plain_part(part: Part, loose: bool, suffix: str) -> dict[str, Any]:
+def _plain_part(part: Part, suffix: str) -> dict[str, Any]:
     format_, subformat, content, label = part.format, part.subformat, part.content, part.label
     if format_ == ERROR:  # never sent (D-12)
         format_, subformat, label = "text", "english", label or ERROR
@@ -393,8 +392,8 @@ def _plain_part(part: Part, loose: bool, suffix: str) -> dict[str, Any]:
         subformat = language_name(subformat)
     elif format_ == "structured":
         subformat = STRUCTURED.get(subformat.lower(), subformat)
-        if not loose and not isinstance(content, str | dict):
-            content = msgspec.json.encode(content).decode()  # D-24
+        if not isinstance(content, str | dict | bytes):
+            content = msgspec.json.encode(content).decode()  # D-24; also to a peer that sends them: it may relay
     elif format_ == "binary" and suffix and suffix not in subformat:
         subformat += suffix  # D-36
     elif format_ == "location" and isinstance(content, list | tuple | dict) and part.gps is not None:
@@ -403,10 +402,6 @@ def _plain_part(part: Part, loose: bool, suffix: str) -> dict[str, Any]:
     if label is not None:
         out["label"] = label
     return out
-
-
-def _is_loose(part: Part) -> bool:
-    return part.format == "structured" and not isinstance(part.content, str | dict)
 
 
 def _says_base64(message: Message) -> bool:

@@ -1,0 +1,99 @@
+"""A small HTTP/1.1 load generator on raw asyncio protocols: it must cost less than what it measures."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+from dataclasses import dataclass
+
+
+@dataclass
+class Result:
+    """What one run at one number of connections gave."""
+
+    connections: int
+    requests: int
+    seconds: float
+    p50: float
+    p99: float
+    wrong: int
+
+    @property
+    def rate(self) -> float:
+        return self.requests / self.seconds
+
+
+class _Client(asyncio.Protocol):
+    """One keep-alive connection that sends the next request as soon as it has the answer."""
+
+    def __init__(self, request: bytes, end: float, times: list[float]) -> None:
+        self.request, self.end, self.times = request, end, times
+        self.wrong = 0
+        self.done = asyncio.get_running_loop().create_future()
+        self._buffer = b""
+        self._need = -1
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+        self._send()
+
+    def _send(self) -> None:
+        self._at = time.perf_counter()
+        if self._at >= self.end:
+            self.transport.close()
+            if not self.done.done():
+                self.done.set_result(None)
+            return
+        self.transport.write(self.request)  # type: ignore[attr-defined]
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        if self._need < 0:
+            head = self._buffer.find(b"\r\n\r\n")
+            if head < 0:
+                return
+            lowered = self._buffer[:head].lower()
+            at = lowered.find(b"content-length:")
+            self._need = head + 4 + int(lowered[at + 15 :].split(b"\r\n", 1)[0])
+            if not self._buffer.startswith(b"HTTP/1.1 200"):
+                self.wrong += 1
+        if len(self._buffer) >= self._need:
+            self.times.append(time.perf_counter() - self._at)
+            self._buffer = self._buffer[self._need :]
+            self._need = -1
+            self._send()
+
+    def connection_lost(self, wrong: Exception | None) -> None:
+        if not self.done.done():
+            self.wrong += 1
+            self.done.set_result(None)
+
+
+async def drive(host: str, port: int, request: bytes, connections: int, seconds: float) -> Result:
+    """Keep ``connections`` busy for ``seconds``."""
+    loop = asyncio.get_running_loop()
+    times: list[float] = []
+    began = time.perf_counter()
+    clients = []
+    for _ in range(connections):
+        _, client = await loop.create_connection(lambda: _Client(request, began + seconds, times), host, port)
+        clients.append(client)
+    await asyncio.gather(*(client.done for client in clients))
+    took = time.perf_counter() - began
+    ordered = sorted(times)
+    return Result(
+        connections,
+        len(times),
+        took,
+        statistics.median(ordered),
+        ordered[int(len(ordered) * 0.99)],
+        sum(client.wrong for client in clients),
+    )
+
+
+def post(path: str, body: bytes) -> bytes:
+    return (
+        f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n"
+    ).encode() + body

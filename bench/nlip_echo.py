@@ -1,0 +1,126 @@
+"""NLIP echo over HTTP: nlip-server (PyPI, the reference) and Sabir side by side, one worker each.
+
+    python bench/nlip_echo.py [--seconds 4] [--connections 1,16,64]
+
+Three servers run one after the other at each number of connections, in the same run: the reference, Sabir
+with a stateless echo, and Sabir with each turn durably recorded in SQLite. Prints requests a second, latency,
+server CPU a request, and the ratios to the reference.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.request import urlopen
+
+import uvloop
+from load import Result, drive, post
+from venvs import python_with
+
+BODY = b'{"format":"text","subformat":"english","content":"Hello"}'
+
+REFERENCE = """
+import logging, sys, uvicorn
+from nlip_server.echo import EchoApplication
+from nlip_server.server import create_app
+logging.disable(logging.CRITICAL)
+uvicorn.run(create_app(EchoApplication()), host="127.0.0.1", port=int(sys.argv[1]), log_level="critical",
+            access_log=False, loop="uvloop", http="httptools")
+"""
+
+SABIR = """
+import sys
+from sabir import Gateway, agent
+remembers = sys.argv[2] == "durable"
+@agent(name="echo", description="Repeats what it hears", remembers=remembers)
+async def echo(turn):
+    return turn.text
+Gateway(echo, home=sys.argv[3]).run(port=int(sys.argv[1]), say=lambda line: None)
+"""
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+@contextmanager
+def server(python: Path, script: str, *arguments: str):  # type: ignore[no-untyped-def]
+    port = free_port()
+    process = subprocess.Popen([str(python), "-c", script, str(port), *arguments], stderr=subprocess.DEVNULL)
+    try:
+        end = time.monotonic() + 60
+        while True:
+            try:
+                urlopen(f"http://127.0.0.1:{port}/health", timeout=1).read()
+                break
+            except OSError:
+                if time.monotonic() > end or process.poll() is not None:
+                    raise SystemExit("a server did not start") from None
+                time.sleep(0.05)
+        yield port, process.pid
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(20)
+
+
+def cpu_of(pid: int) -> float:
+    """Seconds of CPU that a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def measure(port: int, pid: int, path: str, connections: int, seconds: float) -> tuple[Result, float]:
+    request = post(path, BODY)
+    uvloop.run(drive("127.0.0.1", port, request, connections, min(1.0, seconds / 4)))  # warm up
+    before = cpu_of(pid)
+    result = uvloop.run(drive("127.0.0.1", port, request, connections, seconds))
+    return result, (cpu_of(pid) - before) / max(1, result.requests)
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--seconds", type=float, default=4.0)
+    options.add_argument("--connections", default="1,16,64")
+    chosen = options.parse_args()
+    counts = [int(n) for n in chosen.connections.split(",")]
+    reference = python_with("nlip", "nlip-server==0.1.3", "nlip-sdk==0.1.3", "uvloop", "httptools")
+    ours = Path(sys.executable)
+    home = tempfile.mkdtemp(prefix="sabir-bench-")
+    setups = {
+        "nlip-server": (reference, REFERENCE, (), "/nlip/"),
+        "sabir stateless": (ours, SABIR, ("stateless", home), "/nlip"),
+        "sabir durable": (ours, SABIR, ("durable", home), "/nlip"),
+    }
+    print(f"{'':16} {'conns':>5} {'req/s':>8} {'p50 ms':>8} {'p99 ms':>8} {'cpu µs/req':>11} {'× req/s':>8} {'p99 ratio':>9}")
+    try:
+        for count in counts:
+            base: Result | None = None
+            for name, (python, script, arguments, path) in setups.items():
+                with server(python, script, *arguments) as (port, pid):
+                    result, cpu = measure(port, pid, path, count, chosen.seconds)
+                base = base or result
+                print(
+                    f"{name:16} {count:>5} {result.rate:>8.0f} {result.p50 * 1e3:>8.2f} {result.p99 * 1e3:>8.2f} "
+                    f"{cpu * 1e6:>11.0f} {result.rate / base.rate:>8.2f} {result.p99 / base.p99:>9.2f}"
+                    + (f"  {result.wrong} wrong" if result.wrong else ""),
+                    flush=True,
+                )
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    asyncio.set_event_loop_policy(None)
+    main()
