@@ -38,6 +38,7 @@ from .server import Serving, bind, check_exposure, serve
 from .stores import Store, open_store
 from .tasks import Tasks
 from .turn import Caller
+from .uploads import Uploads
 from .wire import nlip
 from .wire.rules import LIMITS, Limits
 
@@ -105,6 +106,7 @@ class Gateway:
             self.facts,
             self.serving.behind_tls_proxy,
         )
+        uploads = self.exchange.attachments = Uploads(self.home, self.store, self.guard.seal)
         self.exchange.concierge = Concierge(
             cards=lambda caller: self.house.cards(caller, "nlip-http"),
             limits=limits,
@@ -113,6 +115,9 @@ class Gateway:
             conversations=conversations,
             facts=self.facts,
             public_url=self.public_url,
+            uploads=uploads,
+            agents=lambda: self.agents.values(),
+            cancel=self.exchange.cancel_waiting,
         )
         self.absent: list[str] = []  # doors that are not there, and why
         self.doors = self._doors(extra_doors)

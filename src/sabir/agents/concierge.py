@@ -1,0 +1,366 @@
+"""Concierge: the agent that answers control messages for the gateway (CORE-6.3).
+
+It reads wishes from labelled JSON parts or, by rules, from plain English (``control.reading``), and answers
+each in words first and as a labelled JSON part behind them, which old peers can ignore. What is agreed goes
+into the conversation (``control.terms``) and is enforced from the next message on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from ..agent import Agent
+from ..card import Card, Policy
+from ..conversations import Conversations
+from ..errors import SabirError
+from ..events import Event, Reply
+from ..guard.limits import Quotas
+from ..message import Message, json_part, text_part, uri_part
+from ..stores.base import ConversationRow, Store
+from ..turn import Caller, PastTurn, Turn
+from ..uploads import Uploads
+from ..wire.rules import Limits
+from .control.reading import TOPICS, Wish, read
+from .control.terms import Answer, on_accept, on_context, on_limits, on_policy, on_stream
+
+NAME: Final = "concierge"
+EDITIONS: Final = (
+    "ECMA-430:2025",
+    "ECMA-431:2025",
+    "ECMA-432:2025",
+    "ECMA-433 (draft of August 2025)",
+    "ECMA-434:2025",
+)
+MOST_HISTORY: Final = 200
+
+Reader = Callable[[str], Awaitable[Wish | None]]
+
+
+class Proposable(Protocol):
+    """An agent that passes questions on, and so must ask others before it agrees to anonymity."""
+
+    async def propose_anonymous(self, conversation: str) -> str | None:
+        """Agree on anonymity along the whole way; None, or why not."""
+
+
+class Concierge:
+    """Answers for the gateway.
+
+    ``reader`` is asked what a sentence wishes for when no rule knows it (an embedding, or an LLM).
+    ``facts`` is what the gateway knows of itself: ``policies``, ``ethics``, ``security``, ``report``.
+    """
+
+    def __init__(
+        self,
+        *,
+        cards: Callable[[Caller], list[Card]],
+        limits: Limits,
+        quotas: Quotas,
+        store: Store,
+        conversations: Conversations,
+        facts: Mapping[str, Any],
+        public_url: str,
+        uploads: Uploads | None = None,
+        agents: Callable[[], Iterable[Agent]] = lambda: (),
+        cancel: Callable[[str], bool] = lambda conversation: False,
+        reader: Reader | None = None,
+    ) -> None:
+        self.card = Card(name=NAME, description="Answers control messages for this gateway")
+        self.public_url = public_url
+        self._cards = cards
+        self._limits = limits
+        self._quotas = quotas
+        self._store = store
+        self._conversations = conversations
+        self._facts = facts
+        self._uploads = uploads
+        self._agents = agents
+        self._cancel = cancel
+        self._reader = reader
+        self._answers: Mapping[str, Callable[[Wish, Turn], Awaitable[Answer]]] = {
+            "capabilities": self._capabilities,
+            "limits": self._on_limits,
+            "policy": self._policy,
+            "upload": self._upload,
+            "context": self._context,
+            "history": self._history,
+            "sessions": self._sessions,
+            "anonymous": self._anonymous,
+            "accept": self._accept,
+            "stream": self._stream,
+            "ethics": self._ethics,
+            "security": self._security,
+            "authentication": self._authentication,
+            "cancel": self._on_cancel,
+        }
+
+    async def __call__(self, turn: Turn, /) -> AsyncIterator[Event]:
+        wishes = read(turn.message)
+        if not wishes and self._reader is not None:
+            wish = await self._reader(turn.text)
+            wishes = [] if wish is None or wish.topic not in TOPICS else [wish]
+        if not wishes:
+            yield Reply(_not_understood().with_type("control"))
+            return
+        agreed = dict(turn.conversation.agreed)
+        answers: list[Answer] = []
+        for wish in wishes:
+            turn.conversation = msgspec.structs.replace(turn.conversation, agreed=agreed)
+            answer = await self._answers[wish.topic](wish, turn)
+            answers.append(answer)
+            for topic, terms in (answer.agreed or {}).items():
+                agreed = {key: value for key, value in agreed.items() if key != topic}
+                if terms is not None:
+                    agreed[topic] = terms
+        if any(answer.agreed for answer in answers):
+            await self._conversations.agree(await self._row(turn), agreed)
+        text = "\n".join(answer.text for answer in answers)
+        parts = [part for answer in answers for part in answer.parts]
+        yield Reply(Message.text(text, messagetype="control", parts=parts))
+
+    async def _row(self, turn: Turn) -> ConversationRow:
+        """The stored conversation of this turn, or what it will be stored as."""
+        row = await self._store.conversation(turn.conversation.id)
+        if row is not None:
+            return row
+        now = time.time()
+        expires = self._conversations.expiry(turn.caller, now)
+        return ConversationRow(turn.conversation.id, turn.caller.id, now, now, expires)
+
+    # -- who is here ------------------------------------------------------------------------------
+
+    async def _capabilities(self, wish: Wish, turn: Turn) -> Answer:
+        cards = self._cards(turn.caller)
+        if wish.terse:  # nlip_swarm reads one AGENT line and CAP lines
+            lines = [f"AGENT:{cards[0].name if cards else 'sabir'}"]
+            lines += [f"CAP:{card.name}: {_line(card.description)}" for card in cards]
+            lines += [f"CAP:{skill.id}: {_line(skill.description or skill.name)}" for c in cards for skill in c.skills]
+            text = "\n".join(lines)
+        else:
+            agents = "; ".join(f"{card.name} ({_line(card.description)})" for card in cards)
+            text = f"Agents here: {agents}. Control messages are answered on: {', '.join(TOPICS)}."
+        told = {
+            "agents": [msgspec.to_builtins(card) for card in cards],
+            "control": dict(TOPICS),
+            "editions": list(EDITIONS),
+            "bindings": list(self._facts.get("bindings", ("http", "websocket"))),
+            "formats": ["text", "token", "structured", "binary", "location", "generic"],
+            "streaming": True,
+            "idempotency_key": True,
+        }
+        return Answer.of(text, "capabilities", told)
+
+    async def _ethics(self, wish: Wish, turn: Turn) -> Answer:
+        text = str(self._facts.get("ethics") or ETHICS)
+        return Answer.of(text, "ethics", {"text": text, "uri": f"{self.public_url}/ethics"})
+
+    async def _security(self, wish: Wish, turn: Turn) -> Answer:
+        report = self._facts.get("report")
+        told = report() if callable(report) else report
+        told = told if isinstance(told, dict) else {"profile": None}
+        profile = told.get("profile")
+        words = f"ECMA-434 profile {profile}" if profile else "No ECMA-434 profile is claimed"
+        held = told.get("holds") or told.get("full") or ()
+        names = f" What holds: {', '.join(map(str, held))}." if isinstance(held, list | tuple) and held else ""
+        statement = str(self._facts.get("security_statement") or "")
+        return Answer.of(f"{words}.{names} {statement}".strip(), "security", told)
+
+    async def _authentication(self, wish: Wish, turn: Turn) -> Answer:
+        caller = turn.caller
+        who = "I do not know who you are" if caller.is_anonymous else f"You are {caller.name or caller.id}"
+        text = f"{who}. Send a token part of subformat authentication, or an Authorization header, to say who you are."
+        return Answer.of(text, "authentication", {"known": not caller.is_anonymous, "kind": caller.kind})
+
+    # -- agreements -------------------------------------------------------------------------------
+
+    async def _on_limits(self, wish: Wish, turn: Turn) -> Answer:
+        return on_limits(wish.value, self._limits, self._quotas, turn.conversation.agreed)
+
+    async def _policy(self, wish: Wish, turn: Turn) -> Answer:
+        return on_policy(wish.value, self._policies(turn.caller), turn.conversation.agreed)
+
+    def _policies(self, caller: Caller) -> list[Policy]:
+        """What holds here: the gateway's own, those of its agents, and what it does anyway."""
+        stated: list[Policy] = list(self._facts.get("policies", ()))
+        stated += [policy for card in self._cards(caller) for policy in card.policies]
+        kinds = {policy.kind for policy in stated}
+        days = self._conversations.expiry(caller, 0.0) / 86400.0
+        return stated + [p for p in default_policies(days) if p.kind not in kinds]
+
+    async def _context(self, wish: Wish, turn: Turn) -> Answer:
+        answer = on_context(wish.value, self._quotas, turn.conversation.agreed)
+        if wish.value.get("resume") or wish.value.get("keeper") in ("client", "both"):
+            # Whoever takes the context over needs what was said so far.
+            turns = await self._past(turn, MOST_HISTORY)
+            handed = json_part(history(turns), label="history")
+            return Answer(answer.text, (*answer.parts, handed), answer.agreed)
+        return answer
+
+    async def _accept(self, wish: Wish, turn: Turn) -> Answer:
+        return on_accept(wish.value)
+
+    async def _stream(self, wish: Wish, turn: Turn) -> Answer:
+        return on_stream(wish.value)
+
+    async def _anonymous(self, wish: Wish, turn: Turn) -> Answer:
+        held = bool(turn.conversation.agreed.get("anonymous"))
+        proposed = wish.value.get("propose", wish.value.get("is"))
+        if proposed is None:
+            text = (
+                "This conversation is anonymous." if held else "This conversation is not anonymous; you may propose it."
+            )
+            return Answer.of(text, "anonymous", {"anonymous": held})
+        if proposed is False:
+            if not held:
+                return Answer.of("This conversation is not anonymous.", "anonymous", {"anonymous": False})
+            return Answer.of(
+                "An anonymous conversation stays anonymous; begin a new one.", "anonymous",
+                {"anonymous": True, "refused": "downgrade"},
+            )  # fmt: skip
+        why = await self._why_not_anonymous(turn)
+        if why is not None:
+            return Answer.of(f"Anonymous mode is refused: {why}.", "anonymous", {"anonymous": False, "refused": why})
+        return Answer.of(
+            "Anonymous mode is agreed by all agents on the way.", "anonymous",
+            {"anonymous": True, "accepted": True}, {"anonymous": True},
+        )  # fmt: skip
+
+    async def _why_not_anonymous(self, turn: Turn) -> str | None:
+        if not turn.caller.is_anonymous:
+            return "you have said who you are; begin a conversation without credentials"
+        if self._facts.get("anonymous") is False:
+            return "it is not offered here"
+        for agent in self._agents():
+            propose = getattr(agent, "propose_anonymous", None)
+            if propose is None:
+                continue
+            try:
+                why = await propose(turn.conversation.id)
+            except SabirError:
+                why = "it cannot be reached"
+            if why is not None:
+                return f"{agent.card.name} does not agree ({why})"
+        return None
+
+    # -- the conversation itself ------------------------------------------------------------------
+
+    async def _history(self, wish: Wish, turn: Turn) -> Answer:
+        horizon = wish.value.get("horizon", wish.value.get("last"))
+        last = horizon if isinstance(horizon, int) and not isinstance(horizon, bool) and horizon > 0 else MOST_HISTORY
+        turns = await self._past(turn, min(last, MOST_HISTORY))
+        told = history(turns)
+        lines = [f"{each['at']} {each['speaker']}: {each['said']}" for each in told]
+        count = turn.conversation.count
+        text = "\n".join(lines) if lines else "Nothing has been said yet."
+        return Answer.of(text, "history", {"turns": told, "horizon": last, "count": count})
+
+    async def _past(self, turn: Turn, last: int) -> list[PastTurn]:
+        turns = await self._store.turns(turn.conversation.id, min(2 * last, 2 * MOST_HISTORY))
+        return [each for each in turns if not each.asked.is_control][-last:]
+
+    async def _sessions(self, wish: Wish, turn: Turn) -> Answer:
+        value = wish.value
+        if value.get("end") or value.get("erase"):
+            return await self._end(turn, erase=bool(value.get("erase")))
+        marks = {name: value[name] for name in ("headless", "background", "name", "related") if name in value}
+        if marks:
+            held = {**turn.conversation.agreed.get("session", {}), **marks}
+            words = ", ".join(name for name, on in marks.items() if on)
+            return Answer.of(f"This session is noted as: {words}.", "sessions", {"session": held}, {"session": held})
+        rows = [await self._row(turn)]
+        if not turn.caller.is_anonymous:  # all strangers share one id, so they see only what their token opens
+            rows = await self._store.conversations(turn.caller.id) or rows
+        told = [_session(row, turn.conversation.id) for row in rows]
+        return Answer.of(f"You have {len(told)} open session{'s' * (len(told) != 1)}.", "sessions", {"sessions": told})
+
+    async def _end(self, turn: Turn, *, erase: bool) -> Answer:
+        row = await self._row(turn)
+        if erase:
+            await self._store.forget(row.id)
+            row = msgspec.structs.replace(row, turns=0, bytes=0)
+        await self._store.agree(msgspec.structs.replace(row, ended=True))
+        text = "This session is ended" + (" and what was said in it is erased." if erase else ".")
+        return Answer.of(f"{text} The next message begins a new one.", "sessions", {"ended": True, "erased": erase})
+
+    async def _on_cancel(self, wish: Wish, turn: Turn) -> Answer:
+        cancelled = self._cancel(turn.conversation.id)
+        text = "The question is taken back." if cancelled else "Nothing is under way in this conversation."
+        return Answer.of(text, "cancel", {"cancelled": cancelled})
+
+    # -- uploads ----------------------------------------------------------------------------------
+
+    async def _upload(self, wish: Wish, turn: Turn) -> Answer:
+        if self._uploads is None:
+            return Answer.of("Uploads are not taken here.", "upload", {"offered": False})
+        path, upload = await self._uploads.offer(turn.conversation.id, turn.caller)
+        until = datetime.fromtimestamp(upload.expires, UTC).isoformat(timespec="seconds")
+        text = (
+            f"Put up to {upload.most} bytes to this address until {until}, by POST (multipart or raw) or PUT; "
+            "then refer to it in a message of this conversation."
+        )
+        told = {
+            "bytes": upload.most,
+            "expires": until,
+            "methods": ["POST", "PUT", "PATCH", "HEAD"],
+            "fields": ["contents", "file"],
+            "resume": "HEAD tells Upload-Offset; PATCH with Upload-Offset goes on from there",
+        }
+        return Answer(text, (uri_part(self.public_url + path, label="upload"), json_part(told, label="upload-terms")))
+
+
+def history(turns: Iterable[PastTurn]) -> list[dict[str, Any]]:
+    """What was said, with time and speaker, oldest first (TR-7.2.2-b)."""
+    told = []
+    for turn in turns:
+        at = datetime.fromtimestamp(turn.at, UTC).isoformat(timespec="milliseconds")
+        told.append({"at": at, "speaker": turn.speaker or "anonymous", "role": "user", "said": turn.asked.text})
+        told.append({"at": at, "speaker": turn.agent, "role": "agent", "said": turn.answered.text})
+    return told
+
+
+def default_policies(days: float) -> list[Policy]:
+    """What this software does anyway, where the operator states nothing else."""
+    return [
+        Policy(
+            "privacy",
+            f"What is said is stored for {days:g} days after the last message, seen only by its conversation, and "
+            "erased when you ask for it.",
+            {"retention_days": days, "erasable": True, "shared_with": []},
+        ),
+        Policy("regulatory", "The operator has stated no jurisdiction.", {"jurisdiction": None}),
+        Policy("attributes", "No attribute of yours (location, identity, language) is required.", {"required": []}),
+    ]
+
+
+ETHICS: Final = (
+    "People decide; this agent assists. It says that it is software, does no covert profiling, treats callers "
+    "alike, can be stopped at any time, and its answers may be wrong."
+)
+
+
+def _session(row: ConversationRow, current: str) -> dict[str, Any]:
+    return {
+        "id": row.id[:8],
+        "current": row.id == current,
+        "begun": datetime.fromtimestamp(row.created, UTC).isoformat(timespec="seconds"),
+        "last": datetime.fromtimestamp(row.touched, UTC).isoformat(timespec="seconds"),
+        "turns": row.turns,
+        **{name: row.agreed["session"][name] for name in row.agreed.get("session", {})},
+    }
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _not_understood() -> Message:
+    known = "; ".join(f"{topic}: {words}" for topic, words in TOPICS.items())
+    text = f"I did not understand this control message. I can answer on: {known}."
+    return Message.text(
+        text, parts=[json_part({"topics": dict(TOPICS)}, label="control"), text_part(text, label="error")]
+    )
