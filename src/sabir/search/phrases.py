@@ -7,7 +7,7 @@ them, where they help ranking, too). What a rule understands but no item states 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from datetime import datetime
 from typing import Final, TypeAlias
 
@@ -38,7 +38,9 @@ _Rule: TypeAlias = Callable[[re.Match[str], Fields, datetime], _Said | None]
 
 # A word that ends a list of things to have or to avoid.
 _ENDS: Final = STOPWORDS | frozenset(
-    ["near", "around", "within", "without", "under", "over", "below", "above", "between", "before", "after", "since", "until", "less", "least", "most", "max", "cheap", "cheaper", "costing", "priced", "rated", "made", "taking", "ready", "serving", "please", "thanks", "today", "tomorrow", "tonight", "available"]
+    """near around within without under over below above between before after since until less least most max cheap
+    cheaper costing priced rated made taking ready serving please thanks today tomorrow tonight available
+    """.split()  # noqa: SIM905
 )
 _THING = r"[^\W\d_][\w'’-]*"
 _LEAD = (
@@ -90,17 +92,19 @@ def _place_at(words: str, known: Fields, *, loose: bool) -> tuple[str, int] | No
     found = [match.end() for match in re.finditer(r"[^\W_]['’.\w-]*(?=\W|$)", words)][:5]
     for end in reversed(found):
         name = words[:end]
-        if any(each in known.places or each in places.CITIES for each in places.names(name)):
-            if singular(fold(name)) not in STOPWORDS and not (len(name) < 3 and name.islower()):
-                region = re.match(r",?\s+([A-Z]{2}|[A-Z][a-z]+)\b", words[end:])
-                if region and any(
-                    each in known.places or each in places.REGIONS.values() for each in places.names(region[1])
-                ):
-                    return name, end + region.end()
-                return name, end
+        if singular(fold(name)) in STOPWORDS or (len(name) < 3 and name.islower()):
+            continue
+        if _is_place(name, known, places.CITIES):
+            region = re.match(r",?\s+([A-Z]{2}|[A-Z][a-z]+)\b", words[end:])
+            within = region and _is_place(region[1], known, places.REGIONS.values())
+            return name, end + (region.end() if region and within else 0)
     if loose and (capital := re.match(r"(?:[A-Z][\w'’.-]*)(?:\s+[A-Z][\w'’.-]*){0,3}", words)):
         return capital.group().rstrip("."), capital.end()
     return None
+
+
+def _is_place(name: str, known: Fields, more: Container[str]) -> bool:
+    return any(each in known.places or each in more for each in places.names(name))
 
 
 def _near(match: re.Match[str], known: Fields, now: datetime) -> _Said | None:
@@ -320,9 +324,8 @@ def _typed(match: re.Match[str], known: Fields, now: datetime) -> _Said | None:
     if not all(any(each in ancestors(there) for there in known.types) for each in types):
         return None
     before = re.search(r"(\w+)\W*$", match.string[: match.start()])
-    if before and before[1].casefold() in ("about", "like", "of", "from", "with", "without", "on", "the", "a", "this"):
-        if before[1].casefold() not in ("the", "a") or len(match.string.split()) > 8:
-            return None
+    if before and before[1].casefold() in ("about", "like", "of", "from", "with", "without", "on", "this"):
+        return None
     follows = re.match(r"\W*(\w+)?", _after(match))
     after = (follows[1] or "").casefold() if follows else ""
     ends = after in ("", "near", "under", "in", "that", "this") or after in _ENDS

@@ -246,7 +246,7 @@ def _item(node: dict[str, JSON], *, site: str, base: str, provenance: Provenance
         site=site,
         name=name,
         types=tuple(dict.fromkeys(_types(node))) or ("Thing",),
-        url=url or (given if given.startswith(("http://", "https://")) else base),
+        url=next((each for each in (url, given, base) if each.startswith(("http://", "https://"))), url),
         description=description,
         text=text,
         fields={key: value for key, value in node.items() if key != "@id"},

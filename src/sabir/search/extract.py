@@ -1,0 +1,122 @@
+"""Answers made of the items' own sentences (W-12): chosen for what they say of the question, each cited. Pure.
+
+Every sentence stands in its item word for word; nothing is joined, cut or put otherwise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from .base import Hit
+from .words import content_words, sentences
+
+MAX_ITEMS: Final = 8  # of the found items are read
+_LENGTH: Final = range(4, 61)  # words of a sentence that can stand alone
+
+
+class Quote(msgspec.Struct, frozen=True):
+    """A sentence of an item, and where it stands."""
+
+    text: str
+    item: str  # the item's id
+    name: str
+    url: str
+
+
+def summarized(question: str, hits: Sequence[Hit], count: int = 4) -> tuple[Quote, ...]:
+    """One sentence for each of the best items: what a reader should know of them."""
+    return _chosen(question, hits, count, per_item=1)
+
+
+def generated(question: str, hits: Sequence[Hit], count: int = 6) -> tuple[Quote, ...]:
+    """The sentences that together say most about the question, in the order of their items."""
+    return _chosen(question, hits, count, per_item=3)
+
+
+def rendered(quotes: Iterable[Quote]) -> str:
+    """Quotes as one text, each followed by the number of its source, as ``sources`` counts them."""
+    quotes = tuple(quotes)
+    numbers = {url: number for number, url in enumerate(sources(quotes), 1)}
+    return " ".join(f"{quote.text} [{numbers[quote.url]}]" for quote in quotes)
+
+
+def sources(quotes: Iterable[Quote]) -> tuple[str, ...]:
+    """The pages that quotes are from, each once, in order."""
+    return tuple(dict.fromkeys(quote.url for quote in quotes))
+
+
+class _Candidate(msgspec.Struct, frozen=True):
+    quote: Quote
+    words: frozenset[str]
+    place: int  # of the sentence in its item
+    rank: int  # of the item
+    weight: float  # of the item, from its score
+
+
+def _chosen(question: str, hits: Sequence[Hit], count: int, per_item: int) -> tuple[Quote, ...]:
+    candidates = list(_candidates(hits))
+    wanted = Counter(content_words(question))
+    rarity = _rarity(candidates)
+    covered: set[str] = set()
+    taken: Counter[int] = Counter()
+    chosen: list[_Candidate] = []
+    while candidates and len(chosen) < count:
+        best = max(candidates, key=lambda each: _worth(each, wanted, rarity, covered, taken[each.rank]))
+        if chosen and _worth(best, wanted, rarity, covered, taken[best.rank]) <= 0:
+            break
+        chosen.append(best)
+        covered |= best.words
+        taken[best.rank] += 1
+        candidates = [
+            each
+            for each in candidates
+            if each is not best and taken[each.rank] < per_item and not _repeats(each.words, covered)
+        ]
+    chosen.sort(key=lambda each: (each.rank, each.place))
+    return tuple(each.quote for each in chosen)
+
+
+def _candidates(hits: Sequence[Hit]) -> Iterator[_Candidate]:
+    top = max((hit.score for hit in hits), default=0.0) or 1.0
+    for rank, hit in enumerate(hits[:MAX_ITEMS]):
+        seen: set[str] = set()
+        place = 0
+        for text in (hit.item.description, hit.passage, hit.item.text[:20_000]):
+            for sentence in sentences(text):
+                if sentence in seen or not _stands_alone(sentence):
+                    continue
+                seen.add(sentence)
+                quote = Quote(sentence, hit.item.id, hit.item.name, hit.item.page)
+                yield _Candidate(quote, frozenset(content_words(sentence)), place, rank, hit.score / top)
+                place += 1
+
+
+def _stands_alone(sentence: str) -> bool:
+    """A whole sentence, not a line of a list: it starts like one, ends like one and is neither too short nor long."""
+    return (
+        len(sentence.split()) in _LENGTH
+        and sentence[-1] in ".!?…\"'”’)"
+        and (sentence[0].isupper() or sentence[0].isdigit() or sentence[0] in "\"'“‘(")
+    )
+
+
+def _rarity(candidates: Sequence[_Candidate]) -> dict[str, float]:
+    having = Counter(word for each in candidates for word in each.words)
+    return {word: math.log(1 + len(candidates) / count) for word, count in having.items()}
+
+
+def _worth(each: _Candidate, wanted: Counter[str], rarity: dict[str, float], covered: set[str], taken: int) -> float:
+    new = each.words - covered
+    asked = sum(rarity[word] * wanted[word] for word in each.words if word in wanted)
+    news = sum(rarity[word] for word in new) / (4 + len(each.words))
+    first = 0.6 if each.place == 0 else 0.2 / (1 + each.place)
+    return each.weight * (asked * (1.0 if new & wanted.keys() else 0.5) + news + first) / (1 + 0.7 * taken)
+
+
+def _repeats(words: frozenset[str], covered: set[str]) -> bool:
+    return bool(words) and len(words & covered) / len(words) > 0.8

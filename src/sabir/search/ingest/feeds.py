@@ -1,0 +1,133 @@
+"""XML that lists things: RSS and Atom feeds, sitemaps, and the schemaMap of NLWeb. Pure."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from email.utils import parsedate_to_datetime
+from urllib.parse import urljoin
+
+import msgspec
+
+from ..item import JSON, Item, Problem
+from ..schema_org import items, plain
+
+
+class Listing(msgspec.Struct, frozen=True):
+    """What an XML document lists: feed entries as items, and addresses to go on to."""
+
+    items: tuple[Item | Problem, ...] = ()
+    pages: tuple[str, ...] = ()
+    listings: tuple[str, ...] = ()  # further sitemaps
+
+
+def listing(body: bytes, *, site: str, url: str, source: str, place: str) -> Listing:
+    """Read a feed, a sitemap or a schemaMap."""
+    # Entities are how XML expands without end; none of these formats needs a DTD.
+    if re.search(rb"<!(?:DOCTYPE|ENTITY)", body[:4096]):
+        return Listing((Problem(place, "XML with a DTD is not read"),))
+    try:
+        root = ET.fromstring(body)
+    except ET.ParseError as wrong:
+        return Listing((Problem(place, f"not XML: {wrong}"),))
+    match _tag(root):
+        case "rss" | "RDF":
+            return Listing(tuple(_rss(root, site=site, url=url, source=source, place=place)))
+        case "feed":
+            return Listing(tuple(_atom(root, site=site, url=url, source=source, place=place)))
+        case "sitemapindex":
+            return Listing(listings=tuple(_locations(root, url)))
+        case "urlset":
+            structured = tuple(_locations(root, url, structured=True))
+            return Listing(pages=structured or tuple(_locations(root, url)))
+        case other:
+            return Listing((Problem(place, f"expected rss, feed, urlset or sitemapindex, found {other}"),))
+
+
+def schema_maps(robots: str, url: str) -> tuple[str, ...]:
+    """The addresses that ``schemaMap:`` lines of a robots.txt name."""
+    return tuple(urljoin(url, found) for found in re.findall(r"(?im)^\s*schemaMap\s*:\s*(\S+)", robots))
+
+
+def sitemaps(robots: str, url: str) -> tuple[str, ...]:
+    return tuple(urljoin(url, found) for found in re.findall(r"(?im)^\s*Sitemap\s*:\s*(\S+)", robots))
+
+
+def _tag(node: ET.Element) -> str:
+    return node.tag.rsplit("}", 1)[-1]
+
+
+def _locations(root: ET.Element, url: str, structured: bool = False) -> Iterator[str]:
+    for entry in root:
+        kind = entry.get("contentType", "")
+        if structured and not kind.casefold().startswith("structureddata/schema.org"):
+            continue
+        for child in entry:
+            if _tag(child) == "loc" and child.text and child.text.strip():
+                yield urljoin(url, child.text.strip())
+
+
+def _texts(node: ET.Element) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for child in node:
+        text = "".join(child.itertext()).strip()
+        if text:
+            found.setdefault(_tag(child), []).append(text)
+    return found
+
+
+def _rss(root: ET.Element, *, site: str, url: str, source: str, place: str) -> Iterator[Item | Problem]:
+    for number, node in enumerate(each for each in root.iter() if _tag(each) == "item"):
+        texts = _texts(node)
+        whole = (texts.get("encoded") or [""])[0]
+        short = (texts.get("description") or texts.get("summary") or [""])[0]
+        link = (texts.get("link") or [""])[0]
+        guid = (texts.get("guid") or [""])[0]
+        yield from _entry(
+            {
+                "@id": link or guid,
+                "url": link or (guid if guid.startswith("http") else ""),
+                "name": (texts.get("title") or [""])[0],
+                "description": plain(short) if whole or len(plain(short)) < 600 else "",
+                "articleBody": plain(whole or short) if whole or len(plain(short)) >= 600 else "",
+                "datePublished": _rfc822((texts.get("pubDate") or texts.get("date") or [""])[0]),
+                "author": (texts.get("creator") or texts.get("author") or [""])[0],
+                "keywords": texts.get("category", []),
+            },
+            site=site, url=url, source=source, place=f"{place}#item[{number}]",
+        )  # fmt: skip
+
+
+def _atom(root: ET.Element, *, site: str, url: str, source: str, place: str) -> Iterator[Item | Problem]:
+    for number, node in enumerate(each for each in root if _tag(each) == "entry"):
+        texts = _texts(node)
+        links = {each.get("rel", "alternate"): each.get("href", "") for each in node if _tag(each) == "link"}
+        author = next((each for each in node if _tag(each) == "author"), None)
+        link = urljoin(url, links.get("alternate", ""))
+        yield from _entry(
+            {
+                "@id": link or (texts.get("id") or [""])[0],
+                "url": link,
+                "name": plain((texts.get("title") or [""])[0]),
+                "description": plain((texts.get("summary") or [""])[0]),
+                "articleBody": plain((texts.get("content") or [""])[0]),
+                "datePublished": (texts.get("published") or texts.get("updated") or [""])[0],
+                "dateModified": (texts.get("updated") or [""])[0],
+                "author": (_texts(author).get("name") or [""])[0] if author is not None else "",
+                "keywords": [each.get("term", "") for each in node if _tag(each) == "category"],
+            },
+            site=site, url=url, source=source, place=f"{place}#entry[{number}]",
+        )  # fmt: skip
+
+
+def _entry(node: dict[str, JSON], *, site: str, url: str, source: str, place: str) -> Iterator[Item | Problem]:
+    filled = {key: value for key, value in node.items() if value}
+    yield from items({"@type": "Article", **filled}, site=site, base=url, source=source, place=place)
+
+
+def _rfc822(text: str) -> str:
+    try:
+        return parsedate_to_datetime(text).isoformat()
+    except (ValueError, TypeError):
+        return text
