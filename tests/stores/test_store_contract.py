@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -52,7 +53,7 @@ def task(id: str = "t1", **fields: Any) -> TaskRow:
 
 def assert_chained(lines: list[ChainedLine]) -> None:
     """The same check as ``sabir audit verify``: numbers without a gap, each hash over the one before."""
-    for before, line in zip(lines, lines[1:], strict=False):
+    for before, line in pairwise(lines):
         assert line.number == before.number + 1
         assert line.previous == before.hash
     for line in lines:

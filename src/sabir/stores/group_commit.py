@@ -17,7 +17,9 @@ import msgspec
 
 from ..errors import StoreUnavailable
 
-Job: TypeAlias = Callable[[sqlite3.Connection], Any]
+Row: TypeAlias = tuple[Any, ...]
+Job: TypeAlias = Callable[[sqlite3.Connection], Any] | Row
+Bulk: TypeAlias = Callable[[sqlite3.Connection, list[Row]], list[Any]]
 Group: TypeAlias = list[tuple[Job, asyncio.Future[Any]]]
 Outcome: TypeAlias = tuple[asyncio.Future[Any], Any, Exception | None]
 MAX_GROUP = 512
@@ -28,11 +30,13 @@ _JOB_ERRORS = (sqlite3.Error, ValueError, TypeError, OverflowError, msgspec.Msgs
 class GroupCommit:
     """Runs jobs on one connection in one thread, many to a transaction.
 
-    A job is a function of the connection. If one job of a group fails, the group is rolled back and
+    A job is a function of the connection, or a row: rows that stand next to each other are written by one
+    call of ``bulk``, because each statement costs a switch between threads. If one job of a group fails, the group is rolled back and
     its jobs are run again, each in a transaction of its own, so that only the guilty one fails.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, bulk: Bulk) -> None:
+        self._bulk = bulk
         self._waiting: Group = []
         self._wake = threading.Semaphore(0)
         self._lock = threading.Lock()
@@ -91,7 +95,8 @@ class GroupCommit:
         self.jobs += len(group)
         try:
             connection.execute("BEGIN IMMEDIATE")
-            done: list[Outcome] = [(future, job(connection), None) for job, future in group]
+            results = self._results(connection, group)
+            done: list[Outcome] = [(future, result, None) for (_, future), result in zip(group, results, strict=True)]
             connection.execute("COMMIT")
         except _JOB_ERRORS as wrong:
             _roll_back(connection)
@@ -106,6 +111,21 @@ class GroupCommit:
             self._loop.call_soon_threadsafe(_resolve, done)
         except RuntimeError:  # the loop is closed: nobody waits any more
             return
+
+    def _results(self, connection: sqlite3.Connection, group: Group) -> list[Any]:
+        results: list[Any] = []
+        rows: list[Row] = []
+        for job, _ in group:
+            if isinstance(job, tuple):
+                rows.append(job)
+                continue
+            if rows:
+                results += self._bulk(connection, rows)
+                rows = []
+            results.append(job(connection))
+        if rows:
+            results += self._bulk(connection, rows)
+        return results
 
 
 def _roll_back(connection: sqlite3.Connection) -> None:

@@ -102,7 +102,7 @@ class SQLiteStore:
             raise BadSetup(f"durability: expected process or power, not {durability!r}")
         self.path = Path(path)
         self._synchronous = DURABILITY[durability]
-        self._writer = GroupCommit()
+        self._writer = GroupCommit(_record_many)
         self._reader: sqlite3.Connection | None = None
 
     def _connect(self) -> sqlite3.Connection:
@@ -189,33 +189,15 @@ class SQLiteStore:
 
     async def record(self, entry: TurnEntry) -> bool:
         turn, row = entry.turn, entry.conversation
-        values = (
-            turn.id, row.id, turn.at, turn.agent, turn.speaker, _pack(turn.asked), _pack(turn.answered),
-        )  # fmt: skip
-        line = _line_bytes(entry.audit) if entry.audit is not None else None
-
-        def job(connection: sqlite3.Connection) -> bool:
-            inserted = connection.execute(
-                "INSERT INTO turns (id, conversation, at, agent, speaker, asked, answered) VALUES (?,?,?,?,?,?,?)"
-                " ON CONFLICT (id) DO NOTHING",
-                values,
+        agreed = _pack(row.agreed) if row.agreed else None
+        written = await self._writer.submit(
+            (
+                (turn.id, row.id, turn.at, turn.agent, turn.speaker, _pack(turn.asked), _pack(turn.answered)),
+                (row.id, row.owner, row.created, row.touched, row.expires, 1, entry.size, agreed, row.peer_token, 0),
+                (turn.at, _line_bytes(entry.audit)) if entry.audit is not None else None,
             )
-            if not inserted.rowcount:
-                return False
-            connection.execute(
-                f"INSERT INTO conversations ({_CONVERSATION}) VALUES (?,?,?,?,?,1,?,?,?,0) ON CONFLICT (id) DO UPDATE"
-                " SET touched = excluded.touched, expires = excluded.expires, turns = turns + 1,"
-                " bytes = bytes + excluded.bytes",
-                (
-                    row.id, row.owner, row.created, row.touched, row.expires, entry.size,
-                    _pack(row.agreed) if row.agreed else None, row.peer_token,
-                ),
-            )  # fmt: skip
-            if line is not None:
-                _append_audit(connection, turn.at, line)
-            return True
-
-        return bool(await self._writer.submit(job))
+        )
+        return bool(written)
 
     async def agree(self, conversation: ConversationRow) -> None:
         row = conversation
@@ -301,10 +283,10 @@ class SQLiteStore:
         if states:
             where.append(f"state IN ({','.join('?' * len(states))})")
             values.extend(states)
-        for condition, value in (("updated < ?", before), ("expires <= ?", expired)):
-            if value is not None:
+        for condition, time in (("updated < ?", before), ("expires <= ?", expired)):
+            if time is not None:
                 where.append(condition)
-                values.append(value)
+                values.append(time)
         sql = f"SELECT {_TASK} FROM tasks WHERE {' AND '.join(where)} ORDER BY updated DESC LIMIT ?"
         return [_task_row(row) for row in self._rows(sql, *values, limit)]
 
@@ -374,7 +356,7 @@ class SQLiteStore:
 
     async def audit(self, line: AuditLine) -> None:
         body = _line_bytes(line)
-        await self._writer.submit(lambda connection: _append_audit(connection, line.at, body))
+        await self._writer.submit(lambda connection: _append_audit(connection, [(line.at, body)]))
 
     async def audit_lines(self, since: int = 0, limit: int = 1000) -> list[ChainedLine]:
         rows = self._rows(
@@ -477,11 +459,55 @@ def _migrate(connection: sqlite3.Connection) -> None:
         raise
 
 
-def _append_audit(connection: sqlite3.Connection, at: float, line: bytes) -> None:
+def _record_many(connection: sqlite3.Connection, rows: list[Any]) -> list[bool]:
+    """The turns of a group, in few statements. Says which were new.
+
+    If one of many was recorded before, the group is refused, and comes again one by one.
+    """
+    new = _insert(connection, _INSERT_TURNS, 7, [turn for turn, _, _ in rows], " ON CONFLICT (id) DO NOTHING")
+    if new != len(rows):
+        if len(rows) == 1:
+            return [False]
+        raise sqlite3.IntegrityError("a turn of this group was recorded before")
+    _insert(connection, _INSERT_CONVERSATIONS, 10, [conversation for _, conversation, _ in rows], _TOUCH)
+    _append_audit(connection, [line for _, _, line in rows if line is not None])
+    return [True] * len(rows)
+
+
+_INSERT_TURNS = "INSERT INTO turns (id, conversation, at, agent, speaker, asked, answered) VALUES "
+_INSERT_CONVERSATIONS = f"INSERT INTO conversations ({_CONVERSATION}) VALUES "
+_TOUCH = (
+    " ON CONFLICT (id) DO UPDATE SET touched = excluded.touched, expires = excluded.expires, turns = turns + 1,"
+    " bytes = bytes + excluded.bytes"
+)
+_CHUNKS = (64, 16, 4, 1)  # rows to a statement; few sizes, so that prepared statements are found again
+
+
+def _insert(connection: sqlite3.Connection, head: str, width: int, rows: list[tuple[Any, ...]], tail: str = "") -> int:
+    """Insert rows, many to a statement; returns how many were inserted or updated."""
+    done = at = 0
+    place = f"({','.join('?' * width)})"
+    for size in _CHUNKS:
+        while len(rows) - at >= size:
+            values = [value for row in rows[at : at + size] for value in row]
+            done += connection.execute(head + ",".join([place] * size) + tail, values).rowcount
+            at += size
+    return done
+
+
+def _append_audit(connection: sqlite3.Connection, lines: list[tuple[float, bytes]]) -> None:
+    if not lines:
+        return
     # Read inside the transaction: other processes may have appended to the same file.
     last = connection.execute("SELECT number, hash FROM audit ORDER BY number DESC LIMIT 1").fetchone()
-    number, previous = (last[0] + 1, last[1]) if last else (1, GENESIS)
-    connection.execute("INSERT INTO audit VALUES (?,?,?,?,?)", (number, at, line, previous, chain(previous, line)))
+    number, previous = (last[0], last[1]) if last else (0, GENESIS)
+    rows = []
+    for at, line in lines:
+        number += 1
+        hash = chain(previous, line)
+        rows.append((number, at, line, previous, hash))
+        previous = hash
+    _insert(connection, "INSERT INTO audit VALUES ", 5, rows)
 
 
 def _conversation(row: Any) -> ConversationRow:

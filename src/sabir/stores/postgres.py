@@ -1,0 +1,408 @@
+"""The shared store: PostgreSQL through asyncpg, for any number of gateways side by side.
+
+What every turn writes (turn, conversation, audit line, counters, task events) goes through one writer a
+process that batches it (``batches``); the rest are single statements on a pool. A connection that breaks is
+ridden out (``outage``): a batch is done once however often it is handed in, and the single statements are
+such that doing them again changes nothing more.
+"""
+
+from __future__ import annotations
+
+from time import time as now
+from typing import Any
+
+import asyncpg
+import msgspec
+
+from ..errors import BadSetup, StoreUnavailable
+from ..message import Message
+from ..turn import PastTurn
+from .base import (
+    ENDED,
+    LONGEST_LEASE,
+    RUNNABLE,
+    AuditLine,
+    ChainedLine,
+    ConversationRow,
+    Record,
+    TaskEvent,
+    TaskRow,
+    TurnEntry,
+)
+from .batches import Batches, Write
+from .outage import ERRORS, Outage, told
+from .postgres_schema import MIGRATIONS
+
+_pack = msgspec.msgpack.Encoder().encode
+_message = msgspec.msgpack.Decoder(Message).decode
+_agreed = msgspec.msgpack.Decoder(dict[str, Any]).decode
+_task = msgspec.msgpack.Decoder(TaskRow).decode
+_event = msgspec.msgpack.Decoder(TaskEvent).decode
+_line = msgspec.json.Decoder(AuditLine).decode
+_line_bytes = msgspec.json.Encoder().encode
+
+_CONVERSATION = "id, owner, created, touched, expires, turns, bytes, agreed, peer_token, ended"
+_TURN = "id, at, agent, asked, answered, speaker, conversation"
+_TASK = "body, attempts, node, lease, version"
+_RECORD = "space, key, value, owner, expires, version"
+_ENDED = ",".join(f"'{state}'" for state in ENDED)
+_RUNNABLE = ",".join(f"'{state}'" for state in RUNNABLE)
+_CLOCK = "extract(epoch from clock_timestamp())::float8"  # one clock for all nodes
+_SWEPT_AT_ONCE = 1000
+_IDLE_WRITER = 7 * 86400.0
+_COMMAND_SECONDS = 30.0
+
+
+class PostgresStore:
+    """Conversations, tasks, audit and records in one database, or one schema of it (``?search_path=…``)."""
+
+    def __init__(self, address: str, *, connections: int = 8, patience: float = 15.0) -> None:
+        self._address = address
+        self._connections = connections
+        self._outage = Outage(patience)
+        self._pool: asyncpg.Pool[asyncpg.Record] | None = None
+        self._writer: Batches | None = None
+
+    async def open(self) -> None:
+        async def connect() -> asyncpg.Connection[asyncpg.Record]:
+            return await asyncpg.connect(self._address, timeout=10.0, command_timeout=_COMMAND_SECONDS)
+
+        try:
+            first = await connect()
+            try:
+                await _migrate(first)
+            finally:
+                await first.close()
+            self._pool = await asyncpg.create_pool(
+                self._address,
+                min_size=1,
+                max_size=self._connections,
+                timeout=10.0,
+                command_timeout=_COMMAND_SECONDS,
+                reset=_no_reset,
+            )
+        except ERRORS as wrong:
+            raise told(wrong) from wrong
+        self._writer = Batches(connect, self._outage)
+        self._writer.start()
+
+    async def close(self) -> None:
+        writer, pool = self._writer, self._pool
+        self._writer = self._pool = None
+        if writer is not None:
+            await writer.stop()
+        if pool is not None:
+            pool.terminate()
+
+    async def ping(self) -> None:
+        await self._row("SELECT 1")
+
+    @property
+    def group_size(self) -> float:
+        """Writes per commit so far, on average."""
+        return self._writer.writes / self._writer.batches if self._writer and self._writer.batches else 0.0
+
+    # -- how it asks ---------------------------------------------------------------------------------
+
+    async def _rows(self, sql: str, *values: Any) -> list[asyncpg.Record]:
+        return (await self._outage.ride_out(lambda: self._open_pool().fetch(sql, *values)))[0]
+
+    async def _row(self, sql: str, *values: Any) -> asyncpg.Record | None:
+        return (await self._outage.ride_out(lambda: self._open_pool().fetchrow(sql, *values)))[0]
+
+    async def _execute(self, sql: str, *values: Any) -> tuple[int, bool]:
+        """How many rows it changed, and whether it may have been done before by a try that broke."""
+        status, again = await self._outage.ride_out(lambda: self._open_pool().execute(sql, *values))
+        return int(status.rpartition(" ")[2]), again
+
+    def _open_pool(self) -> asyncpg.Pool[asyncpg.Record]:
+        if self._pool is None:
+            raise StoreUnavailable("the store is closed")
+        return self._pool
+
+    async def _write(self, write: Write) -> Any:
+        if self._writer is None:
+            raise StoreUnavailable("the store is closed")
+        return await self._writer.submit(write)
+
+    # -- conversations and turns ---------------------------------------------------------------
+
+    async def conversation(self, id: str) -> ConversationRow | None:
+        row = await self._row(f"SELECT {_CONVERSATION} FROM conversations WHERE id = $1", id)
+        return _conversation(row) if row else None
+
+    async def conversation_by_token(self, owner: str, peer_token: str) -> ConversationRow | None:
+        row = await self._row(
+            f"SELECT {_CONVERSATION} FROM conversations WHERE peer_token = $1 AND owner = $2 AND ended = 0"
+            " ORDER BY touched DESC LIMIT 1",
+            peer_token,
+            owner,
+        )
+        return _conversation(row) if row else None
+
+    async def conversations(self, owner: str, limit: int = 100) -> list[ConversationRow]:
+        rows = await self._rows(
+            f"SELECT {_CONVERSATION} FROM conversations WHERE owner = $1 AND ended = 0 ORDER BY touched DESC LIMIT $2",
+            owner,
+            limit,
+        )
+        return [_conversation(row) for row in rows]
+
+    async def count_conversations(self, owner: str) -> int:
+        row = await self._row("SELECT count(*) FROM conversations WHERE owner = $1 AND ended = 0", owner)
+        return int(row[0]) if row else 0
+
+    async def turns(self, conversation: str, last: int) -> tuple[PastTurn, ...]:
+        rows = await self._rows(
+            f"SELECT {_TURN} FROM turns WHERE conversation = $1 ORDER BY number DESC LIMIT $2",
+            conversation,
+            max(0, last),
+        )
+        return tuple(_past_turn(row) for row in reversed(rows))
+
+    async def turn(self, id: str) -> PastTurn | None:
+        row = await self._row(f"SELECT {_TURN} FROM turns WHERE id = $1", id)
+        return _past_turn(row) if row else None
+
+    async def record(self, entry: TurnEntry) -> bool:
+        turn, row = entry.turn, entry.conversation
+        values = (
+            turn.id, row.id, turn.at, turn.agent, turn.speaker, _pack(turn.asked), _pack(turn.answered), row.owner,
+            row.created, row.touched, row.expires, entry.size, _pack(row.agreed) if row.agreed else None,
+            row.peer_token,
+        )  # fmt: skip
+        line = (turn.at, _line_bytes(entry.audit)) if entry.audit is not None else None
+        return bool(await self._write(Write(turn=values, line=line)))
+
+    async def agree(self, conversation: ConversationRow) -> None:
+        row = conversation
+        await self._execute(
+            f"INSERT INTO conversations ({_CONVERSATION}) VALUES ($1,$2,$3,$4,$5,0,0,$6,$7,$8) ON CONFLICT (id)"
+            " DO UPDATE SET agreed = excluded.agreed, ended = excluded.ended, expires = excluded.expires",
+            row.id, row.owner, row.created, row.touched, row.expires, _pack(row.agreed), row.peer_token,
+            int(row.ended),
+        )  # fmt: skip
+
+    async def forget(self, conversation: str) -> None:
+        await self._execute(
+            "WITH theirs AS (DELETE FROM turns WHERE conversation = $1) DELETE FROM conversations WHERE id = $1",
+            conversation,
+        )
+
+    async def sweep(self, now: float) -> int:
+        swept, _ = await self._execute("DELETE FROM records WHERE expires > 0 AND expires <= $1", now)
+        await self._execute("DELETE FROM writers WHERE at < $1", now - _IDLE_WRITER)
+        for table, children, parent, also in (
+            ("conversations", "turns", "conversation", ""),
+            ("tasks", "task_events", "task", f"AND state IN ({_ENDED})"),
+        ):
+            sql = (
+                f"WITH old AS (SELECT id FROM {table} WHERE expires <= $1 {also} LIMIT {_SWEPT_AT_ONCE} FOR UPDATE"
+                f" SKIP LOCKED), theirs AS (DELETE FROM {children} USING old WHERE {children}.{parent} = old.id)"
+                f" DELETE FROM {table} USING old WHERE {table}.id = old.id"
+            )
+            removed = _SWEPT_AT_ONCE
+            while removed == _SWEPT_AT_ONCE:
+                removed, _ = await self._execute(sql, now)
+                swept += removed
+        return swept
+
+    # -- tasks -----------------------------------------------------------------------------------
+
+    async def put_task(self, task: TaskRow, *, expect: int | None = None, lease: float | None = None) -> bool:
+        body = _pack(task)
+        values = (task.id, task.owner, task.state, task.conversation, task.created, task.updated, task.expires, body)
+        change = (
+            "owner = $2, state = $3, conversation = $4, created = $5, updated = $6, expires = $7, body = $8,"
+            " version = tasks.version + 1"
+        )
+        if expect is None or expect == 0:
+            done, again = await self._execute(
+                "INSERT INTO tasks (id, owner, state, conversation, created, updated, expires, body, node, lease,"
+                f" attempts, version) VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9,$10 * {_CLOCK} + $11,$10,1)"
+                f" ON CONFLICT (id) DO {'NOTHING' if expect == 0 else f'UPDATE SET {change}'}",
+                *values,
+                *((task.node, 1, lease) if lease is not None else ("", 0, 0.0)),
+            )
+        else:
+            done, again = await self._execute(
+                f"UPDATE tasks SET {change} WHERE id = $1 AND version = $9", *values, expect
+            )
+        if done or not again:
+            return bool(done)
+        stored = await self._row("SELECT body FROM tasks WHERE id = $1", task.id)
+        return stored is not None and stored[0] == body  # the try that broke had done it
+
+    async def task(self, id: str) -> TaskRow | None:
+        row = await self._row(f"SELECT {_TASK} FROM tasks WHERE id = $1", id)
+        return _task_row(row) if row else None
+
+    async def tasks(
+        self,
+        *,
+        owner: str | None = None,
+        states: tuple[str, ...] = (),
+        conversation: str | None = None,
+        limit: int = 100,
+        before: float | None = None,
+        expired: float | None = None,
+    ) -> list[TaskRow]:
+        where: list[str] = ["true"]
+        values: list[Any] = []
+        for condition, value in (
+            ("owner = $", owner),
+            ("conversation = $", conversation),
+            ("state = ANY($)", list(states) or None),
+            ("updated < $", before),
+            ("expires <= $", expired),
+        ):
+            if value is not None:
+                values.append(value)
+                where.append(condition.replace("$", f"${len(values)}"))
+        sql = f"SELECT {_TASK} FROM tasks WHERE {' AND '.join(where)} ORDER BY updated DESC LIMIT ${len(values) + 1}"
+        return [_task_row(row) for row in await self._rows(sql, *values, limit)]
+
+    async def count_tasks(self, owner: str) -> int:
+        row = await self._row(f"SELECT count(*) FROM tasks WHERE owner = $1 AND state NOT IN ({_ENDED})", owner)
+        return int(row[0]) if row else 0
+
+    async def claim_task(self, node: str, lease: float) -> TaskRow | None:
+        # A claim that was made and not told is not lost: it runs out, and is claimed again.
+        row = await self._row(
+            f"UPDATE tasks SET node = $1, lease = {_CLOCK} + $2, attempts = attempts + 1, version = version + 1"
+            f" WHERE id = (SELECT id FROM tasks WHERE state IN ({_RUNNABLE})"
+            f" AND (lease <= {_CLOCK} OR lease > {_CLOCK} + {LONGEST_LEASE})"
+            f" ORDER BY created LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING {_TASK}",
+            node,
+            lease,
+        )
+        return _task_row(row) if row else None
+
+    async def renew_tasks(self, node: str, ids: tuple[str, ...], lease: float) -> dict[str, int]:
+        rows = await self._rows(
+            f"UPDATE tasks SET lease = {_CLOCK} + $3 WHERE id = ANY($1) AND node = $2 AND state NOT IN ({_ENDED})"
+            " RETURNING id, version",
+            list(ids),
+            node,
+            lease,
+        )
+        return {row[0]: row[1] for row in rows}
+
+    async def add_task_event(self, task: str, event: TaskEvent) -> int:
+        return int(await self._write(Write(event=(task, _pack(event)))))
+
+    async def task_events(self, task: str, since: int = 0, limit: int = 1000) -> list[TaskEvent]:
+        rows = await self._rows(
+            "SELECT number, body FROM task_events WHERE task = $1 AND number > $2 ORDER BY number LIMIT $3",
+            task,
+            since,
+            limit,
+        )
+        return [msgspec.structs.replace(_event(body), number=number) for number, body in rows]
+
+    # -- audit -----------------------------------------------------------------------------------
+
+    async def audit(self, line: AuditLine) -> None:
+        await self._write(Write(line=(line.at, _line_bytes(line))))
+
+    async def audit_lines(self, since: int = 0, limit: int = 1000) -> list[ChainedLine]:
+        rows = await self._rows(
+            "SELECT number, line, previous, hash FROM audit WHERE number > $1 ORDER BY number LIMIT $2", since, limit
+        )
+        return [ChainedLine(number, _line(line), previous, hash) for number, line, previous, hash in rows]
+
+    async def audit_prune(self, before: float) -> int:
+        # The newest line always stays, so that the chain goes on from it.
+        removed, _ = await self._execute(
+            "DELETE FROM audit WHERE number < (SELECT max(number) FROM audit)"
+            " AND number < coalesce((SELECT min(number) FROM audit WHERE at >= $1), 9223372036854775807)",
+            before,
+        )
+        return removed
+
+    # -- records ---------------------------------------------------------------------------------
+
+    async def put(self, record: Record, *, expect: int | None = None) -> bool:
+        spent = "(r.expires > 0 AND r.expires <= $6)"
+        allowed = {None: "true", 0: spent}.get(expect, f"r.version = $7 AND NOT {spent}")
+        replace = f"value = $3, owner = $4, expires = $5, version = CASE WHEN {spent} THEN 1 ELSE r.version + 1 END"
+        values = (record.space, record.key, record.value, record.owner, record.expires, now())
+        if expect:
+            done, again = await self._execute(
+                f"UPDATE records AS r SET {replace} WHERE space = $1 AND key = $2 AND {allowed}", *values, expect
+            )
+        else:
+            done, again = await self._execute(
+                f"INSERT INTO records AS r ({_RECORD}) VALUES ($1,$2,$3,$4,$5,1)"
+                f" ON CONFLICT (space, key) DO UPDATE SET {replace} WHERE {allowed}",
+                *values,
+            )
+        if done or not again:
+            return bool(done)
+        stored = await self.get(record.space, record.key)  # perhaps the try that broke had done it
+        return stored is not None and (stored.value, stored.version) == (record.value, (expect or 0) + 1)
+
+    async def get(self, space: str, key: str) -> Record | None:
+        row = await self._row(
+            f"SELECT {_RECORD} FROM records WHERE space = $1 AND key = $2 AND (expires = 0 OR expires > $3)",
+            space,
+            key,
+            now(),
+        )
+        return Record(*row) if row else None
+
+    async def list(self, space: str, *, prefix: str = "", owner: str | None = None, limit: int = 1000) -> list[Record]:
+        rows = await self._rows(
+            f"SELECT {_RECORD} FROM records WHERE space = $1 AND key >= $2 AND starts_with(key, $2)"
+            " AND ($3::text IS NULL OR owner = $3) AND (expires = 0 OR expires > $4) ORDER BY key LIMIT $5",
+            space,
+            prefix,
+            owner,
+            now(),
+            limit,
+        )
+        return [Record(*row) for row in rows]
+
+    async def delete(self, space: str, key: str) -> bool:
+        return (await self._execute("DELETE FROM records WHERE space = $1 AND key = $2", space, key))[0] > 0
+
+    async def count(self, space: str, key: str, delta: float, *, expires: float = 0.0) -> float:
+        return float(await self._write(Write(count=(space, key, delta, expires))))
+
+
+async def _no_reset(connection: object) -> None:
+    """We change no session state, so a connection goes back as it is and saves a round trip."""
+
+
+async def _migrate(connection: asyncpg.Connection[asyncpg.Record]) -> None:
+    async with connection.transaction():
+        schema = await connection.fetchval("SELECT current_schema()")
+        if schema is None:
+            raise BadSetup("the PostgreSQL schema of search_path does not exist; create it first")
+        # Several gateways may start at once; one of them brings the schema up to date.
+        await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended('sabir migrate ' || $1, 0))", schema)
+        await connection.execute("CREATE TABLE IF NOT EXISTS schema_version (number integer NOT NULL)")
+        done = await connection.fetchval("SELECT number FROM schema_version") or 0
+        if done > len(MIGRATIONS):
+            raise BadSetup(f"the store was written by a newer version (schema {done}, known {len(MIGRATIONS)})")
+        for script in MIGRATIONS[done:]:
+            await connection.execute(script)
+        await connection.execute("DELETE FROM schema_version")
+        await connection.execute("INSERT INTO schema_version VALUES ($1)", len(MIGRATIONS))
+
+
+def _conversation(row: asyncpg.Record) -> ConversationRow:
+    id, owner, created, touched, expires, turns, bytes_, agreed, peer_token, ended = row
+    return ConversationRow(
+        id, owner, created, touched, expires, turns, bytes_, _agreed(agreed) if agreed else {}, peer_token, bool(ended)
+    )
+
+
+def _past_turn(row: asyncpg.Record) -> PastTurn:
+    id, at, agent, asked, answered, speaker, conversation = row
+    return PastTurn(id, at, agent, _message(asked), _message(answered), speaker, conversation)
+
+
+def _task_row(row: asyncpg.Record) -> TaskRow:
+    body, attempts, node, lease, version = row
+    return msgspec.structs.replace(_task(body), attempts=attempts, node=node, lease=lease, version=version)
