@@ -14,7 +14,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
-from uuid import uuid4
 
 import msgspec
 
@@ -22,6 +21,7 @@ from .errors import TooBig, TooMany
 from .guard.limits import Quotas, most_conversations
 from .guard.seal import PREFIX, Seal
 from .message import Message, Part, token_kind, token_part
+from .randomness import new_id
 from .stores.base import ConversationRow, Store
 from .turn import Caller, Conversation
 
@@ -137,7 +137,7 @@ class Conversations:
             id = row.id
         else:
             # A token of ours whose conversation has expired keeps its id; any other case begins anew.
-            id = tokens.conversation if row is None and tokens.conversation else uuid4().hex
+            id = tokens.conversation if row is None and tokens.conversation else new_id()
         lock, users = self._locks.get(id) or (asyncio.Lock(), 0)
         self._locks[id] = (lock, users + 1)
         held: Held | None = None
@@ -176,7 +176,8 @@ class Conversations:
             )
         agreed = row.agreed.get("context", {}).get("window") if row.agreed else None
         last = min(w for w in (window, agreed, self.quotas.context_turns) if w is not None)
-        turns = await self.store.turns(id, last)
+        # Talk about the talk itself is no context for an agent (PAPER-CDS).
+        turns = tuple(turn for turn in await self.store.turns(id, last) if not turn.asked.is_control)
         return Held(lock, row, Conversation(id, turns, row.agreed, row.turns), False)
 
     async def _fresh(self, id: str, caller: Caller, digest: str | None) -> ConversationRow:
@@ -222,3 +223,12 @@ def _peer_token(echo: tuple[Part, ...], caller: Caller) -> str | None:
         raw = content.encode() if isinstance(content, str) else content
         return hashlib.sha256(caller.id.encode() + b"\x00" + raw).hexdigest()
     return None
+
+
+def size_of(message: Message) -> int:
+    """Roughly what a message takes of the stored context."""
+    content = message.content
+    size = len(content) if isinstance(content, str | bytes) else 64
+    for part in message.submessages:
+        size += len(part.content) if isinstance(part.content, str | bytes) else 64
+    return size

@@ -3,24 +3,35 @@
 A place is offered by the concierge: a sealed URI, bound to its caller and its conversation, that expires.
 What is put there streams to disk; the next message refers to the URI, and the agent reads the bytes through
 ``turn.attachments`` without anybody having held them in memory. Large replies go out the same way.
+
+State is a record in the store (space ``upload``) and a file under ``home/uploads``: ``<id>.part`` while it
+comes, ``<id>`` once it is complete. The size of the ``.part`` file is the offset to resume from.
 """
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
+import os
 import secrets
 import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
+from .errors import BadMessage, Conflict, Forbidden, NotFound, TooBig, TooMany
 from .guard.seal import Seal
+from .message import Message, Part, binary_part, uri_part
 from .stores.base import Record, Store
 from .turn import Caller
 
 SPACE: Final = "upload"
 PATH: Final = "/nlip/upload/"
-_KIND: Final = "upload"
+BLOCK: Final = 1024 * 1024  # bytes written and hashed at a time, off the event loop
+_GIVEN: Final = "g."  # begins the id of what we put there ourselves, for the caller to fetch
 
 
 class UploadLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -43,28 +54,356 @@ class Upload(msgspec.Struct, frozen=True, omit_defaults=True):
     total: int | None = None  # as the client announced it
     size: int | None = None  # once it is complete
     sha256: str = ""
-    subformat: str = ""  # kind and encoding, e.g. image/png
+    subformat: str = "generic/octet-stream"  # kind and encoding
     name: str = ""
 
     @property
     def is_complete(self) -> bool:
         return self.size is not None
 
+    @property
+    def is_given(self) -> bool:
+        return self.id.startswith(_GIVEN)
+
+
+class Sink(Protocol):
+    """What a door writes the bytes of one upload into."""
+
+    async def write(self, data: bytes) -> None: ...
+
 
 class Uploads:
     """Offers places, keeps what is put there, and gives it to those it belongs to."""
 
-    def __init__(self, home: Path, store: Store, seal: Seal, limits: UploadLimits | None = None) -> None:
+    def __init__(
+        self, home: Path, store: Store, seal: Seal, limits: UploadLimits | None = None, public_url: str = ""
+    ) -> None:
         self.folder = home / "uploads"
         self.store = store
         self.limits = limits or UploadLimits()
+        self.public_url = public_url
         self._seal = seal
+        self._writing: set[str] = set()
+
+    # -- places -----------------------------------------------------------------------------------
 
     async def offer(self, conversation: str, caller: Caller) -> tuple[str, Upload]:
-        """A place for one upload: its path on this gateway, and what holds for it."""
-        limits = self.limits
-        upload = Upload(secrets.token_urlsafe(16), conversation, caller.id, time.time() + limits.seconds, limits.bytes)
-        await self.store.put(
-            Record(SPACE, upload.id, msgspec.json.encode(upload), owner=caller.id, expires=upload.expires)
+        """A place for one upload: its path on this gateway, and what holds for it.
+
+        Raises:
+            TooMany: the caller has too many places, or has used up its bytes.
+        """
+        most = min(self.limits.bytes, await self._left(caller))
+        upload = Upload(
+            secrets.token_urlsafe(16), conversation, caller.id, time.time() + self.limits.seconds, most
+        )  # fmt: skip
+        await self._put(upload)
+        return self._path(upload), upload
+
+    async def _left(self, caller: Caller) -> int:
+        if caller.is_anonymous:  # strangers share one id, so a quota of theirs would let one starve the others
+            return self.limits.bytes
+        used = [self._read(record) for record in await self.store.list(SPACE, owner=caller.id)]
+        left = self.limits.bytes_per_caller - sum(upload.size or 0 for upload in used)
+        if len(used) >= self.limits.places_per_caller or left <= 0:
+            raise TooMany("your uploads here are used up; wait until some have expired", retry_after=60.0)
+        return left
+
+    def _path(self, upload: Upload) -> str:
+        return PATH + self._seal.seal(SPACE, upload.id.encode(), upload.owner)
+
+    async def at(self, place: str, caller: Caller) -> Upload:
+        """The upload at a place, for the caller it was made for.
+
+        Raises:
+            NotFound: tampered with, made for another caller, expired, or never offered: all look alike.
+        """
+        id = self._seal.open(SPACE, place, caller.id)
+        record = await self.store.get(SPACE, id.decode()) if id is not None else None
+        upload = self._read(record) if record is not None else None
+        if upload is None or upload.expires <= time.time():
+            raise NotFound("there is no such place for uploads (any more)")
+        return upload
+
+    # -- putting ----------------------------------------------------------------------------------
+
+    def offset(self, upload: Upload) -> int:
+        """How many bytes have arrived."""
+        if upload.size is not None:
+            return upload.size
+        try:
+            return self._part(upload).stat().st_size
+        except FileNotFoundError:
+            return 0
+
+    def begin(self, upload: Upload, offset: int = 0, total: int | None = None) -> Writing:
+        """Write to a place from an offset on; use the result as an async context.
+
+        Raises:
+            Conflict: it is complete already, is being written, or the offset is not where it stopped.
+            TooBig: more than the place takes is announced.
+        """
+        if upload.is_complete or upload.is_given:
+            raise Conflict("this upload is complete; ask for another place")
+        if upload.id in self._writing:
+            raise Conflict("this upload is under way on another connection")
+        if total is not None and total > upload.most:
+            raise TooBig("upload", "Content-Length", f"at most {upload.most} bytes")
+        if offset and offset != self.offset(upload):
+            raise Conflict(f"the upload goes on at offset {self.offset(upload)}")
+        if upload.total is not None and total is not None and total != upload.total:
+            raise Conflict(f"the upload was announced with {upload.total} bytes")
+        return Writing(self, upload, offset, total if total is not None else upload.total)
+
+    async def _put(self, upload: Upload) -> None:
+        record = Record(SPACE, upload.id, msgspec.json.encode(upload), owner=upload.owner, expires=upload.expires)
+        await self.store.put(record)
+
+    @staticmethod
+    def _read(record: Record) -> Upload:
+        return msgspec.json.decode(record.value, type=Upload)
+
+    def _part(self, upload: Upload) -> Path:
+        return self.folder / f"{upload.id}.part"
+
+    def file(self, upload: Upload) -> Path:
+        """Where the complete bytes are."""
+        return self.folder / upload.id
+
+    # -- reading ----------------------------------------------------------------------------------
+
+    def of(self, conversation: str, caller: Caller) -> Attachments:
+        """What one conversation may see."""
+        return Attachments(self, conversation, caller)
+
+    async def sweep(self) -> int:
+        """Remove files whose record has expired; returns how many."""
+        removed = 0
+        now = time.time()
+        if not self.folder.is_dir():
+            return 0
+        for path in sorted(self.folder.iterdir()):
+            id = path.name.removesuffix(".part")
+            if id in self._writing or path.stat().st_mtime > now - 60.0:
+                continue
+            if await self.store.get(SPACE, id) is None:
+                path.unlink(missing_ok=True)
+                removed += 1
+        return removed
+
+
+class Writing:
+    """The bytes of one upload on their way to disk. Leaving it early keeps what has arrived, to be resumed."""
+
+    def __init__(self, uploads: Uploads, upload: Upload, offset: int, total: int | None) -> None:
+        self._uploads = uploads
+        self.upload = msgspec.structs.replace(upload, total=total)
+        self.received = offset
+        self._offset = offset
+        self._hash = hashlib.sha256()
+        self._buffer = bytearray()
+        self._handle: int | None = None
+
+    async def __aenter__(self) -> Writing:
+        uploads, upload = self._uploads, self.upload
+        uploads._writing.add(upload.id)
+        try:
+            if upload.total is not None:
+                await uploads._put(upload)  # so that a resumed one knows when it is whole
+            self._handle = await asyncio.to_thread(self._open)
+        except BaseException:
+            uploads._writing.discard(upload.id)
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        try:
+            await self._flush()
+        finally:
+            if self._handle is not None:
+                os.close(self._handle)
+            self._uploads._writing.discard(self.upload.id)
+
+    def _open(self) -> int:
+        self._uploads.folder.mkdir(parents=True, exist_ok=True)
+        path = self._uploads._part(self.upload)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        os.ftruncate(handle, self._offset)
+        while block := os.read(handle, BLOCK):  # what came before counts for the checksum
+            self._hash.update(block)
+        return handle
+
+    async def write(self, data: bytes) -> None:
+        """Add bytes.
+
+        Raises:
+            TooBig: more than the place takes, or than was announced.
+        """
+        self.received += len(data)
+        total = self.upload.total
+        if self.received > self.upload.most or (total is not None and self.received > total):
+            raise TooBig("upload", "body", f"at most {self.upload.most if total is None else total} bytes")
+        self._buffer += data
+        if len(self._buffer) >= BLOCK:
+            await self._flush()
+
+    async def _flush(self) -> None:
+        if self._buffer and self._handle is not None:
+            block, self._buffer = bytes(self._buffer), bytearray()
+            await asyncio.to_thread(self._store, self._handle, block)
+
+    def _store(self, handle: int, block: bytes) -> None:
+        view = memoryview(block)
+        while view:
+            view = view[os.write(handle, view) :]
+        self._hash.update(block)
+
+    @property
+    def is_whole(self) -> bool:
+        return self.upload.total is None or self.received == self.upload.total
+
+    async def finish(self, *, sha256: str | None = None, subformat: str = "", name: str = "") -> Upload:
+        """All bytes are here: check them, and make them readable.
+
+        Raises:
+            BadMessage: the checksum is not the one announced; what arrived is thrown away.
+        """
+        await self._flush()
+        digest = self._hash.hexdigest()
+        uploads = self._uploads
+        if sha256 is not None and sha256.lower() != digest:
+            uploads._part(self.upload).unlink(missing_ok=True)
+            raise BadMessage("upload", "digest", f"the checksum of what arrived, {digest}")
+        done = msgspec.structs.replace(
+            self.upload,
+            size=self.received,
+            sha256=digest,
+            subformat=subformat or self.upload.subformat,
+            name=name or self.upload.name,
         )
-        return PATH + self._seal.seal(_KIND, upload.id.encode(), caller.id), upload
+        assert self._handle is not None
+        await asyncio.to_thread(os.fsync, self._handle)
+        os.replace(uploads._part(done), uploads.file(done))
+        await uploads._put(done)
+        return self._done(done)
+
+    def _done(self, done: Upload) -> Upload:
+        self.upload = done
+        return done
+
+
+@dataclass(slots=True)
+class Attachment:
+    """A complete upload, not loaded."""
+
+    uri: str
+    size: int
+    sha256: str
+    subformat: str
+    name: str
+    path: Path
+
+    async def chunks(self, block: int = BLOCK) -> AsyncIterator[bytes]:
+        """The bytes, a block at a time."""
+        handle = await asyncio.to_thread(self.path.open, "rb")
+        try:
+            while data := await asyncio.to_thread(handle.read, block):
+                yield data
+        finally:
+            handle.close()
+
+    async def part(self, most: int = 64 * 1024**2) -> Part:
+        """The bytes as a Part, loaded.
+
+        Raises:
+            TooBig: more than ``most``; read them in chunks.
+        """
+        if self.size > most:
+            raise TooBig("upload", self.name or "attachment", f"at most {most} bytes to be loaded at once")
+        return binary_part(await asyncio.to_thread(self.path.read_bytes), self.subformat, label=self.name or None)
+
+
+class Attachments:
+    """What ``turn.attachments`` is: the uploads of one conversation."""
+
+    __slots__ = ("_caller", "_conversation", "_uploads")
+
+    def __init__(self, uploads: Uploads, conversation: str, caller: Caller) -> None:
+        self._uploads = uploads
+        self._conversation = conversation
+        self._caller = caller
+
+    @staticmethod
+    def refers(message: Message) -> bool:
+        """Whether a message names a place for uploads."""
+        if message.format != "structured" and not message.submessages:
+            return False
+        return any(_place(part) is not None for part in message.parts)
+
+    async def check(self, message: Message) -> None:
+        """Raises:
+        Forbidden: the message refers to an upload that is not of this conversation, or not complete.
+        """
+        for part in message.parts:
+            if _place(part) is not None:
+                await self.open(part)
+
+    async def all(self, message: Message) -> list[Attachment]:
+        """Every upload that a message refers to."""
+        return [await self.open(part) for part in message.parts if _place(part) is not None]
+
+    async def open(self, reference: Part | str) -> Attachment:
+        """The upload that a URI stands for.
+
+        Raises:
+            Forbidden: there is none of this conversation, or it is not complete.
+        """
+        part = uri_part(reference) if isinstance(reference, str) else reference
+        place = _place(part)
+        try:
+            upload = await self._uploads.at(place or "", self._caller)
+        except NotFound:
+            raise Forbidden("the upload is not of this conversation, or has expired") from None
+        if upload.conversation != self._conversation:
+            raise Forbidden("the upload is not of this conversation, or has expired")
+        if upload.size is None:
+            raise Forbidden("the upload is not complete")
+        path = self._uploads.file(upload)
+        return Attachment(str(part.content), upload.size, upload.sha256, upload.subformat, upload.name, path)
+
+    async def give(
+        self, data: bytes | Path | AsyncIterator[bytes], subformat: str = "generic/octet-stream", name: str = ""
+    ) -> Part:
+        """Put something large where the caller can fetch it; the part that tells where."""
+        uploads = self._uploads
+        expires = time.time() + uploads.limits.seconds
+        upload = Upload(
+            _GIVEN + secrets.token_urlsafe(16),
+            self._conversation,
+            self._caller.id,
+            expires,
+            uploads.limits.bytes,
+        )
+        async with Writing(uploads, upload, 0, None) as writing:
+            async for block in _blocks(data):
+                await writing.write(block)
+            await writing.finish(subformat=subformat, name=name)
+        return uri_part(uploads.public_url + uploads._path(upload), label="download")
+
+
+async def _blocks(data: bytes | Path | AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    if isinstance(data, bytes):
+        yield data
+    elif isinstance(data, Path):
+        async for block in Attachment("", 0, "", "", "", data).chunks():
+            yield block
+    else:
+        async for block in data:
+            yield block
+
+
+def _place(part: Part) -> str | None:
+    """The sealed end of a URI of ours, if the part is one."""
+    if part.format != "structured" or not isinstance(part.content, str) or PATH not in part.content:
+        return None
+    return part.content.partition(PATH)[2].partition("?")[0].strip("/") if part.kind == "uri" else None

@@ -20,11 +20,10 @@ KEEPERS: Final = ("server", "client", "both")
 # The least that can be agreed on, so that a conversation stays possible.
 FLOORS: Final[Mapping[str, int]] = {
     "body": 256,
-    "reply": 128,
+    "reply": 512,
     "depth": 4,
     "submessages": 4,
     "rate_per_minute": 1,
-    "context_turns": 0,
 }
 
 
@@ -53,7 +52,6 @@ def bounds(limits: Limits, quotas: Quotas) -> dict[str, int]:
         "depth": limits.depth,
         "submessages": limits.submessages,
         "rate_per_minute": int((100.0 if rate is None else rate) * 60),
-        "context_turns": quotas.context_turns,
     }
 
 
@@ -65,6 +63,7 @@ def on_limits(said: Mapping[str, Any], limits: Limits, quotas: Quotas, agreed: M
     told = {
         **msgspec.to_builtins(limits),
         **{name: held.get(name, value) for name, value in most.items()},
+        "context_turns": quotas.context_turns,
         "context_bytes": quotas.context_bytes,
         "turn_seconds": quotas.turn_seconds,
     }

@@ -1,0 +1,256 @@
+"""What was agreed by control, enforced on what follows: policies first, limits both ways, context, formats, anonymity.
+
+``bind`` stands around an agent for one turn. Where nothing is agreed and nothing is required it is the agent
+itself, so the common way costs nothing.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from ..agent import Agent
+from ..card import Card, Policy
+from ..errors import Forbidden, PolicyRequired, TooBig, TooMany
+from ..events import Delta, Event, Reply
+from ..message import JSON, Message, Part, json_part, text_part
+from ..turn import Caller, Conversation, PastTurn, Turn
+from ..wire import nlip
+from ..wire.rules import depth_of
+
+HISTORY: Final = "history"
+WITHHELD: Final = "This was not kept, because the client keeps the context."
+_TAGS: Final = re.compile(r"<[^>]*>")
+_MOST_RATES: Final = 100_000
+
+
+class Agreements:
+    """Holds the gateway's own required policies, and the rates that conversations agreed on."""
+
+    def __init__(self, policies: Sequence[Policy] = (), *, clock: Callable[[], float] = time.monotonic) -> None:
+        self.required = frozenset(policy.kind for policy in policies if policy.required)
+        self._clock = clock
+        self._levels: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def bind(self, agent: Agent, turn: Turn) -> AsyncIterator[Event]:
+        """The agent's events for this turn, under what was agreed.
+
+        Raises (when iterated):
+            PolicyRequired: a policy must be accepted before data flows.
+            TooBig, TooMany: over an agreed limit.
+            Forbidden: it refers to an upload that is not of this conversation, or breaks anonymity.
+        """
+        attachments = turn.attachments
+        refers = attachments is not None and attachments.refers(turn.message)
+        if turn.message.is_control or not (turn.conversation.agreed or self.required or agent.card.policies or refers):
+            return agent(turn)
+        return self._bound(agent, turn, refers)
+
+    async def _bound(self, agent: Agent, turn: Turn, refers: bool) -> AsyncIterator[Event]:
+        agreed = turn.conversation.agreed
+        self._check_policies(agent.card, agreed)
+        limits = agreed.get("limits", {})
+        if limits:
+            self._check_limits(turn.message, turn.conversation.id, limits)
+        if agreed.get("anonymous"):
+            if not turn.caller.is_anonymous:
+                raise Forbidden("this conversation is anonymous; send no credentials in it")
+            turn.caller, turn.trace = Caller(), None
+        if refers:
+            await turn.attachments.check(turn.message)
+        turn.conversation, turn.message = with_context(turn.conversation, turn.message)
+        turn.message = without_withheld(turn.message, agreed)
+        events = agent(turn)
+        if not limits and "accept" not in agreed:
+            async for event in events:
+                yield event
+            return
+        async for event in events:
+            if isinstance(event, Reply):
+                yield Reply(await _shaped(event.message, turn, agreed))
+            elif not isinstance(event, Delta) or _passes(event, agreed):
+                yield event
+
+    def _check_policies(self, card: Card, agreed: Mapping[str, Any]) -> None:
+        wanted = self.required | {policy.kind for policy in card.policies if policy.required}
+        missing = sorted(wanted - set(agreed.get("policy", {}).get("accepted", ())))
+        if missing:
+            names = ", ".join(missing)
+            raise PolicyRequired(
+                f"before data can flow, accept by a control message: {names} (ask: what are your policies?)",
+                tuple(missing),
+            )
+
+    def _check_limits(self, message: Message, conversation: str, limits: Mapping[str, int]) -> None:
+        body = limits.get("body")
+        if body is not None and len(nlip.encode(message)) > body:
+            raise TooBig("nlip", "$", f"at most {body} bytes, as agreed")
+        submessages = limits.get("submessages")
+        if submessages is not None and len(message.submessages) > submessages:
+            raise TooBig("nlip", "$.submessages", f"at most {submessages} submessages, as agreed")
+        depth = limits.get("depth")
+        if depth is not None and any(depth_of(part.content, depth) > depth for part in message.parts):
+            raise TooBig("nlip", "$", f"at most {depth} levels, as agreed")
+        rate = limits.get("rate_per_minute")
+        if rate is not None:
+            self._take(conversation, rate)
+
+    def _take(self, conversation: str, per_minute: int) -> None:
+        now = self._clock()
+        level, at = self._levels.get(conversation, (float(per_minute), now))
+        level = min(per_minute, level + (now - at) * per_minute / 60.0)
+        if level < 1.0:
+            raise TooMany(f"at most {per_minute} messages a minute, as agreed", (1.0 - level) * 60.0 / per_minute)
+        self._levels[conversation] = (level - 1.0, now)
+        self._levels.move_to_end(conversation)
+        if len(self._levels) > _MOST_RATES:
+            self._levels.popitem(last=False)
+
+
+# -- context --------------------------------------------------------------------------------------
+
+
+def with_context(conversation: Conversation, message: Message) -> tuple[Conversation, Message]:
+    """The context that counts: what we stored, or what the client sends, as it was agreed (TR-7.3.1)."""
+    keeper = conversation.agreed.get("context", {}).get("keeper", "server")
+    if keeper == "server":
+        return conversation, message
+    part = message.labelled(HISTORY)
+    if part is None:
+        return (conversation if keeper == "both" else msgspec.structs.replace(conversation, turns=())), message
+    rest = [each for each in message.parts if each is not part and each != part]
+    bare = Message.of(*(rest or [text_part("")]), messagetype=message.messagetype)
+    window = conversation.agreed.get("context", {}).get("window", 20)
+    turns = past_turns(part.value, conversation.id)[-window:] if window else ()
+    return msgspec.structs.replace(conversation, turns=turns), bare
+
+
+def past_turns(value: JSON, conversation: str = "") -> tuple[PastTurn, ...]:
+    """Turns out of a history as clients send it: entries with ``role``, ``speaker`` and ``said`` or ``content``."""
+    entries = value.get("turns") if isinstance(value, dict) else value
+    turns: list[PastTurn] = []
+    asked: dict[str, Any] | None = None
+    for number, entry in enumerate(entries if isinstance(entries, list) else ()):
+        if not isinstance(entry, dict):
+            continue
+        if str(entry.get("role", "user")).lower() == "user":
+            asked = entry
+            continue
+        question = Message.text(_words(asked) if asked is not None else "")
+        speaker = str((asked or {}).get("speaker", "client"))
+        turns.append(
+            PastTurn(
+                f"{conversation}:{number}",
+                _time(entry.get("at")),
+                str(entry.get("speaker", "agent"))[:64],
+                question,
+                Message.text(_words(entry)),
+                speaker[:64],
+                conversation,
+            )
+        )
+        asked = None
+    return tuple(turns)
+
+
+def _words(entry: Mapping[str, Any]) -> str:
+    said = entry.get("said", entry.get("content", ""))
+    return said if isinstance(said, str) else ""
+
+
+def _time(at: object) -> float:
+    if isinstance(at, int | float) and not isinstance(at, bool):
+        return float(at)
+    try:
+        return datetime.fromisoformat(at).timestamp() if isinstance(at, str) else 0.0
+    except ValueError:
+        return 0.0
+
+
+def kept(past: PastTurn, agreed: Mapping[str, Any]) -> PastTurn:
+    """The turn as it may be stored: without what was said, where the client keeps that."""
+    if not agreed or past.asked.is_control or agreed.get("context", {}).get("keeper") != "client":
+        return past
+    nothing = Message.text(WITHHELD)
+    return msgspec.structs.replace(past, asked=nothing, answered=nothing)
+
+
+# -- attributes -----------------------------------------------------------------------------------
+
+
+def without_withheld(message: Message, agreed: Mapping[str, Any]) -> Message:
+    """The message without attributes that the client said are not for us (TR-7.1.5.3)."""
+    withheld = agreed.get("policy", {}).get("withhold", ())
+    if "location" not in withheld or all(part.format != "location" for part in message.parts):
+        return message
+    rest = [part for part in message.parts if part.format != "location"]
+    return Message.of(*(rest or [text_part("")]), messagetype=message.messagetype)
+
+
+# -- what goes out --------------------------------------------------------------------------------
+
+
+def _passes(event: Delta, agreed: Mapping[str, Any]) -> bool:
+    """Whether a piece may go ahead of a reply whose size or format was agreed on."""
+    formats = agreed.get("accept", {}).get("formats")
+    return "reply" not in agreed.get("limits", {}) and (formats is None or _fits(event.part, formats))
+
+
+async def _shaped(reply: Message, turn: Turn, agreed: Mapping[str, Any]) -> Message:
+    formats = agreed.get("accept", {}).get("formats")
+    if formats:
+        parts = [part if _fits(part, formats) else _turned(part, formats) for part in reply.parts]
+        reply = Message.of(*parts, messagetype=reply.messagetype)
+    most = agreed.get("limits", {}).get("reply")
+    if most is None or len(body := nlip.encode(reply)) <= most:
+        return reply
+    link: tuple[Part, ...] = ()
+    if turn.attachments is not None:
+        link = (await turn.attachments.give(body, "generic/json", "reply.json"),)
+    return _cut(reply, most, len(body), link)
+
+
+def _fits(part: Part, formats: Sequence[str]) -> bool:
+    for wanted in formats:
+        name, _, kind = wanted.partition("/")
+        if part.format == name and (not kind or kind in (part.kind, part.media[0], part.subformat.lower())):
+            return True
+    return False
+
+
+def _turned(part: Part, formats: Sequence[str]) -> Part:
+    """The part in a format that a back-level client reads: words, or a JSON object (DEP-BACK)."""
+    if "text" not in formats and any(each.startswith("structured") for each in formats):
+        value = part.content if part.format == "text" else _described(part)
+        return json_part({"format": part.format, "subformat": part.subformat, "text": value}, label=part.label)
+    return text_part(_described(part), label=part.label)
+
+
+def _described(part: Part) -> str:
+    if part.format == "binary":
+        kind, encoding = part.media
+        size = len(part.content) if isinstance(part.content, bytes) else 0
+        return f"[{kind}/{encoding}, {size} bytes]"
+    if part.kind in ("html", "xml") and isinstance(part.content, str):
+        return " ".join(_TAGS.sub(" ", part.content).split())
+    return part.content if isinstance(part.content, str) else msgspec.json.encode(part.content).decode()
+
+
+def _cut(reply: Message, most: int, size: int, link: tuple[Part, ...]) -> Message:
+    """The beginning of the reply that fits, and where the whole of it is."""
+    note = json_part({"cut": True, "bytes": size, "agreed": most}, label="limits")
+    parts = (note, *link)
+    bare = Message.text("", parts=parts)
+    room = most - len(nlip.encode(bare))
+    if room < 0:
+        bare, room = Message.text(""), most - len(nlip.encode(Message.text("")))
+    words = reply.text
+    while len(msgspec.json.encode(words)) - 2 > room:
+        words = words[: max(0, min(len(words) - 1, room * len(words) // max(1, len(msgspec.json.encode(words)))))]
+    return msgspec.structs.replace(bare, content=words)
