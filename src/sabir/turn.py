@@ -6,7 +6,6 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
-from uuid import uuid4
 
 import msgspec
 
@@ -14,6 +13,7 @@ from .card import Card
 from .errors import TurnFailed
 from .events import Question
 from .message import Message, Part
+from .randomness import new_id
 
 MAX_HOPS = 8
 
@@ -22,15 +22,28 @@ class Caller(msgspec.Struct, frozen=True, omit_defaults=True):
     """Who asks. ``id`` is stable for a known caller and ``"anonymous"`` for anybody else."""
 
     id: str = "anonymous"
-    kind: str = "anonymous"  # anonymous, key, subject, certificate, token, local
+    kind: str = "anonymous"  # anonymous, key, subject, certificate, token, agent, local
     roles: frozenset[str] = frozenset()
     address: str = ""
     name: str = ""
     claims: dict[str, Any] = {}  # of a verified token; never shown to agents of other services
+    on_behalf_of: str = ""  # the id of the caller for whom an agent asks; its identity is not passed on, only named
 
     @property
     def is_anonymous(self) -> bool:
         return self.kind == "anonymous"
+
+    @property
+    def standing(self) -> frozenset[str]:
+        """Every role this caller has: its own, those everybody has, and the one that only it has.
+
+        An agent that asks on behalf of somebody stands exactly where that caller does (SEC-P2.3).
+        """
+        if self.kind == "agent":
+            return self.roles
+        if self.is_anonymous:
+            return frozenset({"anonymous"})
+        return self.roles | {"anonymous", "known", f"id:{self.id}"}
 
 
 ANONYMOUS = Caller()
@@ -57,6 +70,39 @@ class Conversation(msgspec.Struct, frozen=True, omit_defaults=True):
     count: int = 0  # all turns ever recorded in it, also those outside the window
 
 
+class Meter:
+    """What a turn has used of models and tools, its sub-turns included, against a budget (0: none)."""
+
+    __slots__ = ("calls", "cost", "most_calls", "most_cost", "most_tokens", "tokens")
+
+    def __init__(self, most_calls: int = 0, most_tokens: int = 0, most_cost: float = 0.0) -> None:
+        self.calls = self.tokens = 0
+        self.cost = 0.0
+        self.most_calls, self.most_tokens, self.most_cost = most_calls, most_tokens, most_cost
+
+    def add(self, calls: int, tokens: int, cost: float) -> None:
+        self.calls += calls
+        self.tokens += tokens
+        self.cost += cost
+        for kind, used, most in (
+            ("calls", self.calls, self.most_calls),
+            ("tokens", self.tokens, self.most_tokens),
+            ("cost", self.cost, self.most_cost),
+        ):
+            if most and used > most:
+                raise TurnFailed(f"the turn's budget of {most:g} {kind} is used up")
+
+
+class Permit(Protocol):
+    """Asks the guard whether the caller may use a tool or a skill; raises ``Refused`` if not."""
+
+    def __call__(self, *, tool: str = "", skill: str = "") -> None: ...
+
+
+def _anything(*, tool: str = "", skill: str = "") -> None:
+    return None
+
+
 class Answering(Protocol):
     """What ``Turn.sub`` needs to know of an agent; ``sabir.agent.Agent`` is one."""
 
@@ -78,7 +124,7 @@ class Turn:
     conversation: Conversation = field(default_factory=lambda: Conversation(""))
     caller: Caller = ANONYMOUS
     deadline: float = float("inf")  # on time.monotonic()
-    id: str = field(default_factory=lambda: uuid4().hex)
+    id: str = field(default_factory=new_id)
     agent: str = ""
     hops: int = 0
     seen: tuple[str, ...] = ()  # names of the agents this question has passed, for loops
@@ -86,6 +132,8 @@ class Turn:
     door: str = ""  # by which protocol it came
     attachments: Any = None  # opens the uploads that parts refer to; set by the exchange
     ask_back: AskBack = _nobody_to_ask
+    permit: Permit = _anything  # set by the exchange; asked again before each tool call
+    meter: Meter = field(default_factory=Meter)  # shared with sub-turns
     questions: int = 0  # asked back so far
     waits: bool = False  # whether it waits for an answer now
 
@@ -114,6 +162,14 @@ class Turn:
             question = Question(question)
         return await self.ask_back(question)
 
+    def spend(self, *, calls: int = 0, tokens: int = 0, cost: float = 0.0) -> None:
+        """Put what a model or tool call used on this turn's account.
+
+        Raises:
+            TurnFailed: the turn's budget is used up.
+        """
+        self.meter.add(calls, tokens, cost)
+
     def sub(self, message: Message, to: Answering) -> Turn:
         """A turn inside this one: deadline, trace and hop count inherited, identity and tokens not.
 
@@ -125,11 +181,21 @@ class Turn:
             raise TurnFailed(f"the question passed {MAX_HOPS} agents; a loop is likely")
         return replace(
             self,
-            id=f"{self.id}.{uuid4().hex[:8]}",
+            id=f"{self.id}.{new_id()[:8]}",
             message=message.without_tokens(),
             conversation=Conversation(self.conversation.id),
-            caller=Caller(id=f"agent:{self.agent or 'gateway'}", kind="local", roles=self.caller.roles),
+            caller=_agent_of(self.caller, self.agent),
             agent=name,
             hops=self.hops + 1,
             seen=(*self.seen, name),
         )
+
+
+def _agent_of(caller: Caller, agent: str) -> Caller:
+    """An agent that asks on behalf of a caller: with that caller's rights, and nothing that proves its identity."""
+    return Caller(
+        id=f"agent:{agent or 'gateway'}",
+        kind="local" if caller.kind == "local" else "agent",
+        roles=caller.standing,
+        on_behalf_of=caller.on_behalf_of or ("" if caller.is_anonymous else caller.id),
+    )

@@ -5,14 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..message import Part
-from ..turn import Caller
+from ..turn import Caller, Meter, Turn
+from .audit import AuditSettings, Trail
 from .filters import Filter, Filters
 from .identity import Credentials, Identity, Verifier
-from .limits import Quotas, Rates
+from .limits import Places, Quotas, Rates, Remaining
 from .policy import Rights, Rule
 from .seal import Seal, keys_from
+from .usage import Counted, Usage, size_of
 
 __all__ = [
+    "AuditSettings",
     "Credentials",
     "Filter",
     "Filters",
@@ -20,11 +23,14 @@ __all__ = [
     "Identity",
     "Quotas",
     "Rates",
+    "Remaining",
     "Rights",
     "Rule",
     "Seal",
+    "Usage",
     "Verifier",
     "keys_from",
+    "size_of",
 ]
 
 
@@ -37,11 +43,15 @@ class Guard:
     identity: Identity = field(default_factory=Identity)
     rights: Rights = field(default_factory=Rights)
     filters: Filters = field(default_factory=Filters)
+    usage: Usage = None  # type: ignore[assignment]  # made of the quotas, without a store to count in
+    trail: Trail = field(default_factory=Trail)
     rates: Rates = None  # type: ignore[assignment]  # made of the quotas
+    places: Places = None  # type: ignore[assignment]  # made of the quotas
 
     def __post_init__(self) -> None:
-        if self.rates is None:
-            self.rates = Rates(self.quotas)
+        self.usage = self.usage or Usage(self.quotas)
+        self.rates = self.rates or Rates(self.quotas)
+        self.places = self.places or Places(self.quotas)
 
     async def admit(self, credentials: Credentials, tokens: tuple[Part, ...]) -> Caller:
         """Who asks, and whether they may ask now.
@@ -50,6 +60,26 @@ class Guard:
             Unauthenticated: wrong credentials.
             TooMany: over the rate.
         """
+        self.rates.check_address(credentials.address)
         caller = await self.identity.caller(credentials, tokens)
-        self.rates.check(caller)
+        self.rates.check_caller(caller)
         return caller
+
+    def meter(self) -> Meter:
+        """The account of one turn, with its budget."""
+        quotas = self.quotas
+        return Meter(quotas.turn_calls, quotas.turn_tokens, quotas.turn_cost)
+
+    def counted(self, turn: Turn) -> Counted:
+        """Stands around the running of a turn: its place among those at the same time, and its caller's quotas.
+
+        Raises:
+            TooMany: on entering; no place is free, or a quota is used up.
+        """
+        return Counted(self.places, self.usage, turn.caller, turn.agent, turn.meter, size_of(turn.message))
+
+    async def remaining(self, caller: Caller) -> list[Remaining]:
+        """What is left for a caller of each limit that is counted; for headers and control answers."""
+        rate = self.rates.remaining(caller)
+        today = await self.usage.left(caller) if self.usage.counted else []
+        return [*([rate] if rate is not None else []), *today]

@@ -1,4 +1,8 @@
-"""Who asks: credentials as a door found them, and the verifiers that turn them into a Caller."""
+"""Who asks: credentials as a door found them, and the verifiers that turn them into a Caller.
+
+What stands in a header counts before what travels in the message, and what is wrong in either is refused, never
+taken for nobody: a caller whose token has expired must learn it, not go on as a stranger.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,10 @@ from typing import Protocol
 
 import msgspec
 
-from ..errors import Unauthenticated
+from ..errors import TooMany, Unauthenticated
 from ..message import Part, token_kind
 from ..turn import Caller
+from .limits import Buckets
 
 
 class Credentials(msgspec.Struct, frozen=True):
@@ -23,6 +28,18 @@ class Credentials(msgspec.Struct, frozen=True):
     url: str = ""
     caller: Caller | None = None  # already known: a local call, or a broker that authenticated it
 
+    def scheme(self, *names: str) -> str | None:
+        """The credential of an ``Authorization`` header of one of these schemes, in lower case: ``bearer``."""
+        if self.authorization is None:
+            return None
+        scheme, _, value = self.authorization.strip().partition(" ")
+        return value.strip() if scheme.lower() in names else None
+
+    @property
+    def presented(self) -> bool:
+        """Whether a header claims to say who this is."""
+        return self.authorization is not None or "x-api-key" in self.headers
+
 
 class Verifier(Protocol):
     """One way to prove who one is."""
@@ -32,16 +49,25 @@ class Verifier(Protocol):
     async def verify(self, credentials: Credentials, tokens: tuple[Part, ...]) -> Caller | None:
         """The caller, or None if these credentials are not of this verifier's kind.
 
+        ``tokens`` are the ``authentication`` parts of the message (D-18).
+
         Raises:
             Unauthenticated: they are of this kind, and wrong.
         """
 
 
 class Identity:
-    """Asks each verifier in turn; nobody known is an anonymous caller."""
+    """Asks each verifier in turn; nobody known is an anonymous caller, where that is allowed.
 
-    def __init__(self, verifiers: Sequence[Verifier] = ()) -> None:
+    An address that keeps presenting wrong credentials is no longer listened to for a while: guessing is slow.
+    """
+
+    def __init__(
+        self, verifiers: Sequence[Verifier] = (), *, anonymous: bool = True, mistakes: Buckets | None = None
+    ) -> None:
         self.verifiers = tuple(verifiers)
+        self.anonymous = anonymous
+        self._mistakes = mistakes or Buckets(rate=0.2, burst=20.0)
 
     @property
     def challenge(self) -> str:
@@ -51,16 +77,76 @@ class Identity:
         """Who this is.
 
         Raises:
-            Unauthenticated: credentials were presented in a header, and no verifier knows them.
+            Unauthenticated: credentials were presented and are not right; or there are none, and nobody is let in
+                without.
+            TooMany: this address has presented wrong ones too often.
         """
         if credentials.caller is not None:
             return credentials.caller
-        proofs = tuple(part for part in tokens if token_kind(part.subformat) == "authentication")
         if self.verifiers:
-            for verifier in self.verifiers:
-                known = await verifier.verify(credentials, proofs)
-                if known is not None:
-                    return msgspec.structs.replace(known, address=credentials.address)
-            if credentials.authorization is not None:
-                raise Unauthenticated("these credentials are not known here", self.challenge)
+            known = await self._known(credentials, tokens)
+            if known is not None:
+                return msgspec.structs.replace(known, address=credentials.address)
+        if not self.anonymous:
+            raise Unauthenticated(challenge=self.challenge)
         return Caller(address=credentials.address)
+
+    async def _known(self, credentials: Credentials, tokens: tuple[Part, ...]) -> Caller | None:
+        proofs = tuple(part for part in tokens if token_kind(part.subformat) == "authentication") if tokens else ()
+        if not (credentials.presented or proofs or credentials.certificate):
+            return None
+        if self._mistakes.left(credentials.address) < 1.0:
+            raise TooMany("too many wrong credentials from this address", retry_after=5.0)
+        try:
+            known = await self._first(credentials, ())
+            if known is None and credentials.presented:
+                raise Unauthenticated("these credentials are not known here", self.challenge)
+            return await self._first(credentials, proofs) if known is None and proofs else known
+        except Unauthenticated:
+            self._mistakes.take(credentials.address)
+            raise
+
+    async def _first(self, credentials: Credentials, proofs: tuple[Part, ...]) -> Caller | None:
+        for verifier in self.verifiers:
+            known = await verifier.verify(credentials, proofs)
+            if known is not None:
+                return known
+        return None
+
+
+class CertificateVerifier:
+    """Knows callers by the subject of their client certificate, which the TLS layer has verified.
+
+    ``subjects`` gives roles to subjects; where it is not empty, nobody else is known by a certificate.
+    """
+
+    challenge = "Mutual"
+
+    def __init__(self, subjects: dict[str, tuple[str, ...]] | None = None) -> None:
+        self._subjects = subjects or {}
+
+    async def verify(self, credentials: Credentials, tokens: tuple[Part, ...]) -> Caller | None:
+        subject = credentials.certificate
+        if not subject or credentials.presented:
+            return None  # who presents more than a certificate is judged by that
+        if self._subjects and subject not in self._subjects:
+            raise Unauthenticated("this certificate is not known here", self.challenge)
+        roles = frozenset(self._subjects.get(subject, ()))
+        return Caller(f"cert:{subject}", "certificate", roles, name=_common_name(subject))
+
+
+def subject_of(certificate: dict[str, object]) -> str:
+    """The subject of a certificate as ``ssl.SSLSocket.getpeercert`` gives it: ``CN=alice,O=Acme``."""
+    short = {"commonName": "CN", "organizationName": "O", "organizationalUnitName": "OU", "countryName": "C"}
+    subject = certificate.get("subject")
+    pairs = [pair for rdn in subject for pair in rdn] if isinstance(subject, tuple) else []
+    return ",".join(f"{short.get(name, name)}={_escaped(value)}" for name, value in reversed(pairs))
+
+
+def _escaped(value: str) -> str:
+    # RFC 4514: a comma in a name must not look like the next name.
+    return "".join(f"\\{c}" if c in ',+"\\<>;=' else c for c in value)
+
+
+def _common_name(subject: str) -> str:
+    return next((pair[3:] for pair in subject.split(",") if pair.startswith("CN=")), subject)

@@ -1,7 +1,12 @@
-"""How much: token buckets per caller and address, and the quotas of a conversation."""
+"""How much: token buckets per caller, address and agent, places for turns at the same time, quotas of a conversation.
+
+These are counted in this process; a fleet of N lets N times as much through. What must be exact across nodes is
+counted in the store: see ``usage``.
+"""
 
 from __future__ import annotations
 
+import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -18,6 +23,7 @@ class Quotas(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     rate_per_caller: float | None = None  # requests a second; default 100, none for loopback
     rate_per_address: float | None = None
+    rate_per_agent: float | None = None  # None: no limit
     burst: float = 200.0
     conversations: int | None = None  # open ones per caller; default 100,000, none for loopback
     context_bytes: int = 8 * 1024 * 1024  # stored per conversation
@@ -26,7 +32,15 @@ class Quotas(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     anonymous_seconds: float = 86400.0
     turn_seconds: float = 120.0
     answer_seconds: float = 600.0  # how long a question waits for its answer
-    concurrent_per_caller: int = 0  # 0: no cap
+    concurrent_per_caller: int = 0  # turns at the same time; 0: no cap
+    concurrent_per_agent: int = 0
+    daily_turns: int = 0  # per caller and day (UTC), exact across nodes; 0: no quota
+    daily_bytes: int = 0
+    daily_tokens: int = 0  # of language models
+    daily_cost: float = 0.0  # in the currency of the models' prices
+    turn_calls: int = 0  # model and tool calls within one turn, all agents of it together; 0: no budget
+    turn_tokens: int = 0
+    turn_cost: float = 0.0
 
 
 DEFAULT_RATE = 100.0
@@ -64,27 +78,120 @@ class Buckets:
         return min(self.burst, level + (self._clock() - at) * self.rate)
 
 
-class Rates:
-    """Requests per second of each caller and each address."""
+class Remaining(msgspec.Struct, frozen=True):
+    """What is left of one limit: ``reset`` is the seconds until it is whole again."""
 
-    def __init__(self, quotas: Quotas) -> None:
+    name: str
+    limit: float
+    remaining: float
+    reset: float
+
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        """``RateLimit`` and ``RateLimit-Policy``, as draft-ietf-httpapi-ratelimit-headers writes them."""
+        window = max(1, math.ceil(self.reset))
+        policy = f'"{self.name}";q={math.floor(self.limit)}'
+        told = f'"{self.name}";r={max(0, math.floor(self.remaining))};t={window}'
+        return [(b"ratelimit-policy", policy.encode()), (b"ratelimit", told.encode())]
+
+
+class Rates:
+    """Requests per second of each caller, each address and each agent."""
+
+    def __init__(self, quotas: Quotas, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._spare_loopback = quotas.rate_per_caller is None and quotas.rate_per_address is None
-        burst = quotas.burst
-        self._callers = Buckets(DEFAULT_RATE if quotas.rate_per_caller is None else quotas.rate_per_caller, burst)
-        self._addresses = Buckets(DEFAULT_RATE if quotas.rate_per_address is None else quotas.rate_per_address, burst)
+        caller, address, agent = quotas.rate_per_caller, quotas.rate_per_address, quotas.rate_per_agent
+        self._callers = Buckets(DEFAULT_RATE if caller is None else caller, quotas.burst, clock=clock)
+        self._addresses = Buckets(DEFAULT_RATE if address is None else address, quotas.burst, clock=clock)
+        self._agents = None if agent is None else Buckets(agent, quotas.burst, clock=clock)
 
     def check(self, caller: Caller) -> None:
+        """Both of the following; for doors that know the caller from the start.
+
+        Raises:
+            TooMany: over the rate; says when to come back.
+        """
+        self.check_address(caller.address)
+        self.check_caller(caller)
+
+    def check_address(self, address: str) -> None:
+        """Asked first, before anything is looked at, so that a flood costs little.
+
+        Raises:
+            TooMany: over the rate; says when to come back.
+        """
+        if address and not self._spared(address):
+            _within(self._addresses.take(address))
+
+    def check_caller(self, caller: Caller) -> None:
         """Raises:
         TooMany: over the rate; says when to come back.
         """
-        address = caller.address
-        if self._spare_loopback and is_loopback(address):
-            return
-        wait = self._addresses.take(address) if address else 0.0
-        if not wait and not caller.is_anonymous:
-            wait = self._callers.take(caller.id)
-        if wait:
-            raise TooMany("too many requests; slow down", retry_after=wait)
+        if not caller.is_anonymous and not self._spared(caller.address):
+            _within(self._callers.take(caller.id))
+
+    def check_agent(self, name: str) -> None:
+        """Raises:
+        TooMany: this agent is asked too often, by all together.
+        """
+        if self._agents is not None:
+            _within(self._agents.take(name))
+
+    def remaining(self, caller: Caller) -> Remaining | None:
+        """What is left for a caller; None where nothing is counted."""
+        if self._spared(caller.address):
+            return None
+        buckets, key = (self._addresses, caller.address) if caller.is_anonymous else (self._callers, caller.id)
+        left = buckets.left(key)
+        return Remaining("requests", buckets.burst, left, (buckets.burst - left) / buckets.rate)
+
+    def _spared(self, address: str) -> bool:
+        return self._spare_loopback and is_loopback(address)
+
+
+def _within(wait: float) -> None:
+    if wait:
+        raise TooMany("too many requests; slow down", retry_after=wait)
+
+
+class Places:
+    """How many turns of a caller, and of an agent, run at the same time. One that waits for an answer has a place."""
+
+    def __init__(self, quotas: Quotas) -> None:
+        self._caps = (quotas.concurrent_per_caller, quotas.concurrent_per_agent)
+        self._taken: dict[str, int] = {}
+
+    @property
+    def capped(self) -> bool:
+        return any(self._caps)
+
+    def take(self, caller: Caller, agent: str) -> tuple[str, ...]:
+        """Take a place; give it back with ``free``.
+
+        Raises:
+            TooMany: all places are taken.
+        """
+        keys = tuple(
+            key for key, cap in zip((f"c{holder_of(caller)}", f"a{agent}"), self._caps, strict=True) if cap > 0
+        )
+        for key, cap in zip(keys, (cap for cap in self._caps if cap > 0), strict=True):
+            if self._taken.get(key, 0) >= cap:
+                raise TooMany(f"at most {cap} turns at the same time", retry_after=1.0)
+        for key in keys:
+            self._taken[key] = self._taken.get(key, 0) + 1
+        return keys
+
+    def free(self, keys: tuple[str, ...]) -> None:
+        for key in keys:
+            left = self._taken[key] - 1
+            if left:
+                self._taken[key] = left
+            else:
+                del self._taken[key]
+
+
+def holder_of(caller: Caller) -> str:
+    """Whose account something goes on: a known caller's own, else that of the address."""
+    return f"anonymous@{caller.address}" if caller.is_anonymous else caller.id
 
 
 _LOOPBACK = frozenset({"127.0.0.1", "::1", ""})

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
+import re
+from fnmatch import translate
 
 import msgspec
 
+from ..card import Card
 from ..errors import Forbidden, Unauthenticated
 from ..turn import Caller
 
 
 class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Callers with one of ``roles`` may use these agents by these doors, and these tools and skills.
+    """Callers with one of ``roles`` may use these agents by these doors, and these tools and skills of them.
 
-    Names may hold ``*``. The role ``anonymous`` is everybody, ``known`` is every authenticated caller;
-    a caller's own id is a role too, as ``id:<id>``.
+    Names may hold ``*``. The role ``anonymous`` is everybody, ``known`` is every authenticated caller; a caller's
+    own id is a role too, as ``id:<id>``. What several rules allow adds up; nothing takes away.
     """
 
     roles: tuple[str, ...]
@@ -30,6 +32,7 @@ class Rights:
     def __init__(self, rules: tuple[Rule, ...] = (), challenge: str = "Bearer") -> None:
         self.rules = rules
         self.challenge = challenge
+        self._compiled = tuple(_Compiled(rule) for rule in rules)
 
     def check(self, caller: Caller, *, agent: str, door: str = "", tool: str = "", skill: str = "") -> None:
         """Raises:
@@ -43,24 +46,45 @@ class Rights:
         raise Forbidden(f"no right to use {tool or skill or agent}")
 
     def allows(self, caller: Caller, *, agent: str, door: str = "", tool: str = "", skill: str = "") -> bool:
-        if not self.rules or caller.kind == "local":
+        if not self._compiled or caller.kind == "local":
             return True
-        roles = roles_of(caller)
-        return any(
-            not roles.isdisjoint(rule.roles)
-            and _matches(agent, rule.agents)
-            and _matches(door, rule.doors)
-            and _matches(tool, rule.tools)
-            and _matches(skill, rule.skills)
-            for rule in self.rules
+        standing = caller.standing
+        return any(rule.allows(standing, agent, door, tool, skill) for rule in self._compiled)
+
+    def visible(self, caller: Caller, card: Card, door: str = "") -> Card | None:
+        """What a caller sees of a card: None if it may not use the agent, else the skills it may use."""
+        if not self._compiled or caller.kind == "local":
+            return card
+        if not self.allows(caller, agent=card.name, door=door):
+            return None
+        usable = tuple(s for s in card.skills if self.allows(caller, agent=card.name, door=door, skill=s.id))
+        return card if len(usable) == len(card.skills) else msgspec.structs.replace(card, skills=usable)
+
+
+class _Compiled:
+    """A rule with its patterns ready: they are looked at in every turn."""
+
+    __slots__ = ("_agents", "_doors", "_roles", "_skills", "_tools")
+
+    def __init__(self, rule: Rule) -> None:
+        self._roles = frozenset(rule.roles)
+        self._agents, self._doors = _pattern(rule.agents), _pattern(rule.doors)
+        self._tools, self._skills = _pattern(rule.tools), _pattern(rule.skills)
+
+    def allows(self, roles: frozenset[str], agent: str, door: str, tool: str, skill: str) -> bool:
+        return (
+            not self._roles.isdisjoint(roles)
+            and _matches(self._agents, agent)
+            and _matches(self._doors, door)
+            and _matches(self._tools, tool)
+            and _matches(self._skills, skill)
         )
 
 
-def roles_of(caller: Caller) -> frozenset[str]:
-    if caller.is_anonymous:
-        return frozenset({"anonymous"})
-    return caller.roles | {"anonymous", "known", f"id:{caller.id}"}
+def _pattern(names: tuple[str, ...]) -> re.Pattern[str] | None:
+    return None if "*" in names else re.compile("|".join(translate(name) for name in names) or r"(?!)")
 
 
-def _matches(name: str, patterns: tuple[str, ...]) -> bool:
-    return not name or any(fnmatchcase(name, pattern) for pattern in patterns)
+def _matches(pattern: re.Pattern[str] | None, name: str) -> bool:
+    # No name: the question is not about this.
+    return pattern is None or not name or pattern.match(name) is not None

@@ -10,12 +10,15 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import hmac
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from ..randomness import random_bytes
 
 PREFIX = "sb1."
 _NONCE = 12
@@ -24,7 +27,7 @@ _NONCE = 12
 class Seal:
     """Seals with the first key, opens with any of them, so that keys can be rotated."""
 
-    def __init__(self, *keys: bytes, randomness: Callable[[int], bytes] = os.urandom) -> None:
+    def __init__(self, *keys: bytes, randomness: Callable[[int], bytes] = random_bytes) -> None:
         if not keys:
             raise ValueError("a seal needs a key")
         self._keys = [(hashlib.sha256(b"sabir key id" + key).digest()[:2], AESGCM(_stretched(key))) for key in keys]
@@ -38,12 +41,8 @@ class Seal:
 
     def open(self, kind: str, token: object, holder: str) -> bytes | None:
         """The payload, or None if we did not make this token for this holder."""
-        if not isinstance(token, str) or not token.startswith(PREFIX):
-            return None
-        body = token[len(PREFIX) :]
-        try:
-            raw = base64.b64decode(body + "=" * (-len(body) % 4), altchars=b"-_", validate=True)
-        except (binascii.Error, ValueError):
+        raw = _raw(token)
+        if raw is None:
             return None
         for key_id, cipher in self._keys:
             if raw[:2] == key_id:
@@ -51,6 +50,24 @@ class Seal:
                     return cipher.decrypt(raw[2 : 2 + _NONCE], raw[2 + _NONCE :], _bound(kind, holder))
                 except (InvalidTag, ValueError):
                     continue
+        return None
+
+    def ours(self, token: object) -> bool:
+        """Whether a token names one of our keys, so that we made it or somebody forged it.
+
+        Other gateways seal in the same way; their tokens are theirs, and only to be echoed.
+        """
+        raw = _raw(token)
+        return raw is not None and any(hmac.compare_digest(raw[:2], key_id) for key_id, _ in self._keys)
+
+
+def _raw(token: object) -> bytes | None:
+    if not isinstance(token, str) or not token.startswith(PREFIX):
+        return None
+    body = token[len(PREFIX) :]
+    try:
+        return base64.b64decode(body + "=" * (-len(body) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
         return None
 
 
