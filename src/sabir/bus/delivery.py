@@ -1,0 +1,281 @@
+"""Delivery: what every receiver does with the frames it was given, whatever bus they came by.
+
+Letters are handled ``width`` at once, those of one lane one after the other. A letter that fails is tried
+again here after a while, and is dead after ``Limits.attempts``; ``Unavailable`` is nobody's fault and does not
+count. A frame is acknowledged when each of its letters was handled, was a duplicate, or is safely among
+the dead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Protocol
+
+from ..errors import BusUnavailable, SabirError, Unavailable
+from .base import DeadLetter, Handler, Letter, Receiving
+from .framing import Limits
+
+logger = logging.getLogger("sabir.bus")
+
+
+class Parcel(Protocol):
+    """A frame in our hands."""
+
+    key: int  # the same when the same frame comes again
+    letters: tuple[Letter, ...]
+    deliveries: int
+
+    async def ack(self) -> None:
+        """It is done with, here and for good."""
+
+    async def hold(self) -> None:
+        """It is still being worked on."""
+
+    async def release(self) -> None:
+        """Give it to somebody else."""
+
+
+class Seen:
+    """Ids of letters that were handled, the last so many."""
+
+    __slots__ = ("_half", "_new", "_old")
+
+    def __init__(self, most: int) -> None:
+        self._half = max(1, most // 2)
+        self._new: set[str] = set()
+        self._old: set[str] = set()
+
+    def add(self, id: str) -> None:
+        self._new.add(id)
+        if len(self._new) >= self._half:
+            self._old, self._new = self._new, set()
+
+    def __contains__(self, id: str) -> bool:
+        return id in self._new or id in self._old
+
+
+class _Held:
+    """A parcel, and how many of its letters are still to be handled."""
+
+    __slots__ = ("left", "parcel")
+
+    def __init__(self, parcel: Parcel) -> None:
+        self.parcel = parcel
+        self.left = 0
+
+
+class _Item:
+    """A letter in hand, and the parcels that brought it."""
+
+    __slots__ = ("attempts", "doom", "letter", "parcels")
+
+    def __init__(self, letter: Letter, held: _Held) -> None:
+        self.letter = letter
+        self.parcels = [held]
+        self.attempts = 0
+        self.doom = ""  # why it is to be buried
+
+
+Bury = Callable[[DeadLetter, int], Awaitable[None]]
+
+
+class Delivery:
+    """Takes parcels, handles their letters, acknowledges."""
+
+    def __init__(
+        self,
+        name: str,
+        handler: Handler,
+        receiving: Receiving,
+        limits: Limits,
+        *,
+        seen: Seen,
+        bury: Bury,
+        member: str = "",
+    ) -> None:
+        self.name = name
+        self._handler = handler
+        self._width = receiving.width
+        self._limits = limits
+        self._seen = seen
+        self._bury = bury
+        self._member = member
+        self._ready: deque[_Item] = deque()
+        self._lanes: dict[tuple[str, str], deque[_Item]] = {}
+        self._hand: dict[str, _Item] = {}
+        self._parcels: dict[int, _Held] = {}
+        self._workers: dict[asyncio.Task[None], list[_Item]] = {}
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._space = asyncio.Event()
+        self._stopped = False
+
+    # -- for the bus ------------------------------------------------------------------------------
+
+    async def room(self) -> None:
+        """Return when there is room for another parcel."""
+        while len(self._hand) >= self._limits.in_hand:
+            self._space.clear()
+            await self._space.wait()
+
+    async def idle(self) -> None:
+        """Return when nothing is in hand."""
+        while self._hand:
+            self._space.clear()
+            await self._space.wait()
+
+    async def take(self, parcel: Parcel) -> None:
+        """Handle the letters of a parcel in their turn."""
+        again = self._parcels.get(parcel.key)
+        if again is not None:
+            again.parcel = parcel  # it came again while in hand: the latest delivery is the one to acknowledge
+            return
+        held = self._parcels[parcel.key] = _Held(parcel)
+        doom = ""
+        if parcel.deliveries > self._limits.deliveries:
+            doom = f"was delivered {parcel.deliveries} times and never acknowledged"
+        for letter in parcel.letters:
+            if letter.id not in self._seen and letter.only in ("", self._member):
+                self._add(letter, held, doom)
+        if not held.left:
+            await self._acknowledge(held)
+        self._spawn()
+
+    def parcels(self) -> list[Parcel]:
+        """What is in hand."""
+        return [held.parcel for held in self._parcels.values()]
+
+    async def stop(self) -> None:
+        """Finish what was begun, within a few seconds, and give the rest back."""
+        self._stopped = True
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        if self._workers:
+            await asyncio.wait(tuple(self._workers), timeout=self._limits.stop_seconds)
+        workers = tuple(self._workers)
+        for worker in workers:
+            worker.cancel()
+        if workers:
+            await asyncio.wait(workers)
+        for held in list(self._parcels.values()):
+            with suppress(BusUnavailable):
+                await held.parcel.release()
+        self._parcels.clear()
+        self._hand.clear()
+
+    # -- letters ----------------------------------------------------------------------------------
+
+    def _add(self, letter: Letter, held: _Held, doom: str) -> None:
+        known = self._hand.get(letter.id)
+        if known is not None:
+            if held not in known.parcels:
+                known.parcels.append(held)
+                held.left += 1
+            return
+        item = self._hand[letter.id] = _Item(letter, held)
+        item.doom = doom
+        held.left += 1
+        lane = letter.lane
+        if lane is None:
+            self._ready.append(item)
+            return
+        queue = self._lanes.get(lane)
+        if queue is None:
+            queue = self._lanes[lane] = deque()
+            self._ready.append(item)
+        queue.append(item)
+
+    def _spawn(self) -> None:
+        while len(self._workers) < min(self._width, len(self._ready)) and not self._stopped:
+            current: list[_Item] = []
+            worker = asyncio.create_task(self._work(current), name=f"letters of {self.name}")
+            self._workers[worker] = current
+            worker.add_done_callback(self._worker_gone)
+
+    async def _work(self, current: list[_Item]) -> None:
+        while self._ready:
+            item = self._ready.popleft()
+            current[:] = (item,)
+            if item.doom:
+                await self._dead(item)
+                continue
+            try:
+                await self._handler(item.letter)
+            except Unavailable:
+                self._later(item)
+            except SabirError as wrong:
+                self._failed(item, str(wrong))
+            else:
+                self._seen.add(item.letter.id)
+                await self._done(item)
+
+    def _worker_gone(self, worker: asyncio.Task[None]) -> None:
+        current = self._workers.pop(worker)
+        wrong = None if worker.cancelled() else worker.exception()
+        if wrong is not None and current:
+            # Whatever a handler raises must not end the receiving: the letter failed, the log learns why.
+            letter = current[0].letter
+            logger.error("the handler of %s failed on letter %s", self.name, letter.id, exc_info=wrong)
+            self._failed(current[0], f"the handler raised {type(wrong).__name__}")
+        if not worker.cancelled():
+            self._spawn()
+
+    async def _done(self, item: _Item) -> None:
+        letter = item.letter
+        del self._hand[letter.id]
+        lane = letter.lane
+        if lane is not None:
+            queue = self._lanes[lane]
+            queue.popleft()
+            if queue:
+                self._ready.append(queue[0])
+            else:
+                del self._lanes[lane]
+        self._space.set()
+        for held in item.parcels:
+            held.left -= 1
+            if not held.left:
+                await self._acknowledge(held)
+
+    async def _acknowledge(self, held: _Held) -> None:
+        self._parcels.pop(held.parcel.key, None)
+        with suppress(BusUnavailable):  # then it comes again, and its letters are known
+            await held.parcel.ack()
+
+    # -- failures ---------------------------------------------------------------------------------
+
+    def _failed(self, item: _Item, reason: str) -> None:
+        item.attempts += 1
+        if item.attempts >= self._limits.attempts:
+            item.doom = reason
+            self._ready.append(item)
+            self._spawn()
+        else:
+            self._later(item)
+
+    def _later(self, item: _Item) -> None:
+        if self._stopped:
+            return
+        backoff = self._limits.backoff
+        delay = backoff[min(max(item.attempts, 1), len(backoff)) - 1]
+        self._timers[item.letter.id] = asyncio.get_running_loop().call_later(delay, self._again, item)
+
+    def _again(self, item: _Item) -> None:
+        del self._timers[item.letter.id]
+        self._ready.append(item)
+        self._spawn()
+
+    async def _dead(self, item: _Item) -> None:
+        dead = DeadLetter(item.letter, item.doom, item.attempts, time.time(), self._member)
+        try:
+            await self._bury(dead, item.parcels[0].parcel.key)
+        except Unavailable:
+            self._later(item)
+            return
+        logger.warning("letter %s to %s is dead: %s", item.letter.id, self.name, item.doom)
+        await self._done(item)

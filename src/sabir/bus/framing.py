@@ -1,0 +1,181 @@
+"""Framing, acknowledgements and limits of the bus, as data in one place; and the codecs of frames and packets.
+
+A **frame** is what one publish carries: a version byte, then letters, each as a 32-bit big-endian length
+and that many bytes of MessagePack. Several letters share a frame when they are ready together, because a
+durable publish costs the same for one as for many. A **packet** is one step of a call.
+
+No I/O, no clock, no randomness.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from enum import IntEnum
+from typing import Final
+
+import msgspec
+
+from ..errors import TooBig, Unreadable
+from .base import DeadLetter, Letter
+
+VERSION: Final = 1
+_HEAD: Final = bytes([VERSION])
+_LENGTH: Final = struct.Struct(">I")
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """Every number of the bus."""
+
+    # frames; the largest fits NATS's default max_payload of 1 MiB with its headers
+    letter_bytes: int = 512 * 1024
+    frame_letters: int = 64
+    frame_bytes: int = 768 * 1024
+    inbox_letters: int = 1_000_000  # waiting in process, before send refuses
+    keep_seconds: float = 7 * 86400.0  # how long letters wait for somebody who never comes
+    # acknowledgement and redelivery
+    ack_seconds: float = 30.0  # without a sign of life, a frame goes to somebody else
+    attempts: int = 5  # of one letter, before it is dead
+    deliveries: int = 10  # of one frame without an acknowledgement, before its letters are dead
+    backoff: tuple[float, ...] = (0.1, 0.5, 2.0, 8.0)  # between attempts; the last repeats
+    in_hand: int = 1024  # letters a receiver holds before it takes no more
+    seen: int = 65_536  # ids of handled letters that are remembered
+    stop_seconds: float = 5.0  # what was begun may be finished this long after a stop
+    send_seconds: float = 30.0  # how long send tries while the server is away
+    # calls
+    alive_seconds: float = 5.0  # both sides of a call give a sign of life this often
+    missed: int = 3  # so many without one, and the other side is gone
+    window: int = 256  # pieces under way to a caller that has not taken them
+    chunk_bytes: int = 512 * 1024  # a longer piece travels in several packets
+    piece_bytes: int = 64 * 1024 * 1024
+
+
+class Kind(IntEnum):
+    """The steps of a call."""
+
+    OPEN = 1  # caller → name: the question
+    TAKEN = 2  # server → caller: I have it; ``address`` is where to send more
+    MORE = 3  # either way: a chunk of a piece, others follow
+    DATA = 4  # either way: a piece, or its last chunk
+    END = 5  # server → caller: that was all
+    FAIL = 6  # server → caller: it ended badly
+    CANCEL = 7  # caller → server: taken back
+    CREDIT = 8  # caller → server: so many pieces were taken
+    ALIVE = 9  # either way: I am still here
+
+
+class Packet(msgspec.Struct, frozen=True, array_like=True):
+    """One step of a call."""
+
+    kind: Kind
+    call: str
+    number: int = 0  # of pieces, from 1 in each direction; for CREDIT how many were taken in all
+    body: bytes = b""
+    address: str = ""  # where to answer
+    headers: dict[str, str] = {}
+    reason: str = ""
+    code: str = ""
+
+
+_encoder = msgspec.msgpack.Encoder()
+_letters = msgspec.msgpack.Decoder(Letter)
+_dead = msgspec.msgpack.Decoder(DeadLetter)
+_packets = msgspec.msgpack.Decoder(Packet)
+
+
+def packed(letter: Letter, limits: Limits) -> bytes:
+    """A letter with its length in front.
+
+    Raises:
+        TooBig: it is over the limit.
+    """
+    body = _encoder.encode(letter)
+    if len(body) > limits.letter_bytes:
+        raise TooBig("bus", "letter", f"at most {limits.letter_bytes} bytes, not {len(body)}")
+    return _LENGTH.pack(len(body)) + body
+
+
+def frame(packed_letters: Iterable[bytes]) -> bytes:
+    """One frame of letters that were packed."""
+    return b"".join((_HEAD, *packed_letters))
+
+
+def batches(packed_letters: Sequence[bytes], limits: Limits) -> Iterator[tuple[int, int]]:
+    """The bounds of what fits one frame each, in order."""
+    start = size = 0
+    for at, letter in enumerate(packed_letters):
+        if at > start and (at - start >= limits.frame_letters or size + len(letter) > limits.frame_bytes):
+            yield start, at
+            start, size = at, 0
+        size += len(letter)
+    if start < len(packed_letters):
+        yield start, len(packed_letters)
+
+
+def letters_of(data: bytes) -> tuple[Letter, ...]:
+    """The letters of a frame.
+
+    Raises:
+        Unreadable: it is not a frame of this version.
+    """
+    if data[:1] != _HEAD:
+        raise Unreadable("bus", "frame", f"version {VERSION}")
+    found: list[Letter] = []
+    at, end = 1, len(data)
+    view = memoryview(data)
+    while at < end:
+        if end - at < _LENGTH.size:
+            raise Unreadable("bus", f"byte {at}", "the length of a letter")
+        (length,) = _LENGTH.unpack_from(data, at)
+        at += _LENGTH.size
+        if length > end - at:
+            raise Unreadable("bus", f"byte {at}", f"{length} bytes of a letter")
+        try:
+            found.append(_letters.decode(view[at : at + length]))
+        except msgspec.DecodeError:
+            raise Unreadable("bus", f"byte {at}", "a letter in MessagePack") from None
+        at += length
+    return tuple(found)
+
+
+def encode_dead(dead: DeadLetter) -> bytes:
+    return _encoder.encode(dead)
+
+
+def decode_dead(data: bytes) -> DeadLetter:
+    """Raises:
+    Unreadable: it is not a dead letter.
+    """
+    try:
+        return _dead.decode(data)
+    except msgspec.DecodeError:
+        raise Unreadable("bus", "dead letter", "a dead letter in MessagePack") from None
+
+
+def encode_packet(packet: Packet) -> bytes:
+    return _encoder.encode(packet)
+
+
+def decode_packet(data: bytes) -> Packet:
+    """Raises:
+    Unreadable: it is not a packet.
+    """
+    try:
+        return _packets.decode(data)
+    except msgspec.DecodeError:
+        raise Unreadable("bus", "packet", "a packet in MessagePack") from None
+
+
+def chunks(body: bytes, limits: Limits) -> Iterator[tuple[Kind, bytes]]:
+    """A piece as it travels: ``MORE`` for each chunk but the last, which is ``DATA``.
+
+    Raises:
+        TooBig: the piece is over the limit.
+    """
+    if len(body) > limits.piece_bytes:
+        raise TooBig("bus", "piece", f"at most {limits.piece_bytes} bytes, not {len(body)}")
+    size = limits.chunk_bytes
+    last = max(0, (len(body) - 1) // size)
+    for n in range(last):
+        yield Kind.MORE, body[n * size : (n + 1) * size]
+    yield Kind.DATA, body[last * size :]

@@ -1,0 +1,510 @@
+"""A bus on NATS JetStream: any number of nodes, letters kept on disk by the server.
+
+Three streams hold what is kept: ``inbox`` (a work queue: a letter waits for whoever receives its name and is gone when
+it was handled), ``group`` (kept until every member has it) and ``dead``. Calls go over plain subjects with a queue
+group per name, and are kept nowhere.
+
+**What an acknowledged letter survives.** JetStream acknowledges when a letter is written, before it is synced to
+disk: it survives a crash of the server process, not always of its machine. For that run the server with
+``jetstream { sync_interval: always }`` (about a quarter of the rate with framed publishes), or run three servers and
+say ``replicas=3`` in the address; see ``docs``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Final
+from urllib.parse import parse_qs, urlsplit
+from uuid import uuid4
+
+import msgspec
+import nats
+import nats.errors
+from nats.aio.client import Client
+from nats.aio.client import Server as NatsServer
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
+from nats.js import api
+from nats.js.errors import APIError, BadRequestError, NoStreamResponseError, NotFoundError
+
+from ..errors import BadSetup, BusUnavailable, Unreadable
+from .base import DEFAULT, DeadLetter, Handler, Letter, Receiver, Receiving, Server, check_name
+from .calls import Calling, Calls
+from .delivery import Delivery, Seen
+from .framing import (
+    Limits,
+    Packet,
+    decode_dead,
+    decode_packet,
+    encode_dead,
+    encode_packet,
+    frame,
+    letters_of,
+    packed,
+)
+from .outbox import Outbox
+
+logger = logging.getLogger("sabir.bus")
+
+_OPTIONS: Final = frozenset({"prefix", "replicas", "credentials", "max_bytes"})
+_CONNECT_SECONDS: Final = 10.0
+_REPLY_SECONDS: Final = 2.0  # for one answer of the server
+_PULL_SECONDS: Final = 30.0  # how long one pull request stands
+_PULL_FRAMES: Final = 32
+_DUPLICATE_SECONDS: Final = 120.0
+_STORE_FAILED: Final = 10077  # the server's error code for a stream that is full
+_RECONNECT_SECONDS: Final = (0.05, 5.0)  # first and longest wait
+
+RETENTION: Final[Mapping[str, api.RetentionPolicy]] = {
+    "inbox": api.RetentionPolicy.WORK_QUEUE,
+    "group": api.RetentionPolicy.INTEREST,
+    "dead": api.RetentionPolicy.LIMITS,
+}
+
+
+class NatsBus:
+    """Letters and calls over NATS."""
+
+    def __init__(self, address: str, limits: Limits | None = None) -> None:
+        self.limits = limits or Limits()
+        self._servers, options = _parsed(address)
+        self.prefix = options.get("prefix", "sabir")
+        self._replicas = int(options.get("replicas", "1"))
+        self._max_bytes = int(options.get("max_bytes", "-1"))
+        self._credentials = options.get("credentials")
+        self._instance = uuid4().hex
+        self._nc = Client()
+        self._js = self._nc.jetstream()
+        self._outboxes: dict[str, Outbox] = {}
+        self._seen: dict[str, Seen] = {}
+        self._receivers: set[_Receiver | _Serving] = set()
+        self._calls = Calls(self._instance, self._post, self.limits)
+
+    # -- connection -------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Connect and make the streams.
+
+        Raises:
+            BusUnavailable: no server answers.
+        """
+        async with _told():
+            async with asyncio.timeout(_CONNECT_SECONDS):
+                await self._nc.connect(
+                    self._servers,
+                    name=f"{self.prefix} {self._instance[:8]}",
+                    error_cb=_note,
+                    reconnected_cb=self._reconnected,
+                    max_reconnect_attempts=-1,
+                    reconnect_time_wait=1,
+                    reconnect_to_server_handler=_next_server,
+                    user_credentials=self._credentials,
+                )
+            await self._make_streams()
+            await self._nc.subscribe(f"{self.prefix}.back.{self._instance}.*", cb=self._packet)
+
+    async def close(self) -> None:
+        for receiver in list(self._receivers):
+            await receiver.stop()
+        await self._calls.close()
+        if not self._nc.is_closed:
+            with suppress(nats.errors.Error, TimeoutError, OSError):
+                await self._nc.flush(timeout=1)
+            await self._nc.close()
+
+    async def ping(self) -> None:
+        if not self._nc.is_connected:
+            raise BusUnavailable("NATS is not connected")
+        async with _told():
+            await self._nc.flush(timeout=2)
+
+    async def _make_streams(self) -> None:
+        for kind, retention in RETENTION.items():
+            config = api.StreamConfig(
+                name=self._stream(kind),
+                subjects=[f"{self.prefix}.{kind}.*"],
+                retention=retention,
+                discard=api.DiscardPolicy.NEW,  # a full stream refuses; it never drops what it has acknowledged
+                storage=api.StorageType.FILE,
+                num_replicas=self._replicas,
+                max_age=self.limits.keep_seconds,
+                max_bytes=self._max_bytes,
+                duplicate_window=min(_DUPLICATE_SECONDS, self.limits.keep_seconds),
+            )
+            try:
+                await self._js.add_stream(config)
+            except BadRequestError:  # it is there, with other settings
+                await self._js.update_stream(config)
+
+    async def _reconnected(self) -> None:
+        logger.info("NATS is connected again")
+        for receiver in self._receivers:
+            if isinstance(receiver, _Receiver):
+                receiver.pull_again()
+
+    def _stream(self, kind: str) -> str:
+        return f"{_token(self.prefix)}_{kind}"
+
+    def _subject(self, kind: str, name: str) -> str:
+        return f"{self.prefix}.{kind}.{_token(name)}"
+
+    # -- letters ----------------------------------------------------------------------------------
+
+    async def send(self, *letters: Letter) -> None:
+        await self._put("inbox", letters)
+
+    async def publish(self, *letters: Letter) -> None:
+        await self._put("group", letters)
+
+    async def _put(self, kind: str, letters: tuple[Letter, ...]) -> None:
+        places: dict[str, list[tuple[bytes, str]]] = {}
+        for letter in letters:
+            subject = self._subject(kind, check_name(letter.to))
+            places.setdefault(subject, []).append((packed(letter, self.limits), letter.id))
+        waits = [self._outbox(subject).put(packs) for subject, packs in places.items()]
+        if len(waits) == 1:
+            await waits[0]
+        else:
+            await asyncio.gather(*waits)
+
+    def _outbox(self, subject: str) -> Outbox:
+        outbox = self._outboxes.get(subject)
+        if outbox is None:
+            if len(self._outboxes) > 1024:
+                self._outboxes = {key: box for key, box in self._outboxes.items() if not box.empty}
+            outbox = self._outboxes[subject] = Outbox(lambda data, id: self._keep(subject, data, id), self.limits)
+        return outbox
+
+    async def _keep(self, subject: str, data: bytes, id: str) -> None:
+        """Publish until the server has it, or the time is over; the id keeps a second try from doubling it."""
+        loop = asyncio.get_running_loop()
+        end, pause = loop.time() + self.limits.send_seconds, 0.05
+        while True:
+            try:
+                await self._js.publish(subject, data, timeout=_REPLY_SECONDS, headers={"Nats-Msg-Id": id})
+                return
+            except NoStreamResponseError:
+                with suppress(nats.errors.Error, TimeoutError):
+                    await self._make_streams()
+            except APIError as refused:
+                if refused.code != 503 or refused.err_code == _STORE_FAILED:
+                    raise BusUnavailable(f"NATS does not take it: {refused.description}") from None
+            except (TimeoutError, OSError, nats.errors.Error) as away:
+                if self._nc.is_closed:
+                    raise BusUnavailable("the bus is closed") from away
+            if loop.time() + pause > end:
+                raise BusUnavailable("NATS does not answer; the letter was not sent")
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, 1.0)
+
+    async def receive(self, name: str, handler: Handler, receiving: Receiving = DEFAULT) -> Receiver:
+        return await self._receive("inbox", check_name(name), "", handler, receiving)
+
+    async def join(self, group: str, member: str, handler: Handler, receiving: Receiving = DEFAULT) -> Receiver:
+        return await self._receive("group", check_name(group), check_name(member), handler, receiving)
+
+    async def _receive(self, kind: str, name: str, member: str, handler: Handler, receiving: Receiving) -> Receiver:
+        durable = _durable(name, member)
+        config = api.ConsumerConfig(
+            durable_name=durable,
+            filter_subject=self._subject(kind, name),
+            # A work queue must be read from its start; a new member hears what is said from now on.
+            deliver_policy=api.DeliverPolicy.NEW if member else api.DeliverPolicy.ALL,
+            ack_policy=api.AckPolicy.EXPLICIT,
+            ack_wait=self.limits.ack_seconds,
+            max_deliver=-1,
+            max_ack_pending=1 if receiving.ordered else self.limits.in_hand,
+        )
+        stream = self._stream(kind)
+        async with _told():
+            await self._js.add_consumer(stream, config)
+            seen = self._seen.setdefault(f"{kind} {durable}", Seen(self.limits.seen))
+            delivery = Delivery(name, handler, receiving, self.limits, seen=seen, bury=self._bury, member=member)
+            receiver = _Receiver(self, self._nc, stream, durable, delivery, receiving)
+            self._receivers.add(receiver)
+            await receiver.start()
+        return receiver
+
+    async def waiting(self, name: str) -> int:
+        async with _told():
+            try:
+                found = await self._js.stream_info(self._stream("inbox"), subjects_filter=self._subject("inbox", name))
+            except NotFoundError:
+                return 0
+        return sum((found.state.subjects or {}).values())
+
+    async def discard(self, name: str) -> None:
+        async with _told():
+            with suppress(NotFoundError):
+                await self._js.delete_consumer(self._stream("inbox"), _durable(name, ""))
+            await self._js.purge_stream(self._stream("inbox"), subject=self._subject("inbox", name))
+
+    async def leave(self, group: str, member: str) -> None:
+        async with _told():
+            with suppress(NotFoundError):
+                await self._js.delete_consumer(self._stream("group"), _durable(group, member))
+
+    def gone(self, receiver: _Receiver | _Serving) -> bool:
+        """Forget a receiver; says whether it was known."""
+        known = receiver in self._receivers
+        self._receivers.discard(receiver)
+        return known
+
+    # -- dead letters -----------------------------------------------------------------------------
+
+    async def _bury(self, dead: DeadLetter, key: int) -> None:
+        # The frame's number is part of the id, so that one that was replayed can die again.
+        await self._keep(self._subject("dead", dead.letter.to), encode_dead(dead), f"dead {key} {dead.letter.id}")
+
+    async def dead(self, name: str, limit: int = 100) -> list[DeadLetter]:
+        found: list[DeadLetter] = []
+        async with _told():
+            number = 0
+            while len(found) < limit:
+                try:
+                    message = await self._js.get_msg(
+                        self._stream("dead"), seq=number + 1, subject=self._subject("dead", name), next=True
+                    )
+                except NotFoundError:
+                    break
+                number = message.seq or 0
+                found.append(msgspec.structs.replace(decode_dead(message.data or b""), number=number))
+        return found
+
+    async def replay(self, name: str, *numbers: int) -> int:
+        chosen = await self._chosen(name, numbers)
+        for dead in chosen:
+            letter = msgspec.structs.replace(dead.letter, only=dead.member)
+            subject = self._subject("group" if dead.member else "inbox", name)
+            await self._keep(subject, frame([packed(letter, self.limits)]), f"again {dead.number} {letter.id}")
+            await self._remove_dead(dead)
+        return len(chosen)
+
+    async def bury(self, name: str, *numbers: int) -> int:
+        chosen = await self._chosen(name, numbers)
+        for dead in chosen:
+            await self._remove_dead(dead)
+        return len(chosen)
+
+    async def _chosen(self, name: str, numbers: tuple[int, ...]) -> list[DeadLetter]:
+        return [dead for dead in await self.dead(name, limit=100_000) if not numbers or dead.number in numbers]
+
+    async def _remove_dead(self, dead: DeadLetter) -> None:
+        async with _told():
+            with suppress(NotFoundError):
+                await self._js.delete_msg(self._stream("dead"), dead.number)
+
+    # -- calls ------------------------------------------------------------------------------------
+
+    def call(
+        self,
+        name: str,
+        body: bytes,
+        *,
+        headers: Mapping[str, str] | None = None,
+        seconds: float | None = None,
+    ) -> Calling:
+        return self._calls.call(check_name(name), body, headers, seconds)
+
+    async def serve(self, name: str, server: Server) -> Receiver:
+        check_name(name)
+
+        async def came(message: Msg) -> None:
+            with suppress(Unreadable):
+                self._calls.open(name, decode_packet(message.data), server)
+
+        async with _told():
+            subscription = await self._nc.subscribe(self._subject("call", name), queue="servers", cb=came)
+            await self._nc.flush(timeout=2)  # the server knows of it when this returns
+        serving = _Serving(self, subscription)
+        self._receivers.add(serving)
+        return serving
+
+    async def _post(self, address: str, packet: Packet) -> None:
+        kind, _, to = address.partition(":")
+        back = f"{self.prefix}.back.{self._instance}.{packet.call}"
+        async with _told():
+            if kind == "call":
+                await self._nc.publish(self._subject("call", to), encode_packet(packet), reply=back)
+            else:
+                await self._nc.publish(f"{self.prefix}.back.{to}.{packet.call}", encode_packet(packet))
+
+    async def _packet(self, message: Msg) -> None:
+        if message.headers and message.headers.get("Status") == "503":
+            self._calls.nobody(message.subject.rpartition(".")[2])
+            return
+        with suppress(Unreadable, BusUnavailable):
+            await self._calls.arrived(decode_packet(message.data))
+
+
+class _Parcel:
+    """A frame that JetStream has given us."""
+
+    __slots__ = ("_message", "deliveries", "key", "letters")
+
+    def __init__(self, message: Msg, letters: tuple[Letter, ...]) -> None:
+        self._message = message
+        self.letters = letters
+        self.deliveries = message.metadata.num_delivered
+        self.key = message.metadata.sequence.stream
+
+    async def ack(self) -> None:
+        async with _told():
+            await self._message.ack()
+
+    async def hold(self) -> None:
+        async with _told():
+            await self._message.in_progress()
+
+    async def release(self) -> None:
+        async with _told():
+            await self._message.nak()
+
+
+class _Receiver:
+    """Pulls frames and hands them to their delivery; one pull request stands at a time."""
+
+    def __init__(
+        self, bus: NatsBus, nc: Client, stream: str, durable: str, delivery: Delivery, receiving: Receiving
+    ) -> None:
+        self._bus = bus
+        self._nc = nc
+        self._delivery = delivery
+        self._next = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{durable}"
+        self._batch = 1 if receiving.ordered else _PULL_FRAMES
+        self._left = 0
+        self._over = asyncio.Event()  # the standing pull request is used up
+        self._inbox = nc.new_inbox()
+        self._subscription: Subscription | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        self._subscription = await self._nc.subscribe(self._inbox, cb=self._came)
+        self._tasks = [
+            asyncio.create_task(self._pull(), name=f"pull {self._delivery.name}"),
+            asyncio.create_task(self._hold(), name=f"hold {self._delivery.name}"),
+        ]
+
+    async def stop(self) -> None:
+        if not self._bus.gone(self):
+            return
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        if self._subscription is not None:
+            with suppress(nats.errors.Error):
+                await self._subscription.unsubscribe()
+        await self._delivery.stop()
+
+    def pull_again(self) -> None:
+        """The server has forgotten our request."""
+        self._over.set()
+
+    async def _pull(self) -> None:
+        request = msgspec.json.encode({"batch": self._batch, "expires": int(_PULL_SECONDS * 1e9)})
+        while True:
+            await self._delivery.room()
+            self._over.clear()
+            self._left = self._batch
+            try:
+                await self._nc.publish(self._next, request, reply=self._inbox)
+                # Longer than the request stands: only if its end was lost does the time run out here.
+                async with asyncio.timeout(_PULL_SECONDS + 5):
+                    await self._over.wait()
+            except (TimeoutError, nats.errors.Error):
+                await asyncio.sleep(0.1)
+
+    async def _came(self, message: Msg) -> None:
+        if not message.reply:  # a status: the request has run out, or the consumer is gone
+            if (message.headers or {}).get("Status") != "100":
+                if (message.headers or {}).get("Status") not in ("404", "408"):
+                    await asyncio.sleep(0.1)  # 409 and the like: do not ask again at once
+                self._over.set()
+            return
+        self._left -= 1
+        if not self._left:
+            self._over.set()
+        try:
+            letters = letters_of(message.data)
+        except Unreadable as wrong:
+            await self._unreadable(message, wrong)
+            return
+        await self._delivery.take(_Parcel(message, letters))
+
+    async def _unreadable(self, message: Msg, wrong: Unreadable) -> None:
+        logger.error("a frame for %s is not one: %s", self._delivery.name, wrong)
+        letter = Letter(self._delivery.name, message.data)
+        await self._bus._bury(DeadLetter(letter, str(wrong), 1, 0.0), message.metadata.sequence.stream)
+        await message.term()
+
+    async def _hold(self) -> None:
+        while True:
+            await asyncio.sleep(self._bus.limits.ack_seconds / 3)
+            for parcel in self._delivery.parcels():
+                with suppress(BusUnavailable):
+                    await parcel.hold()
+
+
+class _Serving:
+    """A subscription to the calls of a name."""
+
+    def __init__(self, bus: NatsBus, subscription: Subscription) -> None:
+        self._bus = bus
+        self._subscription = subscription
+
+    async def stop(self) -> None:
+        if self._bus.gone(self):
+            with suppress(nats.errors.Error):
+                await self._subscription.unsubscribe()
+
+
+@asynccontextmanager
+async def _told() -> AsyncIterator[None]:
+    """What NATS raises, as what a bus raises."""
+    try:
+        yield
+    except (TimeoutError, OSError, nats.errors.Error) as away:
+        raise BusUnavailable(f"NATS does not answer ({type(away).__name__})") from away
+
+
+async def _note(wrong: Exception) -> None:
+    logger.debug("NATS: %s", type(wrong).__name__)
+
+
+def _next_server(servers: list[NatsServer], info: dict[str, Any]) -> tuple[NatsServer | None, float]:
+    """The server that failed least, after a wait that doubles and is never the same on all nodes."""
+    chosen = min(servers, key=lambda server: server.reconnects)
+    first, longest = _RECONNECT_SECONDS
+    return chosen, min(longest, first * 2 ** min(chosen.reconnects, 16)) * random.uniform(0.5, 1.0)
+
+
+def _parsed(address: str) -> tuple[list[str], dict[str, str]]:
+    """Servers and options of an address.
+
+    Raises:
+        BadSetup: an option is not known.
+    """
+    url = urlsplit(address)
+    options = {key: values[-1] for key, values in parse_qs(url.query).items()}
+    unknown = sorted(set(options) - _OPTIONS)
+    if unknown:
+        raise BadSetup(f"bus: {unknown[0]!r} is not an option of a NATS address; known: {', '.join(sorted(_OPTIONS))}")
+    if not options.get("replicas", "1").isdecimal():
+        raise BadSetup("bus: replicas is a number")
+    return [f"{url.scheme}://{host}" for host in url.netloc.split(",")], options
+
+
+def _token(name: str) -> str:
+    """A name as one token of a subject, and as part of a stream's or consumer's name."""
+    return "".join(
+        c if c.isascii() and (c.isalnum() or c in "_-") else "".join(f"={b:02X}" for b in c.encode()) for c in name
+    )
+
+
+def _durable(name: str, member: str) -> str:
+    return f"{_token(name)}={_token(member)}" if member else _token(name)

@@ -1,0 +1,68 @@
+"""Buses to try the contract on: in process, and on a real NATS server."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from uuid import uuid4
+
+import pytest
+
+from sabir.bus import Bus, Limits, open_bus
+from sabir.bus.memory import MemoryBus
+from sabir.bus.nats import RETENTION, NatsBus
+
+NATS = os.environ.get("SABIR_TEST_NATS", "nats://127.0.0.1:4222")
+
+# Short enough that a test which waits for a time-out does not take long.
+QUICK = Limits(backoff=(0.01, 0.02), attempts=3, ack_seconds=1.0, alive_seconds=0.1, send_seconds=5.0, stop_seconds=0.1)
+
+
+class Nodes:
+    """Any number of nodes on one bus."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.prefix = f"test{uuid4().hex[:12]}"
+        self.open: list[Bus] = []
+        self._shared = MemoryBus(QUICK)
+
+    async def node(self, limits: Limits = QUICK) -> Bus:
+        bus: Bus
+        if self.kind == "memory":
+            bus = self._shared
+            self._shared.limits = limits
+        else:
+            bus = open_bus(f"{NATS}?prefix={self.prefix}", limits=limits)
+        await bus.open()
+        self.open.append(bus)
+        return bus
+
+    async def close(self) -> None:
+        for bus in self.open:
+            await bus.close()
+        if self.kind == "nats" and self.open:
+            await remove_streams(NATS, self.prefix)
+
+
+async def remove_streams(server: str, prefix: str) -> None:
+    bus = NatsBus(f"{server}?prefix={prefix}")
+    await bus.open()
+    for kind in RETENTION:
+        await bus._js.delete_stream(bus._stream(kind))
+    await bus.close()
+
+
+@pytest.fixture(params=["memory", "nats"])
+async def nodes(request: pytest.FixtureRequest) -> AsyncIterator[Nodes]:
+    nodes = Nodes(request.param)
+    yield nodes
+    await nodes.close()
+
+
+@pytest.fixture
+async def bus(nodes: Nodes) -> Bus:
+    return await nodes.node()
+
+
+MakeNode = Callable[[], Awaitable[Bus]]
