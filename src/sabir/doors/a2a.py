@@ -1,0 +1,433 @@
+"""A2A: agent cards, JSON-RPC at ``/a2a`` and ``/a2a/{agent}``, and the HTTP+JSON binding below them.
+
+Types, operations and the 0.3 layer are those of the official SDK; what comes in passes our limits first, tasks are
+the gateway's own, and failures are told in the protocol's codes with nothing from inside. A version is a row of
+a table: the methods of 1.0 and of 0.3 have different names, and a request without a version is of 0.3.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from starlette.datastructures import QueryParams
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from ..errors import (
+    BadMessage,
+    BadMethod,
+    BadSetup,
+    MissingExtra,
+    NotFound,
+    SabirError,
+    UnknownVersion,
+)
+from ..guard.outbound import Outbound, OutboundRules
+from ..wire import a2a as wire
+from .a2a_cards import Cards
+from .a2a_http import (
+    A2A_JSON,
+    Headers,
+    event,
+    headers_of,
+    parsed,
+    problem_of,
+    read_json,
+    refusal_headers,
+    respond,
+    rest_error,
+    rpc_error,
+    stream,
+)
+from .a2a_keys import Keys
+from .a2a_old import check_old_message, matched_old, plain_old
+from .a2a_push import Webhooks
+from .a2a_tasks import DOOR, Call, Operations, calling
+from .base import House, credentials_of
+
+try:
+    from a2a.compat.v0_3 import types as old
+    from a2a.compat.v0_3.request_handler import RequestHandler03
+    from a2a.server.context import ServerCallContext
+    from a2a.server.routes.common import serialize_list_tasks_response
+    from a2a.types import a2a_pb2 as pb
+    from a2a.utils.errors import A2AError, InvalidRequestError, MethodNotFoundError
+    from a2a.utils.proto_utils import parse_params, to_stream_response
+    from google.protobuf.json_format import MessageToDict, ParseError
+    from pydantic import BaseModel, ValidationError
+except ImportError as missing:
+    raise MissingExtra("A2A", "a2a") from missing
+
+
+class Operation(NamedTuple):
+    """One row: what a method takes, what answers it, and whether the answer is a stream."""
+
+    kind: type[Any]
+    answer: str
+    streams: bool = False
+
+
+# The methods of each version, by the name that JSON-RPC gives them.
+METHODS: Final[Mapping[str, Mapping[str, Operation]]] = {
+    wire.VERSION: {
+        "SendMessage": Operation(pb.SendMessageRequest, "on_message_send"),
+        "SendStreamingMessage": Operation(pb.SendMessageRequest, "on_message_send_stream", True),
+        "GetTask": Operation(pb.GetTaskRequest, "on_get_task"),
+        "ListTasks": Operation(pb.ListTasksRequest, "on_list_tasks"),
+        "CancelTask": Operation(pb.CancelTaskRequest, "on_cancel_task"),
+        "SubscribeToTask": Operation(pb.SubscribeToTaskRequest, "on_subscribe_to_task", True),
+        "CreateTaskPushNotificationConfig": Operation(
+            pb.TaskPushNotificationConfig, "on_create_task_push_notification_config"
+        ),
+        "GetTaskPushNotificationConfig": Operation(
+            pb.GetTaskPushNotificationConfigRequest, "on_get_task_push_notification_config"
+        ),
+        "ListTaskPushNotificationConfigs": Operation(
+            pb.ListTaskPushNotificationConfigsRequest, "on_list_task_push_notification_configs"
+        ),
+        "DeleteTaskPushNotificationConfig": Operation(
+            pb.DeleteTaskPushNotificationConfigRequest, "on_delete_task_push_notification_config"
+        ),
+        "GetExtendedAgentCard": Operation(pb.GetExtendedAgentCardRequest, "on_get_extended_agent_card"),
+    },
+    wire.OLD_VERSION: {
+        "message/send": Operation(old.SendMessageRequest, "on_message_send"),
+        "message/stream": Operation(old.SendStreamingMessageRequest, "on_message_send_stream", True),
+        "tasks/get": Operation(old.GetTaskRequest, "on_get_task"),
+        "tasks/cancel": Operation(old.CancelTaskRequest, "on_cancel_task"),
+        "tasks/resubscribe": Operation(old.TaskResubscriptionRequest, "on_subscribe_to_task", True),
+        "tasks/pushNotificationConfig/set": Operation(
+            old.SetTaskPushNotificationConfigRequest, "on_create_task_push_notification_config"
+        ),
+        "tasks/pushNotificationConfig/get": Operation(
+            old.GetTaskPushNotificationConfigRequest, "on_get_task_push_notification_config"
+        ),
+        "tasks/pushNotificationConfig/list": Operation(
+            old.ListTaskPushNotificationConfigRequest, "on_list_task_push_notification_configs"
+        ),
+        "tasks/pushNotificationConfig/delete": Operation(
+            old.DeleteTaskPushNotificationConfigRequest, "on_delete_task_push_notification_config"
+        ),
+        "agent/getAuthenticatedExtendedCard": Operation(
+            old.GetAuthenticatedExtendedCardRequest, "on_get_extended_agent_card"
+        ),
+    },
+}
+_VERSION_OF: Final = {method: version for version, methods in METHODS.items() for method in methods}
+
+_TASK: Final = r"tasks/(?P<{}>[^/:]+)"
+_CONFIGS: Final = _TASK.format("task_id") + "/pushNotificationConfigs"
+# The HTTP+JSON binding: the method and path of each operation; what a path names is a field of the request.
+PATHS: Final[tuple[tuple[str, re.Pattern[str], str], ...]] = (
+    ("POST", re.compile("message:send"), "SendMessage"),
+    ("POST", re.compile("message:stream"), "SendStreamingMessage"),
+    ("GET", re.compile("tasks"), "ListTasks"),
+    ("GET", re.compile(_TASK.format("id")), "GetTask"),
+    ("POST", re.compile(_TASK.format("id") + ":cancel"), "CancelTask"),
+    ("POST", re.compile(_TASK.format("id") + ":subscribe"), "SubscribeToTask"),
+    ("GET", re.compile(_TASK.format("id") + ":subscribe"), "SubscribeToTask"),
+    ("POST", re.compile(_CONFIGS), "CreateTaskPushNotificationConfig"),
+    ("GET", re.compile(_CONFIGS), "ListTaskPushNotificationConfigs"),
+    ("GET", re.compile(_CONFIGS + "/(?P<id>[^/:]+)"), "GetTaskPushNotificationConfig"),
+    ("DELETE", re.compile(_CONFIGS + "/(?P<id>[^/:]+)"), "DeleteTaskPushNotificationConfig"),
+    ("GET", re.compile("extendedAgentCard"), "GetExtendedAgentCard"),
+)
+_SPOKEN: Final = {"1": wire.VERSION, "0": wire.OLD_VERSION}
+_CARDS: Final = frozenset({".well-known/agent-card.json", ".well-known/agent.json"})
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``doors.a2a`` of the configuration."""
+
+    signing_key: str | None = None  # a private key in PEM; cards are signed with it
+    push: OutboundRules = OutboundRules()  # where webhooks may be
+
+
+class A2aDoor:
+    """The door. One instance serves all agents."""
+
+    name = DOOR
+
+    def __init__(self, house: House) -> None:
+        settings = _settings(house.settings.get(DOOR))
+        self.house = house
+        self.keys = Keys(house.store, house.guard.seal, settings.signing_key)
+        self.cards = Cards(house, self.keys)
+        self.webhooks = Webhooks(house, self.keys, Outbound(settings.push))
+        self.operations = Operations(house, self.cards, self.webhooks)
+        self._answers: Mapping[str, Any] = {
+            wire.VERSION: self.operations,
+            wire.OLD_VERSION: RequestHandler03(self.operations),
+        }
+
+    def raw(self) -> Mapping[str, ASGIApp]:
+        cards = {f"/{path}": self for path in _CARDS}
+        return {"/a2a": self, **cards, **{f"/a2a/{name}": self for name in self.house.agents}}
+
+    def routes(self) -> Sequence[BaseRoute]:
+        return [Route("/a2a/{place:path}", self)]
+
+    def addresses(self) -> Sequence[tuple[str, str]]:
+        return [("A2A", "/a2a"), ("A2A agent card", "/.well-known/agent-card.json")]
+
+    async def start(self) -> None:
+        await self.keys.start()
+        await self.webhooks.start()
+
+    async def stop(self) -> None:
+        await self.webhooks.stop()
+
+    # -- one request ------------------------------------------------------------------------------
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = headers_of(scope)
+        agent, rest = self._place(scope["path"])
+        if not rest:
+            await self._rpc(agent, scope, headers, receive, send)
+        elif rest.startswith(".well-known/"):
+            await self._well_known(agent, rest, scope, headers, send)
+        else:
+            await self._rest(agent, rest, scope, headers, receive, send)
+
+    def _place(self, path: str) -> tuple[str, str]:
+        """The agent that a path names, and what stands behind it."""
+        below = path.removeprefix("/a2a").strip("/") if path.startswith("/a2a") else path.strip("/")
+        first, _, rest = below.partition("/")
+        return (first, rest) if first in self.house.agents else (self.house.exchange.default, below)
+
+    def _call(self, agent: str, scope: Scope, headers: Headers, version: str) -> ServerCallContext:
+        credentials = credentials_of(scope, behind_proxy=self.house.behind_proxy)
+        return calling(Call(agent, credentials, version, headers.trace, headers.hops))
+
+    async def _well_known(self, agent: str, rest: str, scope: Scope, headers: Headers, send: Send) -> None:
+        try:
+            if scope["method"] not in ("GET", "HEAD"):
+                raise BadMethod(wire.PROTOCOL, "method", "GET")
+            if rest == ".well-known/jwks.json":
+                return await respond(send, self.keys.public())
+            if rest not in _CARDS:
+                raise NotFound("there is nothing at this path")
+            body, tag = await self.cards.public(agent)
+            told = [(b"etag", tag.encode()), (b"cache-control", b"public, max-age=60")]
+            if tag.removeprefix("W/") in headers.if_none_match or headers.if_none_match.strip() == "*":
+                await send({"type": "http.response.start", "status": 304, "headers": told})
+                return await send({"type": "http.response.body", "body": b""})
+            await respond(send, body, headers=told)
+        except SabirError as wrong:
+            await self._refuse_rest(send, wrong)
+
+    # -- JSON-RPC ---------------------------------------------------------------------------------
+
+    async def _rpc(self, agent: str, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
+        id: str | int | None = None
+        try:
+            if scope["method"] != "POST":
+                raise BadMethod(wire.PROTOCOL, "method", "POST")
+            request = await read_json(receive, headers, self.house.limits)
+            id = _id(request)
+            method, params = _envelope(request)
+            version = _version(headers.version, _VERSION_OF.get(method))
+            operation = METHODS[version].get(method)
+            if operation is None:
+                raise MethodNotFoundError(f"there is no method {method[:64]!r} in A2A {version}")
+            context = self._call(agent, scope, headers, version)
+            if version == wire.OLD_VERSION:
+                asked = _old(request, operation)
+            else:
+                asked = parsed(params, operation.kind, "$.params")
+            answer = getattr(self._answers[version], operation.answer)(asked, context)
+            if operation.streams:
+                return await stream(receive, send, _rpc_events(answer, id))
+            await respond(send, {"jsonrpc": "2.0", "id": id, "result": _result(await answer, asked)})
+        except (SabirError, A2AError) as wrong:
+            problem = problem_of(wrong)
+            status = problem.status if problem.carried else 200
+            await respond(send, rpc_error(id, wrong), status, headers=refusal_headers(wrong))
+
+    # -- HTTP+JSON --------------------------------------------------------------------------------
+
+    async def _rest(self, agent: str, rest: str, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
+        try:
+            if rest.startswith("v1/"):
+                return await self._rest_old(agent, rest.removeprefix("v1/"), scope, headers, receive, send)
+            method, named = _matched(scope["method"], rest)
+            query = QueryParams(scope.get("query_string", b""))
+            version = _version(headers.version or query.get("A2A-Version", ""), wire.VERSION)
+            operation = METHODS[version][method]
+            asked = await self._asked(operation, named, query, scope, headers, receive)
+            answer = getattr(self.operations, operation.answer)(asked, self._call(agent, scope, headers, version))
+            if operation.streams:
+                return await stream(receive, send, _rest_events(answer))
+            result = _result(await answer, asked)
+            await respond(send, {} if result is None else result, kind=A2A_JSON)
+        except (SabirError, A2AError) as wrong:
+            await self._refuse_rest(send, wrong)
+
+    async def _rest_old(
+        self, agent: str, rest: str, scope: Scope, headers: Headers, receive: Receive, send: Send
+    ) -> None:
+        """The same in the spelling of 0.3, whose paths begin with ``v1``."""
+        version = _version(headers.version, wire.OLD_VERSION)
+        context = self._call(agent, scope, headers, version)
+        path = matched_old(scope["method"], rest)
+        body = await read_json(receive, headers, self.house.limits) if path.reads else {}
+        answer = path.answer(self._answers[version], path.asked(body), context)
+        if path.streams:
+            return await stream(receive, send, _events(answer, plain_old, rest_error))
+        await respond(send, plain_old(await answer, wraps=path.wraps))
+
+    async def _asked(
+        self,
+        operation: Operation,
+        named: Mapping[str, str],
+        query: QueryParams,
+        scope: Scope,
+        headers: Headers,
+        receive: Receive,
+    ) -> Any:
+        if scope["method"] == "POST" and operation.kind in (pb.SendMessageRequest, pb.TaskPushNotificationConfig):
+            asked = parsed(await read_json(receive, headers, self.house.limits), operation.kind, "$")
+        else:
+            asked = operation.kind()
+            try:
+                parse_params(query, asked)
+            except (ParseError, ValueError, TypeError):
+                raise BadMessage(wire.PROTOCOL, "query", f"the fields of {operation.kind.__name__}") from None
+        for field, value in named.items():
+            setattr(asked, field, value)
+        return asked
+
+    async def _refuse_rest(self, send: Send, wrong: SabirError | A2AError) -> None:
+        await respond(send, rest_error(wrong), problem_of(wrong).status, headers=refusal_headers(wrong))
+
+
+# -- what a request says ----------------------------------------------------------------------------
+
+
+def _settings(given: Any) -> Settings:
+    if given is None or given is True:
+        return Settings()
+    try:
+        return msgspec.convert(given, Settings)
+    except msgspec.ValidationError as wrong:
+        raise BadSetup(f"doors.a2a: {wrong}") from None
+
+
+def _id(request: Any) -> str | int | None:
+    """The id of a JSON-RPC request, or None if it has none that may go back."""
+    id = request.get("id") if isinstance(request, dict) else None
+    return id if isinstance(id, str) or (isinstance(id, int) and not isinstance(id, bool)) else None
+
+
+def _envelope(request: Any) -> tuple[str, Any]:
+    """Method and parameters of a JSON-RPC request.
+
+    Raises:
+        InvalidRequestError: it is none.
+    """
+    if not isinstance(request, dict):
+        raise InvalidRequestError("expected one JSON-RPC request; batches are not part of A2A")
+    if request.get("jsonrpc") != "2.0":
+        raise InvalidRequestError('at $.jsonrpc: expected "2.0"')
+    method = request.get("method")
+    if not isinstance(method, str) or not method:
+        raise InvalidRequestError("at $.method: expected the name of a method")
+    if request.get("id") is not None and _id(request) is None:
+        raise InvalidRequestError("at $.id: expected a string or a whole number")
+    return method, request.get("params", {})
+
+
+def _version(asked: str, of_method: str | None) -> str:
+    """The version a request is of.
+
+    Raises:
+        UnknownVersion: it is not spoken here, or does not have this method.
+    """
+    version = _SPOKEN.get(asked.partition(".")[0]) if asked else wire.OLD_VERSION
+    if version is None or (of_method is not None and of_method != version):
+        raise UnknownVersion(wire.PROTOCOL, "A2A-Version", f"{of_method or wire.VERSION} (absent means 0.3)")
+    return version
+
+
+def _old(request: Any, operation: Operation) -> Any:
+    """A request of 0.3 as the SDK's types have it."""
+    try:
+        asked = operation.kind.model_validate(request)
+    except ValidationError as wrong:
+        steps = wrong.errors(include_url=False, include_context=False, include_input=False)[0]["loc"]
+        where = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps[:8])
+        raise BadMessage(wire.PROTOCOL, f"${where}", "a value as A2A 0.3 defines it") from None
+    if operation.kind in (old.SendMessageRequest, old.SendStreamingMessageRequest):
+        check_old_message(asked)
+    return asked
+
+
+def _matched(method: str, rest: str) -> tuple[str, dict[str, str]]:
+    """The operation that a method and path name, and the fields that the path holds.
+
+    Raises:
+        BadMethod: the path is there, and takes other methods.
+        NotFound: it is not.
+    """
+    allowed: list[str] = []
+    for taken, pattern, operation in PATHS:
+        match = pattern.fullmatch(rest)
+        if match is not None and taken == method:
+            return operation, match.groupdict()
+        if match is not None:
+            allowed.append(taken)
+    if allowed:
+        raise BadMethod(wire.PROTOCOL, "method", ", ".join(allowed))
+    raise MethodNotFoundError("there is nothing at this path")
+
+
+# -- what is answered -------------------------------------------------------------------------------
+
+
+def _result(answer: Any, asked: Any) -> Any:
+    """An answer as plain JSON."""
+    if isinstance(answer, pb.ListTasksResponse):
+        return serialize_list_tasks_response(answer, asked.include_artifacts)
+    if isinstance(asked, pb.SendMessageRequest):
+        return {"task": MessageToDict(answer)}
+    if isinstance(answer, BaseModel):
+        return answer.model_dump(mode="json", by_alias=True, exclude_none=True)
+    if isinstance(answer, list):
+        return [_result(each, asked) for each in answer]
+    return None if answer is None else MessageToDict(answer)
+
+
+Encode = Callable[[Any], Mapping[str, Any]]
+Wrong = Callable[[SabirError | A2AError], Mapping[str, Any]]
+
+
+async def _events(answer: AsyncGenerator[Any], encode: Encode, told: Wrong) -> AsyncGenerator[bytes]:
+    """A stream of answers as server-sent events. What fails before the first is raised, later it is an event."""
+    begun = False
+    try:
+        async for each in answer:
+            yield event(encode(each))
+            begun = True
+    except (SabirError, A2AError) as wrong:
+        if not begun:
+            raise
+        yield event(told(wrong), wrong=True)
+    finally:
+        await answer.aclose()
+
+
+def _rpc_events(answer: AsyncGenerator[Any], id: str | int | None) -> AsyncGenerator[bytes]:
+    def encode(each: Any) -> Mapping[str, Any]:
+        if isinstance(each, BaseModel):  # the 0.3 layer gives whole JSON-RPC responses
+            return each.model_dump(mode="json", by_alias=True, exclude_none=True)
+        return {"jsonrpc": "2.0", "id": id, "result": MessageToDict(to_stream_response(each))}
+
+    return _events(answer, encode, partial(rpc_error, id))
+
+
+def _rest_events(answer: AsyncGenerator[Any]) -> AsyncGenerator[bytes]:
+    return _events(answer, lambda each: MessageToDict(to_stream_response(each)), rest_error)

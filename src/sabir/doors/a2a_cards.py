@@ -1,0 +1,92 @@
+"""Agent cards: made of Cards, told by what the caller may know, signed where a key is configured."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Final
+
+import msgspec
+
+from ..errors import MissingExtra, NotFound
+from ..turn import ANONYMOUS, Caller
+from ..wire import a2a as wire
+from ..wire.a2a_card import card_to
+from .a2a_keys import Keys
+from .base import House
+
+try:
+    from a2a.server.request_handlers.response_helpers import agent_card_to_dict
+    from a2a.types import a2a_pb2 as pb
+except ImportError as missing:
+    raise MissingExtra("A2A", "a2a") from missing
+
+DOOR: Final = "a2a"
+_BINDINGS: Final = (
+    ("JSONRPC", wire.VERSION),
+    ("HTTP+JSON", wire.VERSION),
+    ("JSONRPC", wire.OLD_VERSION),
+    ("HTTP+JSON", wire.OLD_VERSION),
+)
+
+
+class Cards:
+    """The agent card of each agent."""
+
+    def __init__(self, house: House, keys: Keys, grpc: str = "") -> None:
+        self.house = house
+        self._keys = keys
+        self._grpc = grpc  # where gRPC is served, if it is
+        self._made: dict[str, tuple[bytes, bytes, str]] = {}  # by agent: what it was made of, the body, its tag
+
+    async def public(self, agent: str) -> tuple[bytes, str]:
+        """The card that anybody may read, as JSON that 1.0 and 0.3 clients understand, and its entity tag.
+
+        Raises:
+            NotFound: there is no such agent.
+        """
+        card = self._card(agent)
+        made_of = msgspec.json.encode((card, self.house.public_url))
+        known = self._made.get(agent)
+        if known is not None and known[0] == made_of:
+            return known[1], known[2]
+        allowed = self.house.guard.rights.allows(ANONYMOUS, agent=agent, door=DOOR)
+        made = await self._signed(self._agent_card(agent, skills=allowed, required=not allowed))
+        told: dict[str, Any] = agent_card_to_dict(made)
+        unsigned = {key: value for key, value in told.items() if key != "signatures"}
+        tag = f'W/"{hashlib.sha256(msgspec.json.encode(unsigned, order="sorted")).hexdigest()[:32]}"'
+        body = msgspec.json.encode(told)
+        self._made[agent] = made_of, body, tag
+        return body, tag
+
+    async def extended(self, agent: str, caller: Caller) -> pb.AgentCard:
+        """The card for a known caller: with limits, and the skills it has a right to."""
+        self.house.guard.rights.check(caller, agent=agent, door=DOOR)
+        return await self._signed(self._agent_card(agent, skills=True, required=False, whole=True))
+
+    def _card(self, agent: str) -> Any:
+        found = self.house.agents.get(agent)
+        if found is None:
+            raise NotFound(f"there is no agent {agent[:64]!r} here")
+        return found.card
+
+    def _agent_card(self, agent: str, *, skills: bool, required: bool, whole: bool = False) -> pb.AgentCard:
+        url = f"{self.house.public_url.rstrip('/')}/a2a/{agent}"
+        interfaces = [(binding, url, version) for binding, version in _BINDINGS]
+        if self._grpc:
+            interfaces.insert(2, ("GRPC", self._grpc, wire.VERSION))
+        schemes = self._schemes()
+        return card_to(self._card(agent), interfaces, schemes=schemes, required=required, skills=skills, whole=whole)
+
+    def _schemes(self) -> dict[str, pb.SecurityScheme]:
+        """How callers may say who they are."""
+        challenge = self.house.guard.identity.challenge.lower()
+        found = {"bearer": pb.SecurityScheme(http_auth_security_scheme=pb.HTTPAuthSecurityScheme(scheme="Bearer"))}
+        if "key" in challenge:
+            key = pb.APIKeySecurityScheme(location="header", name="X-API-Key")
+            found["key"] = pb.SecurityScheme(api_key_security_scheme=key)
+        if "mutual" in challenge:
+            found["certificate"] = pb.SecurityScheme(mtls_security_scheme=pb.MutualTlsSecurityScheme())
+        return found
+
+    async def _signed(self, card: pb.AgentCard) -> pb.AgentCard:
+        return self._keys.sign_card(card, f"{self.house.public_url.rstrip('/')}/a2a/.well-known/jwks.json")
