@@ -1,0 +1,123 @@
+"""NLWeb 0.54 and 0.55: the wire between ``/ask`` and the hub. Pure: no I/O, no clock, no randomness.
+
+**A request becomes a Message** (``message_of``):
+
+===================  ==========================================================================================
+text part            ``query.text``
+JSON, ``nlweb``      everything else that the agent may care about, as ``Details``: sites, filters, prev, context,
+                     memory, answers, modes, language, num_results, max_results, min_score, start. Absent if the
+                     request says nothing but its text. Read it with ``details_of(message)``.
+JSON, ``answer``     ``context.answers``: the values given to a Question's fields, by field id
+token parts          ``session_context.conversation_id``, and our own token if the caller has an id of its own
+===================  ==========================================================================================
+
+**A Reply becomes a response** (``Telling.reply``). Any agent's reply can be told; a site agent's best:
+
+====================  =========================================================================================
+JSON, ``result``      one result object each: ``@type``, ``@id``, ``url``, ``name``, ``site``, ``score`` (0 to 100),
+                      ``description``, ``grounding``, ``actions``, and the type's own fields. Sent ahead as
+                      ``Delta(json_part(item, label="result"))`` it is streamed at once; the Reply repeats it.
+text, ``summary``     the words of the modes ``summarize`` and ``generate``
+text                  words for people; all that an agent which is no site says
+JSON, ``nlweb``       ``Notes``: total (0 is told as NO_RESULTS, with the text as its message),
+                      decontextualized_query, ignored_filters, grounding of the summary, more keys of ``_meta``
+JSON, ``question``    as in ``wire.nlip.question_message``: the reply is a question, told as an Elicitation. A site
+                      agent that can answer in a later turn replies so; ``turn.ask`` works as well.
+====================  =========================================================================================
+
+The models are those of the protocol: ``Query``, ``Context``, ``Prefer``, ``Meta``, ``SessionContext``,
+``AskRequest``, ``AnswerResponse``, ``ElicitationResponse``, ``PromiseResponse``, ``FailureResponse``,
+``ResultObject``, ``Grounding``, ``Action``, ``Elicitation``, ``Question``, ``Promise``, ``Error``,
+``AwaitRequest``. The rest of the wire stands in ``nlweb_requests`` (reading), ``nlweb_hub`` (the two tables above)
+and ``nlweb_answers`` (telling, in JSON and as events).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from .nlweb_answers import CODES, VERSIONS, Stream, Telling, encode
+from .nlweb_hub import (
+    Details,
+    Notes,
+    details_of,
+    details_part,
+    message_of,
+    notes_of,
+    notes_part,
+    question_of,
+    results_of,
+)
+from .nlweb_models import (
+    Action,
+    AnswerResponse,
+    AskRequest,
+    AwaitRequest,
+    Context,
+    Elicitation,
+    ElicitationResponse,
+    Error,
+    FailureResponse,
+    Grounding,
+    Meta,
+    Prefer,
+    Promise,
+    PromiseResponse,
+    Query,
+    Question,
+    ResponseMeta,
+    ResultObject,
+    SessionContext,
+    plain,
+)
+from .nlweb_requests import decode_ask, decode_await
+
+# What NLWeb cannot carry of a Message; told to callers in documentation and tested.
+LOSSES: Final[tuple[str, ...]] = (
+    "control messages: NLWeb has none; policies, limits and history are asked over NLIP",
+    "binary parts of a reply are named by kind and size, not carried",
+    "the language of a text part: a response does not say in which language it is",
+    "in conversational search, words beside results that are no summary",
+    "labels of parts other than result, summary, question and nlweb",
+    "tokens of kinds other than conversation",
+)
+
+__all__ = [
+    "CODES",
+    "LOSSES",
+    "VERSIONS",
+    "Action",
+    "AnswerResponse",
+    "AskRequest",
+    "AwaitRequest",
+    "Context",
+    "Details",
+    "Elicitation",
+    "ElicitationResponse",
+    "Error",
+    "FailureResponse",
+    "Grounding",
+    "Meta",
+    "Notes",
+    "Prefer",
+    "Promise",
+    "PromiseResponse",
+    "Query",
+    "Question",
+    "ResponseMeta",
+    "ResultObject",
+    "SessionContext",
+    "Stream",
+    "Telling",
+    "decode_ask",
+    "decode_await",
+    "details_of",
+    "details_part",
+    "encode",
+    "message_of",
+    "notes_of",
+    "notes_part",
+    "plain",
+    "question_of",
+    "results_of",
+]
