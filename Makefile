@@ -1,0 +1,43 @@
+# Two commands matter: `make run` and `make test`. Everything they need, they install into .venv/.
+.PHONY: run test check bench docs durability install services format clean
+
+run: ## install what the default configuration needs, and serve on 127.0.0.1:8080
+	@./scripts/install run
+	@exec ./.venv/bin/sabir serve
+
+test: ## install everything, start what the tests talk to, check, and test
+	@./scripts/install test
+	@./scripts/services
+	@./scripts/check
+	@./scripts/test
+
+check: ## formatting, lint, types, import contracts, sizes
+	@./scripts/install test
+	@./scripts/check
+
+bench: ## every benchmark, Sabir beside its peers
+	@./scripts/install test
+	@./scripts/bench
+
+docs: ## write the generated parts of the documentation anew
+	@./scripts/install test
+	@./scripts/docs
+
+durability: ## kill -9 at random moments, many times
+	@./scripts/install test
+	@./scripts/services
+	@./.venv/bin/python scripts/durability.py --runs 200
+	@if [ -f scripts/cluster_durability.py ]; then ./.venv/bin/python scripts/cluster_durability.py --runs 100; fi
+
+install:
+	@./scripts/install test
+
+services:
+	@./scripts/services
+
+format:
+	@./.venv/bin/ruff format src tests bench examples scripts
+	@./.venv/bin/ruff check --fix src tests bench examples scripts
+
+clean:
+	rm -rf .venv .venvs .sabir build dist .mypy_cache .ruff_cache .coverage .coverage.*

@@ -1,0 +1,26 @@
+"""No source file grows past what one can hold in mind."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+MOST = 600
+EXCHANGE = 300
+
+
+def too_long(root: Path) -> list[str]:
+    """Source files over their ceiling."""
+    found = []
+    for path in sorted((root / "src").rglob("*.py")):
+        lines = len(path.read_text(encoding="utf-8").splitlines())
+        most = EXCHANGE - 1 if path.name == "exchange.py" and path.parent.name == "sabir" else MOST
+        if lines > most:
+            found.append(f"{path.relative_to(root)}: {lines} lines, at most {most}")
+    return found
+
+
+if __name__ == "__main__":
+    wrong = too_long(Path(__file__).resolve().parent.parent)
+    print("\n".join(wrong), end="\n" if wrong else "")
+    sys.exit(bool(wrong))

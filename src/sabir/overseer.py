@@ -1,0 +1,54 @@
+"""One timer for all running turns: ends those past their deadline, and tells doors which take long.
+
+A timer for each turn would cost more than most turns do. This one ticks while turns are running and looks
+at each; so a deadline is kept to within a tick.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Final
+
+from .line import Line
+
+TICK: Final = 0.1  # seconds
+
+
+class Overseer:
+    """The turns that run now, each with the task that runs it."""
+
+    __slots__ = ("_running", "_ticking")
+
+    def __init__(self) -> None:
+        self._running: dict[Line, asyncio.Task[object] | None] = {}
+        self._ticking = False
+
+    def enter(self, line: Line) -> None:
+        """A turn begins, in the current task. Its deadline is ``line.turn.deadline``, which may change."""
+        self._running[line] = asyncio.current_task()
+        if not self._ticking:
+            self._ticking = True
+            asyncio.get_running_loop().call_later(TICK, self._tick)
+
+    def leave(self, line: Line) -> None:
+        del self._running[line]
+
+    def _tick(self) -> None:
+        if not self._running:
+            self._ticking = False
+            return
+        now = time.monotonic()
+        for line, task in list(self._running.items()):
+            slow, line.on_slow = line.on_slow, None
+            if slow is not None:
+                slow()
+            if line.turn is not None and now >= line.turn.deadline and not line.late:
+                line.late = True
+                if task is not None:
+                    task.cancel("the turn is past its deadline")
+        asyncio.get_running_loop().call_later(TICK, self._tick)
+
+
+OnSlow = Callable[[], None]
