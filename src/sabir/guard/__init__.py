@@ -65,6 +65,11 @@ class Guard:
         self.rates.check_caller(caller)
         return caller
 
+    @property
+    def counts(self) -> bool:
+        """Whether anything is counted per turn; where not, a turn need not be asked about."""
+        return self.places.capped or self.usage.counted
+
     def meter(self) -> Meter:
         """The account of one turn, with its budget."""
         quotas = self.quotas

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from typing import Final, Protocol
 
 import msgspec
 
 from ..errors import Forbidden, SabirError
-from ..events import Delta
+from ..events import Delta, Event, Fault, Progress, Question, Reply
 from ..message import JSON, Message, Part
 from ..turn import Caller
 
@@ -43,9 +44,39 @@ class Filters:
             message = await _closed(each, each.outbound(message, caller))
         return message
 
-    def sieve(self, caller: Caller) -> Sieve:
-        """For the pieces of one answer."""
-        return Sieve(self, caller)
+    async def passing(self, events: AsyncIterator[Event], caller: Caller) -> AsyncIterator[Event]:
+        """An agent's events on their way out.
+
+        Raises (when iterated):
+            Forbidden: a filter blocks one of them.
+        """
+        sieve = Sieve(self, caller)
+        async for event in events:
+            match event:
+                case Delta():
+                    for piece in await sieve.pieces(event):
+                        yield piece
+                    continue
+                case Reply(message):
+                    for piece in await sieve.rest():
+                        yield piece
+                    yield Reply(await self.outbound(message, caller))
+                case Progress(fraction, note):
+                    yield Progress(fraction, await self.words(note, caller))
+                case Question():
+                    yield await self.question(event, caller)
+                case Fault(reason, code):
+                    yield Fault(await self.words(reason, caller), code)
+
+    async def question(self, question: Question, caller: Caller) -> Question:
+        """A question on its way out: its words are words too."""
+        if not self.filters:
+            return question
+        fields = tuple([replace(each, text=await self.words(each.text, caller)) for each in question.fields])
+        return replace(question, text=await self.words(question.text, caller), fields=fields)
+
+    async def words(self, text: str, caller: Caller) -> str:
+        return (await self.outbound(Message("text", "english", text), caller)).text if text else text
 
 
 async def _closed(each: Filter, passing: object) -> Message:

@@ -1,0 +1,337 @@
+"""What can be seen of the gateway from outside: metrics, traces, logs. Never content, never secrets.
+
+Metrics are numbers with a few labels of known values, written in Prometheus' text format. Traces follow the W3C
+trace context and need ``pip install 'sabir[observe]'``; without it, or without an end-point for them, a context that
+comes in is handed on as it is. Nothing here is called unless it is switched on.
+"""
+
+from __future__ import annotations
+
+import bisect
+import logging
+import os
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final, Protocol, TypeVar
+
+import msgspec
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
+SIZES: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0)
+MOST_SERIES: Final = 1000  # of one metric; labels from outside must not fill the memory
+_TRACEPARENT: Final = re.compile(r"00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})")
+
+
+class ObserveSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is shown, and to whom; as it stands in the configuration file."""
+
+    metrics: bool = True  # GET /metrics, to this machine and to callers with the role
+    metrics_role: str = "operator"
+    traces: str | None = None  # an OTLP/HTTP end-point, such as http://127.0.0.1:4318/v1/traces
+    service: str = "sabir"
+    sample: float = 1.0  # of turns that begin here; a decision that comes in is kept
+
+
+# -- metrics --------------------------------------------------------------------------------------
+
+Labels = tuple[str, ...]
+
+
+class Counter:
+    """A number that grows."""
+
+    kind = "counter"
+
+    def __init__(self, name: str, text: str, labels: Labels = ()) -> None:
+        self.name, self.text, self.labels = name, text, labels
+        self._values: dict[Labels, float] = {}
+
+    def add(self, *labels: str, by: float = 1.0) -> None:
+        key = _within(self._values, labels)
+        self._values[key] = self._values.get(key, 0.0) + by
+
+    def value(self, *labels: str) -> float:
+        return self._values.get(labels, 0.0)
+
+    def lines(self) -> Iterator[str]:
+        for labels, value in sorted(self._values.items()):
+            yield f"{self.name}{_written(self.labels, labels)} {_number(value)}"
+
+
+class Gauge(Counter):
+    """A number that is what it is. It may be read when asked for, instead of being set."""
+
+    kind = "gauge"
+
+    def __init__(self, name: str, text: str, labels: Labels = (), read: Callable[[], float] | None = None) -> None:
+        super().__init__(name, text, labels)
+        self._read = read
+
+    def set(self, value: float, *labels: str) -> None:
+        self._values[_within(self._values, labels)] = value
+
+    def lines(self) -> Iterator[str]:
+        if self._read is not None:
+            self._values[()] = float(self._read())
+        return super().lines()
+
+
+class Histogram:
+    """How numbers are spread: latencies, batch sizes."""
+
+    kind = "histogram"
+
+    def __init__(self, name: str, text: str, labels: Labels = (), bounds: tuple[float, ...] = SECONDS) -> None:
+        self.name, self.text, self.labels, self.bounds = name, text, labels, bounds
+        self._counts: dict[Labels, list[int]] = {}
+        self._sums: dict[Labels, float] = {}
+
+    def add(self, value: float, *labels: str) -> None:
+        key = _within(self._counts, labels)
+        counts = self._counts.get(key)
+        if counts is None:
+            counts = self._counts[key] = [0] * (len(self.bounds) + 1)
+        counts[bisect.bisect_left(self.bounds, value)] += 1
+        self._sums[key] = self._sums.get(key, 0.0) + value
+
+    def count(self, *labels: str) -> int:
+        return sum(self._counts.get(labels, ()))
+
+    def lines(self) -> Iterator[str]:
+        for labels, counts in sorted(self._counts.items()):
+            total = 0
+            for bound, count in zip((*self.bounds, float("inf")), counts, strict=True):
+                total += count
+                where = _written((*self.labels, "le"), (*labels, "+Inf" if bound == float("inf") else _number(bound)))
+                yield f"{self.name}_bucket{where} {total}"
+            yield f"{self.name}_sum{_written(self.labels, labels)} {_number(self._sums[labels])}"
+            yield f"{self.name}_count{_written(self.labels, labels)} {total}"
+
+
+def _within(values: Mapping[Labels, object], labels: Labels) -> Labels:
+    return labels if labels in values or len(values) < MOST_SERIES else tuple("other" for _ in labels)
+
+
+def _written(names: Labels, values: Labels) -> str:
+    pairs = ",".join(f'{name}="{_escaped(value)}"' for name, value in zip(names, values, strict=True))
+    return f"{{{pairs}}}" if pairs else ""
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)
+
+
+Kind = TypeVar("Kind", Counter, Gauge, Histogram)
+
+
+class Metrics:
+    """The metrics of one gateway."""
+
+    def __init__(self) -> None:
+        self._all: dict[str, Counter | Histogram] = {}
+        self.turns = self.counter("sabir_turns_total", "Turns, by how they ended.", ("door", "agent", "outcome"))
+        self.seconds = self.histogram("sabir_turn_seconds", "Seconds a turn took.", ("door", "agent"))
+        self.tokens = self.counter("nlip_prompt_tokens_total", "Tokens of language models used.", ("agent",))
+        self.cost = self.counter("nlip_inference_cost_usd_total", "What language models cost.", ("agent",))
+        self.started = time.time()
+        self.gauge("sabir_start_time_seconds", "When this process began to serve.", read=lambda: self.started)
+
+    def counter(self, name: str, text: str, labels: Labels = ()) -> Counter:
+        return self._add(Counter(name, text, labels))
+
+    def gauge(self, name: str, text: str, labels: Labels = (), read: Callable[[], float] | None = None) -> Gauge:
+        return self._add(Gauge(name, text, labels, read))
+
+    def histogram(self, name: str, text: str, labels: Labels = (), bounds: tuple[float, ...] = SECONDS) -> Histogram:
+        return self._add(Histogram(name, text, labels, bounds))
+
+    def _add(self, metric: Kind) -> Kind:
+        if metric.name in self._all:
+            raise ValueError(f"there is a metric {metric.name} already")
+        self._all[metric.name] = metric
+        return metric
+
+    def text(self) -> str:
+        """Everything, in Prometheus' text format."""
+        lines: list[str] = []
+        for name, metric in sorted(self._all.items()):
+            lines += [f"# HELP {name} {metric.text}", f"# TYPE {name} {metric.kind}", *metric.lines()]
+        return "\n".join(lines) + "\n"
+
+
+# -- traces ---------------------------------------------------------------------------------------
+
+
+class Asked(Protocol):
+    """What a turn is asked by; ``sabir.line.Ask`` is one."""
+
+    door: str
+    trace: str | None
+
+
+class Answered(Protocol):
+    """Where a turn's account is found when it has ended; ``sabir.line.Line`` is one."""
+
+    @property
+    def turn(self) -> Any: ...
+
+
+class Observer:
+    """Sees every turn: counts it, times it, and gives it a span if traces are on."""
+
+    def __init__(self, metrics: Metrics | None = None, provider: Any = None) -> None:
+        self.metrics = metrics or Metrics()
+        self._provider = provider  # an opentelemetry TracerProvider, or None
+        self._tracer = provider.get_tracer("sabir") if provider is not None else None
+        self.running = 0
+        self.metrics.gauge("sabir_turns_running", "Turns under way.", read=lambda: self.running)
+
+    @contextmanager
+    def turn(self, ask: Asked, line: Answered, agent: str) -> Iterator[None]:
+        """Stand around one turn; its trace context becomes the one to send on.
+
+        What leaves the block as an exception is its outcome, by its name only.
+        """
+        began, outcome = time.perf_counter(), "ok"
+        with self._span(ask, agent) as span:
+            self.running += 1
+            try:
+                yield
+            except BaseException as wrong:
+                outcome = type(wrong).__name__
+                raise
+            finally:
+                self.running -= 1
+                self._count(ask.door, agent, outcome, time.perf_counter() - began, line)
+                if span is not None:
+                    span.set_attribute("sabir.outcome", outcome)
+
+    def _count(self, door: str, agent: str, outcome: str, seconds: float, line: Answered) -> None:
+        metrics = self.metrics
+        metrics.turns.add(door, agent, outcome)
+        metrics.seconds.add(seconds, door, agent)
+        meter = line.turn.meter if line.turn is not None else None
+        if meter is not None and meter.tokens:
+            metrics.tokens.add(agent, by=meter.tokens)
+        if meter is not None and meter.cost:
+            metrics.cost.add(agent, by=meter.cost)
+
+    @contextmanager
+    def _span(self, ask: Asked, agent: str) -> Iterator[Any]:
+        trace = ask.trace if ask.trace is not None and _TRACEPARENT.fullmatch(ask.trace) else None
+        if self._tracer is None:
+            ask.trace = trace
+            yield None
+            return
+        names = {"sabir.door": ask.door, "sabir.agent": agent}
+        with self._tracer.start_as_current_span(
+            f"turn {agent}", context=_context(trace), attributes=names, record_exception=False
+        ) as span:
+            ask.trace = _traceparent(span)
+            yield span
+
+    def close(self) -> None:
+        """Hand over the spans that are still here."""
+        if self._provider is not None:
+            self._provider.shutdown()
+
+
+def new_trace(sampled: bool = True) -> str:
+    """The trace context of something that begins here."""
+    return f"00-{os.urandom(16).hex()}-{os.urandom(8).hex()}-{'01' if sampled else '00'}"
+
+
+def child_trace(trace: str | None) -> str:
+    """The context for a call out of this hop: the same trace, a new parent. One that cannot be read begins anew."""
+    match = _TRACEPARENT.fullmatch(trace or "")
+    return new_trace() if match is None else f"00-{match[1]}-{os.urandom(8).hex()}-{match[3]}"
+
+
+def _context(trace: str | None) -> Any:
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator  # noqa: PLC0415  # an extra
+
+    return TraceContextTextMapPropagator().extract({"traceparent": trace} if trace else {})
+
+
+def _traceparent(span: Any) -> str:
+    context = span.get_span_context()
+    return f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags:02x}"
+
+
+def observer_of(settings: ObserveSettings) -> Observer:
+    """The observer that the settings describe.
+
+    Raises:
+        ImportError: traces are asked for, and the extra is not installed.
+    """
+    return Observer(provider=provider_of(settings) if settings.traces is not None else None)
+
+
+def provider_of(settings: ObserveSettings, exporter: Any = None) -> Any:
+    """An opentelemetry TracerProvider that hands its spans to the exporter, or to the end-point of the settings.
+
+    Raises:
+        ImportError: the extra is not installed.
+    """
+    try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
+        from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
+        from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
+        from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased  # noqa: PLC0415
+    except ImportError as missing:
+        raise ImportError("traces need: pip install 'sabir[observe]'") from missing
+    provider = TracerProvider(
+        resource=Resource.create({"service.name": settings.service}),
+        sampler=ParentBased(TraceIdRatioBased(settings.sample)),
+        shutdown_on_exit=False,
+    )
+    provider.add_span_processor(BatchSpanProcessor(exporter or OTLPSpanExporter(endpoint=settings.traces)))
+    return provider
+
+
+# -- logs -----------------------------------------------------------------------------------------
+
+# What looks like a credential does not reach a log, whoever logs it.
+_CREDENTIALS: Final = re.compile(
+    r"\bsb1\.[A-Za-z0-9_-]{8,}|\bsbk_[0-9a-f]{4,32}_[A-Za-z0-9_-]{8,}|\beyJ[\w-]{8,}\.[\w-]{4,}\.[\w-]{4,}"
+    r"|\bsk-[A-Za-z0-9_-]{16,}|(?<=[Bb]earer )[A-Za-z0-9._~+/=-]{8,}|(?<=://)[^\s/:@]{1,128}:[^\s/:@]{1,256}(?=@)"
+    r"|(?<=[?&]token=)[^\s&]{4,}|(?<=[?&]key=)[^\s&]{4,}"
+)
+
+
+def scrubbed(text: str) -> str:
+    """A text for the log: without credentials, and on one line."""
+    clean = _CREDENTIALS.sub("[redacted]", text)
+    return clean if clean.isprintable() else clean.replace("\r", "\\r").replace("\n", "\\n").replace("\x1b", "\\x1b")
+
+
+class Scrub(logging.Filter):
+    """Takes credentials out of log records: their text, their arguments, and the trace of an exception."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        text = record.getMessage()
+        clean = scrubbed(text)
+        if clean != text:
+            record.msg, record.args = clean, ()
+        if record.exc_info and not record.exc_text:
+            record.exc_text = _CREDENTIALS.sub("[redacted]", logging.Formatter().formatException(record.exc_info))
+        return True
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a line. Fields given as ``extra={"fields": {…}}`` stand beside the text."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {"at": record.created, "level": record.levelname, "logger": record.name, "text": record.getMessage()}
+        line.update(getattr(record, "fields", {}))
+        if record.exc_text or record.exc_info:
+            line["trace"] = record.exc_text or self.formatException(record.exc_info)  # type: ignore[arg-type]
+        return msgspec.json.encode(line).decode()
