@@ -18,7 +18,7 @@ import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
@@ -64,12 +64,6 @@ class Upload(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def is_given(self) -> bool:
         return self.id.startswith(_GIVEN)
-
-
-class Sink(Protocol):
-    """What a door writes the bytes of one upload into."""
-
-    async def write(self, data: bytes) -> None: ...
 
 
 class Uploads:
@@ -176,6 +170,18 @@ class Uploads:
         """What one conversation may see."""
         return Attachments(self, conversation, caller)
 
+    async def drop(self, upload: Upload) -> None:
+        """Remove a place and what was put there.
+
+        Raises:
+            Conflict: it is being written.
+        """
+        if upload.id in self._writing:
+            raise Conflict("this upload is under way on another connection")
+        await self.store.delete(SPACE, upload.id)
+        self._part(upload).unlink(missing_ok=True)
+        self.file(upload).unlink(missing_ok=True)
+
     async def sweep(self) -> int:
         """Remove files whose record has expired; returns how many."""
         removed = 0
@@ -262,7 +268,7 @@ class Writing:
     def is_whole(self) -> bool:
         return self.upload.total is None or self.received == self.upload.total
 
-    async def finish(self, *, sha256: str | None = None, subformat: str = "", name: str = "") -> Upload:
+    async def finish(self, sha256: str | None = None, subformat: str = "", name: str = "") -> Upload:
         """All bytes are here: check them, and make them readable.
 
         Raises:
@@ -285,9 +291,6 @@ class Writing:
         await asyncio.to_thread(os.fsync, self._handle)
         os.replace(uploads._part(done), uploads.file(done))
         await uploads._put(done)
-        return self._done(done)
-
-    def _done(self, done: Upload) -> Upload:
         self.upload = done
         return done
 

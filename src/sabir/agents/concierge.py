@@ -16,12 +16,13 @@ import msgspec
 
 from ..agent import Agent
 from ..card import Card, Policy
-from ..conversations import Conversations
+from ..conversations import Conversations, size_of
 from ..errors import SabirError
 from ..events import Event, Reply
+from ..guard.agreements import HISTORY, past_turns, policies_of
 from ..guard.limits import Quotas
 from ..message import Message, json_part, text_part, uri_part
-from ..stores.base import ConversationRow, Store
+from ..stores.base import ConversationRow, Store, TurnEntry
 from ..turn import Caller, PastTurn, Turn
 from ..uploads import Uploads
 from ..wire.rules import Limits
@@ -186,7 +187,7 @@ class Concierge:
 
     def _policies(self, caller: Caller) -> list[Policy]:
         """What holds here: the gateway's own, those of its agents, and what it does anyway."""
-        stated: list[Policy] = list(self._facts.get("policies", ()))
+        stated = list(policies_of(self._facts))
         stated += [policy for card in self._cards(caller) for policy in card.policies]
         kinds = {policy.kind for policy in stated}
         days = self._conversations.expiry(caller, 0.0) / 86400.0
@@ -194,12 +195,22 @@ class Concierge:
 
     async def _context(self, wish: Wish, turn: Turn) -> Answer:
         answer = on_context(wish.value, self._quotas, turn.conversation.agreed)
-        if wish.value.get("resume") or wish.value.get("keeper") in ("client", "both"):
+        keeper = (answer.agreed or {}).get("context", {}).get("keeper")
+        brought = turn.message.labelled(HISTORY)
+        if brought is not None and keeper in ("server", "both"):
+            await self._take_over(turn, past_turns(brought.value, turn.id)[-self._quotas.context_turns :])
+        if wish.value.get("resume") or keeper in ("client", "both"):
             # Whoever takes the context over needs what was said so far.
-            turns = await self._past(turn, MOST_HISTORY)
-            handed = json_part(history(turns), label="history")
+            handed = json_part(history(await self._past(turn, MOST_HISTORY)), label=HISTORY)
             return Answer(answer.text, (*answer.parts, handed), answer.agreed)
         return answer
+
+    async def _take_over(self, turn: Turn, turns: Iterable[PastTurn]) -> None:
+        """Keep what the client kept until now, as if it had been said here."""
+        row = await self._row(turn)
+        for past in turns:
+            past = msgspec.structs.replace(past, conversation=row.id)
+            await self._store.record(TurnEntry(row, past, size=size_of(past.asked) + size_of(past.answered)))
 
     async def _accept(self, wish: Wish, turn: Turn) -> Answer:
         return on_accept(wish.value)

@@ -113,6 +113,11 @@ class Agreements:
             self._levels.popitem(last=False)
 
 
+def policies_of(facts: Mapping[str, Any]) -> tuple[Policy, ...]:
+    """The gateway's own policies, as its configuration states them."""
+    return msgspec.convert(facts.get("policies", ()), tuple[Policy, ...])
+
+
 # -- context --------------------------------------------------------------------------------------
 
 

@@ -190,6 +190,8 @@ _READ_AT_MOST: Final = 2000  # characters; a wish is said at the beginning
 def read(message: Message) -> list[Wish]:
     """The wishes of a control message: labelled JSON parts if there are any, else what its words say."""
     wishes = [wish for part in message.parts if (wish := _labelled(part.label, part.value)) is not None]
+    if any(wish.topic == "context" for wish in wishes):
+        wishes = [wish for wish in wishes if wish.topic != "history"]  # it is handed over with the context
     if wishes:
         return wishes
     wish = read_words(message.text)

@@ -1,0 +1,420 @@
+"""Uploads over HTTP: where the concierge sends those who have something large (CORE-6.4, D-25).
+
+``/nlip/upload/{place}``, the place being sealed:
+
+- ``POST`` or ``PUT``: the whole thing, as ``multipart/form-data`` (field ``contents`` or ``file``) or raw.
+- ``HEAD``: ``Upload-Offset`` says how much has arrived; ``Upload-Length`` how much was announced.
+- ``PATCH`` with ``Upload-Offset: N``, or ``PUT`` with ``Content-Range: bytes N-M/T``: go on from there, raw.
+- ``GET``: what is there, with ``Range``; for replies that are too large for a message.
+- ``DELETE``: give the place up.
+
+``Repr-Digest: sha-256=:…:`` (RFC 9530) is checked against what arrived. Bodies stream to disk; a connection that
+breaks keeps what has come. Multipart cannot be resumed. Every answer with a body but a download is NLIP.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import os
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from email.message import Message as Headers
+from typing import Final
+
+from python_multipart.multipart import MultipartParser
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from ..errors import (
+    BadMessage,
+    BadMethod,
+    Conflict,
+    NotFound,
+    SabirError,
+    StoreUnavailable,
+    TooMany,
+    Unavailable,
+    Unreadable,
+)
+from ..message import MEDIA, Message, json_part, media_of, printable, uri_part
+from ..turn import Caller
+from ..uploads import BLOCK, PATH, Upload, Uploads, Writing
+from ..wire import nlip
+from .base import House, credentials_of
+
+DOOR: Final = "upload"
+SWEEP_SECONDS: Final = 60.0
+FIELDS: Final = frozenset({"contents", "file"})
+METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+_RANGE: Final = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18}|\*)")
+_WANTED: Final = re.compile(r"bytes=(\d{1,18})-(\d{0,18})")
+
+
+class UploadDoor:
+    """The door. What it keeps is in ``sabir.uploads``."""
+
+    name = DOOR
+
+    def __init__(self, house: House) -> None:
+        self.house = house
+        self.uploads: Uploads = house.exchange.attachments
+        self._sweeping: asyncio.Task[None] | None = None
+
+    def raw(self) -> Mapping[str, ASGIApp]:
+        return {}
+
+    def routes(self) -> Sequence[BaseRoute]:
+        app = _App(self)
+        return [Route(path, app, methods=None) for path in (PATH.rstrip("/"), PATH, PATH + "{place}")]
+
+    def addresses(self) -> Sequence[tuple[str, str]]:
+        return []  # told by control, when asked for
+
+    async def start(self) -> None:
+        self.uploads.public_url = self.house.public_url
+        self._sweeping = asyncio.create_task(self._sweep())
+
+    async def stop(self) -> None:
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._sweeping
+
+    async def _sweep(self) -> None:
+        while True:
+            with suppress(StoreUnavailable, OSError):
+                await self.uploads.sweep()
+            await asyncio.sleep(SWEEP_SECONDS)
+
+    # -- one request ------------------------------------------------------------------------------
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            place = scope.get("path_params", {}).get("place", "")
+            if not place:
+                raise NotFound("ask for a place to upload by a control message; it is bound to your conversation")
+            caller = await self.house.guard.admit(credentials_of(scope, behind_proxy=self.house.behind_proxy), ())
+            wishes = _wishes(scope)
+            await self._answer(scope["method"], place, caller, wishes, receive, send)
+        except SabirError as wrong:
+            await _refuse(send, wrong)
+
+    async def _answer(
+        self, method: str, place: str, caller: Caller, wishes: Wishes, receive: Receive, send: Send
+    ) -> None:
+        upload = await self.uploads.at(place, caller)
+        match method:
+            case "HEAD":
+                await _say(send, 200, None, _state(self.uploads, upload))
+            case "GET":
+                await self._give(upload, wishes, send)
+            case "POST" | "PUT" | "PATCH":
+                await self._take(method, place, upload, wishes, receive, send)
+            case "DELETE":
+                await self.uploads.drop(upload)
+                await _say(send, 200, Message.text("The place is given up."))
+            case _:
+                raise BadMethod("upload", "method", ", ".join(METHODS))
+
+    async def _take(
+        self, method: str, place: str, upload: Upload, wishes: Wishes, receive: Receive, send: Send
+    ) -> None:
+        multipart = _boundary(wishes.content_type)
+        offset, total = wishes.span(method)
+        if multipart is not None and (offset or method == "PATCH"):
+            raise BadMessage("upload", "Content-Type", "raw bytes, as multipart cannot be resumed")
+        if multipart is not None:
+            total = None  # the length is that of the envelope
+        async with self.uploads.begin(upload, offset, total) as writing:
+            if multipart is None:
+                await _raw(receive, writing)
+                name, kind = wishes.name, wishes.content_type
+            else:
+                form = Form(multipart)
+                await form.read(receive, writing)
+                name, kind = form.name, form.kind
+            done = await writing.finish(wishes.digest, _subformat(kind), name) if writing.is_whole else None
+        if done is None:  # told only now that the bytes are on disk and the place is free to go on with
+            state = {"offset": writing.received, "length": writing.upload.total}
+            said = Message.text(f"{writing.received} bytes are here.").with_part(json_part(state, label="upload"))
+            return await _say(send, 200, said, [(b"upload-offset", str(writing.received).encode())])
+        await _say(send, 201, _done_message(done, self.house.public_url + PATH + place), _state(self.uploads, done))
+
+    async def _give(self, upload: Upload, wishes: Wishes, send: Send) -> None:
+        if upload.size is None:
+            raise Conflict("this upload is not complete")
+        first, last = wishes.wanted(upload.size)
+        headers = [
+            *_state(self.uploads, upload),
+            # Whatever it is, a browser must not run it.
+            (b"content-type", b"application/octet-stream"),
+            (b"content-disposition", b"attachment"),
+            (b"x-content-type-options", b"nosniff"),
+            (b"accept-ranges", b"bytes"),
+            (b"content-length", str(max(0, last - first + 1)).encode()),
+        ]
+        status = 200
+        if (first, last) != (0, upload.size - 1):
+            status = 206
+            headers.append((b"content-range", f"bytes {first}-{last}/{upload.size}".encode()))
+        handle = await asyncio.to_thread(os.open, self.uploads.file(upload), os.O_RDONLY)
+        try:
+            await send({"type": "http.response.start", "status": status, "headers": headers})
+            while first <= last:
+                block = await asyncio.to_thread(os.pread, handle, min(BLOCK, last - first + 1), first)
+                first += len(block) or last - first + 1
+                await send({"type": "http.response.body", "body": block, "more_body": True})
+            await send({"type": "http.response.body", "body": b""})
+        finally:
+            os.close(handle)
+
+
+class _App:
+    """An ASGI application that Starlette does not take for a view function."""
+
+    def __init__(self, door: UploadDoor) -> None:
+        self._door = door
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._door.handle(scope, receive, send)
+
+
+# -- the headers ----------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Wishes:
+    """What the headers of an upload say."""
+
+    content_type: str = ""
+    length: int | None = None
+    offset: int | None = None
+    range: tuple[int, int, int | None] | None = None
+    announced: int | None = None
+    digest: str | None = None
+    name: str = ""
+    want: str = ""
+
+    def span(self, method: str) -> tuple[int, int | None]:
+        """Where the body begins, and how long the whole is, if it is known."""
+        if self.range is not None:
+            first, last, total = self.range
+            if self.length is not None and self.length != last - first + 1:
+                raise BadMessage("upload", "Content-Range", f"a range of {self.length} bytes")
+            return first, total
+        if method == "PATCH":
+            if self.offset is None:
+                raise BadMessage("upload", "Upload-Offset", "the offset to go on from")
+            return self.offset, self.announced
+        return 0, self.announced if self.announced is not None else self.length
+
+    def wanted(self, size: int) -> tuple[int, int]:
+        """First and last byte of a download."""
+        match = _WANTED.fullmatch(self.want)
+        if match is None:
+            return 0, size - 1
+        first, last = int(match.group(1)), int(match.group(2) or size - 1)
+        if first >= size or last < first:
+            raise BadMessage("upload", "Range", f"bytes of 0 to {size - 1}")
+        return first, min(last, size - 1)
+
+
+def _wishes(scope: Scope) -> Wishes:
+    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+    wishes = Wishes(headers.get("content-type", ""), _number(headers, "content-length"))
+    wishes.offset = _number(headers, "upload-offset")
+    wishes.announced = _number(headers, "upload-length")
+    wishes.want = headers.get("range", "").strip()
+    given = headers.get("content-range")
+    if given is not None:
+        match = _RANGE.fullmatch(given.strip())
+        if match is None:
+            raise BadMessage("upload", "Content-Range", "bytes FIRST-LAST/TOTAL")
+        total = match.group(3)
+        wishes.range = int(match.group(1)), int(match.group(2)), None if total == "*" else int(total)
+    wishes.digest = _digest(headers.get("repr-digest") or headers.get("digest"))
+    wishes.name = _file_name(headers.get("content-disposition", ""))
+    return wishes
+
+
+def _number(headers: Mapping[str, str], name: str) -> int | None:
+    value = headers.get(name)
+    if value is None:
+        return None
+    if not value.isdigit() or len(value) > 18:
+        raise BadMessage("upload", name, "a number")
+    return int(value)
+
+
+def _digest(value: str | None) -> str | None:
+    """The hex of a SHA-256 in ``Repr-Digest: sha-256=:base64:``, or None if another algorithm is named."""
+    match = re.search(r"sha-256=:?([A-Za-z0-9+/=]+):?", value or "", re.IGNORECASE)
+    if match is None:
+        return None
+    try:
+        return base64.b64decode(match.group(1), validate=True).hex()
+    except (binascii.Error, ValueError):
+        raise BadMessage("upload", "Repr-Digest", "sha-256 in base64") from None
+
+
+def _options(value: str) -> Headers:
+    headers = Headers()
+    headers["content-type"] = value
+    return headers
+
+
+def _boundary(content_type: str) -> str | None:
+    if content_type.partition(";")[0].strip().lower() != "multipart/form-data":
+        return None
+    boundary = _options(content_type).get_param("boundary")
+    if not isinstance(boundary, str) or not boundary or len(boundary) > 200:
+        raise BadMessage("upload", "Content-Type", "multipart/form-data with a boundary")
+    return boundary
+
+
+def _file_name(disposition: str) -> str:
+    """The last step of a file name, safe to show; it names no file here."""
+    name = _options(disposition.replace("form-data", "x/y", 1).replace("attachment", "x/y", 1)).get_param("filename")
+    return printable(re.split(r"[/\\]", name)[-1], 100) if isinstance(name, str) else ""
+
+
+def _subformat(content_type: str) -> str:
+    kind = content_type.partition(";")[0].strip().lower()
+    if not kind or kind in ("multipart/form-data", "application/offset+octet-stream"):
+        return ""
+    group, _, encoding = kind.partition("/")
+    return kind if group in MEDIA else f"generic/{encoding or media_of(kind)[1]}"
+
+
+# -- bodies ---------------------------------------------------------------------------------------
+
+
+async def _raw(receive: Receive, writing: Writing) -> None:
+    while True:
+        packet = await receive()
+        if packet["type"] == "http.disconnect":
+            raise Unreadable("upload", "body", "the whole body")
+        await writing.write(packet.get("body", b""))
+        if not packet.get("more_body"):
+            return
+
+
+@dataclass(slots=True)
+class Form:
+    """Reads one file field out of a multipart body as it comes."""
+
+    boundary: str
+    name: str = ""
+    kind: str = ""
+    _pending: list[bytes] = field(default_factory=list)
+    _headers: dict[str, str] = field(default_factory=dict)
+    _key: bytes = b""
+    _value: bytes = b""
+    _taking: bool = False
+    _taken: bool = False
+
+    async def read(self, receive: Receive, writing: Writing) -> None:
+        """Raises:
+        BadMessage: there is no field of the right name, or two of them.
+        """
+        parser = self._parser()
+        more = True
+        while more:
+            packet = await receive()
+            if packet["type"] == "http.disconnect":
+                raise Unreadable("upload", "body", "the whole body")
+            more = packet.get("more_body", False)
+            try:
+                parser.write(packet.get("body", b""))
+            except ValueError:
+                raise Unreadable("upload", "body", "multipart/form-data") from None
+            for data in self._pending:
+                await writing.write(data)
+            self._pending.clear()
+        if not self._taken:
+            raise BadMessage("upload", "body", "a field named contents or file")
+
+    def _parser(self) -> MultipartParser:
+        return MultipartParser(
+            self.boundary,
+            {
+                "on_part_begin": self._begin,
+                "on_header_field": self._header_field,
+                "on_header_value": self._header_value,
+                "on_header_end": self._header_end,
+                "on_headers_finished": self._headers_done,
+                "on_part_data": self._data,
+                "on_part_end": self._end,
+            },
+        )
+
+    def _begin(self) -> None:
+        self._headers, self._key, self._value = {}, b"", b""
+
+    def _header_field(self, data: bytes, start: int, end: int) -> None:
+        self._key += data[start:end]
+
+    def _header_value(self, data: bytes, start: int, end: int) -> None:
+        self._value += data[start:end]
+
+    def _header_end(self) -> None:
+        self._headers[self._key.decode("latin-1").lower()] = self._value.decode("utf-8", "replace")
+        self._key = self._value = b""
+
+    def _headers_done(self) -> None:
+        disposition = self._headers.get("content-disposition", "")
+        called = _options(disposition.replace("form-data", "x/y", 1)).get_param("name")
+        if called not in FIELDS:
+            return
+        if self._taken:
+            raise BadMessage("upload", "body", "one file for one place")
+        self._taking = self._taken = True
+        self.name = _file_name(disposition)
+        self.kind = self._headers.get("content-type", "")
+
+    def _data(self, data: bytes, start: int, end: int) -> None:
+        if self._taking:
+            self._pending.append(data[start:end])
+
+    def _end(self) -> None:
+        self._taking = False
+
+
+# -- answers --------------------------------------------------------------------------------------
+
+
+def _state(uploads: Uploads, upload: Upload) -> list[tuple[bytes, bytes]]:
+    length = upload.size if upload.size is not None else upload.total
+    headers = [(b"upload-offset", str(uploads.offset(upload)).encode()), (b"cache-control", b"no-store")]
+    if length is not None:
+        headers.append((b"upload-length", str(length).encode()))
+    if upload.sha256:
+        headers.append((b"repr-digest", b"sha-256=:%s:" % base64.b64encode(bytes.fromhex(upload.sha256))))
+    return headers
+
+
+def _done_message(upload: Upload, uri: str) -> Message:
+    told = {"bytes": upload.size, "sha256": upload.sha256, "subformat": upload.subformat, "name": upload.name}
+    text = f"{upload.size} bytes are here. Refer to them by this address in the conversation."
+    return Message.text(text, parts=(uri_part(uri, label="upload"), json_part(told, label="upload-terms")))
+
+
+async def _refuse(send: Send, wrong: SabirError) -> None:
+    headers: list[tuple[bytes, bytes]] = []
+    if isinstance(wrong, TooMany | Unavailable):
+        headers.append((b"retry-after", str(max(1, round(wrong.retry_after))).encode()))
+    if isinstance(wrong, BadMethod):
+        headers.append((b"allow", wrong.allow.encode()))
+    await _say(send, nlip.CODES[type(wrong)], Message.error(str(wrong)), headers)
+
+
+async def _say(send: Send, status: int, message: Message | None, headers: Sequence[tuple[bytes, bytes]] = ()) -> None:
+    body = b"" if message is None else nlip.encode(message)
+    start = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *headers]
+    with suppress(OSError):  # the connection may be the thing that broke
+        await send({"type": "http.response.start", "status": status, "headers": start})
+        await send({"type": "http.response.body", "body": body})
