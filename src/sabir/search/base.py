@@ -35,7 +35,7 @@ class Hit(msgspec.Struct, frozen=True):
 
     ``score`` is from 0 to 100: the mean of the share of the query's words (weighted by rarity) that the
     passage holds and of its likeness in meaning, of what a passage that is all about the query reaches.
-    Above 60 it is about what was asked, from 30 it touches it, below 15 it is chance.
+    Above 60 it is about what was asked, from 30 it touches it, below 20 it is chance.
     """
 
     item: Item

@@ -20,9 +20,10 @@ from .item import JSON
 from .words import content_words, spaced, squeezed
 
 ENOUGH: Final = 8  # so few good items are shown, not asked about
-CLOSE: Final = 0.6  # of the best score: equally good
+CLOSE: Final = 0.7  # of the best score: equally good
 GAIN: Final = 0.8  # bits that an answer must be worth
 OPTIONS: Final = 8
+SHORT: Final = 4  # words of a question that may still be vague
 
 # What to call the fields that are worth asking for; others are not asked.
 QUESTIONS: Final[Mapping[str, str]] = {
@@ -42,7 +43,6 @@ QUESTIONS: Final[Mapping[str, str]] = {
     "addressRegion": "In which region should it be?",
     "priceRange": "Which price range suits you?",
     "cookingMethod": "How would you like to cook it?",
-    "author": "By whom should it be?",
     "educationalLevel": "Which level suits you?",
     "employmentType": "Which kind of employment do you want?",
     "inLanguage": "In which language should it be?",
@@ -60,15 +60,13 @@ class Elicited(msgspec.Struct, frozen=True):
     gain: float
 
 
-def question(
-    text: str, hits: Sequence[Hit], *, asked: Collection[str] = (), total: int | None = None
-) -> Elicited | None:
+def question(text: str, hits: Sequence[Hit], *, asked: Collection[str] = ()) -> Elicited | None:
     """The question to ask about what was found, if one is worth it.
 
     ``asked`` are the fields that were asked for before, or that the query already fixes.
     """
-    close = [hit for hit in hits if hit.score >= CLOSE * hits[0].score]
-    if len(close) < ENOUGH or len(content_words(text)) > 6:
+    close = [hit for hit in hits if hit.score >= CLOSE * hits[0].score]  # best first
+    if len(close) < ENOUGH or len(content_words(text)) > SHORT:
         return None
     said = {squeezed(word) for word in content_words(text)}
     known = [attributes(hit.item).labels for hit in close]

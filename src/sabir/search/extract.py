@@ -19,6 +19,9 @@ MAX_ITEMS: Final = 8  # of the found items are read
 _LENGTH: Final = range(4, 61)  # words of a sentence that can stand alone
 
 
+_POINT: Final = 0.4  # share of what the best sentence says of the question
+
+
 class Quote(msgspec.Struct, frozen=True):
     """A sentence of an item, and where it stands."""
 
@@ -62,6 +65,8 @@ def _chosen(question: str, hits: Sequence[Hit], count: int, per_item: int) -> tu
     candidates = list(_candidates(hits))
     wanted = Counter(content_words(question))
     rarity = _rarity(candidates)
+    if per_item > 1:
+        candidates = _to_the_point(candidates, wanted, rarity)
     covered: set[str] = set()
     taken: Counter[int] = Counter()
     chosen: list[_Candidate] = []
@@ -81,6 +86,13 @@ def _chosen(question: str, hits: Sequence[Hit], count: int, per_item: int) -> tu
     return tuple(each.quote for each in chosen)
 
 
+def _to_the_point(candidates: list[_Candidate], wanted: Counter[str], rarity: dict[str, float]) -> list[_Candidate]:
+    """Those that say something of what was asked; all, if none does."""
+    said = [sum(rarity[word] for word in each.words if word in wanted) for each in candidates]
+    least = _POINT * max(said, default=0.0)
+    return [each for each, much in zip(candidates, said, strict=True) if much >= least]
+
+
 def _candidates(hits: Sequence[Hit]) -> Iterator[_Candidate]:
     top = max((hit.score for hit in hits), default=0.0) or 1.0
     for rank, hit in enumerate(hits[:MAX_ITEMS]):
@@ -88,7 +100,7 @@ def _candidates(hits: Sequence[Hit]) -> Iterator[_Candidate]:
         place = 0
         for text in (hit.item.description, hit.passage, hit.item.text[:20_000]):
             for sentence in sentences(text):
-                if sentence in seen or not _stands_alone(sentence):
+                if sentence in seen or not stands_alone(sentence):
                     continue
                 seen.add(sentence)
                 quote = Quote(sentence, hit.item.id, hit.item.name, hit.item.page)
@@ -96,7 +108,7 @@ def _candidates(hits: Sequence[Hit]) -> Iterator[_Candidate]:
                 place += 1
 
 
-def _stands_alone(sentence: str) -> bool:
+def stands_alone(sentence: str) -> bool:
     """A whole sentence, not a line of a list: it starts like one, ends like one and is neither too short nor long."""
     return (
         len(sentence.split()) in _LENGTH

@@ -23,6 +23,8 @@ from .words import tokens
 
 NEARBY: Final = 50.0  # kilometres that "near" means for a city
 
+# Where items state which diets they suit.
+DIET_FIELDS: Final = ("suitablefordiet", "keywords", "servescuisine", "category", "amenityfeature")
 # Attributes of a query that tune it and filter nothing.
 TUNING: Final = frozenset(
     {"text", "num_results", "max_results", "min_score", "decontextualized_query", "start_num", "limit", "query_id"}
@@ -130,9 +132,7 @@ def diet(name: str) -> Condition | None:
     if key not in DIETS:
         return None
     values, absent = DIETS[key]
-    stated: list[Condition] = [
-        Is(field, values) for field in ("suitablefordiet", "keywords", "servescuisine", "category")
-    ]
+    stated: list[Condition] = [Is(field, values) for field in DIET_FIELDS]
     if absent:
         stated.append(Not(Has(tuple(word for thing in absent for word in kinds(thing)))))
     return AnyOf(tuple(stated))

@@ -38,12 +38,12 @@ _KINDS: Final = {
     "time": rf"\b(?:that\s+take\s+|ready\s+)?(?:{_SIZE})?(?:[\d.]+|an?|half\s+an)[\s-]*{_TIME}(?:\s+or\s+less)?\b",
     "rating": rf"\b(?:rated\s+|with\s+)?(?:{OPERATOR})?\s*\d(?:\.\d)?\+?\s*stars?(?:\s+or\s+more|\s+and\s+up)?\b"
     r"|\brated\s+\S+",
-    "place": r"\b(?:near(?:by)?|close\s+to|in|around|within\s+\d+\s*(?:km|miles?)\s+(?:of|from))\s+"
-    r"(?=[A-Z])[A-Z][\w'’.-]*"
-    r"(?:\s+[A-Z][\w'’.-]*)*(?:,\s*[A-Z]{2}\b)?",
     "date": rf"\b(?:before|after|since|until|by|on|in|during|from)\s+(?:the\s+)?(?:{_unnamed(dates.PHRASE)})"
     r"|\b(?:this|next|last)\s+(?:weekend|week|month|year|summer|winter|spring|fall|autumn)\b"
     r"|\b(?:today|tonight|tomorrow)\b",
+    "place": r"\b(?:near(?:by)?|close\s+to|in|around|within\s+\d+\s*(?:km|miles?)\s+(?:of|from))\s+"
+    r"(?=[A-Z])[A-Z][\w'’.-]*"
+    r"(?:\s+[A-Z][\w'’.-]*)*(?:,\s*[A-Z]{2}\b)?",
     "serves": r"\bfor\s+\d+\s+(?:people|persons|guests)\b|\bserves\s+\d+\b",
     "without": r"\b(?:but\s+)?(?:without|no|excluding|except|not)\s+(?!more\b|less\b|over\b|under\b)(?:any\s+)?"
     rf"{_WORD}(?:\s*,\s*{_WORD})*(?:\s*,?\s+(?:or|and|nor)\s+{_WORD})?",

@@ -114,7 +114,8 @@ class LocalIndex:
     async def sites(self) -> tuple[Site, ...]:
         reader = self._reader()
         return tuple(
-            Site(name, count, dict(reader.counts("@type", reader.site(name)))) for name, count in reader.site_counts()
+            Site(name, count, dict(reader.counts("@type", reader.site(name), 1_000)))
+            for name, count in reader.site_counts()
         )
 
     async def fields(self) -> Fields:

@@ -17,7 +17,7 @@ from . import dates, places
 from .base import Fields
 from .comparisons import PATTERN, Bounds, from_comparison, plus_first
 from .conditions import Condition, Has, In, Is, Not, OfType, Range
-from .filters import DATE_OPERATORS, Around, Ignored, Parsed, dated, diet, kilometres, kinds, numeric
+from .filters import DATE_OPERATORS, DIET_FIELDS, Around, Ignored, Parsed, dated, diet, kilometres, kinds, numeric
 from .taxonomy import TYPE_WORDS, ancestors
 from .vocabulary import COUNTED, DIETS, MEASURES, NUTRIENTS
 from .words import STOPWORDS, fold, singular
@@ -242,7 +242,7 @@ def _free(match: re.Match[str], known: Fields, now: datetime) -> _Said | None:
 
 def _diet(match: re.Match[str], known: Fields, now: datetime) -> _Said | None:
     condition = diet(match["diet"])
-    if condition is None or not ({"suitablefordiet", "keywords", "servescuisine"} & known.words):
+    if condition is None or known.words.isdisjoint(DIET_FIELDS):
         return None
     if match["negated"]:
         return _Said((Not(condition),))

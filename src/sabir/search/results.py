@@ -1,0 +1,120 @@
+"""Hits as the result objects that NLWeb describes: schema.org fields, score, grounding and actions. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from .attributes import Attributes, attributes
+from .base import Hit
+from .extract import stands_alone
+from .item import JSON
+from .words import content_words, sentences
+
+# Fields of an item that stand in the result anyway, or that a list does not need.
+_LEFT_OUT: Final = frozenset({"@type", "name", "url", "description", "potentialAction", "articleBody", "text"})
+_READING: Final = frozenset(
+    {"ReadAction", "ViewAction", "SearchAction", "WatchAction", "ListenAction", "DownloadAction"}
+)
+_CITED: Final = 300  # characters of a citation
+
+
+def result(hit: Hit, question: str = "") -> dict[str, JSON]:
+    """One result object. Its own fields come first, so that what Sabir says of it is never overwritten."""
+    item = hit.item
+    fields = {key: value for key, value in item.fields.items() if key not in _LEFT_OUT}
+    made: dict[str, JSON] = {
+        **fields,
+        "@type": item.types[0] if len(item.types) == 1 else list(item.types),
+        "@id": item.id,
+        "url": item.page,
+        "name": item.name,
+        "site": item.site,
+        "score": round(hit.score, 1),
+        "description": item.description or next(sentences(item.text), ""),
+        "grounding": {"source_urls": [item.page], "citations": [_citation(hit, question)]},
+    }
+    if acts := list(actions(item.fields)):
+        made["actions"] = acts
+    return made
+
+
+def actions(fields: Mapping[str, JSON]) -> Iterator[dict[str, JSON]]:
+    """What can be done with an item, from its ``potentialAction``."""
+    given = fields.get("potentialAction")
+    for action in given if isinstance(given, list) else [given]:
+        if not isinstance(action, dict):
+            continue
+        kind = next((each for each in _listed(action.get("@type")) if isinstance(each, str)), "Action")
+        for target in _listed(action.get("target")):
+            point = target if isinstance(target, dict) else {"urlTemplate": target}
+            endpoint = point.get("urlTemplate") or point.get("url") or point.get("@id")
+            if not isinstance(endpoint, str):
+                continue
+            method = str(point.get("httpMethod") or ("GET" if kind in _READING else "POST")).upper()
+            yield {
+                "@context": "http://schema.org/",
+                "@type": kind,
+                "name": str(action.get("name") or _snake(kind)),
+                "description": str(action.get("description") or ""),
+                "protocol": "HTTP",
+                "method": method,
+                "endpoint": endpoint,
+                "params": _params(action, point, endpoint),
+            }
+            break  # one action, its first way
+
+
+def reordered(hits: Sequence[Hit], order: tuple[str, bool], close: float = 0.5) -> tuple[Hit, ...]:
+    """Those hits that fit well, by a field; then the rest as they were. Items without the field come after."""
+    field, ascending = order
+    good = [hit for hit in hits if hit.score >= close * hits[0].score]
+    valued = [(value, hit) for hit in good if (value := _value(attributes(hit.item), field)) is not None]
+    valued.sort(key=lambda pair: pair[0] if ascending else -pair[0])
+    first = [hit for _, hit in valued]
+    return (*first, *(hit for hit in hits if hit not in first))
+
+
+def _value(of: Attributes, field: str) -> float | None:
+    if field in of.dates:
+        return of.dates[field].start
+    numbers = of.numbers.get(field)
+    return min(numbers) if numbers else None
+
+
+def _citation(hit: Hit, question: str) -> dict[str, JSON]:
+    """The sentence of the item that says most about the question, word for word."""
+    wanted = set(content_words(question))
+    text = "\n".join(part for part in (hit.item.description, hit.passage) if part)
+    whole = [sentence for sentence in sentences(text) if stands_alone(sentence)]
+    best = max(
+        whole or sentences(text),
+        key=lambda sentence: len(wanted.intersection(content_words(sentence))),
+        default=hit.item.name,
+    )
+    shown = best if len(best) <= _CITED else best[:_CITED].rsplit(" ", 1)[0]
+    return {"text": shown, "url": hit.item.page}
+
+
+def _params(action: Mapping[str, JSON], point: Mapping[str, JSON], endpoint: str) -> dict[str, JSON]:
+    """The inputs that an action names, as schema.org annotates them, and the places in its address."""
+    params: dict[str, JSON] = {name: {"required": True} for name in re.findall(r"\{[?&+#/;.]?(\w+)\}", endpoint)}
+    for key, value in action.items():
+        if not key.endswith("-input"):
+            continue
+        told = value if isinstance(value, dict) else {}
+        words = value if isinstance(value, str) else ""
+        name = str(told.get("valueName") or next(iter(re.findall(r"name=(\S+)", words)), key.removesuffix("-input")))
+        params[name] = {"required": bool(told.get("valueRequired")) or "required" in words.split()}
+    if "encodingType" in point:
+        params["encodingType"] = point["encodingType"]
+    return params
+
+
+def _listed(value: JSON) -> list[JSON]:
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name.removesuffix("Action") or name).lower()
