@@ -15,19 +15,18 @@ when a later request with the same conversation token brings the answer: its lin
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
-from uuid import uuid4
 
 import msgspec
 
 from .agent import Agent
-from .conversations import Conversations, Held, Tokens
+from .conversations import Conversations, Held, Tokens, size_of
 from .errors import (
     Cancelled,
     DeadlineExceeded,
@@ -37,12 +36,17 @@ from .errors import (
     StoreUnavailable,
     TurnFailed,
 )
-from .events import Delta, Fault, Question, Reply
+from .events import Fault, Question, Reply
 from .guard import Guard
-from .line import Ask, Line, Waiting
-from .message import CONTROL, Message, Part
+from .guard.agreements import Agreements, kept
+from .line import Ask, Line, turn_id
+from .message import Message
+from .observe import Observer
+from .overseer import Overseer
+from .randomness import new_id
 from .stores.base import AuditLine, Store, TurnEntry
-from .turn import Caller, Conversation, PastTurn, Turn
+from .turn import MAX_HOPS, Caller, Conversation, PastTurn, Turn
+from .waits import Waits
 
 logger = logging.getLogger("sabir")
 
@@ -57,11 +61,14 @@ class Exchange:
     guard: Guard
     conversations: Conversations
     concierge: Agent | None = None  # answers control messages for the gateway
-    attachments: Any = None
+    observer: Observer | None = None
+    attachments: Any = None  # sabir.uploads.Uploads
+    agreements: Agreements = field(default_factory=Agreements)
     running: int = 0
     closing: bool = False
-    _waiting: dict[str, Waiting] = field(default_factory=dict)
+    waits: Waits = field(default_factory=Waits)
     _keys: dict[str, asyncio.Future[None]] = field(default_factory=dict)
+    _overseer: Overseer = field(default_factory=Overseer)
     _idle: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def ask(self, ask: Ask, line: Line) -> None:
@@ -70,6 +77,13 @@ class Exchange:
         Raises:
             SabirError: refused, or failed, before or instead of a Reply.
         """
+        if self.observer is None:
+            return await self._ask(ask, line)
+        name = ask.agent or self.default
+        with self.observer.turn(ask, line, name if name in self.agents else "unknown"):
+            return await self._ask(ask, line)
+
+    async def _ask(self, ask: Ask, line: Line) -> None:
         if self.closing:
             raise ShuttingDown("the gateway is stopping; try again in a moment", retry_after=5.0)
         self.running += 1
@@ -77,12 +91,13 @@ class Exchange:
             caller = line.caller = await self.guard.admit(ask.credentials, ask.message.tokens)
             agent = self._agent(ask, caller)
             tokens = self.conversations.sort(ask.message, caller)
-            if agent.card.remembers:
+            if agent.card.remembers and ask.conversation is None:
                 await self._in_conversation(ask, line, agent, caller, tokens)
             else:
                 line.tokens = tokens.echo
-                turn = self._turn(ask, agent, caller, Conversation(""), line)
-                await line.send(Reply(_addressed(await self._run(agent, turn, line), ask.message, line.tokens)))
+                turn = self._turn(ask, agent, caller, ask.conversation or Conversation(""), line)
+                turn.ask_back = ask.ask_back or turn.ask_back
+                await line.send(Reply(line.addressed(await self._run(agent, turn, line), ask.message)))
         except SabirError as wrong:
             await self._audit(ask, line, wrong)
             if line.moved is None:
@@ -96,18 +111,24 @@ class Exchange:
 
     def _agent(self, ask: Ask, caller: Caller) -> Agent:
         name = ask.agent or self.default
+        self.guard.rights.check(caller, agent=name, door=ask.door)
         agent = self.agents.get(name)
         if agent is None:
             raise NotFound(f"there is no agent {name[:64]!r} here")
-        self.guard.rights.check(caller, agent=name, door=ask.door)
+        if ask.hops > MAX_HOPS:
+            raise TurnFailed(f"the question passed {MAX_HOPS} agents; a loop is likely")
+        self.guard.rates.check_agent(name)
         return self.concierge if self.concierge is not None and ask.message.is_control else agent
 
     # -- conversation -----------------------------------------------------------------------------
 
     async def _in_conversation(self, ask: Ask, line: Line, agent: Agent, caller: Caller, tokens: Tokens) -> None:
-        if tokens.conversation in self._waiting and not ask.message.is_control:
-            return await self._bring_answer(ask, line, tokens)
-        key = f"{caller.id}\x00{ask.key}" if ask.key is not None else None
+        if self.waits.may(tokens.conversation) and not ask.message.is_control:
+            line.tokens = (*tokens.echo, *((tokens.own,) if tokens.own is not None else ()))
+            line.conversation = tokens.own
+            if await self.waits.bring(tokens.conversation, ask.message.without_tokens(), line):
+                return None
+        key = ask.key_of(caller) if ask.key is not None else None
         if key is not None and await self._replayed(key, ask, line, caller, tokens):
             return None
         try:
@@ -117,7 +138,7 @@ class Exchange:
                 turn.ask_back = lambda question: self._ask_back(question, line, held, ask)
                 reply = await self._run(agent, turn, line)
                 await self._record(turn, ask, held, line.asked or turn.message, reply)
-            await line.send(Reply(_addressed(reply, ask.message, line.tokens)))
+            await line.send(Reply(line.addressed(reply, ask.message)))
         finally:
             if key is not None and (done := self._keys.pop(key, None)) is not None:
                 done.set_result(None)
@@ -135,17 +156,17 @@ class Exchange:
             self._keys[key] = asyncio.get_running_loop().create_future()
             return False
         self._tie(line, past.conversation, caller, tokens)
-        await line.send(Reply(_addressed(past.answered, ask.message, line.tokens)))
+        await line.send(Reply(line.addressed(past.answered, ask.message)))
         return True
 
     async def _record(self, turn: Turn, ask: Ask, held: Held, asked: Message, answered: Message) -> None:
         now = time.time()
         caller, id = turn.caller, f"{turn.id}?{turn.questions}" if turn.waits else turn.id
-        size = _size(asked) + _size(answered)
+        size = size_of(asked) + size_of(answered)
         row = msgspec.structs.replace(held.row, touched=now, expires=self.conversations.expiry(caller, now))
         audit = AuditLine(now, "turn", caller.id, ask.door, turn.agent, "ok", id, row.id, {"bytes": size})
         past = PastTurn(id, now, turn.agent, asked, answered, caller.name or caller.id, row.id)
-        await self.store.record(TurnEntry(row, past, audit, size))
+        await self.store.record(TurnEntry(row, kept(past, held.conversation.agreed), audit, size))
 
     async def _audit(self, ask: Ask, line: Line, wrong: SabirError) -> None:
         """A refusal or failure leaves a line too; a store that is down must not hide the reason."""
@@ -153,9 +174,10 @@ class Exchange:
         turn = line.turn.id if line.turn is not None else ""
         kind = "failed" if line.turn is not None else "refused"
         with suppress(StoreUnavailable):
-            await self.store.audit(
-                AuditLine(time.time(), kind, caller, ask.door, ask.agent or self.default, type(wrong).__name__, turn)
-            )
+            name = (ask.agent or self.default)[:64]
+            told = AuditLine(time.time(), kind, caller, ask.door, name, type(wrong).__name__, turn)
+            if (admitted := self.guard.trail.admit(told, ask.credentials.address)) is not None:
+                await self.store.audit(admitted)
 
     # -- agent ------------------------------------------------------------------------------------
 
@@ -173,18 +195,28 @@ class Exchange:
             conversation=conversation,
             caller=caller,
             deadline=time.monotonic() + (self.guard.quotas.turn_seconds if ask.seconds is None else ask.seconds),
-            id=uuid4().hex if key is None else turn_id(key),
+            id=new_id() if key is None else turn_id(key),
             agent=agent.card.name,
             hops=ask.hops,
             seen=(*ask.seen, agent.card.name),
             trace=ask.trace,
             door=ask.door,
-            attachments=self.attachments,
+            attachments=self.attachments and self.attachments.of(conversation.id, caller),
+            permit=partial(self.guard.rights.check, caller, agent=ask.agent or self.default, door=ask.door),
+            meter=self.guard.meter(),
         )
         line.asked = turn.message
         return turn
 
     async def _run(self, agent: Agent, turn: Turn, line: Line) -> Message:
+        if not self.guard.counts:
+            return await self._answer(agent, turn, line)
+        async with self.guard.counted(turn) as account:
+            reply = await self._answer(agent, turn, line)
+            account.size += size_of(reply)
+        return reply
+
+    async def _answer(self, agent: Agent, turn: Turn, line: Line) -> Message:
         """Call the agent; send its pieces down the line; return what it said in the end."""
         filters = self.guard.filters
         if filters.filters:
@@ -192,18 +224,18 @@ class Exchange:
         unread = agent.card.cannot_read(turn.message)
         if unread is not None:
             return Message("text", "english", unread)
+        self._overseer.enter(line)
         try:
-            async with asyncio.timeout(turn.remaining) as line.timer:
-                async for event in agent(turn):
-                    if isinstance(event, Reply):
-                        said = event.message.without_tokens()
-                        return await filters.outbound(said, turn.caller) if filters.filters else said
-                    if isinstance(event, Fault):
-                        raise event.error()
-                    if isinstance(event, Delta) and filters.filters:
-                        event = Delta((await filters.outbound(Message.of(event.part), turn.caller)).first)
-                    await line.send(event)
-        except TimeoutError:
+            events = self.agreements.bind(agent, turn)
+            async for event in filters.passing(events, turn.caller) if filters.filters else events:
+                if isinstance(event, Reply):
+                    return event.message.without_tokens()
+                if isinstance(event, Fault):
+                    raise event.error()
+                await line.send(event)
+        except asyncio.CancelledError:
+            if not line.late or (task := asyncio.current_task()) is None or task.uncancel():
+                raise
             raise DeadlineExceeded(f"{turn.agent} did not answer in time") from None
         except SabirError:
             raise
@@ -211,18 +243,21 @@ class Exchange:
             # Whatever an agent raises is its own affair: the caller learns that it failed, the log learns why.
             logger.exception("agent %s failed in turn %s", turn.agent, turn.id)
             raise TurnFailed(f"{turn.agent} failed; the operator's log says why (turn {turn.id})") from None
+        finally:
+            self._overseer.leave(line)
         raise TurnFailed(f"{turn.agent} ended without a reply")
 
     # -- asking back ------------------------------------------------------------------------------
 
     async def _ask_back(self, question: Question, line: Line, held: Held, ask: Ask) -> Message:
         """Suspend the turn on a question: the conversation is free meanwhile, the request may end."""
-        turn, quotas, id = line.turn, self.guard.quotas, held.row.id
+        turn, quotas, filters, id = line.turn, self.guard.quotas, self.guard.filters, held.row.id
         assert turn is not None
+        question = await filters.question(question, turn.caller)
         turn.questions += 1
         turn.waits = True
         await self._record(turn, ask, held, line.asked or turn.message, Message.text(question.text))
-        waiting = self._waiting[id] = line.waiting = Waiting()
+        waiting = line.waiting = await self.waits.begin(id, quotas.answer_seconds)
         held.let_go()
         line.extend(quotas.answer_seconds)
         try:
@@ -231,62 +266,24 @@ class Exchange:
             answer, bringing = await waiting.answer
         finally:
             line.waiting, turn.waits = None, False
-            if self._waiting.get(id) is waiting:
-                del self._waiting[id]
+            await self.waits.end(id, waiting)
         await held.take()
-        line.extend(quotas.turn_seconds)
-        line.asked = answer
+        line.extend(quotas.turn_seconds if ask.seconds is None else ask.seconds)
+        answer = line.asked = await filters.inbound(answer, turn.caller)
         if bringing is not None:
             line.move(bringing)
         return answer
 
-    async def _bring_answer(self, ask: Ask, line: Line, tokens: Tokens) -> None:
-        """Hand this message to the turn that waits for it, and stay until that turn ends or asks again."""
-        waiting = self._waiting.pop(tokens.conversation or "")
-        line.tokens = (*tokens.echo, *((tokens.own,) if tokens.own is not None else ()))
-        line.conversation = tokens.own
-        line.ended = asyncio.get_running_loop().create_future()
-        waiting.answer.set_result((ask.message.without_tokens(), line))
-        await line.ended
-
     def cancel_waiting(self, conversation: str) -> bool:
         """Take back the question that a conversation waits on; says whether there was one."""
-        waiting = self._waiting.pop(conversation, None)
-        if waiting is None or waiting.answer.done():
-            return False
-        waiting.answer.set_exception(Cancelled("the question was taken back"))
-        return True
+        return self.waits.cancel(conversation)
 
     async def close(self, seconds: float) -> bool:
         """Let running turns finish, take no new ones. False if some were still running in the end."""
         self.closing = True
-        for conversation in list(self._waiting):
-            self.cancel_waiting(conversation)
+        self.waits.cancel_all()
         self._idle.clear()
         if self.running:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._idle.wait(), seconds)
         return not self.running
-
-
-def turn_id(key: str) -> str:
-    """The turn id that belongs to a caller's idempotency key."""
-    return hashlib.sha256(key.encode()).hexdigest()[:32]
-
-
-def _addressed(reply: Message, asked: Message, tokens: tuple[Part, ...]) -> Message:
-    """The reply as it goes back: every token of the request, then our own (CORE-6.2), control as control (CORE-6.3)."""
-    if asked.is_control:
-        control = True if asked.control is not None else None  # the flag only to those who use it (D-19)
-        reply = msgspec.structs.replace(reply, messagetype=CONTROL, control=control)
-    elif reply.is_control:
-        reply = msgspec.structs.replace(reply, messagetype=None, control=None)
-    return reply.with_parts(tokens)
-
-
-def _size(message: Message) -> int:
-    content = message.content
-    size = len(content) if isinstance(content, str | bytes) else 64
-    for part in message.submessages:
-        size += len(part.content) if isinstance(part.content, str | bytes) else 64
-    return size

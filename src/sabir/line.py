@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+import msgspec
+
 from .errors import Cancelled, SabirError
 from .events import Event
 from .guard import Credentials
-from .message import Message, Part
-from .turn import Caller, Turn
+from .message import CONTROL, Message, Part
+from .turn import AskBack, Caller, Conversation, Turn
 
 _NOBODY = Credentials()
 
@@ -29,6 +32,20 @@ class Ask:
     trace: str | None = None  # W3C traceparent
     hops: int = 0
     seen: tuple[str, ...] = ()
+    conversation: Conversation | None = None  # held by the node that asks; what is said in it is recorded there
+    ask_back: AskBack | None = None  # how to ask that node's caller
+
+    def key_of(self, caller: Caller) -> str:
+        """Whose idempotency key this is. All strangers have one id: theirs holds for one address and one message."""
+        if not caller.is_anonymous:
+            return f"{caller.id}\x00{self.key}"
+        said = hashlib.sha256(msgspec.json.encode(self.message)).hexdigest()
+        return f"{caller.address}\x00{said}\x00{self.key}"
+
+
+def turn_id(key: str) -> str:
+    """The turn id that belongs to a caller's idempotency key."""
+    return hashlib.sha256(key.encode()).hexdigest()[:32]
 
 
 Send = Callable[[Event], Awaitable[None]]
@@ -42,9 +59,10 @@ class Line:
         "caller",
         "conversation",
         "ended",
+        "late",
         "moved",
+        "on_slow",
         "send",
-        "timer",
         "tokens",
         "turn",
         "waiting",
@@ -59,7 +77,8 @@ class Line:
         self.conversation: Part | None = None  # our own token, where there is one
         self.moved: Line | None = None
         self.ended: asyncio.Future[None] | None = None
-        self.timer: asyncio.Timeout | None = None
+        self.late = False  # whether the turn was ended for being past its deadline
+        self.on_slow: Callable[[], None] | None = None  # called once if the turn takes a while
         self.waiting: Waiting | None = None
 
     def answer(self, message: Message) -> None:
@@ -68,12 +87,19 @@ class Line:
             raise Cancelled("no question is open")
         self.waiting.answer.set_result((message, None))
 
+    def addressed(self, reply: Message, asked: Message) -> Message:
+        """A reply as it goes back: the tokens of the request, then ours (CORE-6.2), control as control (CORE-6.3)."""
+        if asked.is_control:
+            control = True if asked.control is not None else None  # the flag only to those who use it (D-19)
+            reply = msgspec.structs.replace(reply, messagetype=CONTROL, control=control)
+        elif reply.is_control:
+            reply = msgspec.structs.replace(reply, messagetype=None, control=None)
+        return reply.with_parts(self.tokens)
+
     def extend(self, seconds: float) -> None:
         """Give the turn this long from now."""
         if self.turn is not None:
             self.turn.deadline = time.monotonic() + seconds
-        if self.timer is not None:
-            self.timer.reschedule(asyncio.get_running_loop().time() + seconds)
 
     def move(self, other: Line) -> None:
         """From now on events go down the other line; whoever waits there is told when the turn ends."""
