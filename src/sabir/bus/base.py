@@ -73,6 +73,7 @@ class Receiving(msgspec.Struct, frozen=True):
 
     width: int = 16  # letters handled at once
     ordered: bool = False
+    idle_seconds: float | None = None  # a member of a group that is away for so long has left
 
 
 Handler = Callable[[Letter], Awaitable[None]]
@@ -111,7 +112,11 @@ class Called(Protocol):
     headers: Mapping[str, str]
 
     async def send(self, body: bytes) -> None:
-        """Send one piece back; waits while the caller is behind."""
+        """Send one piece back; waits while the caller is behind.
+
+        Raises:
+            Cancelled: the caller has left.
+        """
 
     async def receive(self) -> bytes:
         """What the caller sends next."""

@@ -15,7 +15,7 @@ from contextlib import suppress
 from types import TracebackType
 from uuid import uuid4
 
-from ..errors import BusUnavailable, DeadlineExceeded, PeerUnavailable, SabirError, TooBig
+from ..errors import BusUnavailable, Cancelled, DeadlineExceeded, PeerUnavailable, SabirError, TooBig
 from ..events import Fault
 from .base import Server
 from .framing import Kind, Limits, Packet, chunks
@@ -199,11 +199,14 @@ class Served:
         self._pieces = _Pieces(calls.limits)
         self._sent = self._ahead = self._credit = 0
         self._credited = asyncio.Event()
+        self._over = False
 
     async def send(self, body: bytes) -> None:
-        while self._ahead - self._credit >= self._limits.window:
+        while self._ahead - self._credit >= self._limits.window and not self._over:
             self._credited.clear()
             await self._credited.wait()
+        if self._over:
+            raise Cancelled("the caller has left")
         self._ahead += 1
         for kind, chunk in chunks(body, self._limits):
             self._sent += 1
@@ -246,8 +249,14 @@ class Served:
                 pass  # ALIVE
 
     def cancel(self) -> None:
+        self.end()
         if self.task is not None:
             self.task.cancel()
+
+    def end(self) -> None:
+        """Nothing more goes back; other tasks that still send are told."""
+        self._over = True
+        self._credited.set()
 
     async def tick(self) -> None:
         self.missed += 1
@@ -329,6 +338,7 @@ class Calls:
             await asyncio.wait(self._ending)
 
     def _ended(self, served: Served, task: asyncio.Task[None]) -> None:
+        served.end()
         del self._served[served.handle]
         self._open.discard(served.id)
         if task.cancelled():

@@ -218,6 +218,7 @@ class NatsBus:
             ack_wait=self.limits.ack_seconds,
             max_deliver=-1,
             max_ack_pending=1 if receiving.ordered else self.limits.in_hand,
+            inactive_threshold=receiving.idle_seconds if member else None,
         )
         stream = self._stream(kind)
         async with _told():

@@ -1,0 +1,190 @@
+"""The door between nodes: what agents of this node are asked by other nodes, over the bus.
+
+A node offers its agents in the directory, under a lease, and serves their turns; it sees what other nodes offer and
+takes those agents up as its own, so that every node answers for every agent. It also takes in answers to questions
+that its turns asked, where those answers came to another node.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+from starlette.routing import BaseRoute
+from starlette.types import ASGIApp
+
+from ..agent import Agent
+from ..bus.base import Bus, Called, Receiver
+from ..directory import LEASE_SECONDS, NODE_OWNER, Directory, Entry, Template
+from ..errors import Cancelled, NotFound, SabirError
+from ..events import Event, Question
+from ..guard import Credentials
+from ..line import Ask, Line
+from ..message import Message
+from ..peers.bus import TRACE, BusPeer, OtherNodes, address, node_address
+from ..wire import nodes
+from .base import House
+
+logger = logging.getLogger("sabir.bus")
+
+_OFFERED: Final = Template(owner=NODE_OWNER, protocols=("bus",))
+
+
+class BusDoor:
+    """Serves this node's agents to other nodes, and brings theirs here."""
+
+    name = "bus"
+
+    def __init__(
+        self,
+        house: House,
+        bus: Bus,
+        directory: Directory,
+        agents: dict[str, Agent],
+        *,
+        lease: float = LEASE_SECONDS,
+    ) -> None:
+        self.house = house
+        self.bus = bus
+        self.directory = directory
+        self.node = directory.node
+        self.lease = lease
+        self._agents = agents  # of the exchange; others' are added to it and taken out again
+        self._own = {name: agent for name, agent in agents.items() if not isinstance(agent, BusPeer)}
+        self._receivers: list[Receiver] = []
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def raw(self) -> Mapping[str, ASGIApp]:
+        return {}
+
+    def routes(self) -> Sequence[BaseRoute]:
+        return []
+
+    def addresses(self) -> Sequence[tuple[str, str]]:
+        return [("Bus", f"node {self.node}")]
+
+    async def start(self) -> None:
+        """Serve and offer this node's agents; take up what others offer.
+
+        Raises:
+            BusUnavailable: the bus does not answer.
+        """
+        await self.bus.open()
+        self.house.exchange.waits.elsewhere = OtherNodes(self.bus, self.house.store, self.node)
+        self._receivers.append(await self.bus.serve(node_address(self.node), self._answered))
+        for name in self._own:
+            self._receivers.append(await self.bus.serve(address(name), self._asked))
+        await self._offer()
+        await self._look_around()
+        self._tasks = [
+            asyncio.create_task(self._keep_offering(), name="bus: lease"),
+            asyncio.create_task(self._follow(), name="bus: directory"),
+        ]
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        for name in self._own:
+            with suppress(SabirError):  # then the lease runs out
+                await self.directory.deregister(name, NODE_OWNER, node=self.node)
+        for receiver in self._receivers:
+            await receiver.stop()
+        await self.directory.close()
+        await self.bus.close()
+
+    # -- other nodes ask ----------------------------------------------------------------------------
+
+    async def _asked(self, called: Called) -> None:
+        """A turn of another node, for an agent of this one."""
+        asked = nodes.decode_asked(called.body)
+        name = called.name.removeprefix(address(""))
+        quotas = self.house.guard.quotas
+
+        async def send(event: Event) -> None:
+            await called.send(nodes.encode_event(event))
+
+        line = Line(send)
+
+        async def ask_back(question: Question) -> Message:
+            line.extend(quotas.answer_seconds)
+            await send(question)
+            answer = nodes.decode_message(await called.receive())
+            line.extend(asked.seconds if asked.seconds is not None else quotas.turn_seconds)
+            return answer
+
+        ask = Ask(
+            asked.message,
+            asked.door or self.name,
+            name,
+            Credentials(caller=asked.as_caller()),
+            seconds=asked.seconds,
+            trace=called.headers.get(TRACE),
+            hops=asked.hops,
+            seen=asked.seen[:-1],  # the exchange adds the agent's own name
+            conversation=asked.conversation,
+            ask_back=ask_back,
+        )
+        await self.house.exchange.ask(ask, line)
+
+    async def _answered(self, called: Called) -> None:
+        """An answer that came to another node, for a turn that waits on this one."""
+        answer = nodes.decode_answer(called.body)
+
+        async def send(event: Event) -> None:
+            with suppress(Cancelled):  # whoever brought the answer has left; the turn goes on without them
+                await called.send(nodes.encode_event(event))
+
+        if not await self.house.exchange.waits.bring_here(answer.conversation, answer.message, Line(send)):
+            raise NotFound("no turn waits for this")
+
+    # -- what is offered ----------------------------------------------------------------------------
+
+    async def _offer(self) -> None:
+        for agent in self._own.values():
+            entry = Entry.of(agent.card, node=self.node, addresses={"bus": address(agent.card.name)})
+            await self.directory.register(entry, NODE_OWNER, lease=self.lease)
+
+    async def _keep_offering(self) -> None:
+        while True:
+            await asyncio.sleep(self.lease / 3)
+            for name in self._own:
+                try:
+                    await self.directory.renew(name, NODE_OWNER, node=self.node, lease=self.lease)
+                except NotFound:
+                    await self._offer_again()
+                except SabirError as wrong:
+                    logger.warning("the lease of %s could not be renewed: %s", name, wrong)
+
+    async def _offer_again(self) -> None:
+        with suppress(SabirError):
+            await self._offer()
+
+    async def _look_around(self) -> None:
+        for entry in await self.directory.search(_OFFERED, max_results=10_000):
+            self._found(entry)
+
+    async def _follow(self) -> None:
+        async for change in self.directory.changes(_OFFERED):
+            if change.kind == "deregistered":
+                await self._lost(change.entry)
+            else:
+                self._found(change.entry)
+
+    def _found(self, entry: Entry) -> None:
+        if entry.name not in self._own and entry.card is not None:
+            self._agents[entry.name] = BusPeer(self.bus, entry.card)
+
+    async def _lost(self, entry: Entry) -> None:
+        if entry.name in self._own:
+            return
+        try:
+            others = await self.directory.find(entry.name)
+        except SabirError:
+            return  # kept until it is known that nobody offers it
+        if not any("bus" in other.protocols for other in others):
+            self._agents.pop(entry.name, None)

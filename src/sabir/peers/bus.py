@@ -1,0 +1,109 @@
+"""An agent on another node, reached by its name over the bus, as an Agent."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Final
+
+from ..bus.base import Bus
+from ..card import Card
+from ..errors import BusUnavailable, NotFound, PeerUnavailable, PeerUnreadable, StoreUnavailable, Unreadable
+from ..events import Event, Fault, Question, Reply
+from ..line import Line
+from ..message import Message
+from ..stores.base import Record, Store
+from ..turn import Turn
+from ..wire import nodes
+
+TRACE: Final = "traceparent"
+WAITING: Final = "waiting"  # conversation → the node on which its turn waits for an answer
+
+
+def address(agent: str) -> str:
+    """The name on the bus under which an agent's turns are served."""
+    return f"agent.{agent}"
+
+
+class BusPeer:
+    """An agent that runs on another node of this gateway.
+
+    Its turn runs there: pieces come back as they are made, a question it asks is asked here, and leaving the turn
+    or its deadline ends it there too. The conversation so far goes with it; who the caller is does not.
+    """
+
+    protocol = "bus"
+
+    def __init__(self, bus: Bus, card: Card) -> None:
+        self.bus = bus
+        self.card = card
+
+    def __repr__(self) -> str:
+        return f"<agent {self.card.name} on another node>"
+
+    async def __call__(self, turn: Turn, /) -> AsyncIterator[Event]:
+        name = self.card.name
+        headers = {TRACE: turn.trace} if turn.trace else {}
+        end: Event | None = None
+        try:
+            async with self.bus.call(address(name), nodes.encode(nodes.Asked.of(turn)), headers=headers) as call:
+                async for piece in call:
+                    event = nodes.decode_event(piece)
+                    if isinstance(event, Question):
+                        await call.send(nodes.encode(await turn.ask(event)))
+                    elif isinstance(event, Reply | Fault):
+                        end = event
+                        break
+                    else:
+                        yield event
+        except (BusUnavailable, PeerUnavailable) as away:
+            raise PeerUnavailable(name, "no node answers for it now") from away
+        except Unreadable as wrong:
+            raise PeerUnreadable(name, str(wrong)) from wrong
+        if end is None:
+            raise PeerUnreadable(name, "the other node ended without a reply")
+        yield end
+
+
+def node_address(node: str) -> str:
+    """The name on the bus of one node."""
+    return f"node.{node}"
+
+
+class OtherNodes:
+    """The way to turns that wait on other nodes: which node it is stands in the store, the answer goes by bus."""
+
+    def __init__(self, bus: Bus, store: Store, node: str) -> None:
+        self.bus = bus
+        self.store = store
+        self.node = node
+
+    async def note(self, conversation: str, seconds: float) -> None:
+        until = time.time() + seconds
+        await self.store.put(Record(WAITING, conversation, self.node.encode(), expires=until))
+
+    async def forget(self, conversation: str) -> None:
+        with suppress(StoreUnavailable):  # whoever comes here with an answer learns that nobody waits
+            known = await self.store.get(WAITING, conversation)
+            if known is not None and known.value == self.node.encode():
+                await self.store.delete(WAITING, conversation)
+
+    async def bring(self, conversation: str, message: Message, line: Line) -> bool:
+        known = await self.store.get(WAITING, conversation)
+        node = known.value.decode() if known is not None else self.node
+        if node == self.node:
+            return False
+        answer = nodes.encode(nodes.Answer(conversation, message))
+        try:
+            async with self.bus.call(node_address(node), answer) as call:
+                async for piece in call:
+                    event = nodes.decode_event(piece)
+                    if isinstance(event, Reply):
+                        event = Reply(event.message.with_parts(line.tokens))
+                    await line.send(event)
+        except (NotFound, PeerUnavailable):
+            # It waits no longer, or its node is gone and the turn with it: this begins a new one.
+            await self.store.delete(WAITING, conversation)
+            return False
+        return True

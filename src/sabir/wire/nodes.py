@@ -1,0 +1,152 @@
+"""What the nodes of one gateway say to each other about a turn: MessagePack, both ways. Pure.
+
+A node that hands a turn on tells what was said, the conversation so far, and the standing of its caller: the roles,
+and on whose behalf. Credentials, claims, addresses and tokens stay where they are. The bus is trusted as far as its
+own log-in reaches: whoever may publish on it may ask as any role.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from ..errors import Unreadable
+from ..events import Delta, Event, Fault, Progress, Question, Reply
+from ..message import Message, Part
+from ..turn import Caller, Conversation, Turn
+
+T = TypeVar("T")
+
+LOSSES: Final = ("credentials", "claims", "tokens", "attachments")  # what does not pass from node to node
+
+
+class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A turn, as it is handed to another node."""
+
+    message: Message
+    turn: str
+    conversation: Conversation = Conversation("")
+    caller: str = "agent:gateway"
+    roles: frozenset[str] = frozenset()
+    on_behalf_of: str = ""
+    local: bool = False
+    seconds: float | None = None
+    hops: int = 0
+    seen: tuple[str, ...] = ()
+    door: str = ""
+
+    @classmethod
+    def of(cls, turn: Turn) -> Asked:
+        caller = turn.caller
+        return cls(
+            turn.message,
+            turn.id,
+            turn.conversation,
+            caller.id,
+            caller.standing,
+            caller.on_behalf_of,
+            caller.kind == "local",
+            None if turn.remaining == float("inf") else turn.remaining,
+            turn.hops,
+            turn.seen,
+            turn.door,
+        )
+
+    def as_caller(self) -> Caller:
+        """The caller as the other node sees it: with the first one's rights, and nothing that proves its identity."""
+        kind = "local" if self.local else "agent"
+        return Caller(id=self.caller, kind=kind, roles=self.roles, on_behalf_of=self.on_behalf_of)
+
+
+class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The answer to a question that a turn on another node waits for."""
+
+    conversation: str
+    message: Message
+    agent: str = ""
+
+
+_encoder = msgspec.msgpack.Encoder()
+_asked = msgspec.msgpack.Decoder(Asked)
+_answer = msgspec.msgpack.Decoder(Answer)
+_message = msgspec.msgpack.Decoder(Message)
+_event = msgspec.msgpack.Decoder(tuple[str, Any])
+
+encode = _encoder.encode
+
+_WRITERS: Final[Mapping[type, tuple[str, Callable[[Any], object]]]] = {
+    Delta: ("delta", lambda event: event.part),
+    Progress: ("progress", lambda event: (event.fraction, event.note)),
+    Question: ("question", lambda event: event),
+    Reply: ("reply", lambda event: event.message),
+    Fault: ("fault", lambda event: (event.reason, event.code)),
+}
+_READERS: Final[Mapping[str, Callable[[Any], Event]]] = {
+    "delta": lambda body: Delta(msgspec.convert(body, Part)),
+    "progress": lambda body: Progress(*msgspec.convert(body, tuple[float | None, str])),
+    "question": lambda body: msgspec.convert(body, Question),
+    "reply": lambda body: Reply(msgspec.convert(body, Message)),
+    "fault": lambda body: Fault(*msgspec.convert(body, tuple[str, str])),
+}
+
+
+def encode_event(event: Event) -> bytes:
+    kind, body = _WRITERS[type(event)]
+    return _encoder.encode((kind, body(event)))
+
+
+def decode_event(data: bytes) -> Event:
+    """Raises:
+    Unreadable: it is no event.
+    """
+    try:
+        kind, body = _event.decode(data)
+        read = _READERS.get(kind)
+        if read is not None:
+            return read(body)
+    except msgspec.DecodeError:
+        pass
+    raise Unreadable("nodes", "event", " or ".join(_READERS))
+
+
+def decode_asked(data: bytes) -> Asked:
+    """Raises:
+    Unreadable: it is no turn.
+    """
+    return _decoded(_asked, data, "a turn")
+
+
+def decode_answer(data: bytes) -> Answer:
+    """Raises:
+    Unreadable: it is no answer.
+    """
+    return _decoded(_answer, data, "an answer")
+
+
+def decode_message(data: bytes) -> Message:
+    """Raises:
+    Unreadable: it is no message.
+    """
+    return _decoded(_message, data, "a message")
+
+
+def _decoded(decoder: msgspec.msgpack.Decoder[T], data: bytes, what: str) -> T:
+    try:
+        return decoder.decode(data)
+    except msgspec.DecodeError:
+        raise Unreadable("nodes", "$", f"{what} in MessagePack") from None
+
+
+__all__ = [
+    "LOSSES",
+    "Answer",
+    "Asked",
+    "decode_answer",
+    "decode_asked",
+    "decode_event",
+    "decode_message",
+    "encode",
+    "encode_event",
+]
