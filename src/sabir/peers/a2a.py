@@ -1,0 +1,411 @@
+"""A remote A2A agent, from the address of its card, through the official SDK's client.
+
+The SDK speaks every binding and both versions. Here is what it leaves to its user: one pooled connection per peer,
+a card whose addresses are only believed on its own origin, answers of limited size, going on with a task after a
+dropped connection, polling where there is no stream, and telling the remote agent when we no longer want to know.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+import ssl
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing
+from typing import Any, Final
+from uuid import uuid4
+
+import msgspec
+
+from .._version import __version__
+from ..errors import BadInput, BadSetup, MissingExtra, PeerError, PeerRefused, PeerUnavailable, PeerUnreadable
+from ..events import Event, Fault, Question, Reply
+from ..message import Message, printable
+from ..wire import a2a as wire
+from ..wire.a2a_card import card_from
+from .base import SECONDS, Call, Clock, Identity, Peer, choose, origin_of, without_credentials
+
+try:
+    import httpx
+    from a2a.client import A2ACardResolver, Client, ClientCallContext, ClientConfig, ClientFactory
+    from a2a.client.errors import A2AClientError, A2AClientTimeoutError, AgentCardResolutionError
+    from a2a.types import a2a_pb2 as pb
+    from a2a.utils.errors import JSON_RPC_ERROR_CODE_MAP, A2AError
+    from google.protobuf.json_format import ParseError
+except ImportError as missing:
+    raise MissingExtra("A2A", "a2a") from missing
+
+logger = logging.getLogger("sabir.a2a")
+
+WELL_KNOWN: Final = "/.well-known/agent-card.json"
+BINDINGS: Final = ("JSONRPC", "HTTP+JSON")
+MOST_BYTES: Final = 64 * 1024 * 1024
+POLLS: Final = (0.05, 0.1, 0.2, 0.5, 1.0)  # seconds between looks at a task; the last one again and again
+RECONNECTS: Final = (0.0, 0.2, 0.5, 1.0, 2.0)  # seconds before each try to go on with a dropped stream
+_GOODBYE: Final = 2.0  # seconds that telling the remote agent may take when nobody waits any more
+_MOST_CONVERSATIONS: Final = 10_000
+_REASON: Final = 500
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where one of our conversations is over there: its contextId, and the task that waits for our answer."""
+
+    context: str = ""
+    task: str = ""
+
+
+class A2aPeer(Peer):
+    """``async with A2aPeer("https://example.com") as peer: await peer.ask("hello")``."""
+
+    protocol = "a2a"
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        name: str | None = None,
+        seconds: float = SECONDS,
+        identities: tuple[Identity, ...] = (),
+        headers: Mapping[str, str] | None = None,
+        bindings: tuple[str, ...] = BINDINGS,
+        origins: tuple[str, ...] = (),
+        streaming: bool = True,
+        verify: ssl.SSLContext | None = None,
+        connections: int = 100,
+        most_bytes: int = MOST_BYTES,
+    ) -> None:
+        """Args beside those of every peer:
+
+        url: of the agent (its card is below it, at the well-known path) or of the card itself.
+        identities: who we may be, by service; shown when asked with 401.
+        bindings: which may be used, the one we like best first.
+        origins: where the card may send us beside its own origin.
+        streaming: False polls instead.
+        """
+        super().__init__(url, name=name, seconds=seconds)
+        self._named = name is not None
+        self._places: OrderedDict[str, Place] = OrderedDict()
+        self._identities = identities
+        self._origins = frozenset(origin_of(each) for each in (url, *origins))
+        self._bindings = bindings
+        self._streaming = streaming
+        self._client: Client | None = None
+        self._service = ""  # the origin that our messages go to
+        self._authorization: str | None = None
+        self._connecting = asyncio.Lock()
+        self._goodbyes: set[asyncio.Task[None]] = set()
+        self._http = httpx.AsyncClient(
+            transport=Limited(verify or _tls(), connections, most_bytes),
+            timeout=httpx.Timeout(seconds, connect=10.0),
+            trust_env=False,
+            headers={"user-agent": f"sabir/{__version__}", "accept-encoding": "identity", **(headers or {})},
+        )
+
+    # -- talking ----------------------------------------------------------------------------------
+
+    async def talk(self, message: Message, call: Call) -> AsyncGenerator[Event, None]:
+        clock = Clock(call.seconds)
+        client = await self._connected(clock)
+        heard = wire.Heard()
+        request = self._request(message, call)
+        heard.task = request.message.task_id
+        try:
+            async with aclosing(self._events(client, request, heard, call, clock)) as events:
+                async for event in events:
+                    if isinstance(event, Reply | Fault | Question):
+                        self._keep(call.conversation, heard)
+                        yield event
+                        return
+                    yield event
+            raise PeerUnreadable(self.address, "it ended without an answer")
+        finally:
+            if heard.task and not heard.ended and not heard.asks:
+                self._say_goodbye(client, heard.task)
+
+    def _request(self, message: Message, call: Call) -> pb.SendMessageRequest:
+        place = self._places.get(call.conversation, Place())
+        sent = wire.message_to(
+            message.without_tokens(), id=call.key or uuid4().hex, context=place.context, task=place.task
+        )
+        return pb.SendMessageRequest(message=sent)
+
+    def _keep(self, conversation: str, heard: wire.Heard) -> None:
+        """Remember where the conversation is, so that its next message goes there."""
+        self._places[conversation] = Place(heard.context, heard.task if heard.asks else "")
+        self._places.move_to_end(conversation)
+        if len(self._places) > _MOST_CONVERSATIONS:
+            self._places.popitem(last=False)
+
+    async def _events(
+        self, client: Client, request: pb.SendMessageRequest, heard: wire.Heard, call: Call, clock: Clock
+    ) -> AsyncGenerator[Event, None]:
+        """Everything about one message: its stream, and what follows when that breaks off or there is none."""
+        try:
+            async for event in self._sent(client, request, heard, call, clock):
+                yield event
+        except PeerUnavailable:
+            if not heard.state:
+                raise  # it may never have got there; whoever sent it decides
+        if heard.ended or heard.asks or not heard.task:
+            return
+        if self._streaming and self.card.streams:
+            async for event in self._resumed(client, heard, call, clock):
+                yield event
+        if not (heard.ended or heard.asks):
+            async for event in self._polled(client, heard, call, clock):
+                yield event
+
+    async def _sent(
+        self, client: Client, request: pb.SendMessageRequest, heard: wire.Heard, call: Call, clock: Clock
+    ) -> AsyncGenerator[Event, None]:
+        """What comes back for a message; if the agent asks who we are, once more with an answer to that."""
+        try:
+            async for event in self._hear(client.send_message(request, context=self._context(call, clock)), heard):
+                yield event
+        except PeerRefused as refused:
+            shown = choose(self._identities, self._service, "") if refused.status == 401 else None
+            if shown is None or shown == self._authorization:
+                raise
+            self._authorization = shown
+            async for event in self._hear(client.send_message(request, context=self._context(call, clock)), heard):
+                yield event
+
+    async def _resumed(
+        self, client: Client, heard: wire.Heard, call: Call, clock: Clock
+    ) -> AsyncGenerator[Event, None]:
+        """Go on with a task whose stream broke off."""
+        for pause in RECONNECTS:
+            await asyncio.sleep(min(pause, clock.left))
+            if not clock.left:
+                return
+            try:
+                stream = client.subscribe(pb.SubscribeToTaskRequest(id=heard.task), context=self._context(call, clock))
+                async for event in self._hear(stream, heard):
+                    yield event
+            except PeerUnavailable:
+                continue
+            except PeerRefused:
+                return  # it has ended meanwhile, or cannot do this: look at it instead
+            if heard.ended or heard.asks:
+                return
+
+    async def _polled(self, client: Client, heard: wire.Heard, call: Call, clock: Clock) -> AsyncGenerator[Event, None]:
+        """Look at a task until it has ended or asks something."""
+        failed = 0
+        for number in range(1_000_000):
+            try:
+                with _Told(self.address):
+                    task = await client.get_task(pb.GetTaskRequest(id=heard.task), context=self._context(call, clock))
+                failed = 0
+                for event in self._read(pb.StreamResponse(task=task), heard):
+                    yield event
+            except PeerUnavailable:
+                failed += 1
+                if failed >= len(RECONNECTS):
+                    raise
+            if heard.ended or heard.asks:
+                return
+            if not clock.left:
+                raise PeerUnavailable(self.address, "no answer in time")
+            await asyncio.sleep(min(POLLS[min(number, len(POLLS) - 1)], clock.left))
+
+    async def _hear(self, stream: AsyncIterator[pb.StreamResponse], heard: wire.Heard) -> AsyncGenerator[Event, None]:
+        with _Told(self.address):
+            async for response in stream:
+                for event in self._read(response, heard):
+                    yield event
+                if heard.ended or heard.asks:
+                    return
+
+    def _read(self, response: pb.StreamResponse, heard: wire.Heard) -> list[Event]:
+        try:
+            return heard.hear(response)
+        except BadInput as wrong:
+            raise PeerUnreadable(self.address, str(wrong)) from None
+
+    def _context(self, call: Call, clock: Clock) -> ClientCallContext:
+        headers = {"x-sabir-hops": str(call.hops)} if call.hops else {}
+        if call.trace is not None:
+            headers["traceparent"] = call.trace
+        if self._authorization is not None:
+            headers["authorization"] = self._authorization
+        return ClientCallContext(timeout=max(0.001, clock.left), service_parameters=headers)
+
+    # -- ending -----------------------------------------------------------------------------------
+
+    def _say_goodbye(self, client: Client, task: str) -> None:
+        """Nobody waits for this task any more: cancel it over there, without holding up who left."""
+        saying = asyncio.ensure_future(self._cancel(client, task))
+        self._goodbyes.add(saying)
+        saying.add_done_callback(self._goodbyes.discard)
+
+    async def _cancel(self, client: Client, task: str) -> None:
+        context = self._context(Call(), Clock(_GOODBYE))
+        try:
+            with _Told(self.address):
+                await client.cancel_task(pb.CancelTaskRequest(id=task), context=context)
+        except PeerError as wrong:
+            logger.info("could not cancel: %s", wrong)
+
+    async def aclose(self) -> None:
+        if self._goodbyes:
+            await asyncio.wait(self._goodbyes, timeout=_GOODBYE)
+        await self._http.aclose()
+
+    # -- connecting -------------------------------------------------------------------------------
+
+    async def discover(self) -> None:
+        """Read the remote card, so that ours says what the agent can do.
+
+        Raises:
+            PeerError: it cannot be read.
+        """
+        await self._connected(Clock(self.seconds))
+
+    async def _connected(self, clock: Clock) -> Client:
+        if self._client is not None:
+            return self._client
+        async with self._connecting:
+            if self._client is None:
+                card = await self._fetched(clock)
+                self._client = self._made(card)
+                told = card_from(card)
+                self.card = msgspec.structs.replace(told, name=self.card.name if self._named else told.name)
+            return self._client
+
+    async def _fetched(self, clock: Clock) -> pb.AgentCard:
+        base, path = _card_place(self.url)
+        self._authorization = choose(self._identities, _origin(base), None)
+        resolver = A2ACardResolver(self._http, base, path)
+        for _ in range(2):
+            headers = {"authorization": self._authorization} if self._authorization else {}
+            try:
+                with _Told(self.address):
+                    return await resolver.get_agent_card(http_kwargs={"headers": headers, "timeout": clock.left})
+            except PeerRefused as refused:
+                shown = choose(self._identities, _origin(base), "") if refused.status == 401 else None
+                if shown is None or shown == self._authorization:
+                    raise
+                self._authorization = shown
+        raise PeerRefused(self.address, "it does not know us", 401)
+
+    def _made(self, card: pb.AgentCard) -> Client:
+        """A client for the interfaces that stand where the card itself stands, or where we were told they may."""
+        near = [each for each in card.supported_interfaces if _origin_or_none(each.url) in self._origins]
+        usable = [each for each in near if each.protocol_binding in self._bindings]
+        if not usable:
+            where = "elsewhere" if not near and card.supported_interfaces else "none that we speak"
+            raise PeerUnreadable(self.address, f"its card names no interface to use here ({where})")
+        del card.supported_interfaces[:]
+        card.supported_interfaces.extend(usable)
+        self._service = _origin(usable[0].url)
+        if self._service != _origin(self.url):
+            self._authorization = choose(self._identities, self._service, None)  # what one service knows, no other does
+        config = ClientConfig(
+            streaming=self._streaming,
+            httpx_client=self._http,
+            supported_protocol_bindings=list(self._bindings),
+            use_client_preference=True,
+        )
+        return ClientFactory(config).create(card)
+
+
+class Limited(httpx.AsyncHTTPTransport):
+    """An HTTP transport whose responses end at a size, and are never packed: a small one could become a huge one."""
+
+    def __init__(self, tls: ssl.SSLContext, connections: int, most: int) -> None:
+        limits = httpx.Limits(max_connections=connections, max_keepalive_connections=connections)
+        super().__init__(verify=tls, limits=limits, trust_env=False)
+        self._most = most
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        response = await super().handle_async_request(request)
+        if response.headers.get("content-encoding", "identity").lower() != "identity":
+            await response.aclose()
+            raise httpx.DecodingError("the answer is packed", request=request)
+        assert isinstance(response.stream, httpx.AsyncByteStream)
+        response.stream = _Counted(response.stream, self._most, request)
+        return response
+
+
+class _Counted(httpx.AsyncByteStream):
+    def __init__(self, inner: httpx.AsyncByteStream, most: int, request: httpx.Request) -> None:
+        self._inner = inner
+        self._left = most
+        self._request = request
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for piece in self._inner:
+            self._left -= len(piece)
+            if self._left < 0:
+                raise httpx.DecodingError("the answer is too long", request=self._request)
+            yield piece
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class _Told:
+    """Turns what the SDK raises into peer errors; whatever it says is cut short and made printable."""
+
+    __slots__ = ("_address",)
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, wrong: BaseException | None, trace: Any) -> None:
+        if wrong is None or not isinstance(wrong, A2AError | httpx.HTTPError | ParseError | ValueError):
+            return
+        raise _peer_error(self._address, wrong) from None
+
+
+def _peer_error(address: str, wrong: Exception) -> PeerError:
+    cause = wrong.__cause__
+    if isinstance(cause, httpx.HTTPStatusError):
+        status = cause.response.status_code
+        return PeerRefused(address, f"it answered {status}", status)
+    if isinstance(wrong, AgentCardResolutionError) and wrong.status_code is not None:
+        return PeerRefused(address, f"it answered {wrong.status_code} for its card", wrong.status_code)
+    if isinstance(wrong, A2AClientTimeoutError | httpx.TimeoutException):
+        return PeerUnavailable(address, "no answer in time")
+    if isinstance(cause, httpx.DecodingError) or isinstance(wrong, httpx.DecodingError):
+        return PeerUnreadable(address, "its answer is packed or too long")
+    if isinstance(cause, httpx.RequestError) or isinstance(wrong, httpx.HTTPError):
+        return PeerUnavailable(address, "the connection failed")
+    if isinstance(wrong, A2AError) and type(wrong) in JSON_RPC_ERROR_CODE_MAP:
+        said = printable(wrong.message, _REASON)
+        return PeerRefused(address, said, JSON_RPC_ERROR_CODE_MAP[type(wrong)])
+    if isinstance(wrong, A2AClientError):
+        return PeerUnreadable(address, printable(wrong.message, _REASON))
+    return PeerUnreadable(address, "its answer is not A2A")
+
+
+@functools.cache
+def _tls() -> ssl.SSLContext:
+    return ssl.create_default_context()
+
+
+def _card_place(url: str) -> tuple[str, str]:
+    """The base and the path of the card that belong to an address."""
+    parts = httpx.URL(url)
+    path = parts.path.rstrip("/")
+    if path.endswith(".json"):
+        return str(parts.copy_with(path="/", query=None)).rstrip("/"), path
+    return str(parts.copy_with(path=path or "/", query=None)).rstrip("/"), WELL_KNOWN
+
+
+def _origin(url: str) -> str:
+    """Scheme and host as an identity names a service: without a port that goes without saying."""
+    return origin_of(without_credentials(url)).removesuffix(":443" if url.startswith("https:") else ":80")
+
+
+def _origin_or_none(url: str) -> str | None:
+    try:
+        return origin_of(url)
+    except BadSetup:
+        return None
