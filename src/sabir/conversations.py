@@ -10,8 +10,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -123,14 +121,16 @@ class Conversations:
             return None, None
         return await self.store.conversation_by_token(caller.id, digest), digest
 
-    @asynccontextmanager
-    async def hold(self, tokens: Tokens, caller: Caller, window: int | None = None) -> AsyncIterator[Held]:
+    def hold(self, tokens: Tokens, caller: Caller, window: int | None = None) -> Holding:
         """The conversation of these tokens, new if there is none, held against other turns.
 
-        Raises:
+        Raises (on entering):
             TooMany: the caller has too many open conversations.
             TooBig: the stored context is full.
         """
+        return Holding(self, tokens, caller, window)
+
+    async def _enter(self, tokens: Tokens, caller: Caller, window: int | None) -> Held:
         row, digest = await self.locate(tokens, caller)
         usable = row is not None and not row.ended and row.owner == caller.id
         if row is not None and usable:
@@ -140,20 +140,21 @@ class Conversations:
             id = tokens.conversation if row is None and tokens.conversation else new_id()
         lock, users = self._locks.get(id) or (asyncio.Lock(), 0)
         self._locks[id] = (lock, users + 1)
-        held: Held | None = None
         acquired = False
         try:
             await lock.acquire()
             acquired = True
             held = await self._load(lock, id, caller, window, digest) if usable else None
-            held = held or Held(lock, await self._fresh(id, caller, digest), Conversation(id), True)
-            yield held
-        finally:
-            if held is not None:
-                held.let_go()
-            elif acquired:
+            return held or Held(lock, await self._fresh(id, caller, digest), Conversation(id), True)
+        except BaseException:
+            if acquired:
                 lock.release()
             self._leave(id)
+            raise
+
+    def _exit(self, held: Held) -> None:
+        held.let_go()
+        self._leave(held.row.id)
 
     def _leave(self, id: str) -> None:
         lock, users = self._locks[id]
@@ -176,8 +177,10 @@ class Conversations:
             )
         agreed = row.agreed.get("context", {}).get("window") if row.agreed else None
         last = min(w for w in (window, agreed, self.quotas.context_turns) if w is not None)
-        # Talk about the talk itself is no context for an agent (PAPER-CDS).
-        turns = tuple(turn for turn in await self.store.turns(id, last) if not turn.asked.is_control)
+        turns = await self.store.turns(id, last)
+        if any(turn.asked.is_control for turn in turns):  # talk about the talk is no context (PAPER-CDS)
+            more = await self.store.turns(id, 3 * last + 10)
+            turns = tuple(turn for turn in more if not turn.asked.is_control)[-last:]
         return Held(lock, row, Conversation(id, turns, row.agreed, row.turns), False)
 
     async def _fresh(self, id: str, caller: Caller, digest: str | None) -> ConversationRow:
@@ -208,6 +211,24 @@ class Conversations:
         row = msgspec.structs.replace(held, agreed=agreed)
         await self.store.agree(row)
         return row
+
+
+class Holding:
+    """Stands around a turn: ``async with conversations.hold(…) as held``."""
+
+    __slots__ = ("_caller", "_conversations", "_held", "_tokens", "_window")
+
+    def __init__(self, conversations: Conversations, tokens: Tokens, caller: Caller, window: int | None) -> None:
+        self._conversations, self._tokens, self._caller, self._window = conversations, tokens, caller, window
+        self._held: Held | None = None
+
+    async def __aenter__(self) -> Held:
+        self._held = await self._conversations._enter(self._tokens, self._caller, self._window)
+        return self._held
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._held is not None:
+            self._conversations._exit(self._held)
 
 
 _NONE = Tokens()

@@ -39,6 +39,7 @@ class Call:
     trace: str | None = None  # W3C traceparent
     hops: int = 0
     pieces: bool = False  # whether pieces ahead of the answer are wanted
+    anonymous: bool = False  # nothing that tells who asks goes along
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,13 @@ class Peer(ABC):
         """Answer a turn by asking the remote agent; what it asks back is asked of our caller."""
         message = turn.message
         call = Call(
-            turn.conversation.id, min(turn.remaining, self.seconds), turn.id, turn.trace, turn.hops + 1, pieces=True
+            turn.conversation.id,
+            min(turn.remaining, self.seconds),
+            turn.id,
+            turn.trace,
+            turn.hops + 1,
+            pieces=True,
+            anonymous=bool(turn.conversation.agreed.get("anonymous")),
         )
         while True:
             asked: Question | None = None

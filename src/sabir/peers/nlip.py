@@ -7,13 +7,14 @@ from abc import abstractmethod
 from collections import OrderedDict
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Final
 
-from ..errors import PeerRefused, PeerUnreadable
+from ..errors import PeerError, PeerRefused, PeerUnreadable
 from ..events import Delta, Event, Progress, Question, Reply
-from ..message import Message
+from ..message import CONTROL, Message, Part, json_part
 from ..wire import nlip
-from .base import SECONDS, Call, Peer
+from .base import SECONDS, Call, Peer, message_of
 from .tokens import PeerTokens
 
 _MOST_CONVERSATIONS: Final = 10_000
@@ -37,6 +38,7 @@ class NlipPeer(Peer):
         super().__init__(url, name=name, seconds=seconds)
         self.identity = identity
         self._tokens: OrderedDict[str, PeerTokens] = OrderedDict()
+        self._anonymous: set[str] = set()
         if conversation is not None:
             self._tokens[""] = conversation
 
@@ -53,6 +55,7 @@ class NlipPeer(Peer):
             if len(self._tokens) > _MOST_CONVERSATIONS:
                 oldest = next(key for key in self._tokens if key)
                 del self._tokens[oldest]
+                self._anonymous.discard(oldest)
         else:
             self._tokens.move_to_end(conversation)
         return held
@@ -61,11 +64,50 @@ class NlipPeer(Peer):
         """Begin anew: the next message of this conversation carries no token of the old one."""
         self._tokens.pop(conversation, None)
 
+    # -- control ----------------------------------------------------------------------------------
+
+    async def control(self, said: str | Message, *parts: Part, conversation: str = "") -> Message:
+        """Talk about the talk: ask for policies, limits, an upload place, and so on. Raises as ``ask`` does."""
+        message = message_of(said).with_parts(parts).with_type(CONTROL)
+        return await self._answer(message, Call(conversation, self.seconds))
+
+    async def propose_anonymous(self, conversation: str) -> str | None:
+        """Agree on anonymity with this peer and all behind it; None, or why not (PAPER-ANON).
+
+        It begins anew: a token from before would tie the two together.
+        """
+        if self.shows_itself:
+            return "its connection shows who we are"
+        self.forget(conversation)
+        self._anonymous.add(conversation)
+        try:
+            answer = await self.control(
+                "Can we go on in anonymous mode?",
+                json_part({"propose": True}, label="anonymous"),
+                conversation=conversation,
+            )
+        except PeerError:
+            self._anonymous.discard(conversation)
+            raise
+        told = answer.labelled("anonymous")
+        value = told.value if told is not None else None
+        if isinstance(value, dict) and value.get("accepted") is True:
+            return None
+        self._anonymous.discard(conversation)
+        return str(value.get("refused", "it does not agree")) if isinstance(value, dict) else "it does not know how"
+
+    @property
+    def shows_itself(self) -> bool:
+        """Whether the connection itself tells who we are."""
+        return False
+
     @abstractmethod
     def exchange(self, message: Message, call: Call) -> AsyncGenerator[Message, None]:
         """Send one message with its tokens; yield partial messages and then the last one."""
 
     async def talk(self, message: Message, call: Call) -> AsyncGenerator[Event, None]:
+        if call.anonymous or call.conversation in self._anonymous:
+            call = replace(call, anonymous=True, trace=None)
         sent = self.tokens(call.conversation).on(message)
         async with aclosing(self.exchange(sent, call)) as replies:
             async for reply in replies:

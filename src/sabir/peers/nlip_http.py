@@ -14,6 +14,7 @@ import random
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Final
 from urllib.parse import urljoin, urlsplit, urlunsplit
@@ -75,6 +76,7 @@ class NlipHttpPeer(NlipPeer):
         self.retries = retries
         self.repeatable = repeatable
         self._authorization = choose(identities, _short_origin(self.url), None)
+        self._certified = certificate is not None or any("cookie" in name.lower() for name in headers or ())
         self._limits = limits
         self._on_wire = on_wire
         self._client = httpx2.AsyncClient(
@@ -89,31 +91,35 @@ class NlipHttpPeer(NlipPeer):
     async def aclose(self) -> None:
         await self._client.aclose()
 
+    @property
+    def shows_itself(self) -> bool:
+        return self._certified
+
     # -- one message ------------------------------------------------------------------------------
 
     async def exchange(self, message: Message, call: Call) -> AsyncGenerator[Message, None]:
-        clock = Clock(call.seconds)
-        async with self._response(nlip.encode(message), _headers(call), clock) as response:
+        out = Outgoing(nlip.encode(message), _headers(call), Clock(call.seconds), call.anonymous)
+        async with self._response(out) as response:
             if _kind(response) == _SSE:
-                async with aclosing(self._events(response, clock)) as events:
+                async with aclosing(self._events(response, out.clock)) as events:
                     async for event in events:
                         yield event
             else:
-                async with asyncio.timeout(clock.left):
+                async with asyncio.timeout(out.clock.left):
                     body = await self._body(response)
                 yield self._message(body, response)
 
     @asynccontextmanager
-    async def _response(self, body: bytes, headers: dict[str, str], clock: Clock) -> AsyncIterator[httpx2.Response]:
+    async def _response(self, out: Outgoing) -> AsyncIterator[httpx2.Response]:
         """The response to the message, after redirects, log-in and repeats; its status is 2xx."""
         attempt = 0
         while True:
             try:
-                response = await self._follow(body, headers, clock)
+                response = await self._follow(out)
             except (_NoConnection, PeerUnavailable) as gone:
                 attempt += 1
                 again = isinstance(gone, _NoConnection) or self.repeatable is True
-                if again and attempt <= self.retries and await _pause(attempt, None, clock):
+                if again and attempt <= self.retries and await _pause(attempt, None, out.clock):
                     continue
                 if isinstance(gone, PeerUnavailable):
                     raise
@@ -121,7 +127,7 @@ class NlipHttpPeer(NlipPeer):
             try:
                 if response.status_code in _NOT_TAKEN and attempt < self.retries:
                     attempt += 1
-                    if await _pause(attempt, response.headers.get("retry-after"), clock):
+                    if await _pause(attempt, response.headers.get("retry-after"), out.clock):
                         continue
                 if not response.is_success:
                     raise await self._refusal(response)
@@ -136,11 +142,11 @@ class NlipHttpPeer(NlipPeer):
             finally:
                 await response.aclose()
 
-    async def _follow(self, body: bytes, headers: dict[str, str], clock: Clock) -> httpx2.Response:
+    async def _follow(self, out: Outgoing) -> httpx2.Response:
         """Post, following what may be followed: same-origin redirects, the other slash form, one log-in."""
         url, tried_slash, tried_login, redirects = self.url, False, False, 0
         while True:
-            response = await self._post(url, body, headers, clock)
+            response = await self._post(url, out)
             status = response.status_code
             if status in (307, 308):
                 url = await self._redirect(response, url)
@@ -151,7 +157,7 @@ class NlipHttpPeer(NlipPeer):
                 tried_slash = True
                 await self._drop(response)
                 url = _other_form(url)
-            elif status == 401 and not tried_login:
+            elif status == 401 and not tried_login and not out.anonymous:
                 tried_login = True
                 wanted = choose(self.identities, _short_origin(url), response.headers.get("www-authenticate", ""))
                 if wanted is None or wanted == self._authorization:
@@ -174,17 +180,18 @@ class NlipHttpPeer(NlipPeer):
             )
         return target
 
-    async def _post(self, url: str, body: bytes, headers: dict[str, str], clock: Clock) -> httpx2.Response:
-        if self._authorization is not None:
+    async def _post(self, url: str, out: Outgoing) -> httpx2.Response:
+        headers, clock = out.headers, out.clock
+        if self._authorization is not None and not out.anonymous:
             headers = {**headers, "authorization": self._authorization}
         request = self._client.build_request(
             "POST",
             url,
-            content=body,
+            content=out.body,
             headers=headers,
             timeout=httpx2.Timeout(clock.left, connect=min(clock.left, 10.0)),
         )
-        self._show_request(request, body)
+        self._show_request(request, out.body)
         try:
             async with asyncio.timeout(clock.left):
                 response = await self._client.send(request, stream=True)
@@ -268,6 +275,16 @@ class NlipHttpPeer(NlipPeer):
         if self._on_wire is not None:
             line = f"{response.http_version} {response.status_code} {response.reason_phrase}".encode()
             self._on_wire("received", _head(line, response.headers))
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """One message, ready to be posted."""
+
+    body: bytes
+    headers: dict[str, str]
+    clock: Clock
+    anonymous: bool
 
 
 class _NoConnection(Exception):

@@ -1,0 +1,333 @@
+"""Control over HTTP: what the concierge answers, and that what is agreed holds from then on."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from conftest import Serve, Served
+from sabir.agent import agent
+from sabir.card import Policy
+from sabir.gateway import Gateway
+from sabir.message import Message, Part, json_part, location_part, token_part
+from sabir.turn import Turn
+from sabir.wire import nlip
+
+SEEN: list[Turn] = []
+
+
+@pytest.fixture(autouse=True)
+def nothing_seen() -> None:
+    SEEN.clear()
+
+
+@agent(name="listener", description="Says what it knows of the talk")
+async def listener(turn: Turn) -> str:
+    SEEN.append(turn)
+    return " | ".join([*(past.asked.text for past in turn.conversation.turns), turn.text])
+
+
+@agent(name="talker")
+async def talker(turn: Turn) -> Message:
+    """Answers with much."""
+    return Message.text("word " * 1000).with_part(json_part({"a": 1}, label="data"))
+
+
+@agent(name="careful", policies=(Policy("privacy", "I keep notes.", {"jurisdiction": "EU"}, required=True),))
+async def careful(turn: Turn) -> str:
+    SEEN.append(turn)
+    return "at your service"
+
+
+class Talk:
+    def __init__(self, http: httpx2.AsyncClient, url: str) -> None:
+        self.http, self.url = http, url
+        self.tokens: tuple[Part, ...] = ()
+        self.status = 0
+
+    async def say(self, said: str | Message, *parts: Part, control: bool = False, **headers: str) -> Message:
+        message = Message.text(said) if isinstance(said, str) else said
+        message = message.with_parts((*parts, *self.tokens)).with_type("control" if control else None)
+        answer = await self.http.post(self.url, content=nlip.encode(message), headers=headers)
+        self.status = answer.status_code
+        reply = nlip.decode(answer.content)
+        if control:
+            assert reply.is_control  # CORE-6.3
+        own = [part for part in reply.tokens if part.subformat == "conversation"]
+        if own:
+            self.tokens = (token_part(own[-1].content),)
+        return reply.without_tokens()
+
+    async def control(self, said: str, *parts: Part) -> Message:
+        return await self.say(said, *parts, control=True)
+
+    async def tell(self, label: str, value: Any) -> Any:
+        """A wish in JSON; what the part of that label answers."""
+        reply = await self.control("", json_part(value, label=label))
+        part = reply.labelled(label)
+        assert part is not None, reply
+        return part.value
+
+
+@pytest.fixture
+def served(serve: Serve, home: Path) -> Served:
+    return serve(Gateway(listener, talker, careful, home=home))
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[httpx2.AsyncClient]:
+    async with httpx2.AsyncClient(trust_env=False) as client:
+        yield client
+
+
+@pytest.fixture
+def talk(http: httpx2.AsyncClient, served: Served) -> Talk:
+    return Talk(http, f"{served.url}/nlip/listener")
+
+
+# -- what is answered -----------------------------------------------------------------------------
+
+
+async def test_capabilities_are_told_in_words_and_json(talk: Talk) -> None:  # XSPEC-cap, D-29
+    reply = await talk.control("What can you do?")
+    told = reply.labelled("capabilities")
+    assert "listener" in reply.text and told is not None
+    assert {card["name"] for card in told.value["agents"]} == {"listener", "talker", "careful"}
+    assert "ECMA-430:2025" in told.value["editions"]
+
+
+async def test_the_words_of_nlip_swarm_are_answered_in_its_form(talk: Talk) -> None:  # XSPEC-cap
+    lines = (await talk.control("Describe your NLIP Capabilities.")).text.split("\n")
+    assert lines[0] == "AGENT:listener"
+    assert "CAP:listener: Says what it knows of the talk" in lines
+
+
+async def test_what_is_not_understood_is_told_with_what_is(talk: Talk) -> None:
+    reply = await talk.control("gobbledygook")
+    assert talk.status == 200
+    assert reply.text.startswith("I did not understand this control message.")
+    topics = reply.labelled("control")
+    assert topics is not None and "limits" in topics.value["topics"]
+
+
+async def test_ethics_security_and_who_you_are_are_told(talk: Talk) -> None:  # SEC-P1.3
+    assert "People decide" in (await talk.control("What is your ethics statement?")).text
+    assert (await talk.control("Which ECMA-434 profile?")).labelled("security") is not None
+    assert (await talk.tell("authentication", {}))["known"] is False
+
+
+async def test_control_never_reaches_the_agent_nor_its_context(talk: Talk) -> None:  # PAPER-CDS
+    await talk.say("one")
+    await talk.control("What are your limits?")
+    assert (await talk.say("two")).text == "one | two"
+    assert len(SEEN) == 2
+
+
+# -- policies -------------------------------------------------------------------------------------
+
+
+async def test_no_data_reaches_the_agent_before_its_policy_is_accepted(
+    http: httpx2.AsyncClient, served: Served
+) -> None:  # TR-7.1.5.1
+    talk = Talk(http, f"{served.url}/nlip/careful")
+    refused = await talk.say("my secret")
+    assert talk.status == 403 and "privacy" in refused.text and refused.is_control
+    assert SEEN == []
+    offered = await talk.tell("policy", {})
+    assert offered["privacy"]["require"] is True and offered["privacy"]["accept"] is False
+    await talk.say("my secret again")
+    assert SEEN == []
+    accepted = await talk.control("I accept your privacy policy.")
+    assert accepted.text.startswith("You have accepted: privacy.")
+    assert (await talk.say("hello")).text == "at your service"
+    stranger = Talk(http, f"{served.url}/nlip/careful")
+    await stranger.say("hello")
+    assert stranger.status == 403 and len(SEEN) == 1
+
+
+async def test_demands_that_cannot_be_met_are_refused(talk: Talk) -> None:  # TR-7.1.5.2
+    told = await talk.tell("policy", {"privacy": {"require": {"jurisdiction": "EU"}}, "accept": ["privacy"]})
+    assert "refused" not in told
+    told = await talk.tell("policy", {"regulatory": {"require": {"jurisdiction": "Mars"}}, "accept": ["*"]})
+    assert told["refused"] == ["regulatory.jurisdiction = Mars"]
+    assert told["regulatory"]["accept"] is False
+
+
+async def test_a_withheld_attribute_does_not_reach_the_agent(talk: Talk) -> None:  # TR-7.1.5.3
+    await talk.tell("policy", {"attributes": {"withhold": ["location"]}})
+    await talk.say("where am I?", location_part(47.37, 8.54))
+    assert [part.format for part in SEEN[0].parts] == ["text"]
+
+
+# -- limits ---------------------------------------------------------------------------------------
+
+
+async def test_limits_negotiated_down_hold_for_what_comes_in(talk: Talk) -> None:  # TR-7.3.2
+    told = await talk.tell("limits", {"propose": {"body": 300, "submessages": 4}})
+    assert told["agreed"] == {"body": 300, "submessages": 4}
+    assert (await talk.say("x" * 100)).text.endswith("x")
+    await talk.say("x" * 400)
+    assert talk.status == 413
+    await talk.say("x", *[json_part(1)] * 5)
+    assert talk.status == 413
+    assert len(SEEN) == 1
+
+
+async def test_limits_negotiated_down_hold_for_what_goes_out(http: httpx2.AsyncClient, served: Served) -> None:
+    talk = Talk(http, f"{served.url}/nlip/talker")
+    whole = await talk.say("go")
+    assert (await talk.control("Keep your replies under 1 KB")).text.startswith("Agreed from now on: reply 1024.")
+    cut = await talk.say("go")
+    assert len(nlip.encode(cut)) <= 1024
+    assert cut.text.startswith("word word") and whole.text.startswith(cut.text)
+    link = cut.labelled("download")
+    assert link is not None  # the whole of it is fetched
+    assert nlip.decode((await http.get(link.content)).content) == whole
+
+
+async def test_a_rate_that_was_agreed_on_holds(talk: Talk) -> None:
+    await talk.tell("limits", {"propose": {"rate_per_minute": 2}})
+    statuses = []
+    for _ in range(3):
+        await talk.say("hi")
+        statuses.append(talk.status)
+    assert statuses == [200, 200, 429]
+
+
+async def test_more_than_the_bound_is_answered_with_the_bound(talk: Talk) -> None:
+    reply = await talk.control("", json_part({"propose": {"body": 10**9, "depth": 1, "colour": 3}}, label="limits"))
+    assert "body can be at most 1048576" in reply.text
+    assert "depth cannot be below 4" in reply.text
+    assert "colour cannot be negotiated" in reply.text
+
+
+# -- context --------------------------------------------------------------------------------------
+
+
+async def test_the_keeper_is_switched_in_mid_talk_and_the_context_stays_right(
+    talk: Talk, served: Served
+) -> None:  # TR-7.3.1, PAPER-CTX
+    await talk.say("one")
+    reply = await talk.control("I will keep the context from now on")
+    kept = reply.labelled("history")
+    assert kept is not None
+    history = list(kept.value)
+    assert [entry["said"] for entry in history] == ["one", "one"]
+    reply = await talk.say("two", json_part(history, label="history"))
+    assert reply.text == "one | two"
+    history += [{"role": "user", "said": "two"}, {"role": "agent", "speaker": "listener", "said": reply.text}]
+    assert (await talk.say("without")).text == "without"  # what the client does not send is not there
+    stored = await served.gateway.store.turns(SEEN[-1].conversation.id, 10)
+    assert "two" not in [past.asked.text for past in stored]  # nothing of it was kept here
+    await talk.control(
+        "Please keep the context for me again",
+        json_part({"keeper": "server"}, label="context"),
+        json_part(history, label="history"),
+    )
+    assert (await talk.say("three")).text.endswith("one | two | three")
+
+
+async def test_the_window_is_agreed_on(talk: Talk) -> None:
+    for word in ("one", "two", "three"):
+        await talk.say(word)
+    assert "The last 1 turns count" in (await talk.control("Use a context window of one turn")).text
+    assert (await talk.say("four")).text == "three | four"
+    assert (await talk.tell("context", {"window": 10**6}))["window"] == 20
+
+
+async def test_history_is_told_with_time_and_speaker_up_to_a_horizon(talk: Talk) -> None:  # TR-7.2.2-b
+    for word in ("one", "two", "three"):
+        await talk.say(word)
+    told = await talk.tell("history", {"horizon": 2})
+    assert [entry["said"] for entry in told["turns"] if entry["role"] == "user"] == ["two", "three"]
+    assert {entry["speaker"] for entry in told["turns"]} == {"anonymous", "listener"}
+    assert all(entry["at"].endswith("+00:00") for entry in told["turns"])
+
+
+# -- sessions -------------------------------------------------------------------------------------
+
+
+async def test_a_session_is_ended_and_the_next_message_begins_anew(talk: Talk) -> None:  # WS-10
+    await talk.say("one")
+    assert "ended" in (await talk.control("Close this session")).text
+    assert (await talk.say("two")).text == "two"
+
+
+async def test_what_was_said_is_erased_when_asked(talk: Talk, served: Served) -> None:  # SEC-P2.6
+    await talk.say("my secret")
+    id = SEEN[0].conversation.id
+    assert "erased" in (await talk.control("Erase this conversation")).text
+    stored = await served.gateway.store.turns(id, 10)
+    assert all("secret" not in past.asked.text for past in stored)
+
+
+async def test_a_stranger_sees_only_the_session_its_token_opens(http: httpx2.AsyncClient, served: Served) -> None:
+    one, two = (Talk(http, f"{served.url}/nlip/listener") for _ in range(2))
+    await one.say("hi")
+    await two.say("hi")
+    assert len((await one.tell("sessions", {}))["sessions"]) == 1
+    noted = await one.tell("sessions", {"headless": True, "name": "night run"})  # TR-7.2.2-c
+    assert noted["session"] == {"headless": True, "name": "night run"}
+    assert (await one.tell("sessions", {}))["sessions"][0]["headless"] is True
+
+
+# -- formats --------------------------------------------------------------------------------------
+
+
+async def test_a_device_that_reads_only_json_gets_only_json(
+    http: httpx2.AsyncClient, served: Served
+) -> None:  # DEP-BACK
+    talk = Talk(http, f"{served.url}/nlip/talker")
+    await talk.control("I understand only structured json")
+    reply = await talk.say("go")
+    assert [(part.format, part.kind) for part in reply.parts] == [("structured", "json")] * 2
+    assert reply.first.value["text"].startswith("word word")
+
+
+async def test_a_client_that_reads_only_text_gets_only_text(http: httpx2.AsyncClient, served: Served) -> None:
+    talk = Talk(http, f"{served.url}/nlip/talker")
+    await talk.control("I can only read text")
+    assert [part.content for part in (await talk.say("go")).parts][1] == '{"a":1}'
+
+
+# -- anonymity ------------------------------------------------------------------------------------
+
+
+async def test_anonymous_mode_hides_where_the_caller_is(talk: Talk) -> None:  # PAPER-ANON
+    await talk.say("hi")
+    assert SEEN[0].caller.address == "127.0.0.1"
+    assert (await talk.tell("anonymous", {"propose": True}))["accepted"] is True
+    await talk.say("hi again", traceparent="00-" + "a" * 32 + "-" + "b" * 16 + "-01")
+    assert (SEEN[1].caller.address, SEEN[1].trace) == ("", None)
+    assert (await talk.tell("anonymous", {"propose": False}))["refused"] == "downgrade"
+
+
+async def test_a_reader_of_ones_own_is_asked_when_no_rule_knows(
+    serve: Serve, home: Path, http: httpx2.AsyncClient
+) -> None:
+    from sabir.agents.control.reading import Wish
+
+    async def reader(text: str) -> Wish | None:
+        return Wish("ethics") if "moral" in text else None
+
+    gateway = Gateway(listener, home=home)
+    gateway.exchange.concierge._reader = reader  # type: ignore[union-attr, attr-defined]
+    talk = Talk(http, f"{serve(gateway).url}/nlip")
+    assert "People decide" in (await talk.control("What are your morals?")).text
+    assert "did not understand" in (await talk.control("mumble")).text
+
+
+async def test_the_gateways_own_policies_hold_for_every_agent(
+    serve: Serve, home: Path, http: httpx2.AsyncClient
+) -> None:
+    stated = {"kind": "retention", "text": "Kept for a day.", "required": True}
+    served = serve(Gateway(listener, home=home, facts={"policies": [stated]}))
+    talk = Talk(http, f"{served.url}/nlip")
+    await talk.say("hi")
+    assert talk.status == 403
+    assert (await talk.tell("policy", {"accept": ["retention"]}))["retention"]["accept"] is True
+    assert (await talk.say("hi")).text == "hi"
