@@ -22,7 +22,11 @@ from .agent import Agent, FunctionAgent
 from .agents.echo import echo
 from .errors import BadSetup
 from .gateway import Gateway
-from .guard import Quotas, Rights, Rule
+from .guard import AuditSettings, Quotas, Rule
+from .guard.outbound import OutboundRules
+from .guard.outgoing import Service
+from .guard.setup import GuardSettings, IdentitySettings
+from .observe import ObserveSettings
 from .peers.connect import connect
 from .server import Serving, Tls
 from .wire.rules import Limits
@@ -68,6 +72,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     home: str = ".sabir"
     workers: int = 1
     store: str | None = None
+    bus: str | None = None  # nats://…: many nodes as one gateway
+    node: str = ""  # what this one is called among them; made up if empty
     durability: str = "process"
     public_url: str | None = None
     default: str | None = None
@@ -79,7 +85,13 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     limits: Limits = Limits()
     quotas: Quotas = Quotas()
     agents: tuple[AgentSettings, ...] = ()
+    identity: IdentitySettings = IdentitySettings()
     rights: tuple[Rule, ...] = ()
+    filters: tuple[str | dict[str, Any], ...] = ()
+    outbound: OutboundRules = OutboundRules()
+    services: tuple[Service, ...] = ()
+    audit: AuditSettings = AuditSettings()
+    observe: ObserveSettings = ObserveSettings()
     secrets: tuple[str, ...] = ()
     doors: dict[str, Any] = {}
     log: Log = Log()
@@ -124,16 +136,30 @@ def gateway_of(settings: Settings) -> Gateway:
         default=settings.default,
         home=home,
         store=settings.store,
+        bus=settings.bus,
+        node=settings.node,
         durability=settings.durability,
         limits=settings.limits,
-        quotas=settings.quotas,
-        rights=Rights(settings.rights),
+        guard=guard_of(settings),
+        observe=settings.observe,
         secrets=settings.secrets,
         doors=settings.doors,
         serving=serving_of(settings),
         public_url=settings.public_url,
         hosts=settings.hosts,
         origins=settings.origins,
+    )
+
+
+def guard_of(settings: Settings) -> GuardSettings:
+    return GuardSettings(
+        settings.identity,
+        settings.rights,
+        settings.quotas,
+        settings.filters,
+        settings.outbound,
+        settings.services,
+        settings.audit,
     )
 
 

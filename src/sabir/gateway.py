@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import logging
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,15 +26,26 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .agent import Agent
 from .agents.concierge import Concierge
+from .bus import Bus, open_bus
 from .conversations import Conversations
-from .doors.base import Door, House, MakeDoor
+from .directory import Directory
+from .doors.base import Door, House, MakeDoor, headers_of
+from .doors.bus import BusDoor
 from .doors.health import Health
+from .doors.metrics import MetricsDoor
 from .doors.nlip_http import NlipHttp
 from .doors.nlip_ws import NlipWs
+from .doors.protected import ProtectedResource
+from .doors.upload import UploadDoor
 from .errors import BadSetup, Forbidden, MissingExtra, NotFound, SabirError
 from .exchange import Exchange
-from .guard import Filters, Guard, Identity, Quotas, Rights, Seal, keys_from
+from .guard import Filters, Identity, Quotas, Rights, Seal, keys_from
+from .guard.agreements import Agreements, policies_of
+from .guard.audit import retain
+from .guard.setup import GuardSettings, guarded
 from .message import Message
+from .observe import ObserveSettings, observer_of
+from .randomness import new_id
 from .server import Serving, bind, check_exposure, serve
 from .stores import Store, open_store
 from .tasks import Tasks
@@ -48,7 +60,7 @@ RESERVED: Final = frozenset({"ws", "tasks", "upload"})  # names that paths of th
 SWEEP_SECONDS: Final = 60.0
 
 # Doors that need an extra: the module, its class, and the extra that brings what it imports.
-OPTIONAL_DOORS: Final[tuple[tuple[str, str, str], ...]] = ()
+OPTIONAL_DOORS: Final[tuple[tuple[str, str, str], ...]] = (("mcp", "Mcp", "mcp"), ("a2a", "A2aDoor", "a2a"))
 
 
 class Gateway:
@@ -60,12 +72,16 @@ class Gateway:
         default: str | None = None,
         home: Path | str = ".sabir",
         store: Store | str | None = None,
+        bus: Bus | str | None = None,
+        node: str = "",
         durability: str = "process",
         limits: Limits = LIMITS,
         quotas: Quotas | None = None,
         identity: Identity | None = None,
         rights: Rights | None = None,
         filters: Filters | None = None,
+        guard: GuardSettings | None = None,
+        observe: ObserveSettings | None = None,
         secrets: Sequence[str] = (),
         doors: Mapping[str, Any] | None = None,
         extra_doors: Iterable[MakeDoor] = (),
@@ -82,18 +98,24 @@ class Gateway:
         self.home = Path(home)
         self.serving = serving or Serving(home=str(home), max_message=limits.body)
         self.store = _store(store, self.home, durability)
-        self.guard = Guard(
-            Seal(*keys_from(self.home, secrets)),
-            quotas or Quotas(),
-            identity or Identity(),
-            rights or Rights(),
-            filters or Filters(),
-        )
         self.public_url = public_url or _url(self.serving)
+        settings = guard or GuardSettings(quotas=quotas or Quotas())
+        seal = Seal(*keys_from(self.home, secrets))
+        self.guarded = guarded(settings, self.store, seal, public_url=self.public_url)
+        self.guard = self.guarded.guard
+        self.guard.identity = identity or self.guard.identity
+        self.guard.rights = rights or self.guard.rights
+        self.guard.filters = filters or self.guard.filters
+        self._audit_days = settings.audit.days
         self.facts: dict[str, Any] = dict(facts or {})
         conversations = Conversations(self.store, self.guard.seal, self.guard.quotas)
         self.exchange = Exchange(self.agents, self.default, self.store, self.guard, conversations)
-        self.tasks = Tasks(self.exchange, self.store)
+        if observe is not None and (observe.metrics or observe.traces):
+            self.exchange.observer = observer_of(observe)
+        self.bus = open_bus(bus) if isinstance(bus, str) else bus
+        self.node, self._born = node or new_id()[:12], os.getpid()
+        self.tasks = Tasks(self.exchange, self.store, node=self.node)
+        self.directory = Directory(self.store, self.bus, node=self.node)
         self.house = House(
             self.exchange,
             self.tasks,
@@ -102,11 +124,13 @@ class Gateway:
             limits,
             self.home,
             self.public_url,
-            dict(doors or {}),
+            {MetricsDoor.name: observe or ObserveSettings(), **(doors or {})},
             self.facts,
             self.serving.behind_tls_proxy,
+            self.guarded,
         )
         uploads = self.exchange.attachments = Uploads(self.home, self.store, self.guard.seal)
+        self.exchange.agreements = Agreements(policies_of(self.facts))
         self.exchange.concierge = Concierge(
             cards=lambda caller: self.house.cards(caller, "nlip-http"),
             limits=limits,
@@ -125,7 +149,7 @@ class Gateway:
         self._sweeping: asyncio.Task[None] | None = None
 
     def _doors(self, extra: Iterable[MakeDoor]) -> list[Door]:
-        makers: list[MakeDoor] = [Health, NlipWs, *extra]
+        makers: list[MakeDoor] = [Health, MetricsDoor, ProtectedResource, NlipWs, UploadDoor, *extra]
         for module, name, what in OPTIONAL_DOORS:
             try:
                 makers.append(getattr(importlib.import_module(f"sabir.doors.{module}"), name))
@@ -133,6 +157,8 @@ class Gateway:
                 self.absent.append(str(missing))
             except ModuleNotFoundError as missing:
                 self.absent.append(str(MissingExtra(f"the door {module} ({missing.name})", what)))
+        if (bus := self.bus) is not None:
+            makers.append(lambda house: BusDoor(house, bus, self.directory, self.agents))
         makers.append(NlipHttp)  # last, because it answers for everything below /nlip/
         off = {name for name, settings in self.house.settings.items() if settings is False}
         return [door for door in (make(self.house) for make in makers) if door.name not in off]
@@ -163,6 +189,8 @@ class Gateway:
         Raises:
             StoreUnavailable: the store does not answer.
         """
+        if os.getpid() != self._born:  # a worker that was forked is a node of its own
+            self.node = self.tasks.node = self.directory.node = f"{self.node}.{os.getpid()}"
         await self.store.open()
         start_tasks = getattr(self.tasks, "start", None)
         if start_tasks is not None:
@@ -181,6 +209,10 @@ class Gateway:
         for door in reversed(self.doors):
             await door.stop()
         await self.tasks.close()
+        await self._keep_audit()
+        await self.guarded.close()
+        if self.exchange.observer is not None:
+            await asyncio.to_thread(self.exchange.observer.close)
         await self.store.close()
 
     async def _sweep(self) -> None:
@@ -190,8 +222,17 @@ class Gateway:
             try:
                 if await self.store.sweep(time.time()):
                     self.exchange.conversations.forget_counts()
+                if self._audit_days is not None:
+                    await retain(self.store, self._audit_days)
             except SabirError as wrong:
                 logger.warning("could not sweep: %s", wrong)
+            await self._keep_audit()
+
+    async def _keep_audit(self) -> None:
+        """Write down how many refusals were counted instead of written."""
+        with suppress(SabirError):
+            for line in self.guard.trail.left_out():
+                await self.store.audit(line)
 
     # -- serving ----------------------------------------------------------------------------------
 
@@ -261,13 +302,8 @@ class Front:
         self._hosts: set[bytes] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        origin: bytes | None = None
-        host = b""
-        for name, value in scope["headers"]:
-            if name == b"host":
-                host = value
-            elif name == b"origin":
-                origin = value
+        headers = headers_of(scope)
+        host, origin = headers.get(b"host", b""), headers.get(b"origin")
         try:
             if host not in self._hosts:
                 self._check_host(host)
@@ -277,7 +313,7 @@ class Front:
             return await _refuse(scope, receive, send, wrong)
         if origin is not None and scope["type"] == "http":
             send = _with_cors(send, origin)
-            if scope["method"] == "OPTIONS" and any(n == b"access-control-request-method" for n, _ in scope["headers"]):
+            if scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
                 return await _preflight(send)
         app = self._raw.get(scope["path"]) if scope["type"] == "http" else None
         await (app or self._rest)(scope, receive, send)
@@ -305,7 +341,10 @@ def _with_cors(send: Send, origin: bytes) -> Send:
             packet["headers"] = [
                 *packet["headers"],
                 (b"access-control-allow-origin", origin),
-                (b"access-control-expose-headers", b"location, retry-after, preference-applied"),
+                (
+                    b"access-control-expose-headers",
+                    b"location, retry-after, preference-applied, mcp-session-id, www-authenticate",
+                ),
                 (b"vary", b"origin"),
             ]
         await send(packet)

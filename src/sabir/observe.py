@@ -28,7 +28,7 @@ _TRACEPARENT: Final = re.compile(r"00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]
 class ObserveSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What is shown, and to whom; as it stands in the configuration file."""
 
-    metrics: bool = True  # GET /metrics, to this machine and to callers with the role
+    metrics: bool = False  # GET /metrics, to this machine and to callers with the role
     metrics_role: str = "operator"
     traces: str | None = None  # an OTLP/HTTP end-point, such as http://127.0.0.1:4318/v1/traces
     service: str = "sabir"

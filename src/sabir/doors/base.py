@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Scope
@@ -14,6 +14,7 @@ from ..agent import Agent
 from ..card import Card
 from ..exchange import Exchange
 from ..guard import Credentials, Guard
+from ..guard.setup import Guarded
 from ..stores.base import Store
 from ..tasks import Tasks
 from ..turn import Caller
@@ -34,6 +35,7 @@ class House:
     settings: Mapping[str, Any] = field(default_factory=dict)  # of all doors, by door name
     facts: dict[str, Any] = field(default_factory=dict)  # what the gateway knows of itself, for reports
     behind_proxy: bool = False
+    guarded: Guarded | None = None  # keys, passes, the way out: what goes with the guard
 
     @property
     def agents(self) -> Mapping[str, Agent]:
@@ -42,8 +44,8 @@ class House:
     def cards(self, caller: Caller, door: str) -> list[Card]:
         """The cards of the agents this caller may use by this door, the default agent first."""
         names = sorted(self.agents, key=lambda name: name != self.exchange.default)
-        allows = self.guard.rights.allows
-        return [self.agents[name].card for name in names if allows(caller, agent=name, door=door)]
+        seen = (self.guard.rights.visible(caller, self.agents[name].card, door) for name in names)
+        return [card for card in seen if card is not None]
 
 
 class Door(Protocol):
@@ -69,38 +71,41 @@ class Door(Protocol):
 MakeDoor = Callable[[House], Door]
 
 
+def headers_of(scope: Scope) -> dict[bytes, bytes]:
+    """The headers by name; those that stand several times are joined as HTTP says."""
+    known: dict[bytes, bytes] | None = scope.get("sabir.headers")
+    if known is not None:
+        return known
+    listed = scope["headers"]
+    headers = scope["sabir.headers"] = dict(listed)
+    if len(headers) != len(listed):
+        headers.clear()
+        for name, value in listed:
+            headers[name] = headers[name] + b", " + value if name in headers else value
+    return headers
+
+
 def credentials_of(scope: Scope, *, behind_proxy: bool = False) -> Credentials:
     """What an ASGI scope tells of the other side."""
     client = scope.get("client")
     address = client[0] if client else ""
-    authorization: str | None = None
-    headers: dict[str, str] | None = None
-    for name, value in scope["headers"]:
-        if name == b"authorization":
-            authorization = value.decode("latin-1")
-        elif name == b"x-api-key" or name == b"dpop":
-            headers = headers or {}
-            headers[name.decode()] = value.decode("latin-1")
-        elif behind_proxy and name == b"x-forwarded-for":
-            address = value.decode("latin-1").rpartition(",")[2].strip() or address
-    certificate = scope.get("extensions", {}).get("tls", {}).get("client_cert_name")
-    if authorization is None and headers is None and certificate is None:
+    headers = headers_of(scope)
+    if behind_proxy and b"x-forwarded-for" in headers:
+        address = headers[b"x-forwarded-for"].decode("latin-1").rpartition(",")[2].strip() or address
+    certificate = scope["extensions"].get("tls", {}).get("client_cert_name") if "extensions" in scope else None
+    if certificate is None and headers.keys().isdisjoint(_PROOFS):
         return Credentials(address)
+    authorization = headers.get(b"authorization")
     return Credentials(
         address,
-        authorization,
+        None if authorization is None else authorization.decode("latin-1"),
         certificate,
-        headers or {},
+        {name.decode(): headers[name].decode("latin-1") for name in _PROOFS if name in headers},
         scope.get("method", ""),
-        f"{scope['scheme']}://{_host(scope)}{scope['path']}",
+        f"{scope['scheme']}://{headers.get(b'host', b'').decode('latin-1')}{scope['path']}",
     )
 
 
-def _host(scope: Scope) -> str:
-    for name, value in scope["headers"]:
-        if name == b"host":
-            return str(value.decode("latin-1"))
-    return ""
-
+_PROOFS: Final = frozenset({b"authorization", b"x-api-key", b"dpop"})
 
 Stopper = Callable[[], Awaitable[None]]

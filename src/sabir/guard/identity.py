@@ -63,10 +63,16 @@ class Identity:
     """
 
     def __init__(
-        self, verifiers: Sequence[Verifier] = (), *, anonymous: bool = True, mistakes: Buckets | None = None
+        self,
+        verifiers: Sequence[Verifier] = (),
+        *,
+        anonymous: bool = True,
+        strict: bool = True,
+        mistakes: Buckets | None = None,
     ) -> None:
         self.verifiers = tuple(verifiers)
         self.anonymous = anonymous
+        self._strict = strict  # False: credentials of a kind that nobody here reads are as good as none
         self._mistakes = mistakes or Buckets(rate=0.2, burst=20.0)
 
     @property
@@ -99,7 +105,7 @@ class Identity:
             raise TooMany("too many wrong credentials from this address", retry_after=5.0)
         try:
             known = await self._first(credentials, ())
-            if known is None and credentials.presented:
+            if known is None and credentials.presented and self._strict:
                 raise Unauthenticated("these credentials are not known here", self.challenge)
             return await self._first(credentials, proofs) if known is None and proofs else known
         except Unauthenticated:

@@ -184,6 +184,7 @@ class JwtVerifier:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.challenge = challenge
+        self.issuer = issuer.issuer  # for the metadata that doors publish
         self._issuer = issuer
         self._source = keys
         self._dpop = dpop

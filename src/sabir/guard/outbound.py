@@ -294,12 +294,20 @@ class Fetcher:
         self._most = most_bytes
         self._redirects = redirects
         self._seconds = seconds
-        self._client = httpx2.AsyncClient(
-            transport=outbound.transport(),
-            trust_env=False,
-            timeout=httpx2.Timeout(seconds),
-            headers={"user-agent": user_agent},
-        )
+        self._user_agent = user_agent
+        self._made: httpx2.AsyncClient | None = None
+
+    @property
+    def _client(self) -> httpx2.AsyncClient:
+        # Made when first used: its TLS settings are dear, and most gateways never fetch.
+        if self._made is None:
+            self._made = httpx2.AsyncClient(
+                transport=self.outbound.transport(),
+                trust_env=False,
+                timeout=httpx2.Timeout(self._seconds),
+                headers={"user-agent": self._user_agent},
+            )
+        return self._made
 
     async def __aenter__(self) -> Fetcher:
         return self
@@ -308,7 +316,9 @@ class Fetcher:
         await self.close()
 
     async def close(self) -> None:
-        await self._client.aclose()
+        if self._made is not None:
+            await self._made.aclose()
+            self._made = None
 
     async def get(
         self, url: str, *, headers: Mapping[str, str] | None = None, most_bytes: int | None = None

@@ -1,0 +1,65 @@
+"""``/metrics``: numbers for Prometheus, to this machine and to callers with the role that the settings name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp
+
+from ..errors import Forbidden, SabirError, Unauthenticated
+from ..guard.limits import is_loopback
+from ..observe import CONTENT_TYPE, ObserveSettings
+from ..wire import nlip
+from .base import House, credentials_of
+
+
+class MetricsDoor:
+    """The door for those who watch. Not there unless metrics are on."""
+
+    name = "metrics"
+
+    def __init__(self, house: House) -> None:
+        self.house = house
+        found = house.settings.get(self.name)
+        self.settings = found if isinstance(found, ObserveSettings) else ObserveSettings()
+
+    def raw(self) -> Mapping[str, ASGIApp]:
+        return {}
+
+    def routes(self) -> Sequence[BaseRoute]:
+        on = self.house.exchange.observer is not None and self.settings.metrics
+        return [Route("/metrics", self._metrics, methods=["GET"])] if on else []
+
+    def addresses(self) -> Sequence[tuple[str, str]]:
+        return [("Metrics", "/metrics")] if self.routes() else []
+
+    async def start(self) -> None:
+        return None
+
+    async def stop(self) -> None:
+        return None
+
+    async def _metrics(self, request: Request) -> Response:
+        try:
+            await self._check(request)
+        except SabirError as wrong:
+            headers = {"www-authenticate": wrong.challenge} if isinstance(wrong, Unauthenticated) else {}
+            return Response(str(wrong), nlip.CODES[type(wrong)], headers, "text/plain")
+        observer = self.house.exchange.observer
+        assert observer is not None
+        return Response(observer.metrics.text(), headers={"content-type": CONTENT_TYPE})
+
+    async def _check(self, request: Request) -> None:
+        credentials = credentials_of(request.scope, behind_proxy=self.house.behind_proxy)
+        # Behind a proxy everybody comes from this machine, unless the proxy says otherwise.
+        if is_loopback(credentials.address) and credentials.address and not self.house.behind_proxy:
+            return
+        caller = await self.house.guard.admit(credentials, ())
+        if self.settings.metrics_role in caller.standing:
+            return
+        if caller.is_anonymous:
+            raise Unauthenticated("metrics are only for callers who say who they are")
+        raise Forbidden("no right to see metrics")

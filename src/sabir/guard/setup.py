@@ -1,0 +1,160 @@
+"""The guard as the configuration file describes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from ..errors import BadSetup
+from ..stores.base import Store
+from . import Guard
+from .audit import AuditSettings, Trail
+from .dpop import Dpop
+from .filters import Filter, Filters
+from .html import Html
+from .identity import CertificateVerifier, Identity, Verifier
+from .injection import PromptInjection
+from .jwt import Issuer, JwtVerifier, KeySource, SubjectTokens
+from .keys import Keys, KeyVerifier
+from .limits import Quotas
+from .oauth import challenge, protected_resource
+from .outbound import Fetcher, Outbound, OutboundRules
+from .outgoing import Outgoing, Service
+from .passes import Passes
+from .policy import Rights, Rule
+from .seal import Seal
+from .secrets import Inside, PersonalData, Secrets
+from .usage import Usage
+
+
+class IdentitySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Who is known, and how they prove it."""
+
+    anonymous: bool = True  # False: nobody is answered who does not say who they are
+    keys: bool = True  # API keys: sabir keys add
+    keys_seconds: float = 5.0  # how long a key that was revoked on another node may still work
+    issuers: tuple[Issuer, ...] = ()  # authorization servers whose tokens are believed
+    certificates: dict[str, tuple[str, ...]] | None = None  # subjects of client certificates, and their roles
+    pass_seconds: float = 600.0  # life of authentication tokens that we issue
+    scopes: tuple[str, ...] = ()  # told to clients in the protected-resource metadata
+
+
+class GuardSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Everything about who may do what; each is a key of the configuration file."""
+
+    identity: IdentitySettings = IdentitySettings()
+    rights: tuple[Rule, ...] = ()
+    quotas: Quotas = Quotas()
+    filters: tuple[str | dict[str, Any], ...] = ()
+    outbound: OutboundRules = OutboundRules()
+    services: tuple[Service, ...] = ()
+    audit: AuditSettings = AuditSettings()
+
+
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """The guard, and what goes with it."""
+
+    guard: Guard
+    keys: Keys
+    passes: Passes
+    outbound: Outbound  # for what comes from outside: private addresses are refused
+    fetcher: Fetcher
+    outgoing: Outgoing
+    trusted: Fetcher  # for places the operator wrote down: issuers and token end-points
+    identity: IdentitySettings  # as configured, for the metadata that doors publish
+
+    def metadata(self, resource: str) -> dict[str, Any] | None:
+        """The RFC 9728 document of a resource of this gateway; None if no authorization server is configured."""
+        issuers = self.identity.issuers
+        if not issuers:
+            return None
+        bound = all(issuer.dpop for issuer in issuers)
+        return protected_resource(resource, [i.issuer for i in issuers], scopes=self.identity.scopes, dpop=bound)
+
+    async def close(self) -> None:
+        await self.fetcher.close()
+        await self.trusted.close()
+
+
+def guarded(settings: GuardSettings, store: Store, seal: Seal, *, public_url: str = "") -> Guarded:
+    """Build the guard.
+
+    Raises:
+        BadSetup: a setting is wrong; says which.
+    """
+    outbound = Outbound(settings.outbound)
+    trusted = Fetcher(Outbound(OutboundRules(private=True)), most_bytes=1024 * 1024, seconds=10.0)
+    keys, subjects = Keys(store), SubjectTokens()
+    passes = Passes(seal, seconds=settings.identity.pass_seconds)
+    told = challenge(f"{public_url}/nlip" if settings.identity.issuers and public_url else None)
+    verifiers = _verifiers(settings.identity, store, keys, passes, trusted, subjects, told, public_url)
+    # With nothing set up, a gateway is open, and a token meant for a proxy in front of it does no harm.
+    strict = bool(settings.rights or settings.identity != IdentitySettings())
+    identity = Identity(verifiers, anonymous=settings.identity.anonymous, strict=strict)
+    guard = Guard(
+        seal,
+        settings.quotas,
+        identity,
+        Rights(settings.rights, told),
+        filters_of(settings.filters),
+        Usage(settings.quotas, store),
+        Trail(settings.audit.refusals_per_minute),
+    )
+    outgoing = Outgoing(settings.services, trusted, subjects)
+    return Guarded(guard, keys, passes, outbound, Fetcher(outbound), outgoing, trusted, settings.identity)
+
+
+def _verifiers(
+    settings: IdentitySettings,
+    store: Store,
+    keys: Keys,
+    passes: Passes,
+    fetcher: Fetcher,
+    subjects: SubjectTokens,
+    told: str,
+    public_url: str,
+) -> list[Verifier]:
+    verifiers: list[Verifier] = [passes]
+    if settings.keys:
+        verifiers.append(KeyVerifier(keys, seconds=settings.keys_seconds))
+    dpop = Dpop(store, public_url=public_url)
+    for issuer in settings.issuers:
+        source = KeySource(issuer, fetcher)
+        verifiers.append(JwtVerifier(issuer, source, challenge=told, dpop=dpop, subjects=subjects))
+    if settings.certificates is not None:
+        verifiers.append(CertificateVerifier(settings.certificates))
+    return verifiers
+
+
+# What a filter is called in the configuration file. ``{name: options}`` gives it options.
+FILTERS: Final[Mapping[str, Callable[..., Filter]]] = {
+    "prompt-injection": PromptInjection,
+    "secrets": Secrets,
+    "pii": PersonalData,
+    "inside": Inside,
+    "html": Html,
+}
+
+
+def filters_of(written: Sequence[str | Mapping[str, Any]]) -> Filters:
+    """The filters of the configuration: names, or names with options.
+
+    Raises:
+        BadSetup: there is no such filter, or it has no such option.
+    """
+    made: list[Filter] = []
+    for entry in written:
+        pairs = [(entry, {})] if isinstance(entry, str) else list(entry.items())
+        for name, options in pairs:
+            make = FILTERS.get(name)
+            if make is None:
+                raise BadSetup(f"filters: there is no filter {name!r}; there are {', '.join(FILTERS)}")
+            try:
+                made.append(make(**(options or {})))
+            except (TypeError, ValueError) as wrong:
+                raise BadSetup(f"filters: {name}: {wrong}") from wrong
+    return Filters(made)
