@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from uuid import uuid4
 
 import pytest
 
 from sabir.bus import Bus, Limits, open_bus
 from sabir.bus.memory import MemoryBus
-from sabir.bus.nats import RETENTION, NatsBus
 
-NATS = os.environ.get("SABIR_TEST_NATS", "nats://127.0.0.1:4222")
+from .on_nats import NATS, remove_streams
 
 # Short enough that a test which waits for a time-out does not take long.
 QUICK = Limits(backoff=(0.01, 0.02), attempts=3, ack_seconds=1.0, alive_seconds=0.1, send_seconds=5.0, stop_seconds=0.1)
@@ -45,14 +43,6 @@ class Nodes:
             await remove_streams(NATS, self.prefix)
 
 
-async def remove_streams(server: str, prefix: str) -> None:
-    bus = NatsBus(f"{server}?prefix={prefix}")
-    await bus.open()
-    for kind in RETENTION:
-        await bus._js.delete_stream(bus._stream(kind))
-    await bus.close()
-
-
 @pytest.fixture(params=["memory", "nats"])
 async def nodes(request: pytest.FixtureRequest) -> AsyncIterator[Nodes]:
     nodes = Nodes(request.param)
@@ -63,6 +53,3 @@ async def nodes(request: pytest.FixtureRequest) -> AsyncIterator[Nodes]:
 @pytest.fixture
 async def bus(nodes: Nodes) -> Bus:
     return await nodes.node()
-
-
-MakeNode = Callable[[], Awaitable[Bus]]

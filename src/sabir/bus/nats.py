@@ -76,7 +76,7 @@ class NatsBus:
         self._replicas = int(options.get("replicas", "1"))
         self._max_bytes = int(options.get("max_bytes", "-1"))
         self._credentials = options.get("credentials")
-        self._instance = uuid4().hex
+        self._instance = ""  # made when it is opened: a process that was forked is somebody else
         self._nc = Client()
         self._js = self._nc.jetstream()
         self._outboxes: dict[str, Outbox] = {}
@@ -92,6 +92,7 @@ class NatsBus:
         Raises:
             BusUnavailable: no server answers.
         """
+        self._instance = self._calls.instance = uuid4().hex
         async with _told():
             async with asyncio.timeout(_CONNECT_SECONDS):
                 await self._nc.connect(

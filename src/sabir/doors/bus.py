@@ -50,12 +50,15 @@ class BusDoor:
         self.house = house
         self.bus = bus
         self.directory = directory
-        self.node = directory.node
         self.lease = lease
         self._agents = agents  # of the exchange; others' are added to it and taken out again
         self._own = {name: agent for name, agent in agents.items() if not isinstance(agent, BusPeer)}
         self._receivers: list[Receiver] = []
         self._tasks: list[asyncio.Task[None]] = []
+
+    @property
+    def node(self) -> str:
+        return self.directory.node
 
     def raw(self) -> Mapping[str, ASGIApp]:
         return {}

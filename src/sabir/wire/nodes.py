@@ -40,16 +40,17 @@ class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
     @classmethod
     def of(cls, turn: Turn) -> Asked:
         caller = turn.caller
+        known = "" if caller.is_anonymous else caller.id
         return cls(
             turn.message,
             turn.id,
             turn.conversation,
-            caller.id,
+            caller.id if caller.kind == "agent" else "agent:gateway",
             caller.standing,
-            caller.on_behalf_of,
+            caller.on_behalf_of or known,
             caller.kind == "local",
             None if turn.remaining == float("inf") else turn.remaining,
-            turn.hops,
+            turn.hops + 1,
             turn.seen,
             turn.door,
         )

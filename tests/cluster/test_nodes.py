@@ -1,0 +1,355 @@
+"""Nodes that are one gateway: an agent on one answers for all, and an answer finds the node that waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from bus.on_nats import NATS, remove_streams
+from sabir.agent import Agent, agent
+from sabir.bus import Bus, open_bus
+from sabir.bus.memory import MemoryBus
+from sabir.errors import DeadlineExceeded, Forbidden, PeerUnavailable, TurnFailed
+from sabir.events import Delta, Event, Progress, Question, Reply
+from sabir.gateway import Gateway
+from sabir.guard import Credentials, Rights, Rule
+from sabir.line import Ask, Line
+from sabir.message import Message, Part, json_part
+from sabir.peers.bus import BusPeer
+from sabir.stores.memory import MemoryStore
+from sabir.turn import Caller, Turn
+
+SECRET = "c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0LXNlY3JldA"
+
+
+class Cluster:
+    """Gateways that share a store and a bus."""
+
+    def __init__(self, kind: str, home: Path) -> None:
+        self.kind = kind
+        self.prefix = f"test{uuid4().hex[:12]}"
+        self.store = MemoryStore()
+        self.gateways: list[Gateway] = []
+        self._home = home
+        self._shared = MemoryBus()
+
+    def _bus(self) -> Bus:
+        return self._shared if self.kind == "memory" else open_bus(f"{NATS}?prefix={self.prefix}")
+
+    async def node(self, *agents: Agent, **options: object) -> Gateway:
+        name = f"n{len(self.gateways) + 1}"
+        gateway = Gateway(
+            *agents, home=self._home / name, store=self.store, bus=self._bus(), node=name, secrets=(SECRET,), **options
+        )  # type: ignore[arg-type]
+        await gateway.start()
+        self.gateways.append(gateway)
+        return gateway
+
+    async def close(self) -> None:
+        for gateway in self.gateways:
+            await self.store.open()  # the first that stops closes what is shared
+            await self._shared.open()
+            await gateway.stop()
+        if self.kind == "nats":
+            await remove_streams(NATS, self.prefix)
+
+
+@pytest.fixture(params=["memory", "nats"])
+async def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Cluster]:
+    cluster = Cluster(request.param, tmp_path)
+    yield cluster
+    await cluster.close()
+
+
+class Asker:
+    """Somebody at a door of a node; keeps what comes down the line."""
+
+    def __init__(self, gateway: Gateway, caller: Caller | None = None) -> None:
+        self.gateway = gateway
+        self.caller = caller or Caller("key:ann", "key", roles=frozenset({"guest"}), claims={"secret": "s3cret"})
+        self.events: list[Event] = []
+        self.came = asyncio.Event()
+
+    async def ask(self, message: Message | str, to: str | None = None, **options: object) -> Message:
+        if isinstance(message, str):
+            message = Message.text(message)
+        ask = Ask(message, "nlip-http", to, Credentials(caller=self.caller), **options)  # type: ignore[arg-type]
+        await self.gateway.exchange.ask(ask, Line(self._send))
+        last = self.events[-1]
+        assert isinstance(last, Reply)
+        return last.message
+
+    async def _send(self, event: Event) -> None:
+        self.events.append(event)
+        self.came.set()
+
+    async def question(self) -> Question:
+        async with asyncio.timeout(10):
+            while not (self.events and isinstance(self.events[-1], Question)):
+                self.came.clear()
+                await self.came.wait()
+        last = self.events[-1]
+        assert isinstance(last, Question)
+        return last
+
+
+@agent(name="local", description="is on every node")
+async def local(turn: Turn) -> str:
+    return "local"
+
+
+def token_for(gateway: Gateway, conversation: str, caller: Caller) -> Part:
+    """The token that the caller got with the question."""
+    conversations = gateway.exchange.conversations
+    return conversations.token(conversation, caller, conversations.sort(Message.text(""), caller))
+
+
+async def until(condition: Callable[[], bool | Awaitable[bool]]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+async def test_an_agent_on_one_node_answers_for_another(cluster: Cluster) -> None:
+    @agent(name="hotel", description="Rooms")
+    async def hotel(turn: Turn) -> AsyncIterator[object]:
+        yield Progress(0.5, "looking")
+        yield "a room "
+        yield "by the lake"
+
+    a = await cluster.node(local)
+    b = await cluster.node(local, hotel)
+    await until(lambda: "hotel" in a.agents)
+    assert isinstance(a.agents["hotel"], BusPeer)
+    assert a.agents["hotel"].card == hotel.card
+    asker = Asker(a)
+    reply = await asker.ask("a room", "hotel")
+    assert reply.text == "a room by the lake"
+    assert asker.events[:-1] == [Progress(0.5, "looking"), Delta.text("a room "), Delta.text("by the lake")]
+    assert [card.name for card in b.house.cards(asker.caller, "nlip-http")] == ["local", "hotel"]
+
+
+async def test_a_node_that_comes_later_knows_what_is_there_at_once(cluster: Cluster) -> None:
+    await cluster.node(agent(name="hotel")(lambda turn: "a room"))
+    late = await cluster.node(local)
+    assert (await Asker(late).ask("?", "hotel")).text == "a room"
+
+
+async def test_the_conversation_goes_with_the_turn_and_is_recorded_once(cluster: Cluster) -> None:
+    seen: list[list[str]] = []
+
+    @agent(name="hotel")
+    async def hotel(turn: Turn) -> str:
+        seen.append([past.asked.text for past in turn.conversation.turns])
+        return f"re: {turn.text}"
+
+    b = await cluster.node(hotel, local)
+    a = await cluster.node(local)
+    first = await Asker(a).ask("one", "hotel")
+    second = await Asker(b).ask(Message.text("two").with_parts(first.tokens), "hotel")
+    await Asker(a).ask(Message.text("three").with_parts(second.tokens), "hotel")
+    assert seen == [[], ["one"], ["one", "two"]]
+    (row,) = await cluster.store.conversations("key:ann")
+    assert row.turns == 3
+
+
+async def test_trace_and_hops_go_along_and_who_the_caller_is_does_not(cluster: Cluster) -> None:
+    turns: list[Turn] = []
+
+    @agent(name="hotel")
+    async def hotel(turn: Turn) -> str:
+        turns.append(turn)
+        return "ok"
+
+    await cluster.node(hotel, local)
+    a = await cluster.node(local)
+    trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    await Asker(a).ask("?", "hotel", trace=trace, hops=2, seen=("guide",))
+    (turn,) = turns
+    assert (turn.trace, turn.hops, turn.seen) == (trace, 3, ("guide", "hotel"))
+    assert turn.caller.kind == "agent"
+    assert turn.caller.on_behalf_of == "key:ann"
+    assert (turn.caller.claims, turn.caller.address, turn.caller.name) == ({}, "", "")
+    assert "guest" in turn.caller.standing
+    assert turn.message.tokens == ()
+
+
+async def test_rights_hold_on_the_other_node_too(cluster: Cluster) -> None:
+    hotel = agent(name="hotel")(lambda turn: "a room")
+    await cluster.node(hotel, local, rights=Rights((Rule(("boss",)),)))
+    a = await cluster.node(local)
+    with pytest.raises(Forbidden, match="no right to use hotel"):
+        await Asker(a).ask("?", "hotel")
+    assert (await Asker(a, Caller("key:bo", "key", roles=frozenset({"boss"}))).ask("?", "hotel")).text == "a room"
+
+
+async def test_an_error_of_the_agent_is_told_and_nothing_from_inside(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    @agent(name="hotel")
+    async def hotel(turn: Turn) -> str:
+        if turn.text == "refuse":
+            raise Forbidden("not for you")
+        raise KeyError("a secret")
+
+    await cluster.node(hotel, local)
+    a = await cluster.node(local)
+    with pytest.raises(Forbidden, match="not for you"):
+        await Asker(a).ask("refuse", "hotel")
+    with pytest.raises(TurnFailed) as wrong:
+        await Asker(a).ask("break", "hotel")
+    assert "secret" not in str(wrong.value)
+
+
+async def test_a_deadline_here_ends_the_turn_there(cluster: Cluster) -> None:
+    ended = asyncio.Event()
+
+    @agent(name="hotel")
+    async def hotel(turn: Turn) -> str:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+        return ""
+
+    await cluster.node(hotel, local)
+    a = await cluster.node(local)
+    with pytest.raises(DeadlineExceeded):
+        await Asker(a).ask("?", "hotel", seconds=0.3)
+    async with asyncio.timeout(10):
+        await ended.wait()
+
+
+async def test_going_away_here_cancels_there(cluster: Cluster) -> None:
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    @agent(name="hotel")
+    async def hotel(turn: Turn) -> str:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+        return ""
+
+    await cluster.node(hotel, local)
+    a = await cluster.node(local)
+    asking = asyncio.create_task(Asker(a).ask("?", "hotel"))
+    async with asyncio.timeout(10):
+        await begun.wait()
+        asking.cancel()
+        await ended.wait()
+
+
+async def test_a_question_of_an_agent_there_is_asked_here(cluster: Cluster) -> None:
+    @agent(name="hotel")
+    async def hotel(turn: Turn) -> str:
+        nights = await turn.ask(Question("How many nights?", schema={"type": "integer"}))
+        return f"booked for {nights.text}"
+
+    await cluster.node(hotel, local)
+    a = await cluster.node(local)
+    asker, answering = Asker(a), Asker(a)
+    asking = asyncio.create_task(asker.ask("a room", "hotel"))
+    question = await asker.question()
+    assert (question.text, question.schema) == ("How many nights?", {"type": "integer"})
+    (row,) = await cluster.store.conversations("key:ann")
+    token = a.exchange.conversations.token(
+        row.id, asker.caller, a.exchange.conversations.sort(Message.text(""), asker.caller)
+    )
+    reply = await answering.ask(Message.text("three").with_part(token), "hotel")
+    assert reply.text == "booked for three"
+    await asking_ends(asking)
+
+
+async def asking_ends(asking: asyncio.Task[Message]) -> None:
+    """The request that brought the question ends when its turn does, with nothing more sent down its line."""
+    async with asyncio.timeout(10):
+        await asyncio.wait([asking])
+    if not asking.cancelled():
+        asking.exception()
+
+
+async def test_an_answer_that_comes_to_another_node_reaches_the_turn_that_waits(cluster: Cluster) -> None:
+    runs = 0
+
+    @agent(name="clerk")
+    async def clerk(turn: Turn) -> AsyncIterator[object]:
+        nonlocal runs
+        runs += 1
+        first = await turn.ask("First?")
+        yield Delta(json_part({"first": first.text}))
+        second = await turn.ask("Second?")
+        yield f"{turn.text}, {first.text}, {second.text}"
+
+    a = await cluster.node(clerk)
+    b = await cluster.node(clerk)
+    asker = Asker(a)
+    asking = asyncio.create_task(asker.ask("begin", "clerk"))
+    await asker.question()
+    (row,) = await cluster.store.conversations("key:ann")
+    token = token_for(a, row.id, asker.caller)
+    there = Asker(b)
+    bringing = asyncio.create_task(there.ask(Message.text("one").with_part(token), "clerk"))
+    assert (await there.question()).text == "Second?"
+    assert there.events[0] == Delta(json_part({"first": "one"}))
+    await asking_ends(bringing)
+    again = Asker(b)
+    reply = await again.ask(Message.text("two").with_part(token), "clerk")
+    assert reply.parts[-2].content == "begin, one, two"
+    assert reply.tokens == (token,)
+    assert runs == 1
+    await asking_ends(asking)
+    assert await cluster.store.get("waiting", row.id) is None
+
+
+async def test_an_answer_for_a_node_that_is_gone_begins_a_new_turn(cluster: Cluster) -> None:
+    @agent(name="clerk")
+    async def clerk(turn: Turn) -> str:
+        return f"new: {turn.text}" if turn.text != "begin" else (await turn.ask("Well?")).text
+
+    a = await cluster.node(clerk)
+    b = await cluster.node(clerk)
+    asker = Asker(a)
+    asking = asyncio.create_task(asker.ask("begin", "clerk"))
+    await asker.question()
+    (row,) = await cluster.store.conversations("key:ann")
+    record = await cluster.store.get("waiting", row.id)
+    assert record is not None and record.value == b"n1"
+    token = token_for(a, row.id, asker.caller)
+    await cluster.store.put(type(record)("waiting", row.id, b"gone"))
+    reply = await Asker(b).ask(Message.text("answer").with_part(token), "clerk")
+    assert reply.text == "new: answer"
+    asking.cancel()
+    await asking_ends(asking)
+
+
+async def test_an_agent_whose_node_stopped_is_no_longer_offered(cluster: Cluster) -> None:
+    b = await cluster.node(agent(name="hotel")(lambda turn: "a room"))
+    a = await cluster.node(local)
+    assert "hotel" in a.agents
+    for door in b.doors:
+        if door.name == "bus":
+            await door._offer()  # type: ignore[attr-defined]
+            for name in ("hotel",):
+                await b.directory.deregister(name, "gateway", node=b.node)
+    await until(lambda: "hotel" not in a.agents)
+
+
+async def test_an_agent_that_no_node_serves_any_more_says_so(cluster: Cluster) -> None:
+    b = await cluster.node(agent(name="hotel")(lambda turn: "a room"))
+    a = await cluster.node(local)
+    (door,) = [door for door in b.doors if door.name == "bus"]
+    for receiver in door._receivers:  # type: ignore[attr-defined]
+        await receiver.stop()
+
+    async def refused() -> bool:
+        with pytest.raises(PeerUnavailable, match="hotel: no node answers for it now"):
+            await Asker(a).ask("?", "hotel")
+        return True
+
+    assert await refused()
