@@ -7,9 +7,8 @@ import logging
 import sys
 from typing import Any
 
-import msgspec
-
 from ..config import Settings, gateway_of, load
+from ..observe import JsonLines, Scrub
 
 NAME = "serve"
 HELP = "Run the gateway: your agents behind every door."
@@ -47,21 +46,12 @@ def flags_of(arguments: argparse.Namespace) -> dict[str, Any]:
     return {**flags, "tls": given or None, "log": {"level": arguments.log_level} if arguments.log_level else None}
 
 
-class JsonLines(logging.Formatter):
-    """One JSON object a line."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        line = {"at": record.created, "level": record.levelname, "logger": record.name, "text": record.getMessage()}
-        if record.exc_info:
-            line["trace"] = self.formatException(record.exc_info)
-        return msgspec.json.encode(line).decode()
-
-
 def set_up_logging(settings: Settings) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         JsonLines() if settings.log.json else logging.Formatter("%(asctime)s %(levelname)s %(message)s")
     )
+    handler.addFilter(Scrub())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(settings.log.level.upper())
