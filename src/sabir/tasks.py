@@ -3,61 +3,130 @@
 NLIP ``respond-async``, an NLWeb promise, an A2A task, an MCP task and an ACL task are all this one
 thing: one state machine, one table. A task is stored before it is acknowledged; its events are numbered,
 so that whoever comes back reads on from where it stopped; it is found only by its owner.
+
+Any node may run a task. Whoever runs it holds a lease and renews it; if the node dies, the lease runs out
+and another node, or the same after its restart, takes the task up. Its turn has an id that follows from the
+task's, so a turn that was recorded is not run again, its reply is given; otherwise the agent is called again
+if its card says that this is harmless (``repeatable``), with the answers it got so far, or the task fails
+and says why. Changes go by version, so a node that lost its lease cannot overwrite what its heir wrote.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections import deque
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import uuid4
 
 import msgspec
 
-from .errors import Cancelled, Conflict, NotFound, SabirError
+from .conversations import KIND, Tokens
+from .errors import Cancelled, Conflict, NotFound, SabirError, ShuttingDown, StoreUnavailable, TooMany, TurnFailed
 from .events import Delta, Event, Fault, Progress, Question, Reply
 from .exchange import Exchange
 from .guard import Credentials
-from .line import Ask, Line
-from .message import Message, Part
-from .stores.base import Store, TaskEvent, TaskRow
+from .line import Ask, Line, turn_id
+from .message import Message, Part, token_kind
+from .stores.base import ENDED, AuditLine, Store, TaskEvent, TaskRow
 from .turn import Caller
+
+logger = logging.getLogger("sabir")
 
 # state → what may follow it. A state with nothing behind it is an end.
 TRANSITIONS: Final[Mapping[str, frozenset[str]]] = {
     "submitted": frozenset({"working", "completed", "failed", "cancelled", "expired"}),
-    "working": frozenset({"working", "submitted", "input-required", "completed", "failed", "cancelled", "expired"}),
+    "working": frozenset({"working", "input-required", "completed", "failed", "cancelled", "expired"}),
     "input-required": frozenset({"working", "completed", "failed", "cancelled", "expired"}),
-    "completed": frozenset(),
-    "failed": frozenset(),
-    "cancelled": frozenset(),
-    "expired": frozenset(),
+    **{state: frozenset() for state in ENDED},
 }
 FINAL: Final = frozenset(state for state, following in TRANSITIONS.items() if not following)
 LIVE: Final = tuple(state for state in TRANSITIONS if state not in FINAL)
+_pack: Final = msgspec.msgpack.encode
+_PAGE: Final = 1000  # events read at once
+_LOOK_FOR_EXPIRED: Final = 30.0  # seconds between two looks
+_REFUSALS: Final = 100  # times that a rate or cap may send an accepted task away before it fails
+_LONGEST_DELAY: Final = 60.0  # seconds; a quota that is full for longer fails it
+
+
+class TaskSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How long tasks may take, are kept and are held, and how many there may be."""
+
+    retention: float = 86400.0  # seconds that a task is kept after its last change
+    turn_seconds: float = 3600.0  # that an agent may work on one
+    answer_seconds: float = 86400.0  # that a question waits for its answer
+    lease: float = 10.0  # seconds after which a node that does not renew is taken for dead
+    look: float = 1.0  # seconds between two looks into the store for what other nodes did
+    running: int = 256  # at once on this node; more wait in the store for any node that has room
+    per_owner: int = 10_000  # that have not ended
+    attempts: int = 5  # after which a task that never ends is given up
+    events: int = 10_000  # stored per task; pieces beyond are left out, the reply never
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    """A task while this node has it."""
+
+    id: str
+    caller: Caller
+    line: Line
+    version: int
+    answers: deque[Message]  # given before, for an agent that is called again
+    told: deque[tuple[str, bytes]]  # events of an earlier attempt, which are not stored twice
+    known: int = 0  # answers that this run has seen
+    events: int = 0
+    ended: bool = False
+    coroutine: asyncio.Task[None] | None = field(default=None, repr=False)
+
+    def stop(self) -> None:
+        if self.coroutine is not None:
+            self.coroutine.cancel()
+
+    def answer(self, message: Message) -> None:
+        """Hand the agent the answer it waits for."""
+        self.known += 1
+        with suppress(Cancelled):  # it no longer waits
+            self.line.answer(message)
 
 
 class Tasks:
     """Submits, runs, follows and cancels tasks."""
 
     def __init__(
-        self,
-        exchange: Exchange,
-        store: Store,
-        *,
-        node: str = "",
-        retention: float = 86400.0,
-        turn_seconds: float = 3600.0,
+        self, exchange: Exchange, store: Store, *, node: str = "", settings: TaskSettings | None = None
     ) -> None:
         self.exchange = exchange
         self.store = store
-        self.node = node or uuid4().hex[:8]
-        self.retention = retention
-        self.turn_seconds = turn_seconds
-        self._running: dict[str, asyncio.Task[None]] = {}
-        self._lines: dict[str, Line] = {}
-        self._changed: dict[str, asyncio.Event] = {}
+        self.node = node or uuid4().hex
+        self.settings = settings or TaskSettings()
+        self._runs: dict[str, Run] = {}
+        self._watching: dict[str, set[asyncio.Event]] = {}
+        self._wake = asyncio.Event()
+        self._closing = False
+        self._worker: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Begin to take up tasks that nobody holds; those too that this node left behind when it died."""
+        self._closing = False
+        self._worker = asyncio.create_task(self._work(), name="tasks")
+
+    async def close(self) -> None:
+        """Stop what runs here; another node, or this one after its restart, takes it up."""
+        self._closing = True
+        left = tuple(self._runs)
+        stopping = [run.coroutine for run in self._runs.values() if run.coroutine is not None]
+        if self._worker is not None:
+            stopping.append(self._worker)
+        for coroutine in stopping:
+            coroutine.cancel()
+        await asyncio.gather(*stopping, return_exceptions=True)
+        if left:
+            with suppress(StoreUnavailable):
+                await self.store.renew_tasks(self.node, left, 0.0)
 
     # -- for doors --------------------------------------------------------------------------------
 
@@ -66,26 +135,53 @@ class Tasks:
 
         Raises:
             SabirError: the guard refuses the caller.
+            NotFound: there is no such agent.
+            TooMany: the caller has too many tasks that have not ended.
+            Conflict: the id is another task's.
         """
+        if self.exchange.closing or self._closing:
+            raise ShuttingDown("the gateway is stopping; try again in a moment", retry_after=5.0)
         caller = await self.exchange.guard.admit(ask.credentials, ask.message.tokens)
-        self.exchange.guard.rights.check(caller, agent=ask.agent or self.exchange.default, door=ask.door)
+        agent = ask.agent or self.exchange.default
+        if agent not in self.exchange.agents:
+            raise NotFound(f"there is no agent {agent[:64]!r} here")
+        self.exchange.guard.rights.check(caller, agent=agent, door=ask.door)
+        if await self.store.count_tasks(caller.id) >= self.settings.per_owner:
+            raise TooMany(f"at most {self.settings.per_owner} tasks at a time", retry_after=60.0)
+        task = self._new(ask, caller, agent, detail or {}, id or uuid4().hex + uuid4().hex)
+        room = len(self._runs) < self.settings.running
+        if not await self.store.put_task(task, expect=0, lease=self.settings.lease if room else None):
+            raise Conflict("there is a task of this id already")
+        if room:
+            self._start(msgspec.structs.replace(task, version=1), caller)
+        return task
+
+    def _new(self, ask: Ask, caller: Caller, agent: str, detail: dict[str, Any], id: str) -> TaskRow:
         now = time.time()
-        task = TaskRow(
-            id=id or uuid4().hex + uuid4().hex,
+        again = {"caller": msgspec.to_builtins(caller), "hops": ask.hops, "seen": list(ask.seen), "trace": ask.trace}
+        return TaskRow(
+            id=id,
             owner=caller.id,
-            agent=ask.agent or self.exchange.default,
+            agent=agent,
             state="submitted",
             created=now,
             updated=now,
-            expires=now + self.retention,
-            message=ask.message,
+            expires=now + self.settings.retention,
+            message=self._kept(ask.message, caller, agent),
             door=ask.door,
             node=self.node,
-            detail={**(detail or {}), "caller": msgspec.to_builtins(caller)},
+            detail={**detail, **again},
         )
-        await self.store.put_task(task, expect=0, lease=60.0)
-        self._start(task, ask, caller)
-        return task
+
+    def _kept(self, message: Message, caller: Caller, agent: str) -> Message:
+        """What is asked, as it is stored: without credentials, and in a conversation that a second run finds too."""
+        kept = _without_secrets(message)
+        if (
+            any(token_kind(part.subformat) == KIND for part in kept.tokens)
+            or not self.exchange.agents[agent].card.remembers
+        ):
+            return kept
+        return kept.with_part(self.exchange.conversations.token(uuid4().hex, caller, Tokens(kept.tokens)))
 
     async def find(self, id: str, caller: Caller) -> TaskRow:
         """The caller's task.
@@ -101,148 +197,358 @@ class Tasks:
     async def wait(self, id: str, caller: Caller, seconds: float) -> TaskRow:
         """The task once it has ended or waits for input, or as it is when the time is over."""
         end = time.monotonic() + seconds
-        while True:
-            changed = self._changed.setdefault(id, asyncio.Event())
-            changed.clear()
-            task = await self.find(id, caller)
-            left = end - time.monotonic()
-            if task.state in FINAL or task.state == "input-required" or left <= 0:
-                return task
-            try:
-                # A task on another node tells nothing here, so look again now and then.
-                await asyncio.wait_for(changed.wait(), min(left, 1.0 if id not in self._running else left))
-            except TimeoutError:
-                continue
+        with self._watch(id) as changed:
+            while True:
+                changed.clear()
+                task = await self.find(id, caller)
+                left = end - time.monotonic()
+                if _rests(task) or left <= 0:
+                    return task
+                await self._until(changed, min(left, self.settings.look))
 
     async def follow(self, id: str, caller: Caller, since: int = 0) -> AsyncIterator[TaskEvent]:
         """Events above ``since`` as they come, until the task has ended or waits for input."""
-        while True:
-            changed = self._changed.setdefault(id, asyncio.Event())
-            changed.clear()
-            task = await self.find(id, caller)
-            for event in await self.store.task_events(id, since):
-                since = event.number
-                yield event
-            if task.state in FINAL or task.state == "input-required":
-                return
-            try:
-                await asyncio.wait_for(changed.wait(), 1.0)
-            except TimeoutError:
-                continue
+        with self._watch(id) as changed:
+            while True:
+                changed.clear()
+                task = await self.find(id, caller)
+                page = await self.store.task_events(id, since, _PAGE)
+                for event in page:
+                    since = event.number
+                    yield event
+                if len(page) == _PAGE:
+                    continue
+                if _rests(task):
+                    return
+                await self._until(changed, self.settings.look)
 
     async def cancel(self, id: str, caller: Caller) -> TaskRow:
-        """End a task; its agent is told.
+        """End a task; its agent is told, on whichever node it runs.
 
         Raises:
+            NotFound: there is none of this id, or it is not the caller's.
             Conflict: it has ended already.
         """
         task = await self.find(id, caller)
-        if task.state in FINAL:
-            raise Conflict(f"the task has ended already ({task.state})")
-        await self._move(id, "cancelled", fault="cancelled by its owner", fault_code="cancelled")
-        running = self._running.get(id)
-        if running is not None:
-            running.cancel()
-        return await self.find(id, caller)
+        ended = await self._move(id, "cancelled", fault="cancelled by its owner", fault_code="cancelled")
+        if ended is None:
+            state = (await self.find(id, caller)).state
+            raise Conflict(f"the task has ended already ({state})")
+        run = self._runs.get(id)
+        if run is not None:
+            run.stop()
+        await self._audit(task, "cancelled", caller.id)
+        return ended
 
     async def answer(self, id: str, caller: Caller, message: Message) -> TaskRow:
-        """Answer the question that a task waits on.
+        """Answer the question that a task waits on. The answer is stored when this returns.
 
         Raises:
+            NotFound: there is none of this id, or it is not the caller's.
             Conflict: it does not wait for input.
         """
+        said = message.without_tokens()
         task = await self.find(id, caller)
-        line = self._lines.get(id)
-        if task.state != "input-required" or line is None:
+        if task.state != "input-required":
             raise Conflict(f"the task does not wait for input ({task.state})")
-        await self._move(id, "working", question=None)
-        line.answer(message.without_tokens())
-        return await self.find(id, caller)
+        answers = (*task.answers, said)
+        changed = await self._put(task, "working", question=None, answers=answers)
+        if changed is None:
+            raise Conflict("the task was answered by somebody else at the same time")
+        await self._store_event(id, "answer", {"message": msgspec.to_builtins(said, builtin_types=(bytes,))})
+        run = self._runs.get(id)
+        if run is not None:
+            run.answer(said)
+        self._wake.set()  # if its node has died, somebody must take it up
+        return changed
 
-    async def close(self) -> None:
-        """Stop what runs here; another node, or this one after its restart, takes it up."""
-        for running in list(self._running.values()):
-            running.cancel()
-        await asyncio.gather(*self._running.values(), return_exceptions=True)
+    # -- the worker -------------------------------------------------------------------------------
 
-    # -- running ----------------------------------------------------------------------------------
+    async def _work(self) -> None:
+        looked = 0.0
+        while True:
+            self._wake.clear()
+            try:
+                await self._renew()
+                await self._take_up()
+                if time.monotonic() - looked > _LOOK_FOR_EXPIRED:
+                    looked = time.monotonic()
+                    await self._expire()
+            except StoreUnavailable as away:
+                logger.warning("tasks wait for the store: %s", away)
+            await self._until(self._wake, self.settings.look)
 
-    def _start(self, task: TaskRow, ask: Ask, caller: Caller) -> None:
-        running = asyncio.create_task(self._run(task, ask, caller), name=f"task {task.id[:8]}")
-        self._running[task.id] = running
-        running.add_done_callback(lambda _: self._gone(task.id))
-
-    def _gone(self, id: str) -> None:
-        self._running.pop(id, None)
-        self._lines.pop(id, None)
-        self._tell(id)
-
-    async def _run(self, task: TaskRow, ask: Ask, caller: Caller) -> None:
-        line = self._lines[task.id] = Line(lambda event: self._note(task.id, event))
-        if not await self._move(task.id, "working"):
+    async def _renew(self) -> None:
+        """Keep what runs here, and notice what other nodes did to it: cancelled, answered, taken over."""
+        runs = dict(self._runs)
+        if not runs:
             return
-        ask.credentials = Credentials(caller=caller, address=caller.address)
-        ask.seconds = self.turn_seconds
-        ask.key = f"task:{task.id}"  # a second run after a crash finds the recorded reply
-        try:
-            await self.exchange.ask(ask, line)
-        except SabirError as wrong:
-            fault = Fault.of(wrong)
-            state = "cancelled" if isinstance(wrong, Cancelled) else "failed"
-            await self._event(task.id, "fault", {"reason": fault.reason, "code": fault.code})
-            await self._move(task.id, state, fault=fault.reason, fault_code=fault.code)
+        held = await self.store.renew_tasks(self.node, tuple(runs), self.settings.lease)
+        for id, run in runs.items():
+            if run.ended:
+                continue
+            if id not in held:
+                run.stop()
+            elif held[id] != run.version:
+                await self._catch_up(run)
 
-    async def _note(self, id: str, event: Event) -> None:
+    async def _catch_up(self, run: Run) -> None:
+        task = await self.store.task(run.id)
+        if task is None:
+            return run.stop()
+        run.version = task.version
+        for message in task.answers[run.known :]:
+            run.answer(message)
+
+    async def _take_up(self) -> None:
+        while len(self._runs) < self.settings.running and not self.exchange.closing:
+            task = await self.store.claim_task(self.node, self.settings.lease)
+            if task is None:
+                return
+            caller = msgspec.convert(task.detail.get("caller", {}), Caller)
+            reason = await self._hopeless(task, caller)
+            if reason is None:
+                await self._start_again(task, caller)
+            else:
+                await self._fail(task, reason)
+
+    async def _hopeless(self, task: TaskRow, caller: Caller) -> str | None:
+        """Why a task cannot be run here, or run again; None if it can."""
+        agent = self.exchange.agents.get(task.agent)
+        if agent is None:
+            return f"there is no agent {task.agent!r} here any more"
+        if task.attempts > self.settings.attempts:
+            return f"{task.agent} was started {task.attempts - 1} times and never finished"
+        begun = task.state != "submitted"
+        if begun and not agent.card.repeatable and await self.store.turn(_turn_of(task, caller)) is None:
+            return (
+                f"{task.agent} was at work when its node stopped, and it is not repeatable, so it was not started again"
+            )
+        return None
+
+    async def _start_again(self, task: TaskRow, caller: Caller) -> None:
+        events = await self.store.task_events(task.id, 0, self.settings.events) if task.state != "submitted" else []
+        told = deque((e.kind, _pack(e.body)) for e in events if e.kind in ("delta", "progress", "question"))
+        self._start(task, caller, told)
+
+    async def _expire(self) -> None:
+        for task in await self.store.tasks(states=LIVE, expired=time.time()):
+            if task.id not in self._runs:
+                reason = (
+                    "it was not finished in time" if task.question is None else "its question was not answered in time"
+                )
+                if await self._move(task.id, "expired", fault=reason, fault_code="deadline"):
+                    await self._audit(task, "expired", task.owner)
+
+    async def _fail(self, task: TaskRow, reason: str) -> None:
+        await self._store_event(task.id, "fault", {"reason": reason, "code": "failed"})
+        await self._move(task.id, "failed", mine=True, fault=reason, fault_code="failed")
+        await self._audit(task, "failed", task.owner)
+
+    async def _audit(self, task: TaskRow, outcome: str, caller: str) -> None:
+        with suppress(StoreUnavailable):
+            await self.store.audit(AuditLine(time.time(), "task", caller, task.door, task.agent, outcome, task.id))
+
+    # -- one run ----------------------------------------------------------------------------------
+
+    def _start(self, task: TaskRow, caller: Caller, told: deque[tuple[str, bytes]] | None = None) -> None:
+        run = Run(
+            task.id,
+            caller,
+            Line(lambda event: self._note(run, event)),
+            task.version,
+            deque(task.answers),
+            told if told is not None else deque(),
+            known=len(task.answers),
+        )
+        ask = _ask_of(task, caller, self.settings.turn_seconds)
+        self._runs[task.id] = run
+        run.coroutine = asyncio.create_task(self._run(run, ask), name=f"task {task.id[:8]}")
+        run.coroutine.add_done_callback(lambda done: self._gone(run, done))
+
+    def _gone(self, run: Run, done: asyncio.Task[None]) -> None:
+        if not done.cancelled() and done.exception() is not None:
+            logger.error("task %s broke", run.id[:8], exc_info=done.exception())
+        if self._runs.get(run.id) is run:
+            del self._runs[run.id]
+        self._tell(run.id)
+        self._wake.set()  # there is room for another one
+
+    async def _run(self, run: Run, ask: Ask) -> None:
+        try:
+            if await self._move(run.id, "working", mine=True) is not None:
+                await self._ask(run, ask)
+        except StoreUnavailable as away:
+            logger.warning("task %s is left until the store answers: %s", run.id[:8], away)
+        except SabirError as wrong:
+            with suppress(StoreUnavailable):  # then its lease runs out
+                if self._closing or self.exchange.closing:
+                    # What waited was told to stop; it goes on elsewhere, or here after the restart.
+                    await self.store.renew_tasks(self.node, (run.id,), 0.0)
+                else:
+                    await self._ended_badly(run, Fault.of(wrong))
+
+    async def _ask(self, run: Run, ask: Ask) -> None:
+        for left in reversed(range(_REFUSALS)):
+            try:
+                await self.exchange.ask(ask, run.line)
+                break
+            except TooMany as busy:  # it was accepted; a rate or a cap only delays it
+                if run.events or not left or busy.retry_after > _LONGEST_DELAY:
+                    raise
+                await asyncio.sleep(busy.retry_after)
+        if run.ended:
+            return
+        # Its question was answered in the conversation and not through the task, so the reply went there.
+        past = await self.store.turn(turn_id(ask.key_of(run.caller)))
+        if past is None:
+            raise TurnFailed(f"{ask.agent} ended without a reply")
+        await self._completed(run, past.answered)
+
+    async def _note(self, run: Run, event: Event) -> None:
         """One event of a task's turn, as it is stored."""
         match event:
             case Delta(part):
-                await self._event(id, "delta", {"part": msgspec.to_builtins(part, builtin_types=(bytes,))})
+                await self._event(run, "delta", {"part": msgspec.to_builtins(part, builtin_types=(bytes,))})
             case Progress(fraction, note):
-                await self._event(id, "progress", {"fraction": fraction, "note": note})
-                await self._move(id, "working", progress=fraction, note=note)
+                await self._event(run, "progress", {"fraction": fraction, "note": note})
+                await self._move(run.id, "working", mine=True, progress=fraction, note=note)
             case Question():
-                asked = msgspec.to_builtins(event)
-                await self._event(id, "question", asked)
-                await self._move(id, "input-required", question=asked)
+                await self._asked(run, event)
             case Reply(message):
-                conversation = next((p.content for p in reversed(message.tokens)), "")
-                await self._event(id, "reply", {})
-                await self._move(
-                    id,
-                    "completed",
-                    reply=message,
-                    progress=1.0,
-                    conversation=conversation if isinstance(conversation, str) else "",
-                )
-            case Fault(reason, code):
-                await self._event(id, "fault", {"reason": reason, "code": code})
-                await self._move(id, "failed", fault=reason, fault_code=code)
+                await self._completed(run, message)
+            case Fault():
+                await self._ended_badly(run, event)
 
-    async def _event(self, id: str, kind: str, body: dict[str, Any]) -> None:
+    async def _asked(self, run: Run, question: Question) -> None:
+        asked = msgspec.to_builtins(question)
+        await self._event(run, "question", asked)
+        if run.answers:  # the agent was called again, and asks what it has been told before
+            run.line.answer(run.answers.popleft())
+            return
+        run.line.extend(self.settings.answer_seconds)
+        await self._move(run.id, "input-required", mine=True, question=asked)
+
+    async def _completed(self, run: Run, message: Message) -> None:
+        token = next((part.content for part in reversed(message.tokens)), "")
+        await self._event(run, "reply", {})
+        run.ended = True
+        await self._move(
+            run.id,
+            "completed",
+            mine=True,
+            reply=_without_secrets(message),
+            progress=1.0,
+            question=None,
+            conversation=token if isinstance(token, str) else "",
+        )
+
+    async def _ended_badly(self, run: Run, fault: Fault) -> None:
+        state = "cancelled" if fault.code == "cancelled" else "failed"
+        await self._event(run, "fault", {"reason": fault.reason, "code": fault.code})
+        run.ended = True
+        await self._move(run.id, state, mine=True, fault=fault.reason, fault_code=fault.code)
+
+    # -- what is stored -----------------------------------------------------------------------------
+
+    async def _event(self, run: Run, kind: str, body: dict[str, Any]) -> None:
+        if run.told:
+            if run.told[0] == (kind, _pack(body)):
+                run.told.popleft()  # an earlier attempt has stored the same
+                return
+            run.told.clear()
+        run.events += 1
+        if run.events <= self.settings.events or kind not in ("delta", "progress"):
+            await self._store_event(run.id, kind, body)
+
+    async def _store_event(self, id: str, kind: str, body: dict[str, Any]) -> None:
         await self.store.add_task_event(id, TaskEvent(0, time.time(), kind, body))
         self._tell(id)
 
-    async def _move(self, id: str, state: str, **changes: Any) -> bool:
-        """Change a task's state, if the table allows it from where it is."""
-        done = False
-        while not done:
+    async def _move(self, id: str, state: str, *, mine: bool = False, **changes: Any) -> TaskRow | None:
+        """Change a task's state, if the table allows it; with ``mine``, only while this node holds it."""
+        while True:
             task = await self.store.task(id)
-            if task is None or state not in TRANSITIONS[task.state]:
-                return False
-            now = time.time()
-            moved = msgspec.structs.replace(task, state=state, updated=now, expires=now + self.retention, **changes)
-            done = await self.store.put_task(moved, expect=task.version)
-        self._tell(id)
-        return True
+            if task is None or state not in TRANSITIONS[task.state] or (mine and task.node != self.node):
+                return None
+            changed = await self._put(task, state, **changes)
+            if changed is not None:
+                return changed
+
+    async def _put(self, task: TaskRow, state: str, **changes: Any) -> TaskRow | None:
+        now = time.time()
+        changed = msgspec.structs.replace(
+            task, state=state, updated=now, expires=now + self.settings.retention, **changes
+        )
+        if not await self.store.put_task(changed, expect=task.version):
+            return None
+        run = self._runs.get(task.id)
+        if run is not None:
+            run.version = task.version + 1
+        self._tell(task.id)
+        return msgspec.structs.replace(changed, version=task.version + 1)
+
+    # -- who waits for changes ------------------------------------------------------------------------
+
+    @contextmanager
+    def _watch(self, id: str) -> Iterator[asyncio.Event]:
+        changed = asyncio.Event()
+        watchers = self._watching.setdefault(id, set())
+        watchers.add(changed)
+        try:
+            yield changed
+        finally:
+            watchers.discard(changed)
+            if not watchers:
+                self._watching.pop(id, None)
 
     def _tell(self, id: str) -> None:
-        changed = self._changed.get(id)
-        if changed is not None:
+        for changed in self._watching.get(id, ()):
             changed.set()
-            if id not in self._running:
-                self._changed.pop(id, None)
+
+    @staticmethod
+    async def _until(changed: asyncio.Event, seconds: float) -> None:
+        """Until it is set; a change on another node tells nothing here, so look again after a while."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):  # wait_for can lose a cancellation (Python 3.11)
+                await changed.wait()
 
 
 def part_of(body: Mapping[str, Any]) -> Part:
     """The Part that a stored ``delta`` event holds."""
     return msgspec.convert(body["part"], Part)
+
+
+def _rests(task: TaskRow) -> bool:
+    return task.state in FINAL or task.state == "input-required"
+
+
+def _ask_of(task: TaskRow, caller: Caller, seconds: float) -> Ask:
+    """What the exchange is asked, the same for each run, so that each finds the turn of an earlier one."""
+    return Ask(
+        task.message,
+        task.door,
+        task.agent,
+        Credentials(caller.address, caller=caller),
+        key=f"task:{task.id}",
+        seconds=seconds,
+        trace=task.detail.get("trace"),
+        hops=task.detail.get("hops", 0),
+        seen=tuple(task.detail.get("seen", ())),
+    )
+
+
+def _turn_of(task: TaskRow, caller: Caller) -> str:
+    """The id of the turn that a task's run records."""
+    return turn_id(_ask_of(task, caller, 0.0).key_of(caller))
+
+
+def _without_secrets(message: Message) -> Message:
+    """Credentials in a message are not kept: the caller is known, and stored beside it."""
+    parts = message.parts
+    kept = [p for p in parts if p.format != "token" or token_kind(p.subformat) != "authentication"]
+    if len(kept) == len(parts):
+        return message
+    if kept and kept[0] == parts[0]:
+        return msgspec.structs.replace(message, submessages=tuple(kept[1:]))
+    return Message("text", "english", "", message.messagetype, submessages=tuple(kept), control=message.control)

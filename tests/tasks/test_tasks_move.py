@@ -1,0 +1,263 @@
+"""Tasks on several nodes: leases, nodes that die, work that is taken up, answers and cancels from elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+
+from sabir.agent import agent
+from sabir.message import Message
+from sabir.tasks import part_of
+from sabir.turn import Turn
+
+from .conftest import ADA, MakeNode, asked, until
+
+
+class Worker:
+    """An agent that waits in the middle of its work, and counts how often it was called."""
+
+    def __init__(self, *, repeatable: bool) -> None:
+        self.calls = 0
+        self.begun = asyncio.Event()
+        self.go_on = asyncio.Event()
+        self.stopped = asyncio.Event()
+
+        @agent(name="worker", repeatable=repeatable)
+        async def work(turn: Turn):  # type: ignore[no-untyped-def]
+            self.calls += 1
+            yield "begun "
+            self.begun.set()
+            try:
+                await self.go_on.wait()
+            except asyncio.CancelledError:
+                self.stopped.set()
+                raise
+            yield "and done"
+
+        self.agent = work
+
+
+async def test_a_task_submitted_here_is_polled_there(node: MakeNode) -> None:
+    worker = Worker(repeatable=False)
+    here, there = await node(worker.agent), await node(worker.agent)
+    task = await here.tasks.submit(asked("go"))
+    await worker.begun.wait()
+    assert (await there.tasks.wait(task.id, ADA, 0)).state == "working"
+    events = there.tasks.follow(task.id, ADA)
+    assert part_of((await anext(events)).body).content == "begun "
+    worker.go_on.set()
+    assert [event.kind async for event in events] == ["delta", "reply"]
+    done = await there.tasks.wait(task.id, ADA, 5)
+    assert done.reply is not None and done.reply.text == "begun and done"
+
+
+async def test_a_lease_is_renewed_while_the_agent_works(node: MakeNode) -> None:
+    worker = Worker(repeatable=True)
+    here, _ = await node(worker.agent), await node(worker.agent)
+    task = await here.tasks.submit(asked("go"))
+    first = await here.tasks.find(task.id, ADA)
+    await until(lambda seen: seen.lease > first.lease + 0.5, here, task.id)  # longer than the lease itself
+    assert worker.calls == 1
+    worker.go_on.set()
+    assert (await here.tasks.wait(task.id, ADA, 5)).attempts == 1
+
+
+async def test_repeatable_work_of_a_dead_node_is_finished_by_another(node: MakeNode) -> None:
+    worker = Worker(repeatable=True)
+    here, there = await node(worker.agent), await node(worker.agent)
+    task = await here.tasks.submit(asked("go"))
+    await worker.begun.wait()
+    here.die()
+    worker.go_on.set()
+    done = await there.tasks.wait(task.id, ADA, 10)
+    assert (done.state, done.attempts, done.node) == ("completed", 2, there.tasks.node)
+    assert done.reply is not None and done.reply.text == "begun and done"
+    assert worker.calls == 2
+    # What the first attempt had said is not said twice.
+    events = await there.store.task_events(task.id)
+    assert [part_of(e.body).content for e in events if e.kind == "delta"] == ["begun ", "and done"]
+    token = done.reply.tokens[-1]
+    conversation = there.exchange.conversations.opened(token, ADA)
+    assert len(await there.store.turns(conversation or "", 9)) == 1
+
+
+async def test_work_that_is_not_repeatable_fails_with_the_reason(node: MakeNode) -> None:
+    worker = Worker(repeatable=False)
+    here = await node(worker.agent)
+    task = await here.tasks.submit(asked("go"))
+    await worker.begun.wait()
+    here.die()
+    there = await node(worker.agent)
+    done = await there.tasks.wait(task.id, ADA, 10)
+    assert (done.state, worker.calls) == ("failed", 1)
+    assert done.fault == (
+        "worker was at work when its node stopped, and it is not repeatable, so it was not started again"
+    )
+
+
+async def test_a_turn_that_was_recorded_is_not_run_again_even_if_it_is_not_repeatable(node: MakeNode) -> None:
+    worker = Worker(repeatable=False)
+    here = await node(worker.agent)
+    worker.go_on.set()
+    recorded = asyncio.Event()
+
+    # The node dies after the turn was recorded and before the task was completed.
+    record = here.store.record
+
+    async def record_and_die(entry):  # type: ignore[no-untyped-def]
+        await record(entry)
+        recorded.set()
+        await asyncio.Event().wait()
+
+    here.store.record = record_and_die  # type: ignore[method-assign]
+    task = await here.tasks.submit(asked("go"))
+    await recorded.wait()
+    here.die()
+    there = await node(worker.agent)
+    done = await there.tasks.wait(task.id, ADA, 10)
+    assert (done.state, worker.calls) == ("completed", 1)
+    assert done.reply is not None and done.reply.text == "begun and done"
+
+
+async def test_a_task_that_was_stored_and_never_begun_is_begun_elsewhere(node: MakeNode) -> None:
+    worker = Worker(repeatable=False)
+    worker.go_on.set()
+    here = await node(worker.agent, running=0)
+    task = await here.tasks.submit(asked("go"))
+    assert (await here.tasks.find(task.id, ADA)).state == "submitted"
+    there = await node(worker.agent)
+    done = await there.tasks.wait(task.id, ADA, 10)
+    assert (done.state, done.node) == ("completed", there.tasks.node)
+
+
+async def test_cancel_on_one_node_reaches_the_agent_on_another(node: MakeNode) -> None:
+    worker = Worker(repeatable=True)
+    here, there = await node(worker.agent), await node(worker.agent)
+    task = await here.tasks.submit(asked("go"))
+    await worker.begun.wait()
+    assert (await there.tasks.cancel(task.id, ADA)).state == "cancelled"
+    await asyncio.wait_for(worker.stopped.wait(), 5)
+    assert (await here.tasks.find(task.id, ADA)).state == "cancelled"
+    assert worker.calls == 1
+
+
+def asker(repeatable: bool, heard: list[str]):  # type: ignore[no-untyped-def]
+    @agent(name="asker", repeatable=repeatable)
+    async def ask(turn: Turn) -> str:
+        colour = (await turn.ask("Which colour?")).text
+        heard.append(colour)
+        size = (await turn.ask("How big?")).text
+        return f"{colour}, {size}"
+
+    return ask
+
+
+async def test_an_answer_given_on_one_node_reaches_the_agent_on_another(node: MakeNode) -> None:
+    heard: list[str] = []
+    here, there = await node(asker(False, heard)), await node(asker(False, heard))
+    task = await here.tasks.submit(asked("paint"))
+    for answer in ("red", "large"):
+        await until(lambda seen: seen.state == "input-required", there, task.id)
+        await there.tasks.answer(task.id, ADA, Message.text(answer))
+    done = await until(lambda seen: seen.state == "completed", there, task.id)
+    assert done.reply is not None and done.reply.text == "red, large"
+    assert (done.attempts, done.node, heard) == (1, here.tasks.node, ["red"])
+
+
+async def test_a_question_survives_the_death_of_its_node(node: MakeNode) -> None:
+    heard: list[str] = []
+    here = await node(asker(True, heard))
+    task = await here.tasks.submit(asked("paint"))
+    await here.tasks.wait(task.id, ADA, 5)
+    await here.tasks.answer(task.id, ADA, Message.text("red"))
+    await until(lambda seen: seen.state == "input-required", here, task.id)
+    here.die()
+    there = await node(asker(True, heard))
+    waiting = await there.tasks.wait(task.id, ADA, 1)
+    assert waiting.state == "input-required"
+    assert waiting.question is not None and waiting.question["text"] == "How big?"
+    await there.tasks.answer(task.id, ADA, Message.text("large"))
+    done = await until(lambda seen: seen.state == "completed", there, task.id)
+    # The agent was called again and got its first answer from the store; the owner was asked each question once.
+    assert done.reply is not None and done.reply.text == "red, large"
+    assert heard == ["red", "red"]
+    kinds = [event.kind for event in await there.store.task_events(task.id)]
+    assert kinds == ["question", "answer", "question", "answer", "reply"]
+
+
+async def test_a_question_of_a_dead_node_fails_when_answered_if_the_agent_is_not_repeatable(node: MakeNode) -> None:
+    here = await node(asker(False, []))
+    task = await here.tasks.submit(asked("paint"))
+    await here.tasks.wait(task.id, ADA, 5)
+    here.die()
+    there = await node(asker(False, []))
+    await there.tasks.answer(task.id, ADA, Message.text("red"))
+    done = await until(lambda seen: seen.state == "failed", there, task.id)
+    assert done.fault is not None and "not repeatable" in done.fault
+
+
+async def test_a_node_that_is_stopped_lets_go_and_another_goes_on_at_once(node: MakeNode) -> None:
+    worker = Worker(repeatable=True)
+    here, there = await node(worker.agent, lease=600.0), await node(worker.agent, lease=600.0)
+    task = await here.tasks.submit(asked("go"))
+    await worker.begun.wait()
+    worker.go_on.set()
+    worker.begun.clear()
+    await here.tasks.close()
+    done = await there.tasks.wait(task.id, ADA, 5)
+    assert done.state == "completed"
+
+
+async def test_a_waiting_question_survives_a_graceful_stop(node: MakeNode) -> None:
+    heard: list[str] = []
+    here = await node(asker(True, heard), lease=600.0)
+    task = await here.tasks.submit(asked("paint"))
+    await here.tasks.wait(task.id, ADA, 5)
+    await here.exchange.close(1.0)
+    await here.tasks.close()
+    there = await node(asker(True, heard))
+    assert (await there.tasks.find(task.id, ADA)).state == "input-required"
+    for answer in ("red", "large"):
+        await until(lambda seen: seen.state == "input-required", there, task.id)
+        await there.tasks.answer(task.id, ADA, Message.text(answer))
+    done = await until(lambda seen: seen.state == "completed", there, task.id)
+    assert done.reply is not None and done.reply.text == "red, large"
+
+
+async def test_a_node_that_lost_its_lease_stops_and_cannot_overwrite_its_heir(node: MakeNode) -> None:
+    worker = Worker(repeatable=True)
+    here = await node(worker.agent)
+    task = await here.tasks.submit(asked("go"))
+    await worker.begun.wait()
+    # Another node takes it for dead, as after a pause of this process that was longer than the lease.
+    await here.store.renew_tasks(here.tasks.node, (task.id,), 0.0)
+    taken = await here.store.claim_task("heir", 600.0)
+    assert taken is not None and taken.id == task.id
+    await asyncio.wait_for(worker.stopped.wait(), 5)
+    seen = await here.tasks.find(task.id, ADA)
+    assert (seen.node, seen.state, seen.reply) == ("heir", "working", None)
+
+
+async def test_a_task_that_never_ends_is_given_up(node: MakeNode) -> None:
+    worker = Worker(repeatable=True)
+    here = await node(worker.agent, attempts=2, running=0)
+    task = await here.tasks.submit(asked("go"))
+    for _ in range(2):
+        assert await here.store.claim_task("short-lived", 0.0) is not None
+    there = await node(worker.agent, attempts=2)
+    done = await there.tasks.wait(task.id, ADA, 5)
+    assert (done.state, done.fault) == ("failed", "worker was started 2 times and never finished")
+
+
+async def test_many_tasks_among_three_nodes_are_each_done_once(node: MakeNode) -> None:
+    done: list[str] = []
+
+    @agent(name="once")
+    async def once(turn: Turn) -> str:
+        done.append(turn.text)
+        return turn.text
+
+    nodes = [await node(once, running=4) for _ in range(3)]
+    tasks = [await nodes[n % 3].tasks.submit(asked(str(n))) for n in range(40)]
+    ended = await asyncio.gather(*(nodes[0].tasks.wait(task.id, ADA, 20) for task in tasks))
+    assert {task.state for task in ended} == {"completed"}
+    assert sorted(done, key=int) == [str(n) for n in range(40)]
