@@ -28,7 +28,6 @@ import msgspec
 from .agent import Agent
 from .conversations import Conversations, Held, Tokens, size_of
 from .errors import (
-    Cancelled,
     DeadlineExceeded,
     NotFound,
     SabirError,
@@ -127,10 +126,10 @@ class Exchange:
             line.tokens = (*tokens.echo, *((tokens.own,) if tokens.own is not None else ()))
             line.conversation = tokens.own
             if await self.waits.bring(tokens.conversation, ask.message.without_tokens(), line):
-                return None
+                return
         key = ask.key_of(caller) if ask.key is not None else None
         if key is not None and await self._replayed(key, ask, line, caller, tokens):
-            return None
+            return
         try:
             async with self.conversations.hold(tokens, caller) as held:
                 self._tie(line, held.row.id, caller, tokens)
