@@ -29,6 +29,7 @@ from .guard.setup import GuardSettings, IdentitySettings
 from .observe import ObserveSettings
 from .peers.connect import connect
 from .server import Serving, Tls
+from .tasks import TaskSettings
 from .wire.rules import Limits
 
 DEFAULT_FILE: Final = "sabir.yaml"
@@ -92,6 +93,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     services: tuple[Service, ...] = ()
     audit: AuditSettings = AuditSettings()
     observe: ObserveSettings = ObserveSettings()
+    tasks: TaskSettings = TaskSettings()
     secrets: tuple[str, ...] = ()
     doors: dict[str, Any] = {}
     log: Log = Log()
@@ -142,6 +144,7 @@ def gateway_of(settings: Settings) -> Gateway:
         limits=settings.limits,
         guard=guard_of(settings),
         observe=settings.observe,
+        tasks=settings.tasks,
         secrets=settings.secrets,
         doors=settings.doors,
         serving=serving_of(settings),

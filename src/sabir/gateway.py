@@ -12,7 +12,6 @@ import importlib
 import logging
 import os
 import sys
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -48,7 +47,8 @@ from .observe import ObserveSettings, observer_of
 from .randomness import new_id
 from .server import Serving, bind, check_exposure, serve
 from .stores import Store, open_store
-from .tasks import Tasks
+from .stores.clock import CautiousClock
+from .tasks import Tasks, TaskSettings
 from .turn import Caller
 from .uploads import Uploads
 from .wire import nlip
@@ -82,6 +82,7 @@ class Gateway:
         filters: Filters | None = None,
         guard: GuardSettings | None = None,
         observe: ObserveSettings | None = None,
+        tasks: TaskSettings | None = None,
         secrets: Sequence[str] = (),
         doors: Mapping[str, Any] | None = None,
         extra_doors: Iterable[MakeDoor] = (),
@@ -114,7 +115,7 @@ class Gateway:
             self.exchange.observer = observer_of(observe)
         self.bus = open_bus(bus) if isinstance(bus, str) else bus
         self.node, self._born = node or new_id()[:12], os.getpid()
-        self.tasks = Tasks(self.exchange, self.store, node=self.node)
+        self.tasks = Tasks(self.exchange, self.store, node=self.node, settings=tasks)
         self.directory = Directory(self.store, self.bus, node=self.node)
         self.house = House(
             self.exchange,
@@ -192,9 +193,7 @@ class Gateway:
         if os.getpid() != self._born:  # a worker that was forked is a node of its own
             self.node = self.tasks.node = self.directory.node = f"{self.node}.{os.getpid()}"
         await self.store.open()
-        start_tasks = getattr(self.tasks, "start", None)
-        if start_tasks is not None:
-            await start_tasks()
+        await self.tasks.start()
         for door in self.doors:
             await door.start()
         self._sweeping = asyncio.create_task(self._sweep())
@@ -217,10 +216,11 @@ class Gateway:
 
     async def _sweep(self) -> None:
         """Remove what has expired, now and then."""
+        now = CautiousClock()
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
             try:
-                if await self.store.sweep(time.time()):
+                if await self.store.sweep(now()):
                     self.exchange.conversations.forget_counts()
                 if self._audit_days is not None:
                     await retain(self.store, self._audit_days)

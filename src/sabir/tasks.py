@@ -33,6 +33,7 @@ from .guard import Credentials
 from .line import Ask, Line, turn_id
 from .message import Message, Part, token_kind
 from .stores.base import ENDED, AuditLine, Store, TaskEvent, TaskRow
+from .stores.clock import CautiousClock
 from .turn import Caller
 
 logger = logging.getLogger("sabir")
@@ -104,6 +105,7 @@ class Tasks:
         self.node = node or uuid4().hex
         self.settings = settings or TaskSettings()
         self._runs: dict[str, Run] = {}
+        self._now = CautiousClock()
         self._watching: dict[str, set[asyncio.Event]] = {}
         self._wake = asyncio.Event()
         self._closing = False
@@ -332,7 +334,7 @@ class Tasks:
         self._start(task, caller, told)
 
     async def _expire(self) -> None:
-        for task in await self.store.tasks(states=LIVE, expired=time.time()):
+        for task in await self.store.tasks(states=LIVE, expired=self._now()):
             if task.id not in self._runs:
                 reason = (
                     "it was not finished in time" if task.question is None else "its question was not answered in time"
