@@ -132,14 +132,33 @@ def _runner(function: Function) -> Callable[[Turn], AsyncIterator[Event]]:
     if inspect.isasyncgenfunction(target):
         return functools.partial(_pieces, function)
     if inspect.iscoroutinefunction(target):
-        return functools.partial(_awaited, function)
+        return functools.partial(_Awaited, function)
     if inspect.isgeneratorfunction(target):
         return functools.partial(_pieces_off_loop, function)
     return functools.partial(_off_loop, function)
 
 
-async def _awaited(function: Function, turn: Turn) -> AsyncIterator[Event]:
-    yield _end(await function(turn))
+class _Awaited:
+    """The one event of a coroutine function.
+
+    An async generator would do the same; but the event loop keeps a register of those, and that entry costs
+    more than the whole rest of calling the agent.
+    """
+
+    __slots__ = ("_function", "_turn")
+
+    def __init__(self, function: Function, turn: Turn) -> None:
+        self._function: Function | None = function
+        self._turn = turn
+
+    def __aiter__(self) -> AsyncIterator[Event]:
+        return self
+
+    async def __anext__(self) -> Event:
+        function, self._function = self._function, None
+        if function is None:
+            raise StopAsyncIteration
+        return _end(await function(self._turn))
 
 
 async def _off_loop(function: Function, turn: Turn) -> AsyncIterator[Event]:

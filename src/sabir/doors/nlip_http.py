@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, NoReturn
 
 from starlette.routing import BaseRoute, Match, NoMatchFound
@@ -32,10 +32,9 @@ from ..line import Ask, Line
 from ..message import Message, Part, json_part, uri_part
 from ..stores.base import TaskRow
 from ..wire import nlip
-from .base import House, credentials_of
+from .base import House, credentials_of, headers_of
 
 DOOR: Final = "nlip-http"
-WATCH_AFTER: Final = 0.1  # seconds; a turn that takes longer is cancelled when its client goes away
 KEEP_ALIVE: Final = 15.0  # seconds between comments on a silent event stream
 _JSON: Final = (b"content-type", b"application/json")
 _SSE: Final = (b"content-type", b"text/event-stream; charset=utf-8")
@@ -56,28 +55,32 @@ class Wishes:
     trace: str | None = None
     hops: int = 0
     encoding: str = ""
-    applied: list[str] = field(default_factory=list)
+    applied: tuple[str, ...] = ()
 
 
-def wishes_of(scope: Scope) -> Wishes:
-    wishes = Wishes()
-    for name, value in scope["headers"]:
-        if name == b"content-type":
-            wishes.content_type = value.decode("latin-1")
-        elif name == b"content-length":
-            wishes.length = int(value) if value.isdigit() and len(value) < 19 else None
-        elif name == b"accept":
-            wishes.streams = b"text/event-stream" in value
-        elif name == b"prefer":
-            _prefer(wishes, value.decode("latin-1"))
-        elif name == b"idempotency-key":
-            wishes.key = value.decode("latin-1")[:256]
-        elif name == b"traceparent":
-            wishes.trace = value.decode("latin-1")[:64]
-        elif name == b"x-sabir-hops":
-            wishes.hops = int(value) if value.isdigit() and len(value) < 4 else 0
-        elif name == b"content-encoding":
-            wishes.encoding = value.decode("latin-1").strip().lower()
+_SPECIAL: Final = frozenset(
+    {b"accept", b"prefer", b"idempotency-key", b"traceparent", b"x-sabir-hops", b"content-encoding"}
+)
+
+
+def wishes_of(headers: Mapping[bytes, bytes]) -> Wishes:
+    length = headers.get(b"content-length", b"")
+    wishes = Wishes(
+        headers.get(b"content-type", b"").decode("latin-1"),
+        int(length) if length.isdigit() and len(length) < 19 else None,
+    )
+    if _SPECIAL.isdisjoint(headers):
+        return wishes
+    wishes.streams = b"text/event-stream" in headers.get(b"accept", b"")
+    if b"prefer" in headers:
+        _prefer(wishes, headers[b"prefer"].decode("latin-1"))
+    if b"idempotency-key" in headers:
+        wishes.key = headers[b"idempotency-key"].decode("latin-1")[:256]
+    if b"traceparent" in headers:
+        wishes.trace = headers[b"traceparent"].decode("latin-1")[:64]
+    hops = headers.get(b"x-sabir-hops", b"")
+    wishes.hops = int(hops) if hops.isdigit() and len(hops) < 4 else 0
+    wishes.encoding = headers.get(b"content-encoding", b"").decode("latin-1").strip().lower()
     return wishes
 
 
@@ -89,13 +92,13 @@ def _prefer(wishes: Wishes, value: str) -> None:
         if name == "handling" and argument in ("strict", "lenient") and not wishes.handling:
             wishes.handling = argument
             wishes.strict = argument == "strict"
-            wishes.applied.append(f"handling={argument}")
+            wishes.applied += (f"handling={argument}",)
         elif name == "respond-async" and not wishes.respond_async:
             wishes.respond_async = True
-            wishes.applied.append("respond-async")
+            wishes.applied += ("respond-async",)
         elif name == "wait" and argument.isdigit() and wishes.wait is None and len(argument) < 7:
             wishes.wait = float(argument)
-            wishes.applied.append(f"wait={argument}")
+            wishes.applied += (f"wait={argument}",)
 
 
 class NlipHttp:
@@ -128,7 +131,7 @@ class NlipHttp:
         message: Message | None = None
         try:
             agent, task = _place(scope["path"])
-            wishes = wishes_of(scope)
+            wishes = wishes_of(headers_of(scope))
             if task is not None:
                 return await self._task(task, scope, receive, answer, wishes)
             if scope["method"] != "POST":
@@ -164,16 +167,23 @@ class NlipHttp:
         return nlip.decode(body, strict=wishes.strict, limits=limits)
 
     async def _at_once(self, ask: Ask, answer: Answer, receive: Receive) -> None:
-        line = Line(answer.event)
-        answer.line = line
-        watch = Watch(receive, answer)
+        line = answer.line = Line(answer.event)
+        watch: Watch | None = None
+
+        def begin_to_watch() -> None:
+            nonlocal watch
+            watch = Watch(receive, answer, task)
+
+        task = asyncio.current_task()
+        line.on_slow = begin_to_watch
         try:
             await self.house.exchange.ask(ask, line)
         except asyncio.CancelledError:
-            if not watch.gone:
+            if watch is None or not watch.gone:
                 raise
         finally:
-            watch.stop()
+            if watch is not None:
+                watch.stop()
 
     # -- streaming --------------------------------------------------------------------------------
 
@@ -181,7 +191,7 @@ class NlipHttp:
         stream = EventStream(answer)
         line = Line(stream.event)
         answer.line = line
-        watch = Watch(receive, answer, at_once=True)
+        watch = Watch(receive, answer, asyncio.current_task())
         beat = asyncio.create_task(stream.keep_alive())
         try:
             await self.house.exchange.ask(ask, line)
@@ -303,7 +313,7 @@ class Answer:
     def __init__(self, send: Send) -> None:
         self._send = send
         self.asked: Message | None = None
-        self.applied: list[str] = []
+        self.applied: tuple[str, ...] = ()
         self.line: Line | None = None
         self.begun = False
         self.sent = False
@@ -340,7 +350,7 @@ class Answer:
         if not tokens and self.asked is not None:
             # Nothing was opened, so none of these is known to be ours: all go back (CORE-6.2).
             tokens = self.asked.tokens
-        self.applied = []
+        self.applied = ()
         await self.message(
             nlip.CODES[type(wrong)], nlip.error_message(wrong, self.asked, tokens), refusal_headers(wrong)
         )
@@ -427,18 +437,13 @@ class Watch:
     Most turns end before anyone could: the watching starts only with those that take a while.
     """
 
-    __slots__ = ("_answer", "_receive", "_task", "_timer", "_watching", "gone")
+    __slots__ = ("_answer", "_receive", "_task", "_watching", "gone")
 
-    def __init__(self, receive: Receive, answer: Answer, *, at_once: bool = False) -> None:
+    def __init__(self, receive: Receive, answer: Answer, task: asyncio.Task[object] | None) -> None:
         self.gone = False
         self._receive = receive
         self._answer = answer
-        self._task = asyncio.current_task()
-        self._watching: asyncio.Task[None] | None = None
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(0 if at_once else WATCH_AFTER, self._start)
-
-    def _start(self) -> None:
+        self._task = task
         self._watching = asyncio.get_running_loop().create_task(self._watch())
 
     async def _watch(self) -> None:
@@ -451,6 +456,4 @@ class Watch:
             self._task.cancel("the client went away")
 
     def stop(self) -> None:
-        self._timer.cancel()
-        if self._watching is not None:
-            self._watching.cancel()
+        self._watching.cancel()

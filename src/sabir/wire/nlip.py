@@ -135,20 +135,21 @@ _PLAIN_KINDS: Final = frozenset({"json", "xml", "html"})
 
 def _as_is(message: Message, body: bytes, limits: Limits) -> Message | None:
     """The message, if it is in the common spelling and surely right; None sends it the slow way."""
-    if message.extra is not None or b"\\u00" in body:  # an escaped letter could hide a repeated key
-        return None
     listed = message.submessages
-    if len(listed) > limits.submessages or len(listed) >= limits.tokens:
+    if message.extra is not None or len(listed) > limits.submessages or len(listed) >= limits.tokens:
         return None
-    count = 1 + len(listed)
-    if body.count(b'"format"') != count or body.count(b'"subformat"') != count or body.count(b'"content"') != count:
-        return None  # one of them stands twice, or is a value: look closely (D-03)
-    if (message.messagetype is not None or message.label is not None or message.control is not None or listed) and (
-        _repeated(message, body)
-    ):
+    if message.label is not None and len(message.label) > limits.label_length:
         return None
-    if body.count(b"{") + body.count(b"[") > limits.depth and depth_of(_contents(message), limits.depth) > limits.depth:
+    if message.messagetype is not None and message.messagetype != message.messagetype.strip():
         return None
+    # Written shortest, it is as long as what came: then nothing stands twice. (A fraction may come shorter than
+    # it is written, so this is only sure of messages without any.)
+    if len(_encode(message)) != len(body) or not _is_plain(message, limits.depth):
+        if _may_repeat(message, body):
+            return None  # look closely (D-03)
+        nests = body.count(b"{") + body.count(b"[") > limits.depth
+        if nests and _depth(message, limits.depth) > limits.depth:
+            return None
     content = _content_as_is(message, limits)
     if content is None:
         return None
@@ -163,19 +164,41 @@ def _as_is(message: Message, body: bytes, limits: Limits) -> Message | None:
     return msgspec.structs.replace(message, content=content, submessages=parts)
 
 
-def _repeated(message: Message, body: bytes) -> bool:
+def _is_plain(message: Message, most: int) -> bool:
+    """Whether no content holds a fraction or is nested too deeply."""
+    if type(message.content) is not str and not _is_plain_value(message.content, most):
+        return False
+    return all(type(part.content) is str or _is_plain_value(part.content, most) for part in message.submessages)
+
+
+def _is_plain_value(value: Any, most: int) -> bool:
+    kind = type(value)
+    if kind is dict:
+        value = value.values()
+    elif kind is not list:
+        return kind is not float
+    return most > 0 and all(type(item) is str or _is_plain_value(item, most - 1) for item in value)
+
+
+def _may_repeat(message: Message, body: bytes) -> bool:
+    """Whether a field could stand twice: its name is there more often than the message has it."""
+    if b"\\u00" in body:  # an escaped letter could hide a name
+        return True
+    parts = 1 + len(message.submessages)
     labels = (message.label is not None) + sum(part.label is not None for part in message.submessages)
     return (
-        body.count(b'"label"') > labels
+        body.count(b'"format"') != parts
+        or body.count(b'"subformat"') != parts
+        or body.count(b'"content"') != parts
+        or body.count(b'"label"') > labels
         or body.count(b'"messagetype"') > (message.messagetype is not None)
         or body.count(b'"control"') > (message.control is not None)
         or body.count(b'"submessages"') > bool(message.submessages)
-        or (message.messagetype is not None and message.messagetype != message.messagetype.strip())
     )
 
 
-def _contents(message: Message) -> list[Any]:
-    return [message.content, *(part.content for part in message.submessages)]
+def _depth(message: Message, most: int) -> int:
+    return max(depth_of(part.content, most) for part in message.parts)
 
 
 def _parts_as_is(listed: tuple[Part, ...], limits: Limits) -> tuple[Part, ...] | None:

@@ -410,27 +410,24 @@ def _says_base64(message: Message) -> bool:
 
 def needs_spelling(message: Message, answering: Message | None) -> bool:
     """Whether ``plain`` would write something else than the value's own fields."""
-    if message.label is not None or message.extra is not None:
+    if message.label is not None or message.extra is not None or _needs_spelling(message, answering):
         return True
-    if answering is not None and _says_base64(answering):
-        return True
-    if not message.submessages:
-        return _needs_spelling(message)
-    return _needs_spelling(message) or any(_needs_spelling(part) for part in message.submessages)
+    return bool(message.submessages) and any(
+        part.extra is not None or _needs_spelling(part, answering) for part in message.submessages
+    )
 
 
-def _needs_spelling(part: Part | Message) -> bool:
-    match part.format:
-        case "text":
-            return part.subformat != "english" or part.extra is not None
-        case "token":
-            return part.extra is not None
-        case "structured":
-            return not (part.subformat == "json" and isinstance(part.content, str | dict)) or part.extra is not None
-        case "binary" | "generic":
-            return part.extra is not None
-        case _:
-            return True
+def _needs_spelling(part: Part | Message, answering: Message | None) -> bool:
+    format_ = part.format
+    if format_ == "text":
+        return part.subformat != "english"
+    if format_ == "token" or format_ == "generic":
+        return False
+    if format_ == "structured":
+        return part.subformat != "json" or not isinstance(part.content, str | dict)
+    if format_ == "binary":
+        return answering is not None and _says_base64(answering)
+    return True
 
 
 def is_control_word(word: str | None) -> bool:
