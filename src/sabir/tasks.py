@@ -148,8 +148,7 @@ class Tasks:
         if agent not in self.exchange.agents:
             raise NotFound(f"there is no agent {agent[:64]!r} here")
         self.exchange.guard.rights.check(caller, agent=agent, door=ask.door)
-        if await self.store.count_tasks(caller.id) >= self.settings.per_owner:
-            raise TooMany(f"at most {self.settings.per_owner} tasks at a time", retry_after=60.0)
+        await self._check_room(caller)
         task = self._new(ask, caller, agent, detail or {}, id or uuid4().hex + uuid4().hex)
         room = len(self._runs) < self.settings.running
         if not await self.store.put_task(task, expect=0, lease=self.settings.lease if room else None):
@@ -157,6 +156,45 @@ class Tasks:
         if room:
             self._start(msgspec.structs.replace(task, version=1), caller)
         return task
+
+    async def adopt(
+        self, ask: Ask, line: Line, turn: asyncio.Task[None], *, id: str, detail: dict[str, Any], last: Progress
+    ) -> TaskRow:
+        """Make a task of an admitted turn that is under way: what it says from now on is the task's, not its door's.
+
+        ``ask.key`` shall be ``key_of(id)``, so that who takes the task up finds the turn. Stored when this returns.
+
+        Raises:
+            TooMany: the caller has too many tasks that have not ended; the turn is cancelled then.
+        """
+        caller = line.caller
+        assert caller is not None
+        stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        run = Run(id, caller, line, 1, deque(), deque())
+
+        async def note(event: Event) -> None:
+            await stored
+            await self._note(run, event)
+
+        line.send = note
+        try:
+            await self._check_room(caller)
+            task = self._new(ask, caller, ask.agent or self.exchange.default, detail, id)
+            task = msgspec.structs.replace(task, state="working", progress=last.fraction, note=last.note)
+            await self.store.put_task(task, expect=0, lease=self.settings.lease)
+        except SabirError:
+            turn.cancel()
+            raise
+        line.extend(self.settings.turn_seconds)
+        self._runs[id] = run
+        run.coroutine = asyncio.create_task(self._run(run, ask, turn), name=f"task {id[:8]}")
+        run.coroutine.add_done_callback(lambda done: self._gone(run, done))
+        stored.set_result(None)
+        return task
+
+    async def _check_room(self, caller: Caller) -> None:
+        if await self.store.count_tasks(caller.id) >= self.settings.per_owner:
+            raise TooMany(f"at most {self.settings.per_owner} tasks at a time", retry_after=60.0)
 
     def _new(self, ask: Ask, caller: Caller, agent: str, detail: dict[str, Any], id: str) -> TaskRow:
         now = time.time()
@@ -376,10 +414,10 @@ class Tasks:
         self._tell(run.id)
         self._wake.set()  # there is room for another one
 
-    async def _run(self, run: Run, ask: Ask) -> None:
+    async def _run(self, run: Run, ask: Ask, turn: asyncio.Task[None] | None = None) -> None:
         try:
-            if await self._move(run.id, "working", mine=True) is not None:
-                await self._ask(run, ask)
+            if turn is not None or await self._move(run.id, "working", mine=True) is not None:
+                await self._ask(run, ask, turn)
         except StoreUnavailable as away:
             logger.warning("task %s is left until the store answers: %s", run.id[:8], away)
         except SabirError as wrong:
@@ -390,10 +428,10 @@ class Tasks:
                 else:
                     await self._ended_badly(run, Fault.of(wrong))
 
-    async def _ask(self, run: Run, ask: Ask) -> None:
+    async def _ask(self, run: Run, ask: Ask, turn: asyncio.Task[None] | None) -> None:
         for left in reversed(range(_REFUSALS)):
             try:
-                await self.exchange.ask(ask, run.line)
+                await (self.exchange.ask(ask, run.line) if turn is None else turn)
                 break
             except TooMany as busy:  # it was accepted; a rate or a cap only delays it
                 if run.events or not left or busy.retry_after > _LONGEST_DELAY:
@@ -525,6 +563,11 @@ def _rests(task: TaskRow) -> bool:
     return task.state in FINAL or task.state == "input-required"
 
 
+def key_of(id: str) -> str:
+    """The idempotency key that a task's turn has."""
+    return f"task:{id}"
+
+
 def _ask_of(task: TaskRow, caller: Caller, seconds: float) -> Ask:
     """What the exchange is asked, the same for each run, so that each finds the turn of an earlier one."""
     return Ask(
@@ -532,7 +575,7 @@ def _ask_of(task: TaskRow, caller: Caller, seconds: float) -> Ask:
         task.door,
         task.agent,
         Credentials(caller.address, caller=caller),
-        key=f"task:{task.id}",
+        key=key_of(task.id),
         seconds=seconds,
         trace=task.detail.get("trace"),
         hops=task.detail.get("hops", 0),
