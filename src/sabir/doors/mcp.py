@@ -1,0 +1,164 @@
+"""The MCP door: every agent a tool, at ``/mcp`` all together and at ``/mcp/{agent}`` one alone.
+
+Built on the official SDK: its kernel, its types, its tables of versions. In front of it stand our limits, our
+identity and our errors. Where a whole MCP server is behind an agent, ``/mcp/{agent}`` passes on what it says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from mcp.server.lowlevel import Server
+from mcp.server.subscriptions import (
+    InMemorySubscriptionBus,
+    ListenHandler,
+    PromptsListChanged,
+    ResourcesListChanged,
+    ResourceUpdated,
+    ServerEvent,
+    ToolsListChanged,
+)
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp
+
+from ..errors import NotFound, Unauthenticated
+from ..turn import Caller
+from .base import House
+from .mcp_http import DOOR, Entrance
+from .mcp_offer import Offer
+from .mcp_turns import Turns
+from .nlip_http import Everything
+
+PATH: Final = "/mcp"
+METADATA: Final = "/.well-known/oauth-protected-resource"
+
+# What may change, and how it is told: as an event from 2026-07-28 on, as a notification of a session before.
+CHANGES: Final[Mapping[str, tuple[ServerEvent, str]]] = {
+    "tools": (ToolsListChanged(), "notifications/tools/list_changed"),
+    "prompts": (PromptsListChanged(), "notifications/prompts/list_changed"),
+    "resources": (ResourcesListChanged(), "notifications/resources/list_changed"),
+}
+
+
+class Mcp:
+    """The door."""
+
+    name = DOOR
+
+    def __init__(self, house: House) -> None:
+        self.house = house
+        settings = house.settings.get(DOOR)
+        self.settings: Mapping[str, Any] = settings if isinstance(settings, Mapping) else {}
+        self.turns = Turns(house)
+        self._bus = InMemorySubscriptionBus()
+        self._listen = ListenHandler(self._bus)
+        self._offers: dict[str | None, Offer] = {}
+        self.entrance = Entrance(house, self._server, self._schema, self.challenge)
+
+    def raw(self) -> Mapping[str, ASGIApp]:
+        return {PATH: self.entrance, f"{PATH}/": self.entrance}
+
+    def routes(self) -> Sequence[BaseRoute]:
+        return [
+            Route(METADATA, self._metadata, methods=["GET"]),
+            Route(METADATA + "/{path:path}", self._metadata, methods=["GET"]),
+            Everything(f"{PATH}/", self.entrance),
+        ]
+
+    def addresses(self) -> Sequence[tuple[str, str]]:
+        return [("MCP over HTTP", PATH)]
+
+    async def start(self) -> None:
+        return None
+
+    async def stop(self) -> None:
+        self._listen.close()
+        self.entrance.close()
+        await self.turns.close()
+
+    # -- what is offered where ------------------------------------------------------------------------
+
+    def offer(self, agent: str | None = None) -> Offer:
+        """The end-point of one agent, or of all."""
+        offer = self._offers.get(agent)
+        if offer is None:
+            offer = self._offers[agent] = Offer(self.house, self.turns, self._listen, only=agent)
+        return offer
+
+    def _server(self, path: str, caller: Caller) -> Server[Any]:
+        """Raises:
+        NotFound: no agent of this path.
+        Unauthenticated: nothing here is for callers who do not say who they are.
+        """
+        agent = self._agent(path)
+        rights = self.house.guard.rights
+        if agent is not None:
+            rights.check(caller, agent=agent, door=DOOR)
+        elif caller.is_anonymous and not self.house.cards(caller, DOOR):
+            rights.check(caller, agent=self.house.exchange.default, door=DOOR)
+        return self.offer(agent).server
+
+    def _agent(self, path: str) -> str | None:
+        agent = path.removeprefix(PATH).strip("/")
+        if not agent:
+            return None
+        if agent not in self.house.agents:
+            raise NotFound("there is no agent at this path; /mcp has them all")
+        return agent
+
+    def _schema(self, path: str, tool: str) -> Mapping[str, Any] | None:
+        return self.offer(self._agent(path)).schema(tool)
+
+    # -- what changes ---------------------------------------------------------------------------------
+
+    async def changed(self, what: str) -> None:
+        """Tell every client that listens that the ``tools``, ``prompts`` or ``resources`` are others now."""
+        event, method = CHANGES[what]
+        await self._bus.publish(event)
+        for session in list(self.entrance.sessions.values()):
+            await session.notify(method, None)
+
+    async def updated(self, uri: str) -> None:
+        """Tell those who subscribed to a resource that it has changed."""
+        await self._bus.publish(ResourceUpdated(uri))
+        for session in list(self.entrance.sessions.values()):
+            if uri in session.state.get("subscribed", ()):
+                await session.notify("notifications/resources/updated", {"uri": uri})
+
+    # -- who may come -----------------------------------------------------------------------------------
+
+    def authorization_servers(self) -> list[str]:
+        """Where a client gets a token for us: as configured, else the issuers that our verifiers trust."""
+        configured = self.settings.get("authorization_servers")
+        if configured:
+            return [str(each) for each in configured]
+        found = (getattr(verifier, "issuer", None) for verifier in self.house.guard.identity.verifiers)
+        return [issuer for issuer in found if isinstance(issuer, str)]
+
+    async def _metadata(self, request: Request) -> Response:
+        """RFC 9728: what this resource is, and who gives tokens for it."""
+        servers = self.authorization_servers()
+        path = "/" + request.path_params.get("path", "mcp").strip("/")
+        if not servers or not (path == PATH or path.startswith(f"{PATH}/")):
+            return Response(status_code=404)
+        about = {
+            "resource": self.house.public_url + path,
+            "authorization_servers": servers,
+            "bearer_methods_supported": ["header"],
+        }
+        scopes = self.settings.get("scopes")
+        if scopes:
+            about["scopes_supported"] = list(scopes)
+        return Response(msgspec.json.encode(about), media_type="application/json")
+
+    def challenge(self, wrong: Unauthenticated, path: str) -> str:
+        """What to say to a caller who must say who it is: how, and where a token comes from."""
+        if not self.authorization_servers():
+            return wrong.challenge
+        place = f'resource_metadata="{self.house.public_url}{METADATA}{path.rstrip("/")}"'
+        others = [each for each in wrong.challenge.split(", ") if each != "Bearer"]
+        return ", ".join([f"Bearer {place}", *others])

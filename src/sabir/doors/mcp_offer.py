@@ -1,0 +1,302 @@
+"""What an MCP end-point offers: the tools, prompts and resources of the agents behind it, as the SDK's handlers.
+
+An agent is a tool; a skill that says what it takes is one too; a skill tagged ``prompt`` or ``resource`` is what its
+tag says. All of them are turns of the exchange: rights, limits, record and audit are the same as by any other door.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from typing import Any, Final, TypeVar
+
+import mcp_types as types
+import msgspec
+from mcp.server.caching import CacheHint
+from mcp.server.lowlevel import Server
+from mcp.server.subscriptions import ListenHandler
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import BaseModel
+
+from .. import _version
+from ..card import Card, Skill
+from ..errors import NotFound, SabirError
+from ..guard import Credentials
+from ..line import Ask
+from ..message import Message
+from ..turn import Caller
+from ..wire import mcp as wire
+from .base import House
+from .mcp_http import DOOR, Visit
+from .mcp_turns import Context, Finish, Turns
+
+Json = dict[str, Any]
+PAGE: Final = 500  # entries of a list at once
+CONVERSATIONS: Final = "sabir://conversations/"
+_HINT: Final = CacheHint(ttl_ms=30_000, scope="private")
+_HINTS: Final[dict[Any, CacheHint]] = dict.fromkeys(
+    ("tools/list", "prompts/list", "resources/list", "resources/templates/list"), _HINT
+) | {"resources/read": CacheHint(0, "private"), "server/discover": _HINT}
+ParamsT = TypeVar("ParamsT", bound=BaseModel)
+Handler = Callable[[Context, Visit, ParamsT], Awaitable[Json]]
+
+
+class Tool:
+    """A tool that is not an agent's own: it answers a call itself. NLWeb's are such, and the gateway's."""
+
+    def __init__(self, described: Json, call: Callable[[Context, Visit, Json], Awaitable[Json]]) -> None:
+        self.described = described
+        self.name: str = described["name"]
+        self.call = call
+
+
+class Offer:
+    """One end-point: all agents that its caller may use, or a single one."""
+
+    def __init__(
+        self,
+        house: House,
+        turns: Turns,
+        listen: ListenHandler,
+        *,
+        only: str | None = None,
+        tools: Callable[[Caller], list[Tool]] = lambda caller: [],
+    ) -> None:
+        self.house = house
+        self.only = only
+        self._turns = turns
+        self._tools = tools
+        card = house.agents[only].card if only is not None else None
+        self.server: Server[Any] = Server(
+            only or "sabir",
+            version=card.version if card is not None else _version.__version__,
+            title=only,
+            description=card.description if card is not None else "Agents behind a Sabir gateway",
+            instructions=_INSTRUCTIONS,
+            cache_hints=_HINTS,
+        )
+        self.server.middleware.clear()  # the trace is the exchange's
+        self._register(listen)
+
+    def _register(self, listen: ListenHandler) -> None:
+        add = self.server.add_request_handler
+        add("tools/list", types.PaginatedRequestParams, self._told(self._list_tools))
+        add("tools/call", types.CallToolRequestParams, self._told(self._call_tool))
+        add("prompts/list", types.PaginatedRequestParams, self._told(self._list_prompts))
+        add("prompts/get", types.GetPromptRequestParams, self._told(self._get_prompt))
+        add("resources/list", types.PaginatedRequestParams, self._told(self._list_resources))
+        add("resources/templates/list", types.PaginatedRequestParams, self._told(self._list_templates))
+        add("resources/read", types.ReadResourceRequestParams, self._told(self._read_resource))
+        add("resources/subscribe", types.SubscribeRequestParams, self._told(self._subscribe))
+        add("resources/unsubscribe", types.UnsubscribeRequestParams, self._told(self._unsubscribe))
+        add("completion/complete", types.CompleteRequestParams, self._told(self._complete))
+        add("logging/setLevel", types.SetLevelRequestParams, self._told(self._set_level))
+        add("subscriptions/listen", types.SubscriptionsListenRequestParams, listen)
+
+    def _told(self, handler: Handler[ParamsT]) -> Callable[[Context, ParamsT], Awaitable[Json]]:
+        """The handler with its failures told in JSON-RPC; the visit remembers why, for the HTTP status."""
+
+        async def run(ctx: Context, params: ParamsT) -> Json:
+            visit = ctx.request if ctx.request is not None else LOCAL
+            try:
+                result = await handler(ctx, visit, params)
+                if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
+                    result.setdefault("resultType", "complete")
+                return result
+            except SabirError as wrong:
+                visit.refused = wrong if type(wrong) in wire.STATUS else None
+                raise MCPError(wire.CODES.get(type(wrong), wire.INTERNAL_ERROR), str(wrong)) from None
+
+        return run
+
+    # -- who offers what ----------------------------------------------------------------------------
+
+    def cards(self, caller: Caller) -> list[Card]:
+        cards = self.house.cards(caller, DOOR)
+        return cards if self.only is None else [card for card in cards if card.name == self.only]
+
+    def _skills(self, caller: Caller, tag: str) -> Iterator[tuple[Card, Skill]]:
+        for card in self.cards(caller):
+            for skill in card.skills:
+                if tag in skill.tags:
+                    yield card, skill
+
+    def schema(self, name: str) -> Mapping[str, Any] | None:
+        """The input schema of a tool, if any of its arguments belongs into a header too."""
+        for agent in self.house.agents.values():
+            skill = wire.tools_of(agent.card).get(name)
+            if skill is not None and skill.input_schema is not None and "x-mcp-header" in str(skill.input_schema):
+                return skill.input_schema
+        return None
+
+    def _ask(self, visit: Visit, message: Message, agent: str) -> Ask:
+        return Ask(message, DOOR, agent, visit.credentials, trace=visit.trace, hops=visit.hops)
+
+    # -- tools --------------------------------------------------------------------------------------
+
+    async def _list_tools(self, ctx: Context, visit: Visit, params: types.PaginatedRequestParams) -> Json:
+        self._admit(visit)
+        tools = [
+            wire.tool(name, card, skill)
+            for card in self.cards(visit.caller)
+            for name, skill in wire.tools_of(card).items()
+        ]
+        tools += [tool.described for tool in self._tools(visit.caller)]
+        return _page("tools", tools, params.cursor)
+
+    async def _call_tool(self, ctx: Context, visit: Visit, params: types.CallToolRequestParams) -> Json:
+        arguments = params.arguments or {}
+        for tool in self._tools(visit.caller):
+            if tool.name == params.name:
+                return await tool.call(ctx, visit, arguments)
+        found = self._tool(visit.caller, params.name)
+        if found is None:
+            raise MCPError(wire.INVALID_PARAMS, f"there is no tool {params.name[:64]!r} here")
+        card, skill = found
+        try:
+            wire.check_arguments(wire.INPUT if skill is None else skill.input_schema, arguments)
+            ask = self._ask(visit, wire.asked(arguments, skill), card.name)
+            return await self._turns.answer(ctx, visit, ask, lambda reply: wire.result_of(reply, skill))
+        except wire.TOLD_AS_RESULT as wrong:
+            return wire.failed_result(str(wrong))
+
+    def _tool(self, caller: Caller, name: str) -> tuple[Card, Skill | None] | None:
+        for card in self.cards(caller):
+            tools = wire.tools_of(card)
+            if name in tools:
+                return card, tools[name]
+        return None
+
+    # -- prompts ------------------------------------------------------------------------------------
+
+    async def _list_prompts(self, ctx: Context, visit: Visit, params: types.PaginatedRequestParams) -> Json:
+        self._admit(visit)
+        prompts = [wire.prompt(skill) for _, skill in self._skills(visit.caller, wire.PROMPT)]
+        return _page("prompts", prompts, params.cursor)
+
+    async def _get_prompt(self, ctx: Context, visit: Visit, params: types.GetPromptRequestParams) -> Json:
+        for card, skill in self._skills(visit.caller, wire.PROMPT):
+            if skill.id == params.name:
+                arguments = params.arguments or {}
+                wire.check_arguments(skill.input_schema, arguments)
+                message = Message("structured", "json", dict(arguments), label=skill.id)
+                finish = _prompt_finish(skill)
+                return await self._turns.answer(ctx, visit, self._ask(visit, message, card.name), finish)
+        raise MCPError(wire.INVALID_PARAMS, f"there is no prompt {params.name[:64]!r} here")
+
+    async def _complete(self, ctx: Context, visit: Visit, params: types.CompleteRequestParams) -> Json:
+        self._admit(visit)
+        wanted = params.ref.name if isinstance(params.ref, types.PromptReference) else params.ref.uri
+        tag = wire.PROMPT if isinstance(params.ref, types.PromptReference) else wire.RESOURCE
+        for _, skill in self._skills(visit.caller, tag):
+            if skill.id == wanted:
+                values = wire.completions(skill.input_schema, params.argument.name, params.argument.value)
+                return {"completion": {"values": values, "total": len(values), "hasMore": False}}
+        raise MCPError(wire.INVALID_PARAMS, f"there is no {tag} {wanted[:64]!r} here")
+
+    # -- resources ----------------------------------------------------------------------------------
+
+    async def _list_resources(self, ctx: Context, visit: Visit, params: types.PaginatedRequestParams) -> Json:
+        self._admit(visit)
+        skills = self._skills(visit.caller, wire.RESOURCE)
+        resources = [wire.resource(skill) for _, skill in skills if not wire.is_template(skill.id)]
+        if not visit.caller.is_anonymous and self.only is None:
+            resources += await self._conversations(visit.caller)
+        return _page("resources", resources, params.cursor)
+
+    async def _list_templates(self, ctx: Context, visit: Visit, params: types.PaginatedRequestParams) -> Json:
+        self._admit(visit)
+        skills = self._skills(visit.caller, wire.RESOURCE)
+        templates = [wire.resource(skill) for _, skill in skills if wire.is_template(skill.id)]
+        return _page("resourceTemplates", templates, params.cursor)
+
+    async def _read_resource(self, ctx: Context, visit: Visit, params: types.ReadResourceRequestParams) -> Json:
+        uri = str(params.uri)
+        for card, skill in self._skills(visit.caller, wire.RESOURCE):
+            variables: Mapping[str, str] | None = wire.matched(skill.id, uri)
+            if variables is not None:
+                message = Message("structured", "json", {"uri": uri, **variables}, label=skill.id)
+                finish = _resource_finish(uri)
+                return await self._turns.answer(ctx, visit, self._ask(visit, message, card.name), finish)
+        if uri.startswith(CONVERSATIONS) and not visit.caller.is_anonymous:
+            return await self._conversation(visit, uri)
+        raise _no_resource(uri)
+
+    async def _conversations(self, caller: Caller) -> list[Json]:
+        rows = await self.house.store.conversations(caller.id)
+        return [
+            {"uri": f"{CONVERSATIONS}{row.id}", "name": f"Conversation {row.id[:8]}", "mimeType": "application/json"}
+            for row in rows
+            if not row.ended
+        ]
+
+    async def _conversation(self, visit: Visit, uri: str) -> Json:
+        self._admit(visit)
+        id = uri.removeprefix(CONVERSATIONS)
+        row = await self.house.store.conversation(id)
+        if row is None or row.owner != visit.caller.id:
+            raise _no_resource(uri)
+        turns = await self.house.store.turns(id, 100)
+        shown = [{"at": t.at, "agent": t.agent, "asked": t.asked.text, "answered": t.answered.text} for t in turns]
+        text = msgspec.json.encode({"turns": shown}).decode()
+        return {"contents": [{"uri": uri, "mimeType": "application/json", "text": text}]}
+
+    async def _subscribe(self, ctx: Context, visit: Visit, params: types.SubscribeRequestParams) -> Json:
+        self._admit(visit)
+        subscribed: set[str] = visit.state.setdefault("subscribed", set())
+        if len(subscribed) >= 1000:
+            raise MCPError(wire.INVALID_REQUEST, "at most 1000 subscriptions a session")
+        subscribed.add(str(params.uri))
+        return {}
+
+    async def _unsubscribe(self, ctx: Context, visit: Visit, params: types.UnsubscribeRequestParams) -> Json:
+        visit.state.get("subscribed", set()).discard(str(params.uri))
+        return {}
+
+    # -- the rest -----------------------------------------------------------------------------------
+
+    async def _set_level(self, ctx: Context, visit: Visit, params: types.SetLevelRequestParams) -> Json:
+        visit.state["level"] = params.level
+        return {}
+
+    def _admit(self, visit: Visit) -> None:
+        """Raises:
+        TooMany: over the rate. Turns are counted by the exchange; this is for what is answered here.
+        """
+        self.house.guard.rates.check(visit.caller)
+
+
+_INSTRUCTIONS: Final = (
+    "Each agent is a tool that takes text. Its result has a 'conversation'; pass it on to go on with the conversation."
+)
+_LOCAL_CALLER: Final = Caller(id="local", kind="local", name="this machine")
+LOCAL: Final = Visit(Credentials(caller=_LOCAL_CALLER), _LOCAL_CALLER)  # whoever runs `sabir mcp` on this machine
+
+
+def _prompt_finish(skill: Skill) -> Finish:
+    return lambda reply: wire.prompt_result(reply, skill.description)
+
+
+def _resource_finish(uri: str) -> Finish:
+    return lambda reply: wire.resource_result(reply, uri)
+
+
+def _no_resource(uri: str) -> MCPError:
+    return MCPError(wire.INVALID_PARAMS, "there is no such resource here", {"uri": uri[:2048]})
+
+
+def _page(name: str, entries: list[Json], cursor: str | None) -> Json:
+    """A part of a list, and where the next begins.
+
+    Raises:
+        NotFound: the cursor is not one that was given.
+    """
+    if cursor is None and len(entries) <= PAGE:
+        return {name: entries}
+    if cursor is not None and not (cursor.isdigit() and len(cursor) < 9):
+        raise NotFound("there is no such page; the cursor is not one that was given here")
+    start = int(cursor or 0)
+    page: Json = {name: entries[start : start + PAGE]}
+    if start + PAGE < len(entries):
+        page["nextCursor"] = str(start + PAGE)
+    return page
