@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import httpx
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))  # this folder cannot be a package: its name is the SDK's
+sys.path.append(str(Path(__file__).parent))  # this folder cannot be a package: its name is the SDK's
 
 from a2a_bench import Bench, Keys
 
+from conftest import Served, serving
 from sabir.gateway import Gateway
 from sabir.guard import Identity
+
+
+def made(bench: Bench, home: Path) -> Gateway:
+    return Gateway(
+        *bench.agents(),
+        home=home,
+        identity=Identity((Keys(),)),
+        doors={"a2a": {"push": {"private": True}}},
+    )
 
 
 @pytest.fixture
@@ -22,14 +32,16 @@ def bench() -> Bench:
     return Bench()
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """One gateway for a whole file of tests that leave no traces in each other."""
+    with serving(made(Bench(), tmp_path_factory.mktemp("home"))) as served:
+        yield served
+
+
 @pytest.fixture
 def gateway(bench: Bench, home: Path) -> Gateway:
-    return Gateway(
-        *bench.agents(),
-        home=home,
-        identity=Identity((Keys(),)),
-        doors={"a2a": {"push": {"private": True}}},
-    )
+    return made(bench, home)
 
 
 @pytest.fixture

@@ -57,7 +57,7 @@ try:
     from a2a.types import a2a_pb2 as pb
     from a2a.utils.errors import A2AError, InvalidRequestError, MethodNotFoundError
     from a2a.utils.proto_utils import parse_params, to_stream_response
-    from google.protobuf.json_format import MessageToDict, ParseError
+    from google.protobuf.json_format import ParseError
     from pydantic import BaseModel, ValidationError
 except ImportError as missing:
     raise MissingExtra("A2A", "a2a") from missing
@@ -393,12 +393,12 @@ def _result(answer: Any, asked: Any) -> Any:
     if isinstance(answer, pb.ListTasksResponse):
         return serialize_list_tasks_response(answer, asked.include_artifacts)
     if isinstance(asked, pb.SendMessageRequest):
-        return {"task": MessageToDict(answer)}
+        return {"task": wire.plain(answer)}
     if isinstance(answer, BaseModel):
         return answer.model_dump(mode="json", by_alias=True, exclude_none=True)
     if isinstance(answer, list):
         return [_result(each, asked) for each in answer]
-    return None if answer is None else MessageToDict(answer)
+    return None if answer is None else wire.plain(answer)
 
 
 Encode = Callable[[Any], Mapping[str, Any]]
@@ -424,10 +424,10 @@ def _rpc_events(answer: AsyncGenerator[Any], id: str | int | None) -> AsyncGener
     def encode(each: Any) -> Mapping[str, Any]:
         if isinstance(each, BaseModel):  # the 0.3 layer gives whole JSON-RPC responses
             return each.model_dump(mode="json", by_alias=True, exclude_none=True)
-        return {"jsonrpc": "2.0", "id": id, "result": MessageToDict(to_stream_response(each))}
+        return {"jsonrpc": "2.0", "id": id, "result": wire.plain(to_stream_response(each))}
 
     return _events(answer, encode, partial(rpc_error, id))
 
 
 def _rest_events(answer: AsyncGenerator[Any]) -> AsyncGenerator[bytes]:
-    return _events(answer, lambda each: MessageToDict(to_stream_response(each)), rest_error)
+    return _events(answer, lambda each: wire.plain(to_stream_response(each)), rest_error)

@@ -28,6 +28,7 @@ from ..wire import a2a as wire
 from ..wire.rules import Limits, depth_of
 
 try:
+    from a2a.types import a2a_pb2 as pb
     from a2a.utils.errors import JSON_RPC_ERROR_CODE_MAP, A2AError
     from google.protobuf.json_format import ParseDict, ParseError
     from google.protobuf.message import Message as Proto
@@ -41,6 +42,7 @@ _AROUND: Final = 8  # levels of JSON that the protocol itself puts around a cont
 _INFO: Final = "type.googleapis.com/google.rpc.ErrorInfo"
 _BAD: Final = "type.googleapis.com/google.rpc.BadRequest"
 _DOMAIN: Final = "a2a-protocol.org"
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]*={0,2}")
 _FIELD: Final = re.compile(r"Failed to parse (\w+) field")
 
 
@@ -122,7 +124,7 @@ def json_of(body: bytes, limits: Limits) -> Any:
         raise TooBig(wire.PROTOCOL, "$", f"at most {most} levels of nesting") from None
     except (msgspec.DecodeError, ValueError):
         raise Unreadable(wire.PROTOCOL, "$", "JSON in UTF-8") from None
-    if body.count(b"{") + body.count(b"[") > most and depth_of(value, most) > most:
+    if body.count(b"{") + body.count(b"[") > most and depth_of(value, most + 1) > most:
         raise TooBig(wire.PROTOCOL, "$", f"at most {most} levels of nesting")
     return value
 
@@ -135,12 +137,29 @@ def parsed(value: Any, kind: type[P], where: str) -> P:
     """
     if not isinstance(value, dict):
         raise BadMessage(wire.PROTOCOL, where, "an object")
+    if kind is pb.SendMessageRequest:
+        _check_files(value, where)
     try:
         return ParseDict(value, kind(), ignore_unknown_fields=True)
     except (ParseError, TypeError, ValueError, AttributeError, RecursionError) as wrong:
         # Its text repeats the input and names Python types; the way to the field is what the sender needs.
         steps = "".join(f".{name}" for name in _FIELD.findall(str(wrong)))
         raise BadMessage(wire.PROTOCOL, f"{where}{steps}", f"a value as A2A defines it in {kind.__name__}") from None
+
+
+def _check_files(value: dict[str, Any], where: str) -> None:
+    """Files are base64. The SDK passes over every letter that is not, and hands on what is left."""
+    message = value.get("message")
+    parts = message.get("parts") if isinstance(message, dict) else None
+    for index, part in enumerate(parts if isinstance(parts, list) else ()):
+        raw = part.get("raw") if isinstance(part, dict) else None
+        if isinstance(raw, str) and not is_base64(raw):
+            raise BadMessage(wire.PROTOCOL, f"{where}.message.parts[{index}].raw", "base64 text")
+
+
+def is_base64(text: str) -> bool:
+    """Whether a text is base64, in either alphabet, padded or not."""
+    return _BASE64.fullmatch(text) is not None
 
 
 # -- out ------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ..errors import BadMessage, BadMethod, MissingExtra
 from ..wire import a2a as wire
-from .a2a_http import parsed
+from .a2a_http import is_base64, parsed
 
 try:
     from a2a.compat.v0_3 import a2a_v0_3_pb2 as pb
@@ -57,6 +57,10 @@ def check_old_message(asked: Any) -> None:
     Raises:
         BadMessage: it is not; a file's base64 or the type of a value is wrong.
     """
+    for index, part in enumerate(asked.params.message.parts):
+        data = getattr(getattr(part.root, "file", None), "bytes", None)
+        if data is not None and not is_base64(data):
+            raise BadMessage(wire.PROTOCOL, f"$.params.message.parts[{index}].file.bytes", "base64 text")
     try:
         conversions.to_core_send_message_request(asked)
     except (ParseError, ValueError, KeyError, TypeError, AttributeError):

@@ -85,10 +85,7 @@ class Webhooks:
             Forbidden: it points where this gateway does not connect to.
             TooMany: the task has enough receivers.
         """
-        if not config.url:
-            raise BadMessage(wire.PROTOCOL, "$.url", "the URL of the receiver, which is required")
-        url = self._outbound.check(config.url)
-        await self._outbound.addresses(url.host, url.port or (443 if url.scheme == "https" else 80))
+        await self.check(config)
         kept = pb.TaskPushNotificationConfig()
         kept.CopyFrom(config)
         kept.id = config.id[:64] or uuid4().hex
@@ -99,6 +96,13 @@ class Webhooks:
         await self._put(receiver, kept.id, task)
         self._tell(f"{task.id}/{kept.id}")
         return kept
+
+    async def check(self, config: pb.TaskPushNotificationConfig) -> None:
+        """Refuse a receiver that could not be told; raises as ``create`` does."""
+        if not config.url:
+            raise BadMessage(wire.PROTOCOL, "$.url", "the URL of the receiver, which is required")
+        url = self._outbound.check(config.url)
+        await self._outbound.addresses(url.host, url.port or (443 if url.scheme == "https" else 80))
 
     async def get(self, task: TaskRow, id: str) -> pb.TaskPushNotificationConfig:
         """Raises:
@@ -251,4 +255,4 @@ def _body(update: wire.Update, told: wire.Told, version: str) -> bytes:
             task.ClearField("artifacts")
             task.artifacts.append(update.artifact)
         return conversions.to_compat_task(task).model_dump_json(by_alias=True, exclude_none=True).encode()
-    return msgspec.json.encode(MessageToDict(to_stream_response(update)))
+    return msgspec.json.encode(wire.plain(to_stream_response(update)))

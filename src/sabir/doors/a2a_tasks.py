@@ -107,12 +107,15 @@ class Operations(RequestHandler):
         _check(sent)
         message = wire.message_from(sent, self.house.limits)
         caller = await self.house.guard.identity.caller(call.credentials)
+        told = params.configuration.HasField("task_push_notification_config")
+        config = params.configuration.task_push_notification_config
+        if told:
+            await self.webhooks.check(config)  # before anything has begun
         if sent.task_id:
             row, since = await self._answered(sent, message, call, caller)
         else:
             row, since = await self._submitted(sent, message, call, caller), 0
-        if params.configuration.HasField("task_push_notification_config"):
-            config = params.configuration.task_push_notification_config
+        if told:
             await self.webhooks.create(config, row, caller, call.version)
         return row, caller, since
 

@@ -53,6 +53,7 @@ try:
     from a2a.types import a2a_pb2 as pb
     from google.protobuf import struct_pb2, timestamp_pb2
     from google.protobuf.json_format import MessageToDict, ParseDict
+    from google.protobuf.message import Message as Proto
 except ImportError as missing:
     raise MissingExtra("A2A", "a2a") from missing
 
@@ -296,7 +297,20 @@ def value_to(value: Any) -> struct_pb2.Value:
 
 
 def value_from(value: struct_pb2.Value) -> Any:
-    return MessageToDict(value)
+    return plain(value)
+
+
+def plain(message: Proto) -> Any:
+    """A value of the protocol as plain JSON. Numbers are fractions in protobuf; whole ones are written whole."""
+    return _whole(MessageToDict(message))
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _whole(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_whole(item) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) <= _EXACT else value
 
 
 # -- messages -----------------------------------------------------------------------------------
