@@ -13,5 +13,5 @@ async def remove_streams(server: str, prefix: str) -> None:
     bus = NatsBus(f"{server}?prefix={prefix}")
     await bus.open()
     for kind in RETENTION:
-        await bus._js.delete_stream(bus._stream(kind))
+        await bus.remove(kind)
     await bus.close()

@@ -256,6 +256,12 @@ class NatsBus:
         self._receivers.discard(receiver)
         return known
 
+    async def remove(self, kind: str) -> None:
+        """Delete a stream (``inbox``, ``group`` or ``dead``) with all that is in it."""
+        async with _told():
+            with suppress(NotFoundError):
+                await self._js.delete_stream(self._stream(kind))
+
     # -- dead letters -----------------------------------------------------------------------------
 
     async def _bury(self, dead: DeadLetter, key: int) -> None:
