@@ -342,7 +342,7 @@ class Tasks:
 
     async def _take_up(self) -> None:
         while len(self._runs) < self.settings.running and not self.exchange.closing:
-            task = await self.store.claim_task(self.node, self.settings.lease)
+            task = await self.store.claim_task(self.node, self.settings.lease, tuple(self.exchange.agents))
             if task is None:
                 return
             caller = msgspec.convert(task.detail.get("caller", {}), Caller)
@@ -353,14 +353,19 @@ class Tasks:
                 await self._fail(task, reason)
 
     async def _hopeless(self, task: TaskRow, caller: Caller) -> str | None:
-        """Why a task cannot be run here, or run again; None if it can."""
-        agent = self.exchange.agents.get(task.agent)
-        if agent is None:
-            return f"there is no agent {task.agent!r} here any more"
+        """Why a task cannot be run again; None if it can."""
+        agent = self.exchange.agents.get(
+            task.agent
+        )  # gone this very moment, if its node went; then it fails as any ask
         if task.attempts > self.settings.attempts:
             return f"{task.agent} was started {task.attempts - 1} times and never finished"
         begun = task.state != "submitted"
-        if begun and not agent.card.repeatable and await self.store.turn(_turn_of(task, caller)) is None:
+        if (
+            begun
+            and agent is not None
+            and not agent.card.repeatable
+            and await self.store.turn(_turn_of(task, caller)) is None
+        ):
             return (
                 f"{task.agent} was at work when its node stopped, and it is not repeatable, so it was not started again"
             )

@@ -31,6 +31,7 @@ from .conftest import Another
 
 NOW = 1_800_000_000.0
 LATER = NOW + 3600
+ECHO = ("echo",)
 
 
 def row(id: str = "c1", owner: str = "ada", **fields: Any) -> ConversationRow:
@@ -81,7 +82,7 @@ async def test_what_is_not_there_is_none_or_empty(store: Store) -> None:
     assert await store.task("t1") is None
     assert await store.tasks() == []
     assert await store.task_events("t1") == []
-    assert await store.claim_task("n1", 10) is None
+    assert await store.claim_task("n1", 10, ECHO) is None
     assert await store.renew_tasks("n1", ("t1",), 10) == {}
     assert await store.audit_lines() == []
     assert await store.get("keys", "a") is None
@@ -319,7 +320,7 @@ async def test_a_new_task_may_be_held_from_the_start(store: Store) -> None:
     await store.put_task(task(node="n1"), lease=60.0)
     found = await store.task("t1")
     assert found is not None and (found.node, found.attempts) == ("n1", 1) and found.lease > 0
-    assert await store.claim_task("n2", 60.0) is None
+    assert await store.claim_task("n2", 60.0, ECHO) is None
 
 
 async def test_a_task_that_nobody_holds_is_claimed_oldest_first(store: Store) -> None:
@@ -327,23 +328,34 @@ async def test_a_task_that_nobody_holds_is_claimed_oldest_first(store: Store) ->
     await store.put_task(task("old", created=NOW, state="working"))
     for state in ("input-required", "completed", "failed", "cancelled", "expired"):
         await store.put_task(task(state, state=state, created=NOW - 1))
-    first = await store.claim_task("n1", 60.0)
-    second = await store.claim_task("n2", 60.0)
+    first = await store.claim_task("n1", 60.0, ECHO)
+    second = await store.claim_task("n2", 60.0, ECHO)
     assert first is not None and (first.id, first.node, first.attempts, first.version) == ("old", "n1", 1, 2)
     assert first == await store.task("old")
     assert second is not None and (second.id, second.node) == ("new", "n2")
-    assert await store.claim_task("n1", 60.0) is None
+    assert await store.claim_task("n1", 60.0, ECHO) is None
+
+
+async def test_a_task_is_claimed_only_for_agents_that_are_there(store: Store) -> None:
+    await store.put_task(task("a", agent="painter"))
+    await store.put_task(task("b", created=NOW + 1))
+    assert await store.claim_task("n1", 60.0, ()) is None
+    taken = await store.claim_task("n1", 60.0, ("echo", "other"))
+    assert taken is not None and taken.id == "b"
+    assert await store.claim_task("n1", 60.0, ("echo", "other")) is None
+    taken = await store.claim_task("n1", 60.0, ("painter",))
+    assert taken is not None and taken.id == "a"
 
 
 async def test_a_task_whose_lease_ran_out_is_claimed_again(store: Store) -> None:
     await store.put_task(task(node="n1"), lease=-1.0)
-    taken = await store.claim_task("n2", 60.0)
+    taken = await store.claim_task("n2", 60.0, ECHO)
     assert taken is not None and (taken.node, taken.attempts) == ("n2", 2)
 
 
 async def test_a_lease_far_in_the_future_holds_nothing_because_the_clock_was_set_back(store: Store) -> None:
     await store.put_task(task(node="n1"), lease=86400.0)
-    taken = await store.claim_task("n2", 60.0)
+    taken = await store.claim_task("n2", 60.0, ECHO)
     assert taken is not None and taken.node == "n2"
 
 
@@ -354,7 +366,7 @@ async def test_each_task_is_claimed_by_exactly_one_of_many_nodes(store: Store, a
 
     async def node(name: str, each: Store) -> list[str]:
         mine = []
-        while (taken := await each.claim_task(name, 60.0)) is not None:
+        while (taken := await each.claim_task(name, 60.0, ECHO)) is not None:
             mine.append(taken.id)
         return mine
 
@@ -367,15 +379,15 @@ async def test_a_lease_is_renewed_only_by_its_holder_and_while_the_task_lives(st
         await store.put_task(task(id, state=state, node="n1"), lease=0.0)
     await store.put_task(task("d", node="n2"), lease=0.0)
     assert await store.renew_tasks("n1", ("a", "b", "c", "d", "none"), 60.0) == {"a": 1, "b": 1}
-    taken = await store.claim_task("n3", 60.0)
+    taken = await store.claim_task("n3", 60.0, ECHO)
     assert taken is not None and taken.id == "d"
-    assert await store.claim_task("n3", 60.0) is None
+    assert await store.claim_task("n3", 60.0, ECHO) is None
 
 
 async def test_a_lease_that_is_let_go_can_be_claimed_at_once(store: Store) -> None:
     await store.put_task(task(node="n1"), lease=60.0)
     assert await store.renew_tasks("n1", ("t1",), 0.0) == {"t1": 1}
-    taken = await store.claim_task("n2", 60.0)
+    taken = await store.claim_task("n2", 60.0, ECHO)
     assert taken is not None and taken.node == "n2"
     assert await store.renew_tasks("n1", ("t1",), 60.0) == {}
 

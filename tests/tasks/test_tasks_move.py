@@ -230,7 +230,7 @@ async def test_a_node_that_lost_its_lease_stops_and_cannot_overwrite_its_heir(no
     await worker.begun.wait()
     # Another node takes it for dead, as after a pause of this process that was longer than the lease.
     await here.store.renew_tasks(here.tasks.node, (task.id,), 0.0)
-    taken = await here.store.claim_task("heir", 600.0)
+    taken = await here.store.claim_task("heir", 600.0, ("worker",))
     assert taken is not None and taken.id == task.id
     await asyncio.wait_for(worker.stopped.wait(), 5)
     seen = await here.tasks.find(task.id, ADA)
@@ -242,7 +242,7 @@ async def test_a_task_that_never_ends_is_given_up(node: MakeNode) -> None:
     here = await node(worker.agent, attempts=2, running=0)
     task = await here.tasks.submit(asked("go"))
     for _ in range(2):
-        assert await here.store.claim_task("short-lived", 0.0) is not None
+        assert await here.store.claim_task("short-lived", 0.0, ("worker",)) is not None
     there = await node(worker.agent, attempts=2)
     done = await there.tasks.wait(task.id, ADA, 5)
     assert (done.state, done.fault) == ("failed", "worker was started 2 times and never finished")

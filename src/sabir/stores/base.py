@@ -189,8 +189,8 @@ class Store(Protocol):
     async def count_tasks(self, owner: str) -> int:
         """How many tasks of this owner have not ended."""
 
-    async def claim_task(self, node: str, lease: float) -> TaskRow | None:
-        """Take the oldest submitted or working task that nobody holds, for this node and so many seconds."""
+    async def claim_task(self, node: str, lease: float, agents: tuple[str, ...]) -> TaskRow | None:
+        """Take the oldest submitted or working task for one of these agents that nobody holds, for so many seconds."""
 
     async def renew_tasks(self, node: str, ids: tuple[str, ...], lease: float) -> dict[str, int]:
         """Hold these tasks for so many seconds from now (0: let go of them).

@@ -31,8 +31,9 @@ class GroupCommit:
     """Runs jobs on one connection in one thread, many to a transaction.
 
     A job is a function of the connection, or a row: rows that stand next to each other are written by one
-    call of ``bulk``, because each statement costs a switch between threads. If one job of a group fails, the group is rolled back and
-    its jobs are run again, each in a transaction of its own, so that only the guilty one fails.
+    call of ``bulk``, because each statement costs a switch between threads. If one job of a group fails, the
+    group is rolled back and its jobs are run again, each in a transaction of its own, so that only the guilty
+    one fails.
     """
 
     def __init__(self, bulk: Bulk) -> None:

@@ -175,11 +175,12 @@ class MemoryStore:
         await self.ping()
         return sum(task.owner == owner and task.state not in ENDED for task in self._tasks.values())
 
-    async def claim_task(self, node: str, lease: float) -> TaskRow | None:
+    async def claim_task(self, node: str, lease: float, agents: tuple[str, ...]) -> TaskRow | None:
         await self.ping()
         at = now()
         for task in sorted(self._tasks.values(), key=lambda task: task.created):
-            if task.state in RUNNABLE and not at < task.lease <= at + LONGEST_LEASE:
+            held = at < task.lease <= at + LONGEST_LEASE
+            if task.state in RUNNABLE and task.agent in agents and not held:
                 claimed = self._tasks[task.id] = msgspec.structs.replace(
                     task, node=node, lease=at + lease, attempts=task.attempts + 1, version=task.version + 1
                 )

@@ -211,22 +211,25 @@ class PostgresStore:
 
     async def put_task(self, task: TaskRow, *, expect: int | None = None, lease: float | None = None) -> bool:
         body = _pack(task)
-        values = (task.id, task.owner, task.state, task.conversation, task.created, task.updated, task.expires, body)
+        values = (
+            task.id, task.owner, task.agent, task.state, task.conversation, task.created, task.updated, task.expires,
+            body,
+        )  # fmt: skip
         change = (
-            "owner = $2, state = $3, conversation = $4, created = $5, updated = $6, expires = $7, body = $8,"
-            " version = tasks.version + 1"
+            "owner = $2, agent = $3, state = $4, conversation = $5, created = $6, updated = $7, expires = $8,"
+            " body = $9, version = tasks.version + 1"
         )
         if expect is None or expect == 0:
             done, again = await self._execute(
-                "INSERT INTO tasks (id, owner, state, conversation, created, updated, expires, body, node, lease,"
-                f" attempts, version) VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9,$10 * {_CLOCK} + $11,$10,1)"
+                "INSERT INTO tasks (id, owner, agent, state, conversation, created, updated, expires, body, node,"
+                f" lease, attempts, version) VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11 * {_CLOCK} + $12,$11,1)"
                 f" ON CONFLICT (id) DO {'NOTHING' if expect == 0 else f'UPDATE SET {change}'}",
                 *values,
                 *((task.node, 1, lease) if lease is not None else ("", 0, 0.0)),
             )
         else:
             done, again = await self._execute(
-                f"UPDATE tasks SET {change} WHERE id = $1 AND version = $9", *values, expect
+                f"UPDATE tasks SET {change} WHERE id = $1 AND version = $10", *values, expect
             )
         if done or not again:
             return bool(done)
@@ -266,15 +269,16 @@ class PostgresStore:
         row = await self._row(f"SELECT count(*) FROM tasks WHERE owner = $1 AND state NOT IN ({_ENDED})", owner)
         return int(row[0]) if row else 0
 
-    async def claim_task(self, node: str, lease: float) -> TaskRow | None:
+    async def claim_task(self, node: str, lease: float, agents: tuple[str, ...]) -> TaskRow | None:
         # A claim that was made and not told is not lost: it runs out, and is claimed again.
         row = await self._row(
             f"UPDATE tasks SET node = $1, lease = {_CLOCK} + $2, attempts = attempts + 1, version = version + 1"
             f" WHERE id = (SELECT id FROM tasks WHERE state IN ({_RUNNABLE})"
-            f" AND (lease <= {_CLOCK} OR lease > {_CLOCK} + {LONGEST_LEASE})"
+            f" AND (lease <= {_CLOCK} OR lease > {_CLOCK} + {LONGEST_LEASE}) AND agent = ANY($3)"
             f" ORDER BY created LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING {_TASK}",
             node,
             lease,
+            list(agents),
         )
         return _task_row(row) if row else None
 

@@ -150,4 +150,6 @@ WRITE = """
     $write$;
 """
 
-MIGRATIONS: tuple[str, ...] = (TABLES, WRITE)
+TASK_AGENT = "ALTER TABLE tasks ADD COLUMN agent text NOT NULL DEFAULT ''"
+
+MIGRATIONS: tuple[str, ...] = (TABLES, WRITE, TASK_AGENT)

@@ -75,6 +75,7 @@ MIGRATIONS: tuple[str, ...] = (
     ALTER TABLE tasks ADD COLUMN version INTEGER NOT NULL DEFAULT 1;
     CREATE INDEX tasks_by_expiry ON tasks (expires);
     """,
+    "ALTER TABLE tasks ADD COLUMN agent TEXT NOT NULL DEFAULT ''",
 )
 
 _pack = msgspec.msgpack.Encoder().encode
@@ -237,7 +238,10 @@ class SQLiteStore:
     # -- tasks -----------------------------------------------------------------------------------
 
     async def put_task(self, task: TaskRow, *, expect: int | None = None, lease: float | None = None) -> bool:
-        values = (task.owner, task.state, task.conversation, task.created, task.updated, task.expires, _pack(task))
+        values = (
+            task.owner, task.agent, task.state, task.conversation, task.created, task.updated, task.expires,
+            _pack(task),
+        )  # fmt: skip
 
         def job(connection: sqlite3.Connection) -> bool:
             row = connection.execute("SELECT version FROM tasks WHERE id = ?", (task.id,)).fetchone()
@@ -246,14 +250,14 @@ class SQLiteStore:
             if row is None:
                 held = (task.node, now() + lease, 1) if lease is not None else ("", 0.0, 0)
                 connection.execute(
-                    "INSERT INTO tasks (id, owner, state, conversation, created, updated, expires, body, node, lease,"
-                    " attempts, version) VALUES (?,?,?,?,?,?,?,?,?,?,?,1)",
+                    "INSERT INTO tasks (id, owner, agent, state, conversation, created, updated, expires, body, node,"
+                    " lease, attempts, version) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,1)",
                     (task.id, *values, *held),
                 )
             else:
                 connection.execute(
-                    "UPDATE tasks SET owner = ?, state = ?, conversation = ?, created = ?, updated = ?, expires = ?,"
-                    " body = ?, version = version + 1 WHERE id = ?",
+                    "UPDATE tasks SET owner = ?, agent = ?, state = ?, conversation = ?, created = ?, updated = ?,"
+                    " expires = ?, body = ?, version = version + 1 WHERE id = ?",
                     (*values, task.id),
                 )
             return True
@@ -294,25 +298,26 @@ class SQLiteStore:
         sql = f"SELECT count(*) FROM tasks WHERE owner = ? AND state NOT IN ({_ENDED})"
         return int(self._row(sql, owner)[0])
 
-    async def claim_task(self, node: str, lease: float) -> TaskRow | None:
+    async def claim_task(self, node: str, lease: float, agents: tuple[str, ...]) -> TaskRow | None:
+        free = (
+            f"SELECT id FROM tasks WHERE state IN ({_RUNNABLE}) AND (lease <= ? OR lease > ?)"
+            f" AND agent IN ({','.join('?' * len(agents))}) ORDER BY created LIMIT 1"
+        )
+
         def job(connection: sqlite3.Connection) -> TaskRow | None:
             at = now()
-            row = connection.execute(
-                f"UPDATE tasks SET node = ?, lease = ?, attempts = attempts + 1, version = version + 1 WHERE id ="
-                f" (SELECT id FROM tasks WHERE state IN ({_RUNNABLE}) AND (lease <= ? OR lease > ?)"
-                f" ORDER BY created LIMIT 1) RETURNING {_TASK}",
-                (node, at + lease, at, at + LONGEST_LEASE),
+            rows = connection.execute(
+                "UPDATE tasks SET node = ?, lease = ?, attempts = attempts + 1, version = version + 1"
+                f" WHERE id = ({free}) RETURNING {_TASK}",
+                (node, at + lease, at, at + LONGEST_LEASE, *agents),
             ).fetchall()
-            return _task_row(row[0]) if row else None
+            return _task_row(rows[0]) if rows else None
 
         # Most looks find nothing; they are reads, and cost no write transaction.
         at = now()
-        idle = self._row(
-            f"SELECT 1 FROM tasks WHERE state IN ({_RUNNABLE}) AND (lease <= ? OR lease > ?) LIMIT 1",
-            at,
-            at + LONGEST_LEASE,
-        )
-        claimed: TaskRow | None = await self._writer.submit(job) if idle else None
+        if self._row(free, at, at + LONGEST_LEASE, *agents) is None:
+            return None
+        claimed: TaskRow | None = await self._writer.submit(job)
         return claimed
 
     async def renew_tasks(self, node: str, ids: tuple[str, ...], lease: float) -> dict[str, int]:
