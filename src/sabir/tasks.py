@@ -150,6 +150,7 @@ class Tasks:
         self.exchange.guard.rights.check(caller, agent=agent, door=ask.door)
         await self._check_room(caller)
         task = self._new(ask, caller, agent, detail or {}, id or uuid4().hex + uuid4().hex)
+        task = msgspec.structs.replace(task, message=self._kept(task.message, caller, agent))
         room = len(self._runs) < self.settings.running
         if not await self.store.put_task(task, expect=0, lease=self.settings.lease if room else None):
             raise Conflict("there is a task of this id already")
@@ -207,21 +208,18 @@ class Tasks:
             created=now,
             updated=now,
             expires=now + self.settings.retention,
-            message=self._kept(ask.message, caller, agent),
+            message=_without_secrets(ask.message),
             door=ask.door,
             node=self.node,
             detail={**detail, **again},
         )
 
     def _kept(self, message: Message, caller: Caller, agent: str) -> Message:
-        """What is asked, as it is stored: without credentials, and in a conversation that a second run finds too."""
-        kept = _without_secrets(message)
-        if (
-            any(token_kind(part.subformat) == KIND for part in kept.tokens)
-            or not self.exchange.agents[agent].card.remembers
-        ):
-            return kept
-        return kept.with_part(self.exchange.conversations.token(uuid4().hex, caller, Tokens(kept.tokens)))
+        """What is asked, in a conversation that a second run finds too."""
+        named = any(token_kind(part.subformat) == KIND for part in message.tokens)
+        if named or not self.exchange.agents[agent].card.remembers:
+            return message
+        return message.with_part(self.exchange.conversations.token(uuid4().hex, caller, Tokens(message.tokens)))
 
     async def find(self, id: str, caller: Caller) -> TaskRow:
         """The caller's task.
@@ -354,18 +352,11 @@ class Tasks:
 
     async def _hopeless(self, task: TaskRow, caller: Caller) -> str | None:
         """Why a task cannot be run again; None if it can."""
-        agent = self.exchange.agents.get(
-            task.agent
-        )  # gone this very moment, if its node went; then it fails as any ask
+        agent = self.exchange.agents.get(task.agent)
         if task.attempts > self.settings.attempts:
             return f"{task.agent} was started {task.attempts - 1} times and never finished"
-        begun = task.state != "submitted"
-        if (
-            begun
-            and agent is not None
-            and not agent.card.repeatable
-            and await self.store.turn(_turn_of(task, caller)) is None
-        ):
+        harmless = task.state == "submitted" or agent is None or agent.card.repeatable
+        if not harmless and await self.store.turn(_turn_of(task, caller)) is None:
             return (
                 f"{task.agent} was at work when its node stopped, and it is not repeatable, so it was not started again"
             )
@@ -439,7 +430,7 @@ class Tasks:
                 await (self.exchange.ask(ask, run.line) if turn is None else turn)
                 break
             except TooMany as busy:  # it was accepted; a rate or a cap only delays it
-                if run.events or not left or busy.retry_after > _LONGEST_DELAY:
+                if turn is not None or run.events or not left or busy.retry_after > _LONGEST_DELAY:
                     raise
                 await asyncio.sleep(busy.retry_after)
         if run.ended:
