@@ -562,7 +562,7 @@ class Heard:
         before = self._artifacts.get(artifact.artifact_id, [])
         now = run_together([*before, *parts]) if append else parts
         self._artifacts[artifact.artifact_id] = now
-        return [Delta(part) for part in _beyond(before, now)]
+        return [Delta(part) for part in (_beyond(run_together(before), run_together(now)) if before else now)]
 
     def _status(self, status: pb.TaskStatus, update: pb.TaskStatusUpdateEvent | None) -> list[Event]:
         self.state = status.state
@@ -587,8 +587,6 @@ class Heard:
 def _beyond(before: list[Part], now: list[Part]) -> list[Part]:
     """What ``now`` says and ``before`` did not; nothing where it says something else instead."""
     count = len(before)
-    if not before:
-        return now
     if now[: count - 1] != before[: count - 1] or len(now) < count:
         return []
     last, same = before[-1], now[count - 1]
