@@ -13,6 +13,7 @@ from typing import Final
 
 from starlette.routing import BaseRoute, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Message as Packet
 
 from ..errors import BadInput, SabirError, TooBig, Unreadable
 from ..events import Delta, Event, Progress, Question, Reply
@@ -25,6 +26,7 @@ from .base import House, credentials_of
 DOOR: Final = "nlip-ws"
 MAX_FAILURES: Final = 10  # decode errors in a row before the connection is closed with 1007
 MAX_UNDER_WAY: Final = 64  # turns of one connection at the same time; more wait in the socket
+IDLE_SECONDS: Final = 300.0  # without a message, before the connection is closed
 STREAM_LABEL: Final = "stream"  # a control part of this label asks for partial messages (D-34)
 
 
@@ -74,6 +76,9 @@ class Connection:
         self._agent: str | None = scope.get("path_params", {}).get("agent")
         self._credentials: Credentials = credentials_of(scope, behind_proxy=house.behind_proxy)
         self._protocol = next((p for p in scope.get("subprotocols", ()) if p.lower().startswith("nlip")), None)
+        settings = house.settings.get(DOOR)
+        idle = settings.get("idle_seconds", IDLE_SECONDS) if isinstance(settings, Mapping) else IDLE_SECONDS
+        self._idle = float(idle)
         self._turns: set[asyncio.Task[None]] = set()
         self._last: dict[str, asyncio.Event] = {}
         self._free = asyncio.Semaphore(MAX_UNDER_WAY)
@@ -87,13 +92,25 @@ class Connection:
             return
         await self._send({"type": "websocket.accept", "subprotocol": self._protocol})  # D-30
         try:
-            while (packet := await self._receive())["type"] == "websocket.receive":
+            while (packet := await self._next())["type"] == "websocket.receive":
                 await self._frame(packet.get("bytes"), packet.get("text"))
         finally:
             self._open = False
             for turn in self._turns:
                 turn.cancel("the client went away")
             await asyncio.gather(*self._turns, return_exceptions=True)
+
+    async def _next(self) -> Packet:
+        """The next packet; closes a connection on which nothing is said and nothing is under way."""
+        while True:
+            try:
+                async with asyncio.timeout(self._idle):
+                    return await self._receive()
+            except TimeoutError:
+                if not self._turns:
+                    self._open = False
+                    await self._send({"type": "websocket.close", "code": 1001, "reason": "idle"})
+                    return {"type": "websocket.disconnect"}
 
     async def _frame(self, data: bytes | None, text: str | None) -> None:
         if not self._open:
@@ -137,7 +154,8 @@ class Connection:
         if message.is_control:
             wish = message.labelled(STREAM_LABEL)
             if wish is not None:
-                self._streams = wish.value is not False
+                value = wish.value
+                self._streams = value.get("partial") is not False if isinstance(value, dict) else value is not False
         number = 0
         line = Line(lambda event: show(event))
 

@@ -1,0 +1,220 @@
+"""The gateway as a process: addresses, TLS, several workers, a gentle end. Real sockets, real signals."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from sabir.errors import BadSetup
+from sabir.server import Serving, Tls, check_exposure
+
+SABIR = [sys.executable, "-m", "sabir"]
+
+
+class Process:
+    """A gateway process and what it printed."""
+
+    def __init__(self, process: subprocess.Popen[str], url: str, printed: list[str]) -> None:
+        self.process, self.url, self.printed = process, url, printed
+
+
+@contextmanager
+def sabir_serve(home: Path, *arguments: str, config: str | None = None, cwd: Path | None = None) -> Iterator[Process]:
+    home.mkdir(parents=True, exist_ok=True)
+    command = [*SABIR, "serve", "--port", "0", "--home", str(home / "state"), *arguments]
+    if config is not None:
+        (home / "sabir.yaml").write_text(textwrap.dedent(config))
+        command.insert(len(SABIR) + 1, str(home / "sabir.yaml"))
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cwd or home, env=clean_environment()
+    )
+    try:
+        assert process.stdout is not None
+        printed: list[str] = []
+        for line in process.stdout:
+            printed.append(line.rstrip())
+            if line.startswith("Try:"):
+                break
+        assert printed, process.stderr.read() if process.stderr else ""
+        url = re.search(r"https?://\S+", printed[0])
+        assert url is not None, printed
+        wait_ready(url.group(), home)
+        yield Process(process, url.group(), printed)
+    finally:
+        process.kill()
+        process.wait(10)
+        for pipe in (process.stdout, process.stderr):
+            if pipe is not None:
+                pipe.close()
+
+
+def clean_environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("SABIR_")}
+
+
+def trust(home: Path) -> ssl.SSLContext | bool:
+    cert = home / "state" / "dev-tls" / "cert.pem"
+    return ssl.create_default_context(cafile=str(cert)) if cert.exists() else True
+
+
+def wait_ready(url: str, home: Path) -> None:
+    end = time.monotonic() + 30
+    while True:
+        try:
+            if httpx2.get(url + "/health/ready", verify=trust(home), timeout=5).status_code == 200:
+                return
+        except (httpx2.TransportError, ssl.SSLError, OSError):
+            pass
+        assert time.monotonic() < end, "not ready in time"
+        time.sleep(0.05)
+
+
+def say(text: str) -> bytes:
+    return json.dumps({"format": "text", "subformat": "english", "content": text}).encode()
+
+
+AGENTS = """
+import asyncio
+from sabir import agent
+
+@agent
+async def slow(turn):
+    await asyncio.sleep(0.8)
+    return f"done: {turn.text}"
+
+@agent(remembers=False)
+async def pid(turn):
+    import os
+    return str(os.getpid())
+"""
+
+
+def test_serve_prints_where_everything_is_and_always_has_echo(tmp_path: Path) -> None:
+    with sabir_serve(tmp_path) as running:
+        assert "listening on http://127.0.0.1:" in running.printed[0]
+        assert any(running.url + "/nlip" in line for line in running.printed)
+        reply = httpx2.post(running.url + "/nlip/echo", content=say("hi"), timeout=10)
+        assert reply.json()["content"] == "You said: hi"
+        assert (tmp_path / "state" / "sabir.db").exists()
+
+
+def test_a_second_gateway_on_the_same_port_says_so_in_one_line(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = subprocess.run(
+            [*SABIR, "serve", "--port", str(port)], capture_output=True, text=True, cwd=tmp_path, timeout=30
+        )
+    assert done.returncode == 2
+    assert done.stderr.strip().splitlines()[-1].startswith(f"sabir: cannot listen on 127.0.0.1:{port}")
+
+
+def test_running_turns_finish_and_new_ones_get_503(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(AGENTS)
+    config = """
+        agents:
+          - {id: slow, use: "mine:slow"}
+    """
+    with sabir_serve(tmp_path, config=config) as running, httpx2.Client(timeout=10) as other:
+        assert other.get(running.url + "/health/live").status_code == 200
+        host, port = running.url.removeprefix("http://").split(":")
+        body = say("work")
+        with socket.create_connection((host, int(port))) as raw:
+            head = f"POST /nlip/slow HTTP/1.1\r\nhost: {host}\r\ncontent-length: {len(body)}\r\n\r\n"
+            raw.sendall(head.encode() + body)
+            end = time.monotonic() + 5
+            while other.get(running.url + "/health").json()["running"] == 0:
+                assert time.monotonic() < end
+            running.process.send_signal(signal.SIGTERM)
+            while other.get(running.url + "/health/ready").status_code != 503:
+                assert time.monotonic() < end
+            refused = other.post(running.url + "/nlip/echo", content=say("too late"))
+            assert refused.status_code == 503
+            assert int(refused.headers["retry-after"]) >= 1
+            assert refused.json()["messagetype"] == "error"
+            raw.settimeout(10)
+            assert b"done: work" in raw.recv(65536)
+        assert running.process.wait(15) in (0, -signal.SIGTERM)
+
+
+def test_several_workers_serve_one_port_and_die_together(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(AGENTS)
+    config = """
+        workers: 2
+        agents:
+          - {id: pid, use: "mine:pid"}
+    """
+    with sabir_serve(tmp_path, config=config) as running:
+        pids: set[str] = set()
+        end = time.monotonic() + 20
+        while len(pids) < 2 and time.monotonic() < end:
+            pids.add(httpx2.post(running.url + "/nlip/pid", content=say("who?"), timeout=10).json()["content"])
+        assert len(pids) == 2
+        victim = int(pids.pop())
+        os.kill(victim, signal.SIGKILL)
+        while time.monotonic() < end:  # a new one takes its place
+            try:
+                seen = httpx2.post(running.url + "/nlip/pid", content=say("who?"), timeout=10).json()["content"]
+            except httpx2.TransportError:
+                continue
+            if seen not in {str(victim), *pids}:
+                break
+        else:
+            pytest.fail("no new worker came")
+        running.process.send_signal(signal.SIGTERM)
+        assert running.process.wait(20) == 0
+
+
+def test_dev_tls_speaks_tls_1_3_and_nothing_older(tmp_path: Path) -> None:
+    """D-53, SEC-P1.1."""
+    with sabir_serve(tmp_path, "--dev-tls") as running:
+        assert running.url.startswith("https://")
+        context = trust(tmp_path)
+        reply = httpx2.post(running.url + "/nlip", content=say("hi"), verify=context, timeout=10)
+        assert reply.status_code == 200
+        host, port = running.url.removeprefix("https://").split(":")
+        old = ssl.create_default_context(cafile=str(tmp_path / "state" / "dev-tls" / "cert.pem"))
+        old.maximum_version = ssl.TLSVersion.TLSv1_2
+        with socket.create_connection((host, int(port))) as raw, pytest.raises(ssl.SSLError):
+            old.wrap_socket(raw, server_hostname="127.0.0.1")
+        done = subprocess.run(
+            [*SABIR, "ask", running.url, "hello", "--ca", str(tmp_path / "state" / "dev-tls" / "cert.pem")],
+            capture_output=True, text=True, cwd=tmp_path, timeout=30,
+        )  # fmt: skip
+        assert "hello" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7"])
+def test_plain_http_on_the_network_is_refused_unless_a_proxy_has_tls(host: str) -> None:
+    """CORE-7.1, D-28."""
+    with pytest.raises(BadSetup, match="--behind-tls-proxy"):
+        check_exposure(Serving(host=host))
+    check_exposure(Serving(host=host, behind_tls_proxy=True))
+    check_exposure(Serving(host=host, tls=Tls(dev=True)))
+    check_exposure(Serving(host="127.0.0.1"))
+
+
+def test_a_foreign_host_or_origin_is_refused_on_loopback(tmp_path: Path) -> None:
+    """DNS rebinding: a page of another site must not reach a gateway on this machine."""
+    with sabir_serve(tmp_path) as running:
+        ok = httpx2.post(running.url + "/nlip", content=say("hi"), headers={"origin": running.url}, timeout=10)
+        assert ok.status_code == 200
+        for header in ({"host": "evil.example"}, {"origin": "https://evil.example"}, {"origin": "null"}):
+            refused = httpx2.post(running.url + "/nlip", content=say("hi"), headers=header, timeout=10)
+            assert refused.status_code == 403, header
+            assert refused.json()["messagetype"] == "error"

@@ -1,0 +1,160 @@
+"""NLIP over WebSocket: what the vectors do not show. Real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import zlib
+from pathlib import Path
+from typing import Any
+
+import cbor2
+import pytest
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect
+
+from conftest import Serve
+from sabir import Gateway, Turn, agent
+from sabir.agents.echo import echo
+from sabir.wire import cbor, nlip
+
+
+def text(said: str, *parts: dict[str, Any], **more: Any) -> str:
+    message = {"format": "text", "subformat": "english", "content": said, **more}
+    return json.dumps({**message, "submessages": list(parts)} if parts else message)
+
+
+def test_a_subprotocol_of_the_client_is_taken_and_none_is_offered(serve: Serve, home: Path) -> None:
+    """D-30."""
+    url = serve(Gateway(echo, home=home)).ws_url + "/nlip/ws"
+    with connect(url, subprotocols=["nlip.v1"]) as socket:  # type: ignore[list-item]
+        assert socket.subprotocol == "nlip.v1"
+    with connect(url) as socket:
+        assert socket.subprotocol is None
+
+
+def test_a_ping_is_answered(serve: Serve, home: Path) -> None:
+    """WS-10."""
+    with connect(serve(Gateway(echo, home=home)).ws_url + "/nlip/ws") as socket:
+        assert socket.ping().wait(5)
+
+
+def test_an_agent_is_reached_by_its_name(serve: Serve, home: Path) -> None:
+    @agent
+    async def other(turn: Turn) -> str:
+        return "the other one"
+
+    with connect(serve(Gateway(echo, other, home=home)).ws_url + "/nlip/other/ws") as socket:
+        socket.send(text("hi"))
+        assert "the other one" in socket.recv(timeout=5)
+
+
+def test_compressed_frames_are_read_and_a_bomb_is_not_inflated(serve: Serve, home: Path) -> None:
+    """WS-9: permessage-deflate, with a cap on the inflated size."""
+    url = serve(Gateway(echo, home=home)).ws_url + "/nlip/ws"
+    with connect(url, compression="deflate", max_size=None) as socket:
+        socket.send(cbor2.dumps({"format": "text", "subformat": "english", "content": "a" * 50_000}))
+        assert len(cbor.decode(bytes(socket.recv(timeout=10))).text) > 50_000
+        bomb = b"\x00" * 50_000_000
+        assert len(zlib.compress(bomb)) < 100_000
+        with pytest.raises(ConnectionClosed) as closed:
+            socket.send(bomb)
+            socket.recv(timeout=10)
+        assert closed.value.rcvd is not None
+        assert closed.value.rcvd.code == 1009
+
+
+def test_repeated_nonsense_closes_with_1007(serve: Serve, home: Path) -> None:
+    """D-33."""
+    with connect(serve(Gateway(echo, home=home)).ws_url + "/nlip/ws") as socket:
+        with pytest.raises(ConnectionClosed) as closed:
+            for _ in range(20):
+                socket.send(b"\xff")
+                reply = nlip.decode(str(socket.recv(timeout=5)).encode())
+                assert reply.is_error
+                assert any(part.kind == "uri" and "/nlip/ws/text" in part.content for part in reply.parts)
+        assert closed.value.rcvd is not None
+        assert closed.value.rcvd.code == 1007
+
+
+def test_conversations_on_one_connection_do_not_wait_for_each_other(serve: Serve, home: Path) -> None:
+    """TR-7.2.2-a: several at a time; each conversation in order."""
+    first_may_end = threading.Event()
+
+    @agent
+    async def waiting(turn: Turn) -> str:
+        if turn.text == "slow":
+            await asyncio.get_running_loop().run_in_executor(None, first_may_end.wait, 10)
+        return f"done {turn.text}"
+
+    with connect(serve(Gateway(waiting, home=home)).ws_url + "/nlip/ws/text") as socket:
+        one = {"format": "token", "subformat": "conversation_c", "content": "conversation-one-of-this-client"}
+        two = {"format": "token", "subformat": "conversation_c", "content": "conversation-two-of-this-client"}
+        socket.send(text("slow", one))
+        socket.send(text("fast", two))
+        assert "done fast" in socket.recv(timeout=5)
+        first_may_end.set()
+        assert "done slow" in socket.recv(timeout=5)
+
+
+def test_pieces_are_sent_once_the_client_asked_for_them_by_control(serve: Serve, home: Path) -> None:
+    """D-34."""
+
+    @agent
+    async def teller(turn: Turn) -> Any:
+        yield "Once "
+        yield "upon a time"
+
+    with connect(serve(Gateway(teller, home=home)).ws_url + "/nlip/ws/text") as socket:
+        socket.send(text("tell"))
+        assert nlip.decode(str(socket.recv(timeout=5)).encode()).text == "Once upon a time"
+        wish = {"format": "structured", "subformat": "json", "content": {"partial": True}, "label": "stream"}
+        socket.send(text("Please stream your answers.", wish, messagetype="control"))
+        assert nlip.decode(str(socket.recv(timeout=5)).encode()).is_control
+        socket.send(text("tell"))
+        got = [nlip.decode(str(socket.recv(timeout=5)).encode()) for _ in range(3)]
+        assert [message.messagetype for message in got] == ["partial", "partial", None]
+        assert [message.submessages[0].label for message in got[:2]] == ["1", "2"]
+
+
+def test_a_question_is_answered_on_the_same_connection(serve: Serve, home: Path) -> None:
+    @agent
+    async def shy(turn: Turn) -> str:
+        name = await turn.ask("Who are you?")
+        return f"Hello {name.text}"
+
+    with connect(serve(Gateway(shy, home=home)).ws_url + "/nlip/ws/text") as socket:
+        socket.send(text("hi"))
+        question = json.loads(socket.recv(timeout=5))
+        assert question["content"] == "Who are you?"
+        token = next(part for part in question["submessages"] if part["format"] == "token")
+        socket.send(text("Ada", token))
+        assert json.loads(socket.recv(timeout=5))["content"] == "Hello Ada"
+
+
+def test_going_away_cancels_what_is_under_way(serve: Serve, home: Path) -> None:
+    started, cancelled = threading.Event(), threading.Event()
+
+    @agent
+    async def patient(turn: Turn) -> str:
+        started.set()
+        try:
+            await asyncio.sleep(30)
+        finally:
+            cancelled.set()
+        return "late"
+
+    with connect(serve(Gateway(patient, home=home)).ws_url + "/nlip/ws/text") as socket:
+        socket.send(text("wait"))
+        assert started.wait(5)
+    assert cancelled.wait(5)
+
+
+def test_an_idle_connection_is_closed(serve: Serve, home: Path) -> None:
+    """WS-10: idle peers do not stay for ever."""
+    gateway = Gateway(echo, home=home, doors={"nlip-ws": {"idle_seconds": 0.2}})
+    with connect(serve(gateway).ws_url + "/nlip/ws") as socket, pytest.raises(ConnectionClosed) as closed:
+        socket.recv(timeout=10)
+    assert closed.value.rcvd is not None
+    assert closed.value.rcvd.code == 1001
