@@ -1,0 +1,96 @@
+"""``sabir ask`` and its exit codes, against a running gateway."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from conftest import Serve
+from sabir import Gateway, Turn, agent
+from sabir.agents.echo import echo
+
+
+@agent
+async def memory(turn: Turn) -> str:
+    return f"{turn.conversation.count} before; {len(turn.parts)} parts"
+
+
+def sabir(cwd: Path, *arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "sabir", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=60, input=stdin)
+
+
+def test_an_answer_is_printed_and_the_conversation_goes_on(serve: Serve, home: Path, tmp_path: Path) -> None:
+    url = serve(Gateway(memory, home=home)).url
+    assert sabir(tmp_path, "ask", url, "one").stdout == "0 before; 1 parts\n"
+    assert sabir(tmp_path, "ask", url, "two").stdout == "1 before; 1 parts\n"
+    assert sabir(tmp_path, "ask", url, "anew", "--new").stdout == "0 before; 1 parts\n"
+
+
+def test_json_is_one_nlip_message(serve: Serve, home: Path, tmp_path: Path) -> None:
+    url = serve(Gateway(echo, home=home)).url
+    done = sabir(tmp_path, "ask", url, "hi", "--json")
+    assert json.loads(done.stdout) == {"format": "text", "subformat": "english", "content": "You said: hi"}
+
+
+def test_trace_shows_the_wire_on_standard_error(serve: Serve, home: Path, tmp_path: Path) -> None:
+    url = serve(Gateway(echo, home=home)).url
+    done = sabir(tmp_path, "ask", url, "hi", "--trace")
+    assert done.stdout == "You said: hi\n"
+    assert "> POST /nlip HTTP/1.1" in done.stderr
+    assert '> {"format":"text","subformat":"english","content":"hi"' in done.stderr
+    assert "< HTTP/1.1 200 OK" in done.stderr
+    assert '"content":"You said: hi"' in done.stderr
+
+
+def test_files_are_sent_as_what_they_are(serve: Serve, home: Path, tmp_path: Path) -> None:
+    seen: list[tuple[str, str, str | None]] = []
+
+    @agent
+    async def spy(turn: Turn) -> str:
+        seen.extend((part.format, part.subformat, part.label) for part in turn.parts)
+        return "ok"
+
+    (tmp_path / "a.json").write_text('{"a": 1}')
+    (tmp_path / "b.txt").write_text("words")
+    (tmp_path / "c.png").write_bytes(b"\x89PNG")
+    url = serve(Gateway(spy, home=home)).url
+    sabir(tmp_path, "ask", url, "look", "--file", "a.json", "--file", "b.txt", "--file", "c.png")
+    assert seen == [
+        ("text", "english", None),
+        ("structured", "json", "a.json"),
+        ("text", "english", "b.txt"),
+        ("binary", "image/png", "c.png"),
+    ]
+
+
+def test_text_may_come_from_standard_input(serve: Serve, home: Path, tmp_path: Path) -> None:
+    url = serve(Gateway(echo, home=home)).url
+    assert sabir(tmp_path, "ask", url, "-", stdin="from a pipe").stdout == "You said: from a pipe\n"
+
+
+def test_an_unreachable_agent_is_exit_3_and_one_line(tmp_path: Path) -> None:
+    done = sabir(tmp_path, "ask", "http://127.0.0.1:9", "hi")
+    assert done.returncode == 3
+    assert done.stderr.startswith("sabir: http://127.0.0.1:9")
+    assert "Traceback" not in done.stderr
+
+
+def test_a_refusal_is_exit_4_and_says_why(serve: Serve, home: Path, tmp_path: Path) -> None:
+    url = serve(Gateway(echo, home=home)).url
+    done = sabir(tmp_path, "ask", url, "hi", "--agent", "nobody")
+    assert done.returncode == 4
+    assert "there is no agent 'nobody' here" in done.stderr
+
+
+def test_nothing_to_say_is_exit_2(tmp_path: Path) -> None:
+    assert sabir(tmp_path, "ask", "http://127.0.0.1:9").returncode == 2
+    assert sabir(tmp_path, "ask", "http://127.0.0.1:9", "--file", "absent.txt").returncode == 2
+    assert sabir(tmp_path, "ask", "ftp://x", "hi").returncode == 2
+    assert sabir(tmp_path, "nonsense").returncode == 2
+
+
+def test_the_version_is_said(tmp_path: Path) -> None:
+    assert sabir(tmp_path, "--version").stdout.startswith("sabir 0.")

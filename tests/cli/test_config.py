@@ -1,0 +1,111 @@
+"""One YAML file, SABIR_… variables, flags; wrong keys name the nearest right one."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from sabir.config import agent_of, load, settings_of
+from sabir.errors import BadSetup
+
+MASSGEN = """
+nlip:
+  enabled: true
+  schema_version: "1.0"
+  router: {enable_message_tracking: true, enable_state_management: true, session_timeout_hours: 24}
+  translation: {mcp_enabled: true, custom_tools_enabled: true, builtin_tools_enabled: true}
+  tokens: {auto_generate_sessions: true, track_conversation_turns: true, persist_context_tokens: false}
+agents:
+  - id: "research_agent"
+    backend: {type: "openai", model: "gpt-4"}
+    nlip: {enabled: true, router_config: {default_timeout: 300}}
+    system_message: "You are a research assistant."
+  - id: "analysis_agent"
+    backend: {type: "claude", model: "claude-3-sonnet"}
+    nlip: {enabled: true, router_config: {enable_streaming: true, buffer_partial_responses: true}}
+orchestrator:
+  nlip: {enabled: true, coordinate_via_nlip: true}
+"""
+
+
+def write(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "sabir.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_flags_beat_variables_and_variables_beat_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path, "port: 1\nhost: localhost\nquotas: {burst: 7}\n")
+    monkeypatch.setenv("SABIR_PORT", "2")
+    monkeypatch.setenv("SABIR_QUOTAS__TURN_SECONDS", "5")
+    settings = load(path)
+    assert (settings.port, settings.host) == (2, "localhost")
+    assert (settings.quotas.burst, settings.quotas.turn_seconds) == (7, 5)
+    assert load(path, flags={"port": 3, "host": None}).port == 3
+
+
+def test_without_a_file_there_are_defaults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = load()
+    assert (settings.host, settings.port, settings.home) == ("127.0.0.1", 8080, ".sabir")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("prot: 1", "unknown key prot: did you mean port?"),
+        ("quotas: {brust: 1}", "unknown key quotas.brust: did you mean quotas.burst?"),
+        ("agents: [{id: a, usee: echo}]", "unknown key agents[0].usee: did you mean agents[0].use?"),
+        ("port: many", "port: expected `int`, got `str`"),
+        ("limits: {body: big}", "limits.body: expected `int`, got `str`"),
+        ("- a", "expected keys and values"),
+        ("a: [", "line 1"),
+    ],
+)
+def test_a_wrong_file_is_told_by_place_and_expectation(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(BadSetup) as wrong:
+        load(write(tmp_path, text))
+    assert said in str(wrong.value)
+
+
+def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(BadSetup, match="No such file"):
+        load(tmp_path / "absent.yaml")
+
+
+def test_the_yaml_of_the_middleware_design_loads_as_it_stands(tmp_path: Path) -> None:
+    settings = load(write(tmp_path, MASSGEN))
+    assert [agent.id for agent in settings.agents] == ["research_agent", "analysis_agent"]
+    assert settings.nlip.router["session_timeout_hours"] == 24
+    assert settings.orchestrator["nlip"]["coordinate_via_nlip"] is True
+
+
+def test_an_agent_comes_from_a_python_file_beside_the_configuration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "shop_agents.py").write_text(
+        "from sabir import agent\n@agent\nasync def clerk(turn):\n    'Sells things.'\n    return 'sold'\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    settings = settings_of({"agents": [{"id": "clerk2", "use": "shop_agents:clerk"}]})
+    made = agent_of(settings.agents[0])
+    assert (made.card.name, made.card.description) == ("clerk2", "Sells things.")
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ({"id": "a"}, "needs exactly one of"),
+        ({"id": "a", "use": "echo", "peer": "http://x"}, "needs exactly one of"),
+        ({"id": "a", "use": "nonsense"}, "expected module:name or one of echo"),
+        ({"id": "a", "use": "json:dumps"}, "is not an agent; decorate it with @agent"),
+        ({"id": "a", "use": "no_such_module_here:x"}, "cannot import"),
+    ],
+)
+def test_an_agent_that_cannot_be_made_says_why(entry: dict[str, str], said: str) -> None:
+    with pytest.raises(BadSetup) as wrong:
+        agent_of(settings_of({"agents": [entry]}).agents[0])
+    assert said in str(wrong.value)
