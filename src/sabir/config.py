@@ -13,17 +13,18 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Final, get_args, get_origin, get_type_hints
 
 import msgspec
 import yaml
 
 from .agent import Agent, FunctionAgent
 from .agents.echo import echo
-from .errors import BadSetup
+from .agents.sources import SiteSettings
+from .errors import BadSetup, MissingExtra
 from .gateway import Gateway
 from .guard import AuditSettings, Quotas, Rule
-from .guard.outbound import OutboundRules
+from .guard.outbound import Outbound, OutboundRules
 from .guard.outgoing import Service
 from .guard.setup import GuardSettings, IdentitySettings
 from .observe import ObserveSettings
@@ -31,6 +32,9 @@ from .peers.connect import connect
 from .server import Serving, Tls
 from .tasks import TaskSettings
 from .wire.rules import Limits
+
+if TYPE_CHECKING:
+    from .agents.sites import Sites
 
 DEFAULT_FILE: Final = "sabir.yaml"
 PREFIX: Final = "SABIR_"
@@ -86,6 +90,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     limits: Limits = Limits()
     quotas: Quotas = Quotas()
     agents: tuple[AgentSettings, ...] = ()
+    sites: tuple[SiteSettings, ...] | None = None  # None: the sample sites, unless agents are configured
     identity: IdentitySettings = IdentitySettings()
     rights: tuple[Rule, ...] = ()
     filters: tuple[str | dict[str, Any], ...] = ()
@@ -131,6 +136,9 @@ def gateway_of(settings: Settings) -> Gateway:
     """The gateway that the settings describe."""
     home = Path(settings.home)
     agents = [agent_of(each) for each in settings.agents]
+    sites = sites_of(settings)
+    if sites is not None:
+        agents += sites.agents
     if not any(agent.card.name == echo.card.name for agent in agents):
         agents.append(echo)  # always there: scripts and newcomers rely on it
     return Gateway(
@@ -151,7 +159,27 @@ def gateway_of(settings: Settings) -> Gateway:
         public_url=settings.public_url,
         hosts=settings.hosts,
         origins=settings.origins,
+        beside=(sites,) if sites is not None else (),
     )
+
+
+def sites_of(settings: Settings) -> Sites | None:
+    """The sites that are searched here; none if none are wanted, or if the search extra is not installed.
+
+    Raises:
+        MissingExtra: sites are configured, and the extra is not installed.
+    """
+    wanted = settings.sites
+    if wanted == () or (wanted is None and settings.agents):
+        return None
+    try:
+        sites = importlib.import_module("sabir.agents.sites")
+    except ModuleNotFoundError as missing:
+        if wanted is not None:
+            raise MissingExtra("a searchable site", "search") from missing
+        return None
+    made: Sites = sites.Sites(Path(settings.home), wanted, Outbound(settings.outbound))
+    return made
 
 
 def guard_of(settings: Settings) -> GuardSettings:

@@ -13,7 +13,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,6 +34,7 @@ from .doors.health import Health
 from .doors.metrics import MetricsDoor
 from .doors.nlip_http import NlipHttp
 from .doors.nlip_ws import NlipWs
+from .doors.nlweb import Nlweb
 from .doors.protected import ProtectedResource
 from .doors.upload import UploadDoor
 from .errors import BadSetup, Forbidden, MissingExtra, NotFound, SabirError
@@ -60,7 +61,11 @@ RESERVED: Final = frozenset({"ws", "tasks", "upload"})  # names that paths of th
 SWEEP_SECONDS: Final = 60.0
 
 # Doors that need an extra: the module, its class, and the extra that brings what it imports.
-OPTIONAL_DOORS: Final[tuple[tuple[str, str, str], ...]] = (("mcp", "Mcp", "mcp"), ("a2a", "A2aDoor", "a2a"))
+OPTIONAL_DOORS: Final[tuple[tuple[str, str, str], ...]] = (
+    ("mcp", "Mcp", "mcp"),
+    ("a2a", "A2aDoor", "a2a"),
+    ("nlip_amqp", "NlipAmqp", "amqp"),
+)
 
 
 class Gateway:
@@ -86,6 +91,7 @@ class Gateway:
         secrets: Sequence[str] = (),
         doors: Mapping[str, Any] | None = None,
         extra_doors: Iterable[MakeDoor] = (),
+        beside: Iterable[AbstractAsyncContextManager[object]] = (),
         serving: Serving | None = None,
         public_url: str | None = None,
         hosts: Iterable[str] = (),
@@ -147,10 +153,12 @@ class Gateway:
         self.absent: list[str] = []  # doors that are not there, and why
         self.doors = self._doors(extra_doors)
         self._front = Front(self.doors, self.serving, hosts, origins)
+        self._beside = tuple(beside)  # what agents need open while the gateway runs, such as an index
+        self._open = AsyncExitStack()
         self._sweeping: asyncio.Task[None] | None = None
 
     def _doors(self, extra: Iterable[MakeDoor]) -> list[Door]:
-        makers: list[MakeDoor] = [Health, MetricsDoor, ProtectedResource, NlipWs, UploadDoor, *extra]
+        makers: list[MakeDoor] = [Health, MetricsDoor, ProtectedResource, NlipWs, UploadDoor, Nlweb, *extra]
         for module, name, what in OPTIONAL_DOORS:
             try:
                 makers.append(getattr(importlib.import_module(f"sabir.doors.{module}"), name))
@@ -193,6 +201,8 @@ class Gateway:
         if os.getpid() != self._born:  # a worker that was forked is a node of its own
             self.node = self.tasks.node = self.directory.node = f"{self.node}.{os.getpid()}"
         await self.store.open()
+        for each in self._beside:
+            await self._open.enter_async_context(each)
         await self.tasks.start()
         for door in self.doors:
             await door.start()
@@ -208,6 +218,7 @@ class Gateway:
         for door in reversed(self.doors):
             await door.stop()
         await self.tasks.close()
+        await self._open.aclose()
         await self._keep_audit()
         await self.guarded.close()
         if self.exchange.observer is not None:

@@ -4,25 +4,26 @@
 
 ===================  ==========================================================================================
 text part            ``query.text``
-JSON, ``nlweb``      everything else that the agent may care about, as ``Details``: sites, filters, prev, context,
-                     memory, answers, modes, language, num_results, max_results, min_score, start. Absent if the
-                     request says nothing but its text. Read it with ``details_of(message)``.
+JSON, ``ask``        everything else that the agent may care about, as ``Details``: filters (``site`` among them),
+                     modes, limit, start, min_score, prev, memory, about, rewritten, answers. Absent if the request
+                     says nothing but its text.
 JSON, ``answer``     ``context.answers``: the values given to a Question's fields, by field id
 token parts          ``session_context.conversation_id``, and our own token if the caller has an id of its own
 ===================  ==========================================================================================
 
-**A Reply becomes a response** (``Telling.reply``). Any agent's reply can be told; a site agent's best:
+**A Reply becomes a response** (``Telling.reply``). Any agent's reply can be told; that of ``agents.site`` best:
 
 ====================  =========================================================================================
 JSON, ``result``      one result object each: ``@type``, ``@id``, ``url``, ``name``, ``site``, ``score`` (0 to 100),
                       ``description``, ``grounding``, ``actions``, and the type's own fields. Sent ahead as
                       ``Delta(json_part(item, label="result"))`` it is streamed at once; the Reply repeats it.
-text, ``summary``     the words of the modes ``summarize`` and ``generate``
+JSON, ``summary``,    what ``summarize`` and ``generate`` wrote: ``{"text", "citations": [{"text", "url", "name"}]}``
+or ``answer``
 text                  words for people; all that an agent which is no site says
-JSON, ``nlweb``       ``Notes``: total (0 is told as NO_RESULTS, with the text as its message),
-                      decontextualized_query, ignored_filters, grounding of the summary, more keys of ``_meta``
-JSON, ``question``    as in ``wire.nlip.question_message``: the reply is a question, told as an Elicitation. A site
-                      agent that can answer in a later turn replies so; ``turn.ask`` works as well.
+JSON, ``meta``        ``Notes``: question, rewritten, ignored, total (0 is told as NO_RESULTS, with the text as its
+                      message), coverage
+JSON, ``question``    as in ``wire.nlip.question_message``: the reply is a question, told as an Elicitation, for
+                      agents that do not wait for the answer in the same turn as ``turn.ask`` does
 ====================  =========================================================================================
 
 The models are those of the protocol: ``Query``, ``Context``, ``Prefer``, ``Meta``, ``SessionContext``,
@@ -37,17 +38,7 @@ from __future__ import annotations
 from typing import Final
 
 from .nlweb_answers import CODES, VERSIONS, Stream, Telling, encode
-from .nlweb_hub import (
-    Details,
-    Notes,
-    details_of,
-    details_part,
-    message_of,
-    notes_of,
-    notes_part,
-    question_of,
-    results_of,
-)
+from .nlweb_hub import Details, Notes, message_of, notes_of, question_of, results_of
 from .nlweb_models import (
     Action,
     AnswerResponse,
@@ -78,7 +69,7 @@ LOSSES: Final[tuple[str, ...]] = (
     "binary parts of a reply are named by kind and size, not carried",
     "the language of a text part: a response does not say in which language it is",
     "in conversational search, words beside results that are no summary",
-    "labels of parts other than result, summary, question and nlweb",
+    "labels of parts that no site agent gives",
     "tokens of kinds other than conversation",
 )
 
@@ -111,12 +102,9 @@ __all__ = [
     "Telling",
     "decode_ask",
     "decode_await",
-    "details_of",
-    "details_part",
     "encode",
     "message_of",
     "notes_of",
-    "notes_part",
     "plain",
     "question_of",
     "results_of",

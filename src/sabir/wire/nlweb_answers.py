@@ -47,14 +47,15 @@ from ..events import Delta, Progress, Question, Reply
 from ..message import Message, Part
 from . import nlip
 from .nlweb_hub import (
+    META,
     OUR_TOKEN,
     elicitation_of,
     is_result,
     notes_of,
     others_of,
     results_of,
-    summary_of,
     words_of,
+    written_of,
 )
 from .nlweb_models import (
     MISSING,
@@ -74,6 +75,7 @@ from .nlweb_models import (
     SessionContext,
     TextContent,
     plain,
+    read,
     result,
 )
 from .nlweb_requests import CHATGPT_APP, CONV_SEARCH, FORMATS
@@ -181,6 +183,7 @@ class Telling:
     request_id: str | None = None
     filters: tuple[str, ...] = ()  # names of what the caller wants filtered
     source: str = "sabir"  # the site or agent that answers, for results that do not say their site
+    chosen: bool = False  # whether the caller named the version
 
     @classmethod
     def of(cls, request: AskRequest, source: str = "sabir") -> Telling:
@@ -201,7 +204,36 @@ class Telling:
     @classmethod
     def of_meta(cls, meta: Meta) -> Telling:
         """For requests without preferences of their own, such as ``/await``. Raises UnknownVersion."""
-        return cls(version_of(meta), session=meta.session_context, request_id=meta.request_id)
+        chosen = meta.api_version is not None
+        return cls(version_of(meta), session=meta.session_context, request_id=meta.request_id, chosen=chosen)
+
+    def kept(self) -> Json:
+        """How it is told, as plain values, for a promise that is answered later."""
+        return {
+            "version": self.version.name,
+            "format": self.format_name,
+            "modes": list(self.modes),
+            "session": plain(self.session) if self.session is not None else None,
+            "request_id": self.request_id,
+            "filters": list(self.filters),
+            "source": self.source,
+        }
+
+    def as_kept(self, kept: Mapping[str, Any] | None) -> Telling:
+        """This telling with what the first request asked for; what this request says itself goes before."""
+        if not kept:
+            return self
+        session = read(SessionContext, kept["session"]) if kept.get("session") else None
+        return Telling(
+            self.version if self.chosen else VERSIONS.get(kept["version"], DEFAULT),
+            FORMATS.get(str(kept["format"]).lower(), CHATGPT_APP),
+            kept["format"],
+            tuple(kept["modes"]),
+            self.session or session,
+            self.request_id or kept["request_id"],
+            tuple(kept["filters"]),
+            kept["source"],
+        )
 
     # -- the four responses -----------------------------------------------------------------------
 
@@ -213,8 +245,8 @@ class Telling:
         notes = notes_of(message)
         items = self.results(message)
         if notes is not None and notes.total == 0 and not items:
-            return self.no_results(words_of(message), self._about(message, token))
-        meta = self._about(message, token)
+            return self.no_results(words_of(message), self.about(message, token))
+        meta = self.about(message, token)
         if self.format == CONV_SEARCH:
             return AnswerResponse(meta, results=(*items, *self.closing(message, items)))
         content = tuple(TextContent(text, more=self._both(text)) for text in self.texts(message, items))
@@ -257,16 +289,20 @@ class Telling:
             return msgspec.structs.replace(session or SessionContext(), conversation_id=token)
         return msgspec.structs.replace(session, more={**session.more, OUR_TOKEN: token})
 
-    def _about(self, message: Message, token: str | None) -> ResponseMeta:
+    def about(self, message: Message, token: str | None) -> ResponseMeta:
+        """``_meta`` of an answer, with what its agent says about it."""
         meta, notes = self.meta(self.version.answer, token), notes_of(message)
         if notes is None:
             # This agent knows nothing of filters, so none was applied (W-5).
             return msgspec.structs.replace(meta, ignored_filters=self.filters)
+        more: Json = {"coverage": notes.coverage} if notes.coverage < 1.0 else {}
+        if notes.ignored:
+            more["ignored_because"] = {each.name: each.reason for each in notes.ignored}
         return msgspec.structs.replace(
             meta,
-            decontextualized_query=notes.decontextualized_query,
-            ignored_filters=notes.ignored_filters,
-            more=notes.more,
+            decontextualized_query=notes.question if notes.rewritten else None,
+            ignored_filters=tuple(dict.fromkeys(each.name for each in notes.ignored)),
+            more=more,
         )
 
     def results(self, message: Message) -> tuple[ResultObject, ...]:
@@ -285,15 +321,19 @@ class Telling:
         return msgspec.structs.replace(made, **fills) if fills else made
 
     def closing(self, message: Message, items: tuple[ResultObject, ...]) -> tuple[ResultObject, ...]:
-        """What conversational search says last: the summary, or, of an agent without results, its words."""
-        summary, notes = summary_of(message), notes_of(message)
-        if summary:
-            grounding = notes.grounding if notes is not None else None
-            id = f"urn:sabir:{_digest(summary)}"
-            return (
+        """What conversational search says last: what was written, or, of an agent without results, its words."""
+        written = written_of(message)
+        if written:
+            return tuple(
                 ResultObject(
-                    self.version.summary, id, site=self.source, score=0.0, grounding=grounding, fields={"text": summary}
-                ),
+                    self.version.summary,
+                    f"urn:sabir:{_digest(each.text)}",
+                    site=self.source,
+                    score=0.0,
+                    grounding=each.grounding,
+                    fields={"text": each.text},
+                )
+                for each in written
             )
         if items:
             return ()
@@ -360,6 +400,10 @@ class Stream:
         return b"".join(self._piece(event, token))
 
     def _piece(self, event: Delta | Progress, token: str | None) -> Iterator[bytes]:
+        if isinstance(event, Delta) and event.part.label == META:
+            # How the question was understood: known before the first result, so it is told with the start.
+            yield from self._start(self.telling.about(Message.of(event.part), token))
+            return
         yield from self._start(self.telling.meta(self.telling.version.answer, token))
         if isinstance(event, Progress):
             told = {"progress": event.fraction, "message": event.note or None}

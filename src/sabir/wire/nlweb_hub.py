@@ -5,7 +5,8 @@ This is what agents that answer for a site agree on; ``sabir.wire.nlweb`` tells 
 
 from __future__ import annotations
 
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
 import msgspec
 
@@ -14,10 +15,11 @@ from ..message import JSON, Message, Part, json_part, text_part, token_part
 from .nlweb_models import AskRequest, Elicitation, Grounding, Json, SessionContext
 from .nlweb_models import Question as Asked
 
-LABEL: Final = "nlweb"  # of the part with Details, in a request, and with Notes, in a Reply
+ASK: Final = "ask"  # of the part of a request with its Details
+META: Final = "meta"  # of the part of a Reply with its Notes
 RESULT: Final = "result"  # of a part that holds one result object
-SUMMARY: Final = "summary"  # of a text that sums the results up, or answers from them
-ANSWER: Final = "answer"  # of a part that holds the values given to a Question's fields
+WRITTEN: Final = ("summary", "answer")  # of the parts that hold what ``summarize`` and ``generate`` wrote
+ANSWER: Final = "answer"  # of the part of a request that holds the values given to a Question's fields
 QUESTION: Final = "question"  # of a part that holds a Question (see wire.nlip)
 
 # Beside the caller's own conversation_id, which comes back as it was sent, ours travels under this name.
@@ -27,50 +29,53 @@ OUR_TOKEN: Final = "conversation_token"
 class Details(msgspec.Struct, frozen=True, omit_defaults=True):
     """What an NLWeb request says beside its words."""
 
-    sites: tuple[str, ...] = ()
-    filters: Json = {}
-    prev: tuple[str, ...] = ()
-    context: str = ""
-    memory: tuple[str, ...] = ()
-    answers: Json = {}
-    modes: tuple[str, ...] = ("list",)
-    language: str = ""  # Accept-Language of the caller
-    num_results: int | None = None
-    max_results: int | None = None
-    min_score: float | None = None
+    filters: Json = {}  # ``site`` among them
+    modes: tuple[str, ...] = ()
+    limit: int | None = None
     start: int = 0
-    decontextualized_query: str | None = None  # the caller has rewritten the query itself
+    min_score: float | None = None
+    prev: tuple[str, ...] | None = None  # None: those of the conversation
+    memory: tuple[str, ...] = ()
+    about: str = ""
+    rewritten: str = ""  # the caller has made the query stand on its own
+    answers: Json = {}
 
 
-class Notes(msgspec.Struct, frozen=True, omit_defaults=True):
+class Ignored(msgspec.Struct, frozen=True):
+    """A filter that was not applied, and why."""
+
+    name: str
+    value: JSON = None
+    reason: str = ""
+
+
+class Notes(msgspec.Struct, frozen=True):
     """What a site agent says about its answer. ``total`` 0 is told as the failure ``NO_RESULTS``."""
 
+    question: str = ""
+    rewritten: bool = False
+    ignored: tuple[Ignored, ...] = ()
     total: int | None = None
-    decontextualized_query: str | None = None
-    ignored_filters: tuple[str, ...] = ()
-    grounding: Grounding | None = None  # of the summary
-    more: Json = {}  # further keys for ``_meta``
+    coverage: float = 1.0  # below 1 while some items are known by their words alone
 
 
 # -- requests -------------------------------------------------------------------------------------
 
 
 def details_of_request(request: AskRequest) -> Details:
-    query, context, prefer = request.query, request.context, request.prefer
+    query, context = request.query, request.context
+    site: Json = {"site": query.site[0] if len(query.site) == 1 else list(query.site)} if query.site else {}
     return Details(
-        query.site,
-        query.filters,
-        context.prev,
-        context.text or "",
-        context.memory,
-        context.answers,
-        prefer.mode,
-        prefer.accept_language or "",
-        query.num_results,
-        query.max_results,
-        query.min_score,
+        {**site, **query.filters},
+        request.prefer.mode if request.prefer.mode != ("list",) else (),
+        query.max_results or query.num_results,
         request.meta.start_num,
-        query.decontextualized_query,
+        query.min_score,
+        context.prev or None,
+        context.memory,
+        context.text or "",
+        query.decontextualized_query or "",
+        context.answers,
     )
 
 
@@ -82,7 +87,7 @@ def message_of(request: AskRequest) -> Message:
     parts: list[Part] = [text_part(request.query.text)]
     details = details_of_request(request)
     if details != _NOTHING:
-        parts.append(details_part(details))
+        parts.append(json_part(msgspec.to_builtins(details), label=ASK))
     if details.answers:
         parts.append(json_part(details.answers, label=ANSWER))
     parts += tokens_of(request.meta.session_context)
@@ -97,25 +102,18 @@ def tokens_of(session: SessionContext | None) -> list[Part]:
     return [token_part(id) for id in ids if isinstance(id, str) and id]
 
 
-def details_part(details: Details) -> Part:
-    return json_part(msgspec.to_builtins(details), label=LABEL)
-
-
-def details_of(message: Message) -> Details:
-    """The Details that a Message carries; a Message of another protocol, or a broken part, carries none."""
-    return _labelled(message, Details) or _NOTHING
-
-
 # -- replies --------------------------------------------------------------------------------------
-
-
-def notes_part(notes: Notes) -> Part:
-    return json_part(msgspec.to_builtins(notes), label=LABEL)
 
 
 def notes_of(message: Message) -> Notes | None:
     """The Notes of a site agent's Reply; None in the Reply of any other agent."""
-    return _labelled(message, Notes)
+    part = message.labelled(META)
+    if part is None or part.kind != "json":
+        return None
+    try:
+        return msgspec.convert(part.value, Notes)
+    except msgspec.ValidationError:
+        return None
 
 
 def results_of(message: Message) -> list[Json]:
@@ -127,30 +125,42 @@ def is_result(part: Part) -> bool:
     return part.label == RESULT and part.kind == "json" and isinstance(part.value, dict)
 
 
-def summary_of(message: Message) -> str:
-    return "\n".join(str(p.content) for p in message.parts if p.format == "text" and p.label == SUMMARY)
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What ``summarize`` or ``generate`` wrote, and from which sources."""
+
+    text: str
+    grounding: Grounding
+
+
+def written_of(message: Message) -> list[Written]:
+    """What was written of the results, in order."""
+    return [written for part in message.parts if (written := _written(part)) is not None]
+
+
+def _written(part: Part) -> Written | None:
+    if part.label not in WRITTEN:
+        return None
+    if part.format == "text":
+        return Written(str(part.content), Grounding())
+    value = part.value
+    if not isinstance(value, dict) or not isinstance(value.get("text"), str):
+        return None
+    citations = [each for each in value.get("citations") or () if isinstance(each, dict)]
+    urls = dict.fromkeys(str(each["url"]) for each in citations if each.get("url"))
+    quoted = tuple(dict.fromkeys(f"{each.get('name') or each.get('url')}: {each.get('text')}" for each in citations))
+    return Written(value["text"], Grounding(tuple(urls), quoted))
 
 
 def words_of(message: Message) -> str:
-    """What a Reply says for people, its summary first."""
-    rest = "\n".join(str(p.content) for p in message.parts if p.format == "text" and p.label != SUMMARY)
-    return "\n\n".join(text for text in (summary_of(message), rest.strip("\n")) if text)
+    """What a Reply says for people."""
+    return "\n".join(str(part.content) for part in message.parts if part.format == "text").strip("\n")
 
 
 def others_of(message: Message) -> list[Part]:
-    """Parts that are no words, results, notes, questions or tokens: the data of agents that are no site."""
-    own = {LABEL, RESULT, QUESTION, ANSWER}
+    """Parts that are neither words nor tokens nor a site agent's own: the data of agents that are no site."""
+    own = {META, RESULT, QUESTION, *WRITTEN}
     return [p for p in message.parts if p.format not in ("text", "token") and (p.label or "").lower() not in own]
-
-
-def _labelled(message: Message, kind: type[Any]) -> Any:
-    for part in message.parts:
-        if part.label == LABEL and part.kind == "json":
-            try:
-                return msgspec.convert(part.value, kind)
-            except msgspec.ValidationError:
-                return None
-    return None
 
 
 # -- questions ------------------------------------------------------------------------------------

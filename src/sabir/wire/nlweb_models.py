@@ -145,7 +145,7 @@ class Grounding(Model, frozen=True):
     """Where something comes from."""
 
     source_urls: tuple[str, ...] = ()
-    citations: tuple[JSON, ...] = ()
+    citations: tuple[str, ...] = ()
 
 
 class Action(Model, frozen=True):
@@ -327,7 +327,11 @@ def result(value: object, where: str = "$") -> ResultObject:
 
 
 def _grounded(value: Json) -> Json:
-    return {name: each if isinstance(each, list | tuple) else [each] for name, each in value.items() if each}
+    """Lists of texts, whatever came: a citation that is an object is told by its text."""
+    lists = {name: each if isinstance(each, list | tuple) else [each] for name, each in value.items() if each}
+    return {
+        name: [str(e.get("text", "")) if isinstance(e, dict) else str(e) for e in each] for name, each in lists.items()
+    }
 
 
 # -- writing --------------------------------------------------------------------------------------

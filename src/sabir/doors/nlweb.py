@@ -1,0 +1,346 @@
+"""NLWeb: ``/ask``, ``/await``, ``/who``, ``/sites`` and ``/openapi.json``, for any agent of the gateway.
+
+``POST /ask`` asks the default agent, or the one that answers for ``query.site``; ``/ask/{agent}`` asks one by
+name. The answer is one JSON body, or server-sent events if the caller wants a stream (W-3). Work that outlives
+the time the caller gives it becomes a task of the gateway, and the answer a promise of it (W-9). Every body is
+NLWeb, refusals too (W-6).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, runtime_checkable
+from urllib.parse import parse_qsl
+
+import msgspec
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from ..card import Card
+from ..errors import (
+    BadMethod,
+    NotFound,
+    SabirError,
+    TooBig,
+    TooMany,
+    Unauthenticated,
+    Unavailable,
+    Unreadable,
+)
+from ..line import Ask
+from ..turn import Caller
+from ..wire.nlweb_answers import UNKNOWN_PROMISE, Stream, Telling, code_of, status_of
+from ..wire.nlweb_hub import message_of
+from ..wire.nlweb_models import PROTOCOL, AskRequest, Meta, Promise, PromiseResponse, Response
+from ..wire.nlweb_requests import ask_of, ask_of_pairs, await_of, json_of, who_of
+from .base import House, credentials_of, headers_of
+from .nlweb_openapi import document
+from .nlweb_promises import Promises
+from .nlweb_turn import Asking, Outlet
+from .nlweb_who import answer_of, found
+
+DOOR: Final = "nlweb"
+WAIT: Final = 10.0  # seconds after which a promise is better than silence (W-9)
+LONGEST_WAIT: Final = 600.0
+_JSON: Final = b"application/json"
+_SSE: Final = b"text/event-stream"
+
+
+class HasSites(Protocol):
+    async def sites(self) -> Sequence[Any]: ...
+
+
+@runtime_checkable
+class OfSites(Protocol):
+    """What a site agent shows: the index that it answers from, and the one site it is for, if it is for one."""
+
+    engine: HasSites
+    site: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What the headers of a request ask for."""
+
+    accepts_json: bool
+    accepts_events: bool
+    respond_async: bool
+    wait: float | None
+    key: str | None
+    trace: str | None
+    hops: int
+
+    @classmethod
+    def of(cls, headers: Mapping[bytes, bytes]) -> Wishes:
+        accept = headers.get(b"accept", b"").lower()
+        hops = headers.get(b"x-sabir-hops", b"")
+        respond_async, wait = _prefer(headers.get(b"prefer", b"").decode("latin-1"))
+        return cls(
+            _JSON in accept,
+            _SSE in accept,
+            respond_async,
+            wait,
+            headers[b"idempotency-key"].decode("latin-1")[:256] if b"idempotency-key" in headers else None,
+            headers[b"traceparent"].decode("latin-1")[:64] if b"traceparent" in headers else None,
+            int(hops) if hops.isdigit() and len(hops) < 4 else 0,
+        )
+
+    def streams(self, said: bool | None) -> bool:
+        """Whether the answer is a stream: what ``prefer.streaming`` says, else unless only JSON is accepted (W-3)."""
+        return said if said is not None else self.accepts_events or not self.accepts_json
+
+
+def _prefer(value: str) -> tuple[bool, float | None]:
+    """``respond-async`` and ``wait=N`` of RFC 7240."""
+    respond_async, wait = False, None
+    for item in value.split(","):
+        name, _, argument = item.partition(";")[0].partition("=")
+        argument = argument.strip().strip('"')
+        if name.strip().lower() == "respond-async":
+            respond_async = True
+        elif name.strip().lower() == "wait" and argument.isdigit() and len(argument) < 7:
+            wait = float(argument)
+    return respond_async, wait
+
+
+class Nlweb:
+    """The door. One instance serves all agents."""
+
+    name = DOOR
+
+    def __init__(self, house: House) -> None:
+        self.house = house
+        settings = house.settings.get(DOOR)
+        self.wait = float(settings.get("wait", WAIT)) if isinstance(settings, Mapping) else WAIT
+        self.asking = Asking(house.exchange, house.tasks)
+        self.promises = Promises(house.tasks)
+
+    def raw(self) -> Mapping[str, ASGIApp]:
+        return {"/ask": self.ask, "/await": self.check_in, "/who": self.who, "/sites": self.sites}
+
+    def routes(self) -> Sequence[BaseRoute]:
+        return [
+            Route("/ask/{agent}", _App(self.ask)),
+            Route("/await/{token}", _App(self.check_in)),
+            Route("/openapi.json", _App(self.openapi)),
+        ]
+
+    def addresses(self) -> Sequence[tuple[str, str]]:
+        return [("NLWeb", "/ask")]
+
+    async def start(self) -> None:
+        return None
+
+    async def stop(self) -> None:
+        self.asking.stop()
+
+    # -- /ask -------------------------------------------------------------------------------------
+
+    async def ask(self, scope: Scope, receive: Receive, send: Send) -> None:
+        wishes = Wishes.of(headers_of(scope))
+        outlet = Outlet(send)
+        outlet.stream = Stream(Telling()) if wishes.accepts_events else None
+        try:
+            request = await self._request(scope, receive, outlet, wishes)
+            outlet.tell(Telling.of(request))
+            try:
+                await self._answer(request, scope, receive, outlet, wishes)
+            except NotFound as wrong:
+                if not request.query.site:
+                    raise
+                # A site is a filter, and a filter is never refused: nothing here meets it (W-5, W-13).
+                await outlet.respond(200, outlet.telling.no_results(str(wrong)))
+        except SabirError as wrong:
+            await self.refuse(outlet, wrong)
+
+    async def _request(self, scope: Scope, receive: Receive, outlet: Outlet, wishes: Wishes) -> AskRequest:
+        if scope["method"] == "GET":
+            pairs = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+            return ask_of_pairs(pairs)
+        if scope["method"] != "POST":
+            raise BadMethod(PROTOCOL, "method", "GET, POST")
+        value = json_of(await read_body(receive, self.house.limits.body))
+        # A refusal is streamed only to those who asked for a stream in so many words.
+        prefer = value.get("prefer") if isinstance(value, dict) else None
+        said = prefer.get("streaming") if isinstance(prefer, dict) else None
+        if isinstance(said, bool):
+            outlet.stream = Stream(Telling()) if said else None
+        return ask_of(value)
+
+    async def _answer(
+        self, request: AskRequest, scope: Scope, receive: Receive, outlet: Outlet, wishes: Wishes
+    ) -> None:
+        agent, card = self._agent(request, scope)
+        telling = Telling.of(request, card.site or card.name)
+        outlet.tell(telling)
+        ask = Ask(
+            message_of(request),
+            DOOR,
+            agent,
+            credentials_of(scope, behind_proxy=self.house.behind_proxy),
+            wishes.key,
+            trace=wishes.trace,
+            hops=wishes.hops,
+        )
+        asked = request.prefer.wait if request.prefer.wait is not None else wishes.wait
+        wait = min(max(0.0, asked), LONGEST_WAIT) if asked is not None else 0.0 if wishes.respond_async else self.wait
+        streams = wishes.streams(request.prefer.streaming)
+        outlet.stream = Stream(telling) if streams else None
+        patient = streams and asked is None and not wishes.respond_async
+        await self.asking.ask(ask, outlet, receive, wait, patient=patient)
+
+    def _agent(self, request: AskRequest, scope: Scope) -> tuple[str | None, Card]:
+        """Who is asked: by the path; by the site; else the default agent. None for the name is the default.
+
+        Raises:
+            NotFound: no such agent, or no such site.
+        """
+        agents, default = self.house.agents, self.house.exchange.default
+        named = scope.get("path_params", {}).get("agent")
+        if named is not None and named not in agents:
+            raise NotFound(f"there is no agent {named[:64]!r} here")
+        sites = request.query.site
+        if named is None and sites:
+            of_one = [name for name, agent in agents.items() if agent.card.site in sites]
+            of_any = [name for name, agent in agents.items() if isinstance(agent, OfSites) and agent.site is None]
+            if len(sites) == 1 and of_one:
+                named = of_one[0]
+            elif of_any:
+                named = default if default in of_any else of_any[0]
+            elif of_one:
+                named = of_one[0]
+            elif any(agent.card.site for agent in agents.values()):
+                raise NotFound(f"there is no site {sites[0][:64]!r} here")
+        named = named or default
+        return (None if named == default else named), agents[named].card
+
+    async def _site_names(self, caller: Caller) -> list[str]:
+        """The sites that this caller can ask here."""
+        names: list[str] = []
+        for card in self.house.cards(caller, DOOR):
+            agent = self.house.agents[card.name]
+            if card.site is not None:
+                names.append(card.site)
+            elif isinstance(agent, OfSites):
+                names += [site.name for site in await agent.engine.sites()]
+        return list(dict.fromkeys(names))
+
+    # -- /await -----------------------------------------------------------------------------------
+
+    async def check_in(self, scope: Scope, receive: Receive, send: Send) -> None:
+        outlet = Outlet(send)
+        try:
+            token, action, meta = await self._await_request(scope, receive)
+            outlet.telling = Telling.of_meta(meta)
+            caller = await self._caller(scope)
+            seconds = Wishes.of(headers_of(scope)).wait or 0.0
+            response = await self.promises.look(token, action, caller, outlet.telling, min(seconds, 60.0))
+            await self._respond(outlet, response)
+        except NotFound:
+            wrong = NotFound("there is no such promise, or it is not yours, or it has expired")
+            await outlet.respond(404, outlet.telling.failure(wrong, code=UNKNOWN_PROMISE))
+        except SabirError as wrong:
+            await self.refuse(outlet, wrong)
+
+    async def _await_request(self, scope: Scope, receive: Receive) -> tuple[str, str, Meta]:
+        token = scope.get("path_params", {}).get("token")
+        method = scope["method"]
+        if token is None:
+            if method != "POST":
+                raise BadMethod(PROTOCOL, "method", "POST")
+            request = await_of(json_of(await read_body(receive, self.house.limits.body)))
+            return request.promise_token, request.action, request.meta
+        if method not in ("GET", "DELETE"):
+            raise BadMethod(PROTOCOL, "method", "GET, DELETE")
+        return token, "checkin" if method == "GET" else "cancel", Meta()
+
+    async def _respond(self, outlet: Outlet, response: Response) -> None:
+        headers = promise_headers(response.promise) if isinstance(response, PromiseResponse) else ()
+        await outlet.respond(status_of(response), response, headers)
+
+    # -- discovery --------------------------------------------------------------------------------
+
+    async def who(self, scope: Scope, receive: Receive, send: Send) -> None:
+        outlet = Outlet(send)
+        try:
+            if scope["method"] == "GET":
+                pairs = dict(parse_qsl(scope["query_string"].decode("latin-1")))
+                request = who_of({"query": pairs.get("query", pairs.get("query.text", ""))})
+            elif scope["method"] == "POST":
+                request = who_of(json_of(await read_body(receive, self.house.limits.body)))
+            else:
+                raise BadMethod(PROTOCOL, "method", "GET, POST")
+            cards = self.house.cards(await self._caller(scope), DOOR)
+            await outlet.body(
+                200, msgspec.json.encode(answer_of(found(request, cards, self.house.public_url), request))
+            )
+        except SabirError as wrong:
+            await self.refuse(outlet, wrong)
+
+    async def sites(self, scope: Scope, receive: Receive, send: Send) -> None:
+        outlet = Outlet(send)
+        try:
+            if scope["method"] not in ("GET", "POST"):
+                raise BadMethod(PROTOCOL, "method", "GET, POST")
+            names = await self._site_names(await self._caller(scope))
+            await outlet.body(200, msgspec.json.encode({"message-type": "sites", "sites": names}))
+        except SabirError as wrong:
+            await self.refuse(outlet, wrong)
+
+    async def openapi(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await Outlet(send).body(200, msgspec.json.encode(document(self.house.public_url)))
+
+    async def _caller(self, scope: Scope) -> Caller:
+        return await self.house.guard.admit(credentials_of(scope, behind_proxy=self.house.behind_proxy), ())
+
+    async def refuse(self, outlet: Outlet, wrong: SabirError) -> None:
+        await outlet.respond(code_of(wrong)[0], outlet.telling.failure(wrong), refusal_headers(wrong))
+
+
+@dataclass(frozen=True, slots=True)
+class _App:
+    """A method as an ASGI application; Starlette would take the method itself for a view."""
+
+    app: ASGIApp
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self.app(scope, receive, send)
+
+
+async def read_body(receive: Receive, most: int) -> bytes:
+    """The whole body.
+
+    Raises:
+        TooBig: it is over the limit; the rest is left unread.
+        Unreadable: the client went away before its end.
+    """
+    pieces: list[bytes] = []
+    size = 0
+    more = True
+    while more:
+        packet: Mapping[str, Any] = await receive()
+        if packet["type"] == "http.disconnect":
+            raise Unreadable(PROTOCOL, "$", "the whole body")
+        pieces.append(packet.get("body", b""))
+        size += len(pieces[-1])
+        if size > most:
+            raise TooBig(PROTOCOL, "$", f"at most {most} bytes")
+        more = packet.get("more_body", False)
+    return b"".join(pieces)
+
+
+def promise_headers(promise: Promise) -> list[tuple[bytes, bytes]]:
+    return [(b"location", f"/await/{promise.token}".encode()), (b"retry-after", b"1")]
+
+
+def refusal_headers(wrong: SabirError) -> list[tuple[bytes, bytes]]:
+    """What HTTP adds to a refusal: when to come back, who to be, which method to use."""
+    if isinstance(wrong, TooMany | Unavailable):
+        return [(b"retry-after", str(max(1, math.ceil(wrong.retry_after))).encode())]
+    if isinstance(wrong, Unauthenticated):
+        return [(b"www-authenticate", wrong.challenge.encode("latin-1"))]
+    if isinstance(wrong, BadMethod):
+        return [(b"allow", wrong.allow.encode())]
+    return []
