@@ -152,4 +152,6 @@ WRITE = """
 
 TASK_AGENT = "ALTER TABLE tasks ADD COLUMN agent text NOT NULL DEFAULT ''"
 
-MIGRATIONS: tuple[str, ...] = (TABLES, WRITE, TASK_AGENT)
+TASKS_LIVE = "CREATE INDEX tasks_live ON tasks (owner) WHERE state NOT IN ('completed','failed','cancelled','expired')"
+
+MIGRATIONS: tuple[str, ...] = (TABLES, WRITE, TASK_AGENT, TASKS_LIVE)
