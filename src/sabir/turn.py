@@ -197,5 +197,5 @@ def _agent_of(caller: Caller, agent: str) -> Caller:
         id=f"agent:{agent or 'gateway'}",
         kind="local" if caller.kind == "local" else "agent",
         roles=caller.standing,
-        on_behalf_of=caller.on_behalf_of or ("" if caller.is_anonymous else caller.id),
+        on_behalf_of=caller.on_behalf_of if caller.kind in ("agent", "anonymous") else caller.id,
     )

@@ -140,7 +140,10 @@ class KeySource:
                     break
         if not isinstance(where, str):
             raise ValueError("no key set is published")
-        return await self._json(where)
+        published = await self._json(where)
+        if not isinstance(published, dict) or not isinstance(published.get("keys"), list):
+            raise ValueError("what is published is not a key set")
+        return published
 
     async def _json(self, url: str) -> Any:
         assert self._fetcher is not None

@@ -42,6 +42,7 @@ _NAT64: Final = ip_network("64:ff9b::/96")
 _SIIT: Final = ip_network("::ffff:0:0:0/96")
 _COMPATIBLE: Final = ip_network("::/96")
 _NUMERIC: Final = re.compile(r"(0x[0-9a-f]*|[0-9]+)(\.(0x[0-9a-f]*|[0-9]+))*\.?", re.IGNORECASE)
+_NAME: Final = re.compile(r"[a-z0-9_]([a-z0-9._-]{0,251}[a-z0-9_])?")
 _PORTS: Final = {"http": 80, "https": 443, "ws": 80, "wss": 443}
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 
@@ -136,7 +137,7 @@ class Outbound:
         literal = _literal(name)
         if literal is not None:
             self._check_address(literal, name, port)
-        elif _NUMERIC.fullmatch(name):
+        elif _NUMERIC.fullmatch(name) or not _NAME.fullmatch(name):
             # 2130706433, 0x7f.1 and 017700000001 are all 127.0.0.1 to a resolver; nobody honest writes them.
             raise Forbidden("a host is written as a name or as a plain address")
 

@@ -1,0 +1,225 @@
+"""Who asks: keys, passes, certificates, and the order in which they are asked."""
+
+from __future__ import annotations
+
+import hmac
+
+import msgspec
+import pytest
+
+from guard_clock import Clock
+from sabir.errors import NotFound, TooMany, Unauthenticated
+from sabir.guard import Credentials, Identity, Seal
+from sabir.guard.identity import CertificateVerifier, subject_of
+from sabir.guard.keys import SPACE, Keys, KeyVerifier
+from sabir.guard.limits import Buckets
+from sabir.guard.passes import Passes
+from sabir.message import Part, token_part
+from sabir.stores.memory import MemoryStore
+from sabir.turn import Caller
+
+ALICE = Caller("key:1", "key", frozenset({"staff"}), name="alice")
+HERE = Credentials("192.0.2.1")
+
+
+def bearer(token: str, address: str = "192.0.2.1") -> Credentials:
+    return Credentials(address, f"Bearer {token}")
+
+
+# -- keys -----------------------------------------------------------------------------------------
+
+
+async def test_a_key_is_shown_once_and_kept_as_a_hash(store: MemoryStore) -> None:
+    key, text = await Keys(store).add("alice", roles=("staff",))
+    record = await store.get(SPACE, key.id)
+    assert record is not None
+    secret = text.split("_", 2)[2]
+    assert secret.encode() not in record.value
+    lines = [line.line for line in await store.audit_lines()]
+    assert [(line.kind, line.outcome) for line in lines] == [("key", "added")]
+    assert secret not in str(lines)
+
+
+async def test_a_key_makes_a_caller_with_its_roles_by_any_of_three_ways(store: MemoryStore) -> None:
+    key, text = await Keys(store).add("alice", roles=("staff",))
+    identity = Identity([KeyVerifier(Keys(store))])
+    by_header = await identity.caller(bearer(text))
+    assert by_header == Caller(f"key:{key.id}", "key", frozenset({"staff"}), "192.0.2.1", "alice")
+    assert await identity.caller(Credentials("192.0.2.1", headers={"x-api-key": text})) == by_header
+    for subformat in ("authentication", "Authorization_me"):  # D-18
+        assert await identity.caller(HERE, (token_part(text, subformat),)) == by_header
+    assert (await identity.caller(HERE, (token_part(text, "conversation"),))).is_anonymous
+
+
+async def test_a_key_that_is_wrong_swapped_truncated_or_expired_is_refused(store: MemoryStore, clock: Clock) -> None:
+    keys = Keys(store, clock)
+    one, first = await keys.add("one", expires=clock.now + 60)
+    two, second = await keys.add("two")
+    identity = Identity([KeyVerifier(keys, clock=clock)], mistakes=Buckets(1000.0, 1000.0))
+    swapped = f"sbk_{one.id}_{second.split('_', 2)[2]}"
+    for wrong in (
+        swapped,
+        first[:-1],
+        first + "x",
+        f"sbk_{one.id}_",
+        "sbk_",
+        "sbk__",
+        "sbk_" + "a" * 5000,
+        first.upper(),
+    ):
+        with pytest.raises(Unauthenticated):
+            await identity.caller(bearer(wrong))
+    assert (await identity.caller(bearer(first))).name == "one"
+    clock.now += 61
+    with pytest.raises(Unauthenticated):
+        await identity.caller(bearer(first))
+    assert (await identity.caller(bearer(second))).name == "two"
+    assert {key.id for key in await keys.list()} == {one.id, two.id}
+
+
+async def test_a_revoked_key_works_no_longer_than_the_time_it_is_believed(store: MemoryStore, clock: Clock) -> None:
+    keys = Keys(store, clock)
+    key, text = await keys.add("alice")
+    identity = Identity([KeyVerifier(keys, seconds=5.0, clock=clock)])
+    await identity.caller(bearer(text))
+    await keys.revoke(key.id)
+    clock.now += 5
+    with pytest.raises(Unauthenticated):
+        await identity.caller(bearer(text))
+    with pytest.raises(NotFound):
+        await keys.revoke(key.id)
+    assert [line.line.outcome for line in await store.audit_lines()] == ["added", "revoked"]
+
+
+async def test_secrets_are_compared_in_constant_time_also_for_ids_that_do_not_exist(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared: list[bool] = []
+    real = hmac.compare_digest
+
+    def watched(a: str, b: str) -> bool:
+        compared.append(len(a) == len(b))
+        return real(a, b)
+
+    monkeypatch.setattr("sabir.guard.keys.hmac.compare_digest", watched)
+    key, _ = await Keys(store).add("alice")
+    verifier = KeyVerifier(Keys(store))
+    for id in (key.id, "000000000000"):
+        with pytest.raises(Unauthenticated):
+            await verifier.verify(bearer(f"sbk_{id}_{'x' * 43}"), ())
+    assert compared == [True, True]
+
+
+# -- passes ---------------------------------------------------------------------------------------
+
+
+async def test_a_pass_brings_its_caller_back_until_it_expires(clock: Clock) -> None:
+    passes = Passes(Seal(b"k" * 32), seconds=60.0, clock=clock)
+    identity = Identity([passes])
+    token = passes.issue(ALICE, HERE)
+    assert (token.format, token.subformat) == ("token", "authentication")
+    assert await identity.caller(HERE, (token,)) == msgspec.structs.replace(ALICE, address="192.0.2.1")
+    assert (await identity.caller(bearer(token.content))).id == ALICE.id
+    clock.now += 60
+    with pytest.raises(Unauthenticated, match="has expired"):
+        await identity.caller(HERE, (token,))
+
+
+async def test_a_pass_is_bound_to_its_holder(clock: Clock) -> None:
+    passes = Passes(Seal(b"k" * 32), clock=clock)
+    identity = Identity([passes])
+    by_address = passes.issue(ALICE, HERE)
+    with pytest.raises(Unauthenticated):
+        await identity.caller(Credentials("198.51.100.9"), (by_address,))
+    with_certificate = Credentials("192.0.2.1", certificate="CN=alice")
+    by_certificate = passes.issue(ALICE, with_certificate)
+    moved = Credentials("198.51.100.9", certificate="CN=alice")
+    assert (await identity.caller(moved, (by_certificate,))).id == ALICE.id
+    for other in (HERE, Credentials("192.0.2.1", certificate="CN=mallory")):
+        with pytest.raises(Unauthenticated):
+            await identity.caller(other, (by_certificate,))
+
+
+async def test_a_forged_pass_is_refused_and_one_of_another_gateway_is_not_ours_to_judge(clock: Clock) -> None:
+    seal = Seal(b"k" * 32)
+    passes = Passes(seal, clock=clock)
+    identity = Identity([passes], mistakes=Buckets(1000.0, 1000.0))
+    good = passes.issue(ALICE, HERE).content
+    conversation = seal.seal("conversation", b"id", "anonymous")
+    bent = good[:40] + ("A" if good[40] != "A" else "B") + good[41:]
+    for wrong in (good[:-4], bent, conversation, good[:20] + "A" * 60):
+        with pytest.raises(Unauthenticated):
+            await identity.caller(HERE, (token_part(wrong, "authentication"),))
+    foreign = Passes(Seal(b"other" * 8), clock=clock).issue(ALICE, HERE)
+    assert (await identity.caller(HERE, (foreign,))).is_anonymous
+    for odd in (None, 7, {"a": 1}, b"sb1.x", "sb1.", "sb1.\udc80"):
+        assert (await identity.caller(HERE, (Part("token", "authentication", odd),))).is_anonymous
+
+
+def test_a_stranger_gets_no_pass() -> None:
+    with pytest.raises(Unauthenticated):
+        Passes(Seal(b"k" * 32)).issue(Caller(), HERE)
+
+
+async def test_a_pass_opens_after_the_key_was_rotated(clock: Clock) -> None:
+    token = Passes(Seal(b"old" * 11), clock=clock).issue(ALICE, HERE)
+    rotated = Identity([Passes(Seal(b"new" * 11, b"old" * 11), clock=clock)])
+    assert (await rotated.caller(HERE, (token,))).id == ALICE.id
+
+
+# -- certificates ---------------------------------------------------------------------------------
+
+
+async def test_a_certificate_makes_a_caller_and_an_unknown_one_is_refused() -> None:
+    verifier = CertificateVerifier({"CN=alice,O=Acme": ("staff",)})
+    identity = Identity([verifier])
+    known = await identity.caller(Credentials("192.0.2.1", certificate="CN=alice,O=Acme"))
+    assert (known.id, known.kind, known.roles, known.name) == (
+        "cert:CN=alice,O=Acme", "certificate", frozenset({"staff"}), "alice",
+    )  # fmt: skip
+    with pytest.raises(Unauthenticated):
+        await identity.caller(Credentials("192.0.2.1", certificate="CN=mallory"))
+    # A certificate does not make up for a bearer that is wrong.
+    with pytest.raises(Unauthenticated):
+        await identity.caller(Credentials("192.0.2.1", "Bearer wrong", "CN=alice,O=Acme"))
+
+
+def test_a_subject_cannot_be_written_into_another() -> None:
+    subject = ((("countryName", "CH"),), (("organizationName", "Acme"),), (("commonName", "eve,O=Other"),))
+    assert subject_of({"subject": subject}) == "CN=eve\\,O\\=Other,O=Acme,C=CH"
+
+
+# -- all together ---------------------------------------------------------------------------------
+
+
+async def test_the_header_counts_before_the_message(store: MemoryStore) -> None:
+    _, text = await Keys(store).add("header")
+    passes = Passes(Seal(b"k" * 32))
+    identity = Identity([passes, KeyVerifier(Keys(store))])
+    assert (await identity.caller(bearer(text), (passes.issue(ALICE, HERE),))).name == "header"
+
+
+async def test_wrong_credentials_are_never_taken_for_nobody(store: MemoryStore) -> None:
+    identity = Identity([KeyVerifier(Keys(store))])
+    for wrong in (bearer("whatever"), Credentials("", "Basic YTpi"), Credentials("", headers={"x-api-key": "x"})):
+        with pytest.raises(Unauthenticated) as refused:
+            await identity.caller(wrong)
+        assert refused.value.challenge == "Bearer"
+    assert (await identity.caller(HERE)).is_anonymous
+    closed = Identity([KeyVerifier(Keys(store))], anonymous=False)
+    with pytest.raises(Unauthenticated):
+        await closed.caller(HERE)
+
+
+async def test_guessing_is_slow(store: MemoryStore, clock: Clock) -> None:
+    _, text = await Keys(store).add("alice")
+    identity = Identity([KeyVerifier(Keys(store))], mistakes=Buckets(0.2, 3.0, clock=clock))
+    for _ in range(3):
+        with pytest.raises(Unauthenticated):
+            await identity.caller(bearer("sbk_a_b"))
+    with pytest.raises(TooMany):
+        await identity.caller(bearer(text))  # even what is right is not looked at for a while
+    assert (await identity.caller(bearer(text, "198.51.100.9"))).name == "alice"
+    assert (await identity.caller(HERE)).is_anonymous
+    clock.now += 5
+    assert (await identity.caller(bearer(text))).name == "alice"

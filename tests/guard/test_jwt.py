@@ -1,0 +1,329 @@
+"""Bearer tokens of an authorization server, against a real one on the loopback."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+import pytest
+import pytest_asyncio
+from joserfc import jwk, jws, jwt
+
+from guard_clock import Clock
+from guard_site import Site
+from sabir.errors import Unauthenticated, Unavailable
+from sabir.guard import Credentials, Identity
+from sabir.guard.dpop import Dpop
+from sabir.guard.jwt import Issuer, JwtVerifier, KeySource, SubjectTokens
+from sabir.guard.limits import Buckets
+from sabir.guard.outbound import Fetcher, Outbound, OutboundRules
+from sabir.message import token_part
+from sabir.stores.memory import MemoryStore
+
+ISSUER = "https://id.example"
+RSA = jwk.RSAKey.generate_key(2048, parameters={"kid": "one"})
+OTHER_RSA = jwk.RSAKey.generate_key(2048, parameters={"kid": "two"})
+EC = jwk.ECKey.generate_key("P-256", parameters={"kid": "ec"})
+
+
+@pytest_asyncio.fixture
+async def fetcher() -> AsyncIterator[Fetcher]:
+    async with Fetcher(Outbound(OutboundRules(private=True)), seconds=5.0) as made:
+        yield made
+
+
+def publish(site: Site, *keys: Any) -> None:
+    body = json.dumps({"keys": [key.as_dict(private=False) for key in keys]}).encode()
+    site.says("/jwks", body, content_type="application/json")
+
+
+def identity(issuer: Issuer, fetcher: Fetcher, clock: Clock, **options: Any) -> Identity:
+    source = KeySource(issuer, fetcher, seconds=600.0, pause=30.0, clock=clock)
+    verifier = JwtVerifier(issuer, source, clock=clock, **options)
+    return Identity([verifier], mistakes=Buckets(1000.0, 1000.0))
+
+
+def claims(clock: Clock, **more: Any) -> dict[str, Any]:
+    now = int(clock.now)
+    base = {"iss": ISSUER, "aud": "sabir", "sub": "alice", "iat": now, "exp": now + 300, "scope": "read write"}
+    return {name: value for name, value in (base | more).items() if value is not None}
+
+
+def signed(said: dict[str, Any], key: Any = RSA, alg: str = "RS256", **header: Any) -> str:
+    return jwt.encode({"alg": alg, "kid": key.kid, **header}, said, key, algorithms=[alg])
+
+
+def with_token(token: str) -> Credentials:
+    return Credentials("192.0.2.1", f"Bearer {token}")
+
+
+@pytest.fixture
+def issuer(site: Site) -> Issuer:
+    publish(site, RSA, EC)
+    return Issuer(ISSUER, ("sabir",), jwks=f"{site.url}/jwks")
+
+
+async def test_a_token_makes_a_caller_with_its_roles_and_scopes(issuer: Issuer, fetcher: Fetcher, clock: Clock) -> None:
+    known = identity(issuer, fetcher, clock)
+    token = signed(claims(clock, roles=["staff", "anonymous", "local"], name="Alice", jti="7", secret="x"))
+    caller = await known.caller(with_token(token))
+    assert (caller.id, caller.kind, caller.name) == (f"{ISSUER}#alice", "subject", "Alice")
+    assert caller.roles == {"staff", "scope:read", "scope:write"}
+    assert caller.claims["jti"] == "7" and "secret" not in caller.claims
+    assert await known.caller(Credentials("192.0.2.1"), (token_part(token, "authentication"),)) == caller  # D-18
+    ec = signed(claims(clock, sub="bob"), EC, "ES256")
+    assert (await known.caller(with_token(ec))).id == f"{ISSUER}#bob"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"aud": "somebody-else"}, {"aud": None}, {"aud": []}, {"aud": ["x", 7]}, {"aud": {"sabir": 1}},
+        {"exp": 0}, {"exp": None}, {"exp": "9999999999"}, {"exp": True},
+        {"nbf": 9_999_999_999}, {"iat": 9_999_999_999}, {"nbf": "soon"},
+        {"sub": None}, {"sub": ""}, {"sub": 5},
+        {"iss": "https://evil.example"}, {"iss": None}, {"iss": f"{ISSUER}/"},
+    ],
+    ids=str,
+)  # fmt: skip
+async def test_a_token_with_wrong_claims_is_refused(
+    issuer: Issuer, fetcher: Fetcher, clock: Clock, wrong: dict[str, Any]
+) -> None:
+    with pytest.raises(Unauthenticated):
+        await identity(issuer, fetcher, clock).caller(with_token(signed(claims(clock, **wrong))))
+
+
+def unsigned(clock: Clock, alg: str) -> str:
+    def part(value: dict[str, Any]) -> str:
+        return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=").decode()
+
+    return f"{part({'alg': alg, 'typ': 'JWT'})}.{part(claims(clock))}."
+
+
+def hmac_over_the_public_key(said: dict[str, Any]) -> str:
+    """By hand, because no library will sign with a public key any more."""
+    pieces = [json.dumps(each).encode() for each in ({"alg": "HS256", "kid": "one", "typ": "JWT"}, said)]
+    body = b".".join(base64.urlsafe_b64encode(piece).rstrip(b"=") for piece in pieces)
+    mac = hmac.new(RSA.as_pem(private=False), body, hashlib.sha256).digest()
+    return f"{body.decode()}.{base64.urlsafe_b64encode(mac).rstrip(b'=').decode()}"
+
+
+async def test_the_algorithm_is_ours_to_choose(issuer: Issuer, fetcher: Fetcher, clock: Clock) -> None:
+    """Algorithm confusion: none, an HMAC over the public key, a key of another kind, a key in the token itself."""
+    known = identity(issuer, fetcher, clock)
+    said = claims(clock)
+    confused = hmac_over_the_public_key(said)
+    own = jwk.RSAKey.generate_key(2048, parameters={"kid": "own"})
+    carried = signed(said, own, jwk=own.as_dict(private=False))
+    pointed = signed(said, own, jku="https://evil.example/jwks", x5u="https://evil.example/cert")
+    named = jwt.encode({"alg": "RS256", "kid": "one"}, said, own)
+    crossed = jwt.encode({"alg": "ES256", "kid": "one"}, said, EC)
+    other_alg = jwt.encode({"alg": "RS512", "kid": "one"}, said, RSA, algorithms=["RS512"])
+    nones = [unsigned(clock, alg) for alg in ("none", "None", "NONE", "nOnE", "", "RS256")]
+    for token in (confused, carried, pointed, named, crossed, other_alg, *nones):
+        with pytest.raises(Unauthenticated):
+            await known.caller(with_token(token))
+    assert (await known.caller(with_token(signed(said)))).id == f"{ISSUER}#alice"
+
+
+async def test_what_is_bent_or_of_another_type_is_refused(issuer: Issuer, fetcher: Fetcher, clock: Clock) -> None:
+    known = identity(issuer, fetcher, clock)
+    good = signed(claims(clock))
+    head, body, tail = good.split(".")
+    _, other_body, _ = signed(claims(clock, sub="root")).split(".")
+    bent = [
+        f"{head}.{other_body}.{tail}", f"{head}.{body}.", f"{head}.{body}.{tail[:-4]}", f"{head}..{tail}", "..",
+        "a.b.c", f"{head}.{body}.{tail}.x", good[:-20], "x" * 20_000 + ".a.b",
+        signed(claims(clock), typ="dpop+jwt"), signed(claims(clock), typ="logout+jwt"),
+    ]  # fmt: skip
+    for token in bent:
+        with pytest.raises(Unauthenticated):
+            await known.caller(with_token(token))
+    assert (await known.caller(with_token(signed(claims(clock), typ="at+jwt")))).name == ""
+
+
+async def test_clocks_may_differ_a_little(issuer: Issuer, fetcher: Fetcher, clock: Clock) -> None:
+    known = identity(issuer, fetcher, clock)
+    token = signed(claims(clock, exp=int(clock.now) - 30, nbf=int(clock.now) + 30))
+    await known.caller(with_token(token))
+    clock.now += 31
+    with pytest.raises(Unauthenticated, match="has expired"):
+        await known.caller(with_token(token))
+
+
+async def test_keys_are_fetched_once_and_again_when_they_rotate(
+    issuer: Issuer, site: Site, fetcher: Fetcher, clock: Clock
+) -> None:
+    known = identity(issuer, fetcher, clock)
+    for number in range(5):
+        await known.caller(with_token(signed(claims(clock, sub=f"s{number}"))))
+    assert len(site.heard) == 1
+    publish(site, OTHER_RSA)
+    clock.now += 31
+    assert (await known.caller(with_token(signed(claims(clock), OTHER_RSA)))).id == f"{ISSUER}#alice"
+    assert len(site.heard) == 2
+    with pytest.raises(Unauthenticated):  # the old key is gone
+        await known.caller(with_token(signed(claims(clock, sub="late"))))
+
+
+async def test_unknown_key_ids_do_not_cost_a_fetch_each(
+    issuer: Issuer, site: Site, fetcher: Fetcher, clock: Clock
+) -> None:
+    known = identity(issuer, fetcher, clock)
+    for number in range(20):
+        with pytest.raises(Unauthenticated):
+            await known.caller(with_token(signed(claims(clock), RSA, kid=f"k{number}")))
+    assert len(site.heard) == 1
+
+
+async def test_while_the_issuer_is_silent_the_last_keys_are_good_and_without_any_nobody_is_let_in(
+    issuer: Issuer, site: Site, fetcher: Fetcher, clock: Clock
+) -> None:
+    known = identity(issuer, fetcher, clock)
+    await known.caller(with_token(signed(claims(clock))))
+    site.says("/jwks", b"down", 500)
+    clock.now += 700
+    assert (await known.caller(with_token(signed(claims(clock, sub="still"))))).id.endswith("#still")
+    clock.now += 90_000
+    with pytest.raises(Unavailable):
+        await known.caller(with_token(signed(claims(clock, sub="too late"))))
+    with pytest.raises(Unavailable):
+        await identity(issuer, fetcher, clock).caller(with_token(signed(claims(clock))))
+
+
+async def test_keys_are_found_through_the_metadata_of_the_issuer_and_of_no_other(
+    site: Site, fetcher: Fetcher, clock: Clock
+) -> None:
+    publish(site, RSA)
+    about = {"issuer": site.url, "jwks_uri": f"{site.url}/jwks"}
+    site.says("/.well-known/openid-configuration", json.dumps(about).encode())
+    known = identity(Issuer(site.url, ("sabir",)), fetcher, clock)
+    assert (await known.caller(with_token(signed(claims(clock, iss=site.url))))).kind == "subject"
+    site.says("/.well-known/openid-configuration", json.dumps(about | {"issuer": "https://evil.example"}).encode())
+    with pytest.raises(Unavailable):
+        await identity(Issuer(site.url, ("sabir",)), fetcher, clock).caller(
+            with_token(signed(claims(clock, iss=site.url)))
+        )
+
+
+async def test_weak_and_secret_keys_of_a_published_set_are_not_used(site: Site, fetcher: Fetcher, clock: Clock) -> None:
+    secret = jwk.OctKey.import_key("s" * 32, parameters={"kid": "oct"})
+    entries = [
+        secret.as_dict(private=True),
+        {"kty": "XX"},
+        "junk",
+        {"kty": "RSA", "n": "AQAB", "e": "AQAB", "kid": "w"},
+    ]
+    site.says("/jwks", json.dumps({"keys": entries}).encode())
+    known = identity(Issuer(ISSUER, ("sabir",), jwks=f"{site.url}/jwks"), fetcher, clock)
+    token = jws.serialize_compact({"alg": "HS256", "kid": "oct"}, json.dumps(claims(clock)), secret, ["HS256"])
+    with pytest.raises(Unauthenticated):
+        await known.caller(with_token(token))
+
+
+def test_a_setup_that_would_let_anybody_in_is_refused() -> None:
+    for wrong in ({"audience": ()}, {"algorithms": ("none",)}, {"algorithms": ("HS256",)}, {"algorithms": ()}):
+        with pytest.raises(ValueError):
+            Issuer(**{"issuer": ISSUER, "audience": ("sabir",), **wrong})
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert({"issuer": ISSUER, "audience": []}, Issuer)
+
+
+async def test_tokens_that_live_too_long_are_refused_unless_bound(site: Site, fetcher: Fetcher, clock: Clock) -> None:
+    publish(site, RSA)
+    known = identity(Issuer(ISSUER, ("sabir",), jwks=f"{site.url}/jwks", longest_life=600.0), fetcher, clock)
+    await known.caller(with_token(signed(claims(clock))))
+    with pytest.raises(Unauthenticated, match="lives longer than 600 seconds"):
+        await known.caller(with_token(signed(claims(clock, exp=int(clock.now) + 3600))))
+
+
+async def test_the_token_is_kept_for_exchange_only_while_it_lives(
+    issuer: Issuer, fetcher: Fetcher, clock: Clock
+) -> None:
+    subjects = SubjectTokens(clock=clock)
+    token = signed(claims(clock))
+    caller = await identity(issuer, fetcher, clock, subjects=subjects).caller(with_token(token))
+    assert subjects.of(caller.id) == token
+    assert token not in str(caller)
+    clock.now += 301
+    assert subjects.of(caller.id) is None
+
+
+# -- DPoP (RFC 9449) ------------------------------------------------------------------------------
+
+PROVER = jwk.ECKey.generate_key("P-256")
+URL = "http://gateway.example/nlip"
+
+
+def ath(token: str) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(token.encode()).digest()).rstrip(b"=").decode()
+
+
+def proof(clock: Clock, token: str, key: Any = PROVER, header: dict[str, Any] | None = None, **more: Any) -> str:
+    said = {"htm": "POST", "htu": URL, "iat": int(clock.now), "jti": "j1", "ath": ath(token)} | more
+    head = {"alg": "ES256", "typ": "dpop+jwt", "jwk": key.as_dict(private=False)} | (header or {})
+    return jws.serialize_compact(head, json.dumps(said), key, ["ES256"])
+
+
+def presented(token: str, dpop: str | None, scheme: str = "DPoP", url: str = URL) -> Credentials:
+    headers = {} if dpop is None else {"dpop": dpop}
+    return Credentials("192.0.2.1", f"{scheme} {token}", headers=headers, method="POST", url=url)
+
+
+@pytest.fixture
+def bound(clock: Clock) -> str:
+    return signed(claims(clock, cnf={"jkt": PROVER.thumbprint()}))
+
+
+async def test_a_bound_token_needs_its_proof_and_a_proof_is_good_once(
+    issuer: Issuer, fetcher: Fetcher, clock: Clock, store: MemoryStore, bound: str
+) -> None:
+    known = identity(issuer, fetcher, clock, dpop=Dpop(store, clock=clock))
+    good = presented(bound, proof(clock, bound))
+    assert (await known.caller(good)).id == f"{ISSUER}#alice"
+    with pytest.raises(Unauthenticated, match="was used before"):
+        await known.caller(good)
+    another_node = identity(issuer, fetcher, clock, dpop=Dpop(store, clock=clock))
+    with pytest.raises(Unauthenticated, match="was used before"):
+        await another_node.caller(good)
+    assert await known.caller(presented(bound, proof(clock, bound, jti="j2")))
+
+
+async def test_a_proof_of_something_else_proves_nothing(
+    issuer: Issuer, fetcher: Fetcher, clock: Clock, store: MemoryStore, bound: str
+) -> None:
+    known = identity(issuer, fetcher, clock, dpop=Dpop(store, clock=clock))
+    thief = jwk.ECKey.generate_key("P-256")
+    wrong = [
+        None, "x.y.z", proof(clock, bound, thief), proof(clock, bound, htm="GET"), proof(clock, "other token"),
+        proof(clock, bound, htu="http://gateway.example/other"), proof(clock, bound, htu="http://evil.example/nlip"),
+        proof(clock, bound, iat=int(clock.now) - 120), proof(clock, bound, iat=int(clock.now) + 120),
+        proof(clock, bound, iat="now"), proof(clock, bound, jti=""), proof(clock, bound, jti=None),
+        proof(clock, bound, header={"typ": "JWT"}), proof(clock, bound, header={"jwk": PROVER.as_dict(private=True)}),
+        proof(clock, bound, thief, header={"jwk": PROVER.as_dict(private=False)}),
+    ]  # fmt: skip
+    for each in wrong:
+        with pytest.raises(Unauthenticated):
+            await known.caller(presented(bound, each))
+    # A bound token as a plain bearer, or in the message, is a stolen token.
+    with pytest.raises(Unauthenticated):
+        await known.caller(presented(bound, proof(clock, bound), "Bearer"))
+    with pytest.raises(Unauthenticated):
+        await known.caller(Credentials("192.0.2.1"), (token_part(bound, "authentication"),))
+    # And one that is not bound does not become so by a proof.
+    loose = signed(claims(clock))
+    with pytest.raises(Unauthenticated):
+        await known.caller(presented(loose, proof(clock, loose)))
+
+
+async def test_behind_a_proxy_the_public_address_is_the_one_that_is_proven(
+    issuer: Issuer, fetcher: Fetcher, clock: Clock, store: MemoryStore, bound: str
+) -> None:
+    known = identity(issuer, fetcher, clock, dpop=Dpop(store, public_url="https://agents.example", clock=clock))
+    dpop = proof(clock, bound, htu="https://agents.example:443/nlip?x=1")
+    assert await known.caller(presented(bound, dpop, url="http://10.0.0.3:8080/nlip"))

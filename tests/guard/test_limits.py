@@ -1,0 +1,167 @@
+"""How much: rates, places, daily quotas, budgets; and what is told of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from guard_clock import Clock
+from sabir.errors import TooMany, TurnFailed
+from sabir.guard import Credentials, Guard, Quotas, Rates, Seal
+from sabir.guard.limits import Places
+from sabir.guard.usage import Usage
+from sabir.message import Message
+from sabir.stores.memory import MemoryStore
+from sabir.turn import Caller, Meter, Turn
+
+ALICE = Caller("key:a", "key", address="192.0.2.1")
+BOB = Caller("key:b", "key", address="192.0.2.1")
+STRANGER = Caller(address="192.0.2.7")
+
+
+def test_a_caller_an_address_and_an_agent_each_have_their_rate(clock: Clock) -> None:
+    quotas = Quotas(rate_per_caller=1.0, rate_per_address=2.0, rate_per_agent=1.0, burst=2.0)
+    rates = Rates(quotas, clock=clock)
+    rates.check_caller(ALICE)
+    rates.check_caller(ALICE)
+    with pytest.raises(TooMany) as over:
+        rates.check_caller(ALICE)
+    assert over.value.retry_after == pytest.approx(1.0)
+    rates.check_caller(BOB)  # another caller has an account of its own
+    rates.check_agent("echo")
+    rates.check_agent("echo")
+    with pytest.raises(TooMany):
+        rates.check_agent("echo")
+    rates.check_agent("other")
+    clock.now += 1
+    rates.check_caller(ALICE)
+
+
+def test_this_machine_is_spared_unless_a_rate_is_configured(clock: Clock) -> None:
+    local = Caller(address="127.0.0.1")
+    spared = Rates(Quotas(burst=1.0), clock=clock)
+    for _ in range(5):
+        spared.check(local)
+    assert spared.remaining(local) is None
+    counted = Rates(Quotas(burst=1.0, rate_per_address=1.0), clock=clock)
+    counted.check(local)
+    with pytest.raises(TooMany):
+        counted.check(local)
+
+
+async def test_a_flood_is_turned_away_before_anyone_looks_who_it_is() -> None:
+    class Dear:
+        challenge = "Bearer"
+        asked = 0
+
+        async def verify(self, credentials: Credentials, tokens: object) -> None:
+            self.asked += 1
+
+    from sabir.guard import Identity
+
+    verifier = Dear()
+    guard = Guard(Seal(b"k"), Quotas(rate_per_address=0.001, burst=2.0), Identity([verifier], strict=False))
+    credentials = Credentials("192.0.2.9", "Bearer x")
+    for _ in range(2):
+        await guard.admit(credentials, ())
+    for _ in range(50):
+        with pytest.raises(TooMany):
+            await guard.admit(credentials, ())
+    assert verifier.asked == 2
+
+
+def test_what_remains_is_told_in_headers(clock: Clock) -> None:
+    rates = Rates(Quotas(rate_per_caller=2.0, burst=10.0), clock=clock)
+    for _ in range(4):
+        rates.check_caller(ALICE)
+    left = rates.remaining(ALICE)
+    assert left is not None
+    assert left.headers() == [
+        (b"ratelimit-policy", b'"requests";q=10'),
+        (b"ratelimit", b'"requests";r=6;t=2'),
+    ]
+
+
+def test_places_are_taken_and_given_back() -> None:
+    places = Places(Quotas(concurrent_per_caller=2, concurrent_per_agent=3))
+    taken = [places.take(ALICE, "echo"), places.take(ALICE, "echo")]
+    with pytest.raises(TooMany, match="at most 2 turns"):
+        places.take(ALICE, "echo")
+    taken.append(places.take(BOB, "echo"))
+    with pytest.raises(TooMany, match="at most 3 turns"):
+        places.take(STRANGER, "echo")
+    places.free(taken.pop())
+    places.free(taken.pop())
+    assert places.take(ALICE, "echo")
+
+
+async def test_daily_quotas_are_one_account_across_nodes(store: MemoryStore, clock: Clock) -> None:
+    quotas = Quotas(daily_turns=3)
+    one, two = Usage(quotas, store, clock), Usage(quotas, store, clock)
+    for node in (one, two, one):
+        await node.begin(ALICE)
+    for node in (one, two):
+        with pytest.raises(TooMany, match="the quota of 3 turns a day is used up") as over:
+            await node.begin(ALICE)
+        assert 0 < over.value.retry_after <= 86400
+    await one.begin(BOB)
+    clock.now += 86400
+    await one.begin(ALICE)
+
+
+async def test_bytes_tokens_and_cost_count_when_the_turn_has_ended(store: MemoryStore, clock: Clock) -> None:
+    usage = Usage(Quotas(daily_bytes=1000, daily_tokens=50, daily_cost=0.5), store, clock)
+    meter = Meter()
+    meter.add(1, 49, 0.1)
+    await usage.begin(STRANGER)
+    await usage.spend(STRANGER, 10, meter)
+    await usage.begin(STRANGER)
+    meter.add(1, 1, 0.0)
+    await usage.spend(STRANGER, 10, meter)
+    with pytest.raises(TooMany, match="50 tokens a day"):
+        await usage.begin(STRANGER)
+    await usage.begin(Caller(address="192.0.2.8"))  # strangers are told apart by their address
+    left = {each.name: each.remaining for each in await usage.left(STRANGER)}
+    assert left == {"daily-bytes": 980.0, "daily-tokens": 0.0, "daily-cost": pytest.approx(0.3)}
+
+
+async def test_who_is_over_is_refused_from_memory(store: MemoryStore, clock: Clock) -> None:
+    usage = Usage(Quotas(daily_turns=1), store, clock)
+    await usage.begin(ALICE)
+    with pytest.raises(TooMany):
+        await usage.begin(ALICE)
+    await store.close()  # any look at the store would fail now
+    for _ in range(3):
+        with pytest.raises(TooMany):
+            await usage.begin(ALICE)
+
+
+async def test_a_turn_puts_on_the_account_what_it_used_also_when_it_fails(store: MemoryStore, clock: Clock) -> None:
+    quotas = Quotas(daily_tokens=1000, concurrent_per_caller=1)
+    guard = Guard(Seal(b"k"), quotas, usage=Usage(quotas, store, clock))
+    turn = Turn(Message.text("hi"), caller=ALICE, agent="echo", meter=guard.meter())
+    with pytest.raises(ValueError):
+        async with guard.counted(turn):
+            turn.spend(tokens=100)
+            raise ValueError
+    [left] = await guard.usage.left(ALICE)
+    assert left.remaining == 900
+    async with guard.counted(turn):  # its place is free again
+        pass
+
+
+def test_a_turn_has_one_budget_for_all_agents_in_it() -> None:
+    """Cost amplification: a fan-out spends from the same account."""
+    guard = Guard(Seal(b"k"), Quotas(turn_calls=3, turn_tokens=1000))
+
+    class Member:
+        from sabir.card import Card
+
+        card = Card("member")
+
+    turn = Turn(Message.text("hi"), agent="panel", meter=guard.meter())
+    subs = [turn.sub(Message.text("part"), Member()) for _ in range(4)]
+    for sub in subs[:3]:
+        sub.spend(calls=1, tokens=10)
+    with pytest.raises(TurnFailed, match="budget of 3 calls is used up"):
+        subs[3].spend(calls=1)
+    assert turn.meter.tokens == 30
