@@ -159,7 +159,10 @@ class Gateway:
 
     def _doors(self, extra: Iterable[MakeDoor]) -> list[Door]:
         makers: list[MakeDoor] = [Health, MetricsDoor, ProtectedResource, NlipWs, UploadDoor, Nlweb, *extra]
+        off = {name for name, settings in self.house.settings.items() if settings is False}
         for module, name, what in OPTIONAL_DOORS:
+            if module.replace("_", "-") in off:
+                continue  # what it imports is not paid for
             try:
                 makers.append(getattr(importlib.import_module(f"sabir.doors.{module}"), name))
             except MissingExtra as missing:
@@ -169,7 +172,6 @@ class Gateway:
         if (bus := self.bus) is not None:
             makers.append(lambda house: BusDoor(house, bus, self.directory, self.agents))
         makers.append(NlipHttp)  # last, because it answers for everything below /nlip/
-        off = {name for name, settings in self.house.settings.items() if settings is False}
         return [door for door in (make(self.house) for make in makers) if door.name not in off]
 
     # -- ASGI -------------------------------------------------------------------------------------
