@@ -83,7 +83,8 @@ _CLASS_OF: Final = {word: name for name, words in _CLASSES.items() for word in w
 _ADJECTIVES: Final = frozenset(_CLASS_OF) | frozenset(DIETS)
 
 _OPENING: Final = re.compile(
-    r"^(?:(?:ok(?:ay)?|and|but|so|now|then|or|hmm|well|great|thanks|thank you|please|maybe|actually|yes|no)[\s,]+)*"
+    r"^(?:(?:ok(?:ay)?|and|but|so|now|then|or|hmm|well|great|thanks|thank you|please|maybe|actually|yes|no(?=,))"
+    r"[\s,]+)*"
     r"(?:(?:can|could|would)\s+you\s+)?(?:(?:please\s+)?(?:show|give|find|get|tell)\s+(?:me|us)\s+)?"
     r"(?:(?:i(?:'d|’d|\s+would)?|we)\s+(?:want|need|prefer|like|meant)\s+)?"
     r"(?:do\s+you\s+have\s+|are\s+there\s+|is\s+there\s+|any(?:thing|\s+of\s+(?:them|those|these))?\s+(?=\w))?"
@@ -152,7 +153,8 @@ def is_more(text: str) -> bool:
 
 
 def _bare(text: str) -> str:
-    return " ".join(text.split()).strip(" ?!.,")
+    words = " ".join(text.split()).strip(" ?!.,")
+    return re.sub(r"[\s,]+(?:please|thanks|thank you)$", "", words, flags=re.IGNORECASE).strip(" ?!.,")
 
 
 def _joined(context: str, question: str) -> str:

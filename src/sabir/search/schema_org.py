@@ -116,6 +116,8 @@ def _cleaned(value: JSON, depth: int = 0) -> JSON:
         return None
     if isinstance(value, list):
         return [_cleaned(each, depth + 1) for each in value]
+    if isinstance(value, str):
+        return value.replace("\x00", "")  # no text holds it, and not every store takes it
     if not isinstance(value, dict):
         return value
     if "@value" in value:

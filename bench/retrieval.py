@@ -1,0 +1,110 @@
+"""Retrieval quality on Cranfield, by the default configuration of the index.
+
+    python bench/retrieval.py [PATH]        # or SABIR_CRANFIELD; default ../shared/data/cranfield
+
+Prints nDCG@10 and Recall@100 of words alone, meaning alone, reciprocal rank fusion and the index's own
+ranking, with binary relevance (codes 1 to 4 relevant). Ends with 1 below 0.42 and 0.79.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import math
+import os
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from sabir.search import Item, LocalIndex, MiniLM, Query
+from sabir.search.rank import reciprocal
+
+HERE = Path(__file__).resolve().parent
+DEFAULT = HERE.parent.parent / "shared" / "data" / "cranfield"
+WANTED = {"nDCG@10": 0.42, "Recall@100": 0.79}
+
+
+def documents(path: Path) -> list[Item]:
+    items = []
+    for block in re.split(r"^\.I ", (path / "cran.all").read_text(), flags=re.M)[1:]:
+        number, rest = block.split("\n", 1)
+        pieces = re.split(r"^\.([TABW])\n", rest, flags=re.M)
+        fields = {key: " ".join(value.split()) for key, value in zip(pieces[1::2], pieces[2::2], strict=True)}
+        title, text = fields.get("T", ""), fields.get("W", "")
+        items.append(Item(number.strip(), "cranfield", title or "untitled", ("ScholarlyArticle",), text=text))
+    return items
+
+
+def queries(path: Path) -> list[str]:
+    blocks = re.split(r"^\.I ", (path / "cran.qry").read_text(), flags=re.M)[1:]
+    return [" ".join(re.split(r"^\.W\n", block, flags=re.M)[1].split()) for block in blocks]
+
+
+def judgements(path: Path) -> Mapping[int, set[str]]:
+    """Of each query, by its place in the file, the documents that are relevant to it."""
+    relevant: dict[int, set[str]] = {}
+    for line in (path / "cran.rel").read_text().splitlines():
+        query, document, code = line.split()[:3]
+        if int(code) > 0:
+            relevant.setdefault(int(query), set()).add(document)
+    return relevant
+
+
+def ndcg(ranking: Sequence[str], relevant: set[str], depth: int = 10) -> float:
+    gain = sum(1 / math.log2(place + 2) for place, each in enumerate(ranking[:depth]) if each in relevant)
+    ideal = sum(1 / math.log2(place + 2) for place in range(min(depth, len(relevant))))
+    return gain / ideal if ideal else 0.0
+
+
+def recall(ranking: Sequence[str], relevant: set[str], depth: int = 100) -> float:
+    return len(relevant.intersection(ranking[:depth])) / len(relevant)
+
+
+async def rankings(path: Path) -> dict[str, list[list[str]]]:
+    found: dict[str, list[list[str]]] = {"words": [], "meaning": [], "reciprocal rank fusion": [], "index": []}
+    with tempfile.TemporaryDirectory() as scratch:
+        words = LocalIndex(None, None)
+        await words.put(documents(path))
+        async with LocalIndex(scratch, MiniLM()) as index:
+            started = time.perf_counter()
+            await index.put(documents(path))
+            await index.settled()
+            print(f"indexed and embedded in {time.perf_counter() - started:.0f} s")
+            started = time.perf_counter()
+            for text in queries(path):
+                hits = (await index.search(Query(text, limit=200))).hits
+                found["index"].append([hit.item.id for hit in hits])
+                near = sorted(hits, key=lambda hit: -(hit.semantic or 0.0))
+                found["meaning"].append([hit.item.id for hit in near])
+                lexical = [hit.item.id for hit in (await words.search(Query(text, limit=200))).hits]
+                found["words"].append(lexical)
+                places = reciprocal([[int(each) for each in lexical], [int(hit.item.id) for hit in near]])
+                found["reciprocal rank fusion"].append([str(each) for each in places])
+            print(f"{len(queries(path))} queries in {time.perf_counter() - started:.1f} s")
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("path", nargs="?", default=os.environ.get("SABIR_CRANFIELD", str(DEFAULT)), type=Path)
+    path = parser.parse_args().path
+    if not (path / "cran.all").exists():
+        print(f"no Cranfield collection in {path}", file=sys.stderr)
+        return 2
+    relevant = judgements(path)
+    scores: dict[str, float] = {}
+    for name, lists in asyncio.run(rankings(path)).items():
+        pairs = [(ranking, relevant[number]) for number, ranking in enumerate(lists, 1) if relevant.get(number)]
+        scores = {
+            "nDCG@10": sum(ndcg(*pair) for pair in pairs) / len(pairs),
+            "Recall@100": sum(recall(*pair) for pair in pairs) / len(pairs),
+        }
+        print(f"{name:<24}" + "  ".join(f"{metric} {value:.4f}" for metric, value in scores.items()))
+    return 0 if all(scores[metric] >= least for metric, least in WANTED.items()) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
