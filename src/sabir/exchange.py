@@ -137,6 +137,7 @@ class Exchange:
                 turn.ask_back = lambda question: self._ask_back(question, line, held, ask)
                 reply = await self._run(agent, turn, line)
                 await self._record(turn, ask, held, line.asked or turn.message, reply)
+            line.tokens = (*line.tokens, *turn.issued)
             await line.send(Reply(line.addressed(reply, ask.message)))
         finally:
             if key is not None and (done := self._keys.pop(key, None)) is not None:

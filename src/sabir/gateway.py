@@ -37,6 +37,7 @@ from .doors.nlip_ws import NlipWs
 from .doors.nlweb import Nlweb
 from .doors.protected import ProtectedResource
 from .doors.upload import UploadDoor
+from .doors.web import Web
 from .errors import BadSetup, Forbidden, MissingExtra, NotFound, SabirError
 from .exchange import Exchange
 from .guard import Filters, Identity, Quotas, Rights, Seal, keys_from
@@ -149,6 +150,8 @@ class Gateway:
             uploads=uploads,
             agents=lambda: self.agents.values(),
             cancel=self.exchange.cancel_waiting,
+            passes=self.guarded.passes,
+            remaining=self.guard.remaining,
         )
         self.absent: list[str] = []  # doors that are not there, and why
         self.doors = self._doors(extra_doors)
@@ -158,7 +161,7 @@ class Gateway:
         self._sweeping: asyncio.Task[None] | None = None
 
     def _doors(self, extra: Iterable[MakeDoor]) -> list[Door]:
-        makers: list[MakeDoor] = [Health, MetricsDoor, ProtectedResource, NlipWs, UploadDoor, Nlweb, *extra]
+        makers: list[MakeDoor] = [Health, MetricsDoor, ProtectedResource, NlipWs, UploadDoor, Web, Nlweb, *extra]
         off = {name for name, settings in self.house.settings.items() if settings is False}
         for module, name, what in OPTIONAL_DOORS:
             if module.replace("_", "-") in off:

@@ -134,6 +134,7 @@ class Turn:
     ask_back: AskBack = _nobody_to_ask
     permit: Permit = _anything  # set by the exchange; asked again before each tool call
     meter: Meter = field(default_factory=Meter)  # shared with sub-turns
+    issued: list[Part] = field(default_factory=list)  # tokens that go back with the reply; the concierge's passes
     questions: int = 0  # asked back so far
     waits: bool = False  # whether it waits for an answer now
 
@@ -185,6 +186,7 @@ class Turn:
             message=message.without_tokens(),
             conversation=Conversation(self.conversation.id),
             caller=_agent_of(self.caller, self.agent),
+            issued=[],
             agent=name,
             hops=self.hops + 1,
             seen=(*self.seen, name),

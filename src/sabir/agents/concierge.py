@@ -20,7 +20,8 @@ from ..conversations import Conversations, size_of
 from ..errors import SabirError
 from ..events import Event, Reply
 from ..guard.agreements import HISTORY, past_turns, policies_of
-from ..guard.limits import Quotas
+from ..guard.limits import Quotas, Remaining
+from ..guard.passes import Passes
 from ..message import Message, json_part, text_part, uri_part
 from ..stores.base import ConversationRow, Store, TurnEntry
 from ..turn import Caller, PastTurn, Turn
@@ -49,6 +50,10 @@ class Proposable(Protocol):
         """Agree on anonymity along the whole way; None, or why not."""
 
 
+async def _nothing_counted(caller: Caller) -> list[Remaining]:
+    return []
+
+
 class Concierge:
     """Answers for the gateway.
 
@@ -70,6 +75,8 @@ class Concierge:
         agents: Callable[[], Iterable[Agent]] = lambda: (),
         cancel: Callable[[str], bool] = lambda conversation: False,
         reader: Reader | None = None,
+        passes: Passes | None = None,
+        remaining: Callable[[Caller], Awaitable[list[Remaining]]] = _nothing_counted,
     ) -> None:
         self.card = Card(name=NAME, description="Answers control messages for this gateway")
         self.public_url = public_url
@@ -83,6 +90,8 @@ class Concierge:
         self._agents = agents
         self._cancel = cancel
         self._reader = reader
+        self._passes = passes
+        self._remaining = remaining
         self._answers: Mapping[str, Callable[[Wish, Turn], Awaitable[Answer]]] = {
             "capabilities": self._capabilities,
             "limits": self._on_limits,
@@ -175,12 +184,20 @@ class Concierge:
         caller = turn.caller
         who = "I do not know who you are" if caller.is_anonymous else f"You are {caller.name or caller.id}"
         text = f"{who}. Send a token part of subformat authentication, or an Authorization header, to say who you are."
+        if self._passes is not None and not caller.is_anonymous:
+            turn.issued.append(self._passes.issue_to(caller))
+            text = f"{who}. The authentication token in this answer says so for {self._passes.seconds:.0f} seconds."
         return Answer.of(text, "authentication", {"known": not caller.is_anonymous, "kind": caller.kind})
 
     # -- agreements -------------------------------------------------------------------------------
 
     async def _on_limits(self, wish: Wish, turn: Turn) -> Answer:
-        return on_limits(wish.value, self._limits, self._quotas, turn.conversation.agreed)
+        answer = on_limits(wish.value, self._limits, self._quotas, turn.conversation.agreed)
+        left = await self._remaining(turn.caller)
+        if not left:
+            return answer
+        told = {each.name: msgspec.structs.asdict(each) for each in left}
+        return Answer(answer.text, (*answer.parts, json_part(told, label="remaining")), answer.agreed)
 
     async def _policy(self, wish: Wish, turn: Turn) -> Answer:
         return on_policy(wish.value, self._policies(turn.caller), turn.conversation.agreed)

@@ -36,7 +36,7 @@ class Passes:
 
     def __init__(self, seal: Seal, *, seconds: float = 600.0, clock: Callable[[], float] = time.time) -> None:
         self._seal = seal
-        self._seconds = seconds
+        self.seconds = seconds
         self._clock = clock
 
     def issue(self, caller: Caller, credentials: Credentials, *, suffix: str = "") -> Part:
@@ -47,10 +47,15 @@ class Passes:
         """
         if caller.is_anonymous:
             raise Unauthenticated("say who you are first; then a token can be issued", self.challenge)
-        until = self._clock() + self._seconds
+        until = self._clock() + self.seconds
         payload = msgspec.json.encode(_Pass(caller.id, caller.kind, tuple(sorted(caller.roles)), caller.name, until))
         sealed = self._seal.seal(KIND, payload, _holder(credentials))
         return token_part(sealed, f"{KIND}_{suffix}" if suffix else KIND)
+
+    def issue_to(self, caller: Caller) -> Part:
+        """A pass for a caller as it was admitted: bound to its certificate if it came by one, else to its address."""
+        certificate = caller.id.removeprefix("cert:") if caller.kind == "certificate" else None
+        return self.issue(caller, Credentials(caller.address, certificate=certificate))
 
     async def verify(self, credentials: Credentials, tokens: tuple[Part, ...]) -> Caller | None:
         for content in (credentials.scheme("bearer"), *(part.content for part in tokens)):
