@@ -11,11 +11,11 @@ import pytest
 from sabir.agent import agent
 from sabir.errors import Conflict, NotFound, ShuttingDown, TooMany, TurnFailed
 from sabir.events import Delta, Progress, Question
-from sabir.line import Line
+from sabir.line import Ask, Line
 from sabir.message import Message, token_part
 from sabir.stores.base import ENDED
 from sabir.tasks import FINAL, LIVE, TRANSITIONS, part_of
-from sabir.turn import Turn
+from sabir.turn import Caller, Turn
 
 from .conftest import ADA, EVE, MakeNode, asked, until
 
@@ -243,6 +243,34 @@ async def test_an_unknown_agent_and_a_taken_id_are_refused(node: MakeNode) -> No
     await here.tasks.submit(asked("x"), id="mine")
     with pytest.raises(Conflict, match="of this id already"):
         await here.tasks.submit(asked("y", caller=EVE), id="mine")
+
+
+async def test_the_same_key_again_is_the_same_task(node: MakeNode) -> None:
+    calls: list[str] = []
+
+    @agent(name="once")
+    async def once(turn: Turn) -> str:
+        calls.append(turn.text)
+        return turn.text
+
+    here = await node(once)
+
+    def keyed(caller: Caller, key: str = "k" * 22) -> Ask:
+        ask = asked("work", caller=caller)
+        ask.key = key
+        return ask
+
+    first, second = await asyncio.gather(here.tasks.submit(keyed(ADA)), here.tasks.submit(keyed(ADA)))
+    assert first.id == second.id
+    await here.tasks.wait(first.id, ADA, 5)
+    assert (await here.tasks.submit(keyed(ADA))).state == "completed"
+    assert (await here.tasks.submit(keyed(EVE))).id != first.id
+    stranger = Caller(address="127.0.0.1")
+    assert (await here.tasks.submit(keyed(stranger))).id == (await here.tasks.submit(keyed(stranger))).id
+    guessable = [await here.tasks.submit(keyed(stranger, "1")) for _ in range(2)]
+    assert guessable[0].id != guessable[1].id
+    await asyncio.gather(*(here.tasks.wait(task.id, stranger, 5) for task in guessable))
+    assert len(calls) == 5
 
 
 async def test_pieces_beyond_the_limit_are_left_out_and_the_reply_is_whole(node: MakeNode) -> None:

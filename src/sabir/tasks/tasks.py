@@ -1,15 +1,4 @@
-"""Tasks: turns that outlive their request.
-
-NLIP ``respond-async``, an NLWeb promise, an A2A task, an MCP task and an ACL task are all this one
-thing: one state machine, one table. A task is stored before it is acknowledged; its events are numbered,
-so that whoever comes back reads on from where it stopped; it is found only by its owner.
-
-Any node may run a task. Whoever runs it holds a lease and renews it; if the node dies, the lease runs out
-and another node, or the same after its restart, takes the task up. Its turn has an id that follows from the
-task's, so a turn that was recorded is not run again, its reply is given; otherwise the agent is called again
-if its card says that this is harmless (``repeatable``), with the answers it got so far, or the task fails
-and says why. Changes go by version, so a node that lost its lease cannot overwrite what its heir wrote.
-"""
+"""Tasks: submits, runs, follows, answers and cancels them."""
 
 from __future__ import annotations
 
@@ -17,81 +6,32 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import uuid4
 
 import msgspec
 
-from .conversations import KIND, Tokens
-from .errors import Cancelled, Conflict, NotFound, SabirError, ShuttingDown, StoreUnavailable, TooMany, TurnFailed
-from .events import Delta, Event, Fault, Progress, Question, Reply
-from .exchange import Exchange
-from .guard import Credentials
-from .line import Ask, Line, turn_id
-from .message import Message, Part, token_kind
-from .stores.base import ENDED, AuditLine, Store, TaskEvent, TaskRow
-from .stores.clock import CautiousClock
-from .turn import Caller
+from ..conversations import KIND, Tokens
+from ..errors import Conflict, NotFound, SabirError, ShuttingDown, StoreUnavailable, TooMany, TurnFailed
+from ..events import Delta, Event, Fault, Progress, Question, Reply
+from ..exchange import Exchange
+from ..line import Ask, Line, turn_id
+from ..message import Message, token_kind
+from ..stores.base import AuditLine, Store, TaskEvent, TaskRow
+from ..stores.clock import CautiousClock
+from ..turn import Caller
+from .run import Run
+from .states import LIVE, TRANSITIONS, TaskSettings, ask_of, id_of, rests, turn_of, without_secrets
 
 logger = logging.getLogger("sabir")
 
-# state → what may follow it. A state with nothing behind it is an end.
-TRANSITIONS: Final[Mapping[str, frozenset[str]]] = {
-    "submitted": frozenset({"working", "completed", "failed", "cancelled", "expired"}),
-    "working": frozenset({"working", "input-required", "completed", "failed", "cancelled", "expired"}),
-    "input-required": frozenset({"working", "completed", "failed", "cancelled", "expired"}),
-    **{state: frozenset() for state in ENDED},
-}
-FINAL: Final = frozenset(state for state, following in TRANSITIONS.items() if not following)
-LIVE: Final = tuple(state for state in TRANSITIONS if state not in FINAL)
 _pack: Final = msgspec.msgpack.encode
 _PAGE: Final = 1000  # events read at once
 _LOOK_FOR_EXPIRED: Final = 30.0  # seconds between two looks
 _REFUSALS: Final = 100  # times that a rate or cap may send an accepted task away before it fails
 _LONGEST_DELAY: Final = 60.0  # seconds; a quota that is full for longer fails it
-
-
-class TaskSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How long tasks may take, are kept and are held, and how many there may be."""
-
-    retention: float = 86400.0  # seconds that a task is kept after its last change
-    turn_seconds: float = 3600.0  # that an agent may work on one
-    answer_seconds: float = 86400.0  # that a question waits for its answer
-    lease: float = 10.0  # seconds after which a node that does not renew is taken for dead
-    look: float = 1.0  # seconds between two looks into the store for what other nodes did
-    running: int = 256  # at once on this node; more wait in the store for any node that has room
-    per_owner: int = 10_000  # that have not ended
-    attempts: int = 5  # after which a task that never ends is given up
-    events: int = 10_000  # stored per task; pieces beyond are left out, the reply never
-
-
-@dataclass(slots=True, eq=False)
-class Run:
-    """A task while this node has it."""
-
-    id: str
-    caller: Caller
-    line: Line
-    version: int
-    answers: deque[Message]  # given before, for an agent that is called again
-    told: deque[tuple[str, bytes]]  # events of an earlier attempt, which are not stored twice
-    known: int = 0  # answers that this run has seen
-    events: int = 0
-    ended: bool = False
-    coroutine: asyncio.Task[None] | None = field(default=None, repr=False)
-
-    def stop(self) -> None:
-        if self.coroutine is not None:
-            self.coroutine.cancel()
-
-    def answer(self, message: Message) -> None:
-        """Hand the agent the answer it waits for."""
-        self.known += 1
-        with suppress(Cancelled):  # it no longer waits
-            self.line.answer(message)
 
 
 class Tasks:
@@ -135,6 +75,8 @@ class Tasks:
     async def submit(self, ask: Ask, *, detail: dict[str, Any] | None = None, id: str | None = None) -> TaskRow:
         """Accept a turn to be answered later. It is stored when this returns.
 
+        The same ``ask.key`` of the same caller again is the same task.
+
         Raises:
             SabirError: the guard refuses the caller.
             NotFound: there is no such agent.
@@ -148,15 +90,21 @@ class Tasks:
         if agent not in self.exchange.agents:
             raise NotFound(f"there is no agent {agent[:64]!r} here")
         self.exchange.guard.rights.check(caller, agent=agent, door=ask.door)
-        await self._check_room(caller)
-        task = self._new(ask, caller, agent, detail or {}, id or uuid4().hex + uuid4().hex)
-        task = msgspec.structs.replace(task, message=self._kept(task.message, caller, agent))
-        room = len(self._runs) < self.settings.running
-        if not await self.store.put_task(task, expect=0, lease=self.settings.lease if room else None):
+        id = id or id_of(ask, caller)
+        again = await self.store.task(id)
+        if again is None:
+            await self._check_room(caller)
+            task = self._new(ask, caller, agent, detail or {}, id)
+            task = msgspec.structs.replace(task, message=self._kept(task.message, caller, agent))
+            room = len(self._runs) < self.settings.running
+            if await self.store.put_task(task, expect=0, lease=self.settings.lease if room else None):
+                if room:
+                    self._start(msgspec.structs.replace(task, version=1), caller)
+                return task
+            again = await self.store.task(id)  # another request was first
+        if again is None or ask.key is None or again.owner != caller.id:
             raise Conflict("there is a task of this id already")
-        if room:
-            self._start(msgspec.structs.replace(task, version=1), caller)
-        return task
+        return again
 
     async def adopt(
         self, ask: Ask, line: Line, turn: asyncio.Task[None], *, id: str, detail: dict[str, Any], last: Progress
@@ -208,7 +156,7 @@ class Tasks:
             created=now,
             updated=now,
             expires=now + self.settings.retention,
-            message=_without_secrets(ask.message),
+            message=without_secrets(ask.message),
             door=ask.door,
             node=self.node,
             detail={**detail, **again},
@@ -240,7 +188,7 @@ class Tasks:
                 changed.clear()
                 task = await self.find(id, caller)
                 left = end - time.monotonic()
-                if _rests(task) or left <= 0:
+                if rests(task) or left <= 0:
                     return task
                 await self._until(changed, min(left, self.settings.look))
 
@@ -256,7 +204,7 @@ class Tasks:
                     yield event
                 if len(page) == _PAGE:
                     continue
-                if _rests(task):
+                if rests(task):
                     return
                 await self._until(changed, self.settings.look)
 
@@ -356,7 +304,7 @@ class Tasks:
         if task.attempts > self.settings.attempts:
             return f"{task.agent} was started {task.attempts - 1} times and never finished"
         harmless = task.state == "submitted" or agent is None or agent.card.repeatable
-        if not harmless and await self.store.turn(_turn_of(task, caller)) is None:
+        if not harmless and await self.store.turn(turn_of(task, caller)) is None:
             return (
                 f"{task.agent} was at work when its node stopped, and it is not repeatable, so it was not started again"
             )
@@ -397,7 +345,7 @@ class Tasks:
             told if told is not None else deque(),
             known=len(task.answers),
         )
-        ask = _ask_of(task, caller, self.settings.turn_seconds)
+        ask = ask_of(task, caller, self.settings.turn_seconds)
         self._runs[task.id] = run
         run.coroutine = asyncio.create_task(self._run(run, ask), name=f"task {task.id[:8]}")
         run.coroutine.add_done_callback(lambda done: self._gone(run, done))
@@ -473,7 +421,7 @@ class Tasks:
             run.id,
             "completed",
             mine=True,
-            reply=_without_secrets(message),
+            reply=without_secrets(message),
             progress=1.0,
             question=None,
             conversation=token if isinstance(token, str) else "",
@@ -548,48 +496,3 @@ class Tasks:
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):  # wait_for can lose a cancellation (Python 3.11)
                 await changed.wait()
-
-
-def part_of(body: Mapping[str, Any]) -> Part:
-    """The Part that a stored ``delta`` event holds."""
-    return msgspec.convert(body["part"], Part)
-
-
-def _rests(task: TaskRow) -> bool:
-    return task.state in FINAL or task.state == "input-required"
-
-
-def key_of(id: str) -> str:
-    """The idempotency key that a task's turn has."""
-    return f"task:{id}"
-
-
-def _ask_of(task: TaskRow, caller: Caller, seconds: float) -> Ask:
-    """What the exchange is asked, the same for each run, so that each finds the turn of an earlier one."""
-    return Ask(
-        task.message,
-        task.door,
-        task.agent,
-        Credentials(caller.address, caller=caller),
-        key=key_of(task.id),
-        seconds=seconds,
-        trace=task.detail.get("trace"),
-        hops=task.detail.get("hops", 0),
-        seen=tuple(task.detail.get("seen", ())),
-    )
-
-
-def _turn_of(task: TaskRow, caller: Caller) -> str:
-    """The id of the turn that a task's run records."""
-    return turn_id(_ask_of(task, caller, 0.0).key_of(caller))
-
-
-def _without_secrets(message: Message) -> Message:
-    """Credentials in a message are not kept: the caller is known, and stored beside it."""
-    parts = message.parts
-    kept = [p for p in parts if p.format != "token" or token_kind(p.subformat) != "authentication"]
-    if len(kept) == len(parts):
-        return message
-    if kept and kept[0] == parts[0]:
-        return msgspec.structs.replace(message, submessages=tuple(kept[1:]))
-    return Message("text", "english", "", message.messagetype, submessages=tuple(kept), control=message.control)

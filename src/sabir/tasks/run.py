@@ -1,0 +1,39 @@
+"""A task while a node has it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from ..errors import Cancelled
+from ..line import Line
+from ..message import Message
+from ..turn import Caller
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    """A task while this node has it."""
+
+    id: str
+    caller: Caller
+    line: Line
+    version: int
+    answers: deque[Message]  # given before, for an agent that is called again
+    told: deque[tuple[str, bytes]]  # events of an earlier attempt, which are not stored twice
+    known: int = 0  # answers that this run has seen
+    events: int = 0
+    ended: bool = False
+    coroutine: asyncio.Task[None] | None = field(default=None, repr=False)
+
+    def stop(self) -> None:
+        if self.coroutine is not None:
+            self.coroutine.cancel()
+
+    def answer(self, message: Message) -> None:
+        """Hand the agent the answer it waits for."""
+        self.known += 1
+        with suppress(Cancelled):  # it no longer waits
+            self.line.answer(message)

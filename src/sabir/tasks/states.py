@@ -1,0 +1,93 @@
+"""The state machine of a task as a table, its settings, and what follows from a stored task alone."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from ..guard import Credentials
+from ..line import Ask, turn_id
+from ..message import Message, Part, token_kind
+from ..stores.base import ENDED, TaskRow
+from ..turn import Caller
+
+# state → what may follow it. A state with nothing behind it is an end.
+TRANSITIONS: Final[Mapping[str, frozenset[str]]] = {
+    "submitted": frozenset({"working", "completed", "failed", "cancelled", "expired"}),
+    "working": frozenset({"working", "input-required", "completed", "failed", "cancelled", "expired"}),
+    "input-required": frozenset({"working", "completed", "failed", "cancelled", "expired"}),
+    **{state: frozenset() for state in ENDED},
+}
+FINAL: Final = frozenset(state for state, following in TRANSITIONS.items() if not following)
+LIVE: Final = tuple(state for state in TRANSITIONS if state not in FINAL)
+_UNGUESSABLE: Final = 22  # characters: 128 bits in base64. Strangers share their tasks with whoever knows the id
+
+
+class TaskSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How long tasks may take, are kept and are held, and how many there may be."""
+
+    retention: float = 86400.0  # seconds that a task is kept after its last change
+    turn_seconds: float = 3600.0  # that an agent may work on one
+    answer_seconds: float = 86400.0  # that a question waits for its answer
+    lease: float = 10.0  # seconds after which a node that does not renew is taken for dead
+    look: float = 1.0  # seconds between two looks into the store for what other nodes did
+    running: int = 256  # at once on this node; more wait in the store for any node that has room
+    per_owner: int = 10_000  # that have not ended
+    attempts: int = 5  # after which a task that never ends is given up
+    events: int = 10_000  # stored per task; pieces beyond are left out, the reply never
+
+
+def part_of(body: Mapping[str, Any]) -> Part:
+    """The Part that a stored ``delta`` event holds."""
+    return msgspec.convert(body["part"], Part)
+
+
+def rests(task: TaskRow) -> bool:
+    return task.state in FINAL or task.state == "input-required"
+
+
+def key_of(id: str) -> str:
+    """The idempotency key that a task's turn has."""
+    return f"task:{id}"
+
+
+def id_of(ask: Ask, caller: Caller) -> str:
+    """The id of the task that an Ask becomes: nobody can guess it, and the same key gives the same."""
+    if ask.key is None or (caller.is_anonymous and len(ask.key) < _UNGUESSABLE):
+        return secrets.token_hex(32)
+    return hashlib.sha256(f"task\x00{ask.agent}\x00{ask.key_of(caller)}".encode()).hexdigest()
+
+
+def ask_of(task: TaskRow, caller: Caller, seconds: float) -> Ask:
+    """What the exchange is asked, the same for each run, so that each finds the turn of an earlier one."""
+    return Ask(
+        task.message,
+        task.door,
+        task.agent,
+        Credentials(caller.address, caller=caller),
+        key=key_of(task.id),
+        seconds=seconds,
+        trace=task.detail.get("trace"),
+        hops=task.detail.get("hops", 0),
+        seen=tuple(task.detail.get("seen", ())),
+    )
+
+
+def turn_of(task: TaskRow, caller: Caller) -> str:
+    """The id of the turn that a task's run records."""
+    return turn_id(ask_of(task, caller, 0.0).key_of(caller))
+
+
+def without_secrets(message: Message) -> Message:
+    """Credentials in a message are not kept: the caller is known, and stored beside it."""
+    parts = message.parts
+    kept = [p for p in parts if p.format != "token" or token_kind(p.subformat) != "authentication"]
+    if len(kept) == len(parts):
+        return message
+    if kept and kept[0] == parts[0]:
+        return msgspec.structs.replace(message, submessages=tuple(kept[1:]))
+    return Message("text", "english", "", message.messagetype, submessages=tuple(kept), control=message.control)
