@@ -25,6 +25,7 @@ from starlette.types import ASGIApp
 
 from .errors import BadSetup
 from .guard.limits import is_loopback
+from .mutual_tls import HttpWithCertificate, WebSocketWithCertificate
 
 logger = logging.getLogger("sabir")
 
@@ -144,8 +145,8 @@ def uvicorn_config(app: ASGIApp, serving: Serving) -> uvicorn.Config:
         host=serving.host,
         port=serving.port,
         loop="auto",
-        http="httptools",
-        ws="websockets-sansio",
+        http=HttpWithCertificate if serving.tls.client_ca else "httptools",
+        ws=WebSocketWithCertificate if serving.tls.client_ca else "websockets-sansio",
         ws_max_size=serving.max_message,
         ws_ping_interval=serving.ws_ping_seconds,
         ws_ping_timeout=serving.ws_ping_seconds,
