@@ -6,6 +6,8 @@ identity and our errors. Where a whole MCP server is behind an agent, ``/mcp/{ag
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -25,13 +27,18 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
-from ..errors import NotFound, Unauthenticated
+from ..errors import NotFound, PeerError, Unauthenticated
+from ..peers.mcp import McpPeer
 from ..turn import Caller
 from .base import House
-from .mcp_http import DOOR, Entrance
+from .mcp_http import Entrance
 from .mcp_offer import Offer
+from .mcp_relay import Relay
+from .mcp_stream import DOOR
 from .mcp_turns import Turns
 from .nlip_http import Everything
+
+logger = logging.getLogger("sabir")
 
 PATH: Final = "/mcp"
 METADATA: Final = "/.well-known/oauth-protected-resource"
@@ -57,6 +64,8 @@ class Mcp:
         self._bus = InMemorySubscriptionBus()
         self._listen = ListenHandler(self._bus)
         self._offers: dict[str | None, Offer] = {}
+        self._relays: dict[str, Relay] = {}
+        self._meeting: set[asyncio.Task[None]] = set()
         self.entrance = Entrance(house, self._server, self._schema, self.challenge)
 
     def raw(self) -> Mapping[str, ASGIApp]:
@@ -73,9 +82,28 @@ class Mcp:
         return [("MCP over HTTP", PATH)]
 
     async def start(self) -> None:
-        return None
+        """Ask the MCP servers behind agents what they offer, without waiting for them."""
+        for behind in self.house.agents.values():
+            if isinstance(behind, McpPeer):
+                behind.on_changed = self._tools_changed
+                task = asyncio.create_task(self._meet(behind))
+                self._meeting.add(task)
+                task.add_done_callback(self._meeting.discard)
+
+    async def _meet(self, peer: McpPeer) -> None:
+        try:
+            await peer.refresh()
+        except PeerError as wrong:
+            logger.warning("the tools of %s are not available: %s", peer.card.name, wrong)
+        else:
+            await self.changed("tools")
+
+    async def _tools_changed(self) -> None:
+        await self.changed("tools")
 
     async def stop(self) -> None:
+        for task in list(self._meeting):
+            task.cancel()
         self._listen.close()
         self.entrance.close()
         await self.turns.close()
@@ -89,7 +117,7 @@ class Mcp:
             offer = self._offers[agent] = Offer(self.house, self.turns, self._listen, only=agent)
         return offer
 
-    def _server(self, path: str, caller: Caller) -> Server[Any]:
+    def _server(self, path: str, caller: Caller) -> Server[Any] | Relay:
         """Raises:
         NotFound: no agent of this path.
         Unauthenticated: nothing here is for callers who do not say who they are.
@@ -100,7 +128,18 @@ class Mcp:
             rights.check(caller, agent=agent, door=DOOR)
         elif caller.is_anonymous and not self.house.cards(caller, DOOR):
             rights.check(caller, agent=self.house.exchange.default, door=DOOR)
-        return self.offer(agent).server
+        relay = self._relay(agent) if agent is not None else None
+        return relay or self.offer(agent).server
+
+    def _relay(self, agent: str) -> Relay | None:
+        """Where a whole MCP server is behind the agent, it speaks for itself; unless a filter must see what is said."""
+        behind = self.house.agents[agent]
+        if not isinstance(behind, McpPeer) or behind.program is not None or self.house.guard.filters.filters:
+            return None
+        relay = self._relays.get(agent)
+        if relay is None or relay.peer is not behind:
+            relay = self._relays[agent] = Relay(self.house, behind)
+        return relay
 
     def _agent(self, path: str) -> str | None:
         agent = path.removeprefix(PATH).strip("/")

@@ -10,17 +10,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
-import anyio
 import msgspec
 from mcp.server.connection import Connection
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.runner import ServerRunner
-from mcp.shared.dispatcher import CallOptions
-from mcp.shared.exceptions import MCPError, NoBackChannelError
+from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import (
     ERROR_CODE_HTTP_STATUS,
     InboundLadderRejection,
@@ -30,14 +27,11 @@ from mcp.shared.inbound import (
     validate_mcp_param_headers,
 )
 from mcp.shared.jsonrpc_dispatcher import progress_token_from_params
-from mcp.shared.message import ServerMessageMetadata
-from mcp.shared.transport_context import TransportContext
 from mcp_types import (
     DEFAULT_NEGOTIATED_VERSION,
     HEADER_MISMATCH,
     ErrorData,
     InitializeRequestParams,
-    ProgressToken,
     RequestId,
 )
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
@@ -45,7 +39,6 @@ from pydantic import ValidationError
 from starlette.types import Receive, Scope, Send
 
 from ..errors import (
-    BadInput,
     BadMediaType,
     BadMessage,
     BadMethod,
@@ -60,251 +53,17 @@ from ..turn import Caller
 from ..wire import mcp as wire
 from ..wire.rules import depth_of
 from .base import House, credentials_of
-from .nlip_http import refusal_headers
+from .mcp_stream import PING_SECONDS, SILENT, Answer, Attendance, Channel, Session, Visit, encode
 
-DOOR: Final = "mcp"
-WATCH_AFTER: Final = 0.1  # seconds; most requests are over before anyone could go away
-PING_SECONDS: Final = 15.0  # a stream that is silent for so long says that it is still there
 MOST_SESSIONS: Final = 10_000  # kept in memory; a sealed one that was dropped is opened again when it comes back
-REPLY_SECONDS: Final = 600.0  # how long a client may take to answer what it is asked
 _SEALED: Final = "mcp-session"
 _VERSION: Final = "mcp-protocol-version"
 _SESSION: Final = "mcp-session-id"
-_encode = msgspec.json.Encoder().encode
 _EVERYTHING_CHANGES: Final = NotificationOptions(True, True, True)
 
 
-@dataclass(slots=True)
-class Visit:
-    """Who is asking, and what the kernel's handlers need to know of the request around a method."""
-
-    credentials: Credentials
-    caller: Caller
-    state: dict[str, Any] = field(default_factory=dict)  # of the session: log level, subscriptions
-    trace: str | None = None
-    hops: int = 0
-    refused: SabirError | None = None  # why it was refused, for the HTTP status
-    session: Session | None = None
-
-
-class Session:
-    """A session of a version that has them, while it lives here."""
-
-    def __init__(self, id: str, owner: str, connection: Connection) -> None:
-        self.id = id
-        self.owner = owner
-        self.connection = connection
-        self.state: dict[str, Any] = {}
-        self.running: dict[str, tuple[asyncio.Task[Any] | None, Channel]] = {}
-        self.stream: asyncio.Queue[bytes] | None = None
-        self._asked: dict[str, asyncio.Future[dict[str, Any]]] = {}
-        self._number = 0
-        connection.outbound = self
-
-    # The SDK's Outbound: what belongs to no request goes down the stream that the client opened with GET.
-
-    async def notify(self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None) -> None:
-        if self.stream is not None and self.stream.qsize() < 1024:
-            self.stream.put_nowait(_event(_notification(method, params)))
-
-    async def send_raw_request(
-        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
-    ) -> dict[str, Any]:
-        raise NoBackChannelError(method)
-
-    # -- asking the client ------------------------------------------------------------------------
-
-    def ask(self) -> tuple[str, asyncio.Future[dict[str, Any]]]:
-        """A new id for a request to the client, and where its answer will be."""
-        self._number += 1
-        id = f"sabir-{self._number}"
-        future = self._asked[id] = asyncio.get_running_loop().create_future()
-        return id, future
-
-    def forget(self, id: str) -> None:
-        self._asked.pop(id, None)
-
-    def answered(self, message: Mapping[str, Any]) -> None:
-        """The client's response to one of our requests; an unknown one is dropped."""
-        future = self._asked.pop(str(message.get("id")), None)
-        if future is None or future.done():
-            return
-        error = message.get("error")
-        if isinstance(error, dict):
-            code = error.get("code")
-            wrong = MCPError(code if isinstance(code, int) else wire.INTERNAL_ERROR, str(error.get("message", "")))
-            future.set_exception(wrong)
-        else:
-            result = message.get("result")
-            future.set_result(result if isinstance(result, dict) else {})
-
-
-class Answer:
-    """The response to one POST: one JSON object, or a stream of them if anything comes ahead of the last."""
-
-    __slots__ = ("_challenge", "_send", "begun", "headers", "sent", "streams")
-
-    def __init__(self, send: Send, challenge: Callable[[Unauthenticated], str] | None = None) -> None:
-        self._send = send
-        self._challenge = challenge
-        self.begun = False
-        self.sent = False
-        self.streams = True
-        self.headers: list[tuple[bytes, bytes]] = []
-
-    async def event(self, message: Mapping[str, Any]) -> None:
-        if self.sent or not self.streams:
-            return
-        await self._begin()
-        await self._send({"type": "http.response.body", "body": _event(message), "more_body": True})
-
-    async def _begin(self) -> None:
-        if not self.begun:
-            self.begun = True
-            headers = [
-                (b"content-type", b"text/event-stream"),
-                (b"cache-control", b"no-cache, no-transform"),
-                (b"x-accel-buffering", b"no"),
-                *self.headers,
-            ]
-            await self._send({"type": "http.response.start", "status": 200, "headers": headers})
-
-    async def last(self, message: Mapping[str, Any] | None, status: int = 200) -> None:
-        """The final object; None ends without one."""
-        if self.sent:
-            return
-        self.sent = True
-        if self.begun or message is None:
-            await self._begin()
-            body = _event(message) if message is not None else b""
-            await self._send({"type": "http.response.body", "body": body, "more_body": False})
-        else:
-            await self.whole(status, _encode(message))
-
-    async def whole(self, status: int, body: bytes = b"") -> None:
-        self.sent = self.begun = True
-        headers = [(b"content-length", str(len(body)).encode()), *self.headers]
-        if body:
-            headers.append((b"content-type", b"application/json"))
-        await self._send({"type": "http.response.start", "status": status, "headers": headers})
-        await self._send({"type": "http.response.body", "body": body})
-
-    async def refuse(self, wrong: SabirError, id: RequestId | None = None) -> None:
-        """A failure as a JSON-RPC error with its HTTP status; in a stream, as its last event."""
-        if isinstance(wrong, Unauthenticated) and self._challenge is not None:
-            wrong = Unauthenticated(wrong.reason, self._challenge(wrong))
-        self.headers.extend(refusal_headers(wrong))
-        error = wire.error_of(wrong)
-        if id is None and type(wrong) is BadMessage:
-            error["code"] = wire.INVALID_REQUEST  # it was no request yet whose parameters could be wrong
-        message = {"jsonrpc": "2.0", "id": id, "error": error}
-        default = 400 if isinstance(wrong, BadInput) else 404 if isinstance(wrong, NotFound) else 200
-        await self.last(message, wire.STATUS.get(type(wrong), default))
-
-    async def ping(self) -> None:
-        if not self.sent and self.streams:
-            await self._begin()
-            await self._send({"type": "http.response.body", "body": b": still here\r\n\r\n", "more_body": True})
-
-
-class Attendance:
-    """Watches a request that takes a while: its stream is kept alive, and it ends when its client goes away."""
-
-    __slots__ = ("_answer", "_receive", "_task", "_timer", "_watching", "gone")
-
-    def __init__(self, receive: Receive, answer: Answer) -> None:
-        self.gone = False
-        self._receive = receive
-        self._answer = answer
-        self._task = asyncio.current_task()
-        self._watching: asyncio.Task[None] | None = None
-        self._timer = asyncio.get_running_loop().call_later(WATCH_AFTER, self._start)
-
-    def _start(self) -> None:
-        self._watching = asyncio.get_running_loop().create_task(self._watch())
-
-    async def _watch(self) -> None:
-        kind = ""
-        while kind != "http.disconnect":
-            try:
-                async with asyncio.timeout(PING_SECONDS):
-                    kind = (await self._receive())["type"]
-            except TimeoutError:
-                await self._answer.ping()
-        if not self._answer.sent and self._task is not None:
-            self.gone = True
-            self._task.cancel("the client went away")
-
-    def stop(self) -> None:
-        self._timer.cancel()
-        if self._watching is not None:
-            self._watching.cancel()
-
-
-class Channel:
-    """The SDK's DispatchContext for one request: what is said while it is handled goes onto its own stream."""
-
-    __slots__ = ("_answer", "_cancelled", "_session", "message_metadata", "progress_token", "request_id", "transport")
-
-    def __init__(self, answer: Answer, id: RequestId, visit: Visit, token: ProgressToken | None) -> None:
-        self._answer = answer
-        self._session = visit.session
-        self._cancelled: anyio.Event | None = None
-        self.request_id: RequestId | None = id
-        self.progress_token = token
-        self.message_metadata = ServerMessageMetadata(request_context=visit)
-        self.transport = _TWO_WAY if self.can_send_request else _ONE_WAY
-
-    @property
-    def can_send_request(self) -> bool:
-        return self._session is not None and self._answer.streams and not self._answer.sent
-
-    @property
-    def cancel_requested(self) -> anyio.Event:
-        if self._cancelled is None:
-            self._cancelled = anyio.Event()
-        return self._cancelled
-
-    async def notify(self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None) -> None:
-        await self._answer.event(_notification(method, params))
-
-    async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        if self.progress_token is not None:
-            said = {"progressToken": self.progress_token, "progress": progress, "total": total, "message": message}
-            await self.notify("notifications/progress", {k: v for k, v in said.items() if v is not None})
-
-    async def send_raw_request(
-        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
-    ) -> dict[str, Any]:
-        if self._session is None or not self.can_send_request:
-            raise NoBackChannelError(method)
-        id, answer = self._session.ask()
-        try:
-            await self._answer.event({"jsonrpc": "2.0", "id": id, "method": method, "params": dict(params or {})})
-            async with asyncio.timeout((opts or {}).get("timeout", REPLY_SECONDS)):
-                return await answer
-        except TimeoutError:
-            raise MCPError(wire.INTERNAL_ERROR, f"the client did not answer {method} in time") from None
-        finally:
-            self._session.forget(id)
-
-
-_TWO_WAY: Final = TransportContext(kind="streamable-http", can_send_request=True)
-_ONE_WAY: Final = TransportContext(kind="streamable-http", can_send_request=False)
-
-
-def _notification(method: str, params: Mapping[str, Any] | None) -> dict[str, Any]:
-    message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
-    if params is not None:
-        message["params"] = dict(params)
-    return message
-
-
-def _event(message: Mapping[str, Any]) -> bytes:
-    return b"event: message\r\ndata: %s\r\n\r\n" % _encode(message)
-
-
-FindServer = Callable[[str, Caller], Server[Any]]
+Passes = Callable[[str, Visit, Mapping[str, str], Any, Receive, Send], Awaitable[None]]  # a relay
+FindServer = Callable[[str, Caller], Server[Any] | Passes]
 FindSchema = Callable[[str, str], Mapping[str, Any] | None]  # path, tool → its input schema, if headers matter to it
 
 Challenge = Callable[[Unauthenticated, str], str]  # with the path that was asked for
@@ -335,6 +94,9 @@ class Entrance:
             hops = headers.get("x-sabir-hops", "")
             visit.hops = int(hops) if hops.isdigit() and len(hops) < 4 else 0
             server = self._find(scope["path"], caller)
+            if not isinstance(server, Server):
+                body = await self._body(receive, headers) if scope["method"] == "POST" else None
+                return await server(scope["method"], visit, headers, body, receive, send)
             modern = headers.get(_VERSION) not in (None, *HANDSHAKE_PROTOCOL_VERSIONS)
             match scope["method"]:
                 case "POST":
@@ -473,7 +235,7 @@ class Entrance:
     async def _initialize(
         self, server: Server[Any], visit: Visit, body: dict[str, Any], receive: Receive, answer: Answer
     ) -> None:
-        connection = Connection.for_loop(_SILENT)
+        connection = Connection.for_loop(SILENT)
         options = server.create_initialization_options(_EVERYTHING_CHANGES)
         runner = ServerRunner(server, connection, None, init_options=options)
         self.house.guard.rates.check(visit.caller)
@@ -493,7 +255,7 @@ class Entrance:
             "c": client.capabilities.model_dump(mode="json", by_alias=True, exclude_none=True),
             "n": client.client_info.name[:64],
         }
-        id = self.house.guard.seal.seal(_SEALED, _encode(about), caller.id)
+        id = self.house.guard.seal.seal(_SEALED, encode(about), caller.id)
         connection.session_id = id
         connection.initialized.set()
         return self._keep(Session(id, caller.id, connection))
@@ -524,7 +286,7 @@ class Entrance:
         info = {"name": about["n"], "version": ""}
         client = {"protocolVersion": about["v"], "capabilities": about["c"], "clientInfo": info}
         connection = Connection(
-            _SILENT,
+            SILENT,
             protocol_version=about["v"],
             session_id=id,
             client_params=InitializeRequestParams.model_validate(client),
@@ -623,21 +385,6 @@ class Entrance:
         for session in self.sessions.values():
             if session.stream is not None:
                 session.stream.put_nowait(b"")
-
-
-class _Silent:
-    """The Outbound of a connection before it has a session."""
-
-    async def notify(self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None) -> None:
-        return None
-
-    async def send_raw_request(
-        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
-    ) -> dict[str, Any]:
-        raise NoBackChannelError(method)
-
-
-_SILENT: Final = _Silent()
 
 
 def _not_one_message() -> SabirError:

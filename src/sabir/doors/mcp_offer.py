@@ -27,7 +27,7 @@ from ..message import Message
 from ..turn import Caller
 from ..wire import mcp as wire
 from .base import House
-from .mcp_http import DOOR, Visit
+from .mcp_stream import DOOR, Visit
 from .mcp_turns import Context, Finish, Turns
 
 Json = dict[str, Any]

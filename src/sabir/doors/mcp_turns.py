@@ -29,7 +29,7 @@ from ..message import Message
 from ..wire import mcp as wire
 from ..wire import mcp_ask
 from .base import House
-from .mcp_http import Visit
+from .mcp_stream import Visit
 
 Context = ServerRequestContext[Any, Any]
 Finish = Callable[[Message], dict[str, Any]]
