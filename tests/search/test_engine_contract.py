@@ -226,7 +226,14 @@ async def test_fields_name_what_items_state(engine: Engine) -> None:
 
 
 async def test_strange_texts_do_no_harm(engine: Engine) -> None:
-    node = {"@type": "Thing", "@id": "x\x00y", "name": "N\x00ul \U0001f600", "text": "a\x00b", "weird.key: []": "v\x00", "": 1}
+    node = {
+        "@type": "Thing",
+        "@id": "x\x00y",
+        "name": "N\x00ul \U0001f600",
+        "text": "a\x00b",
+        "weird.key: []": "v\x00",
+        "": 1,
+    }
     strange = [each for each in items(node, site="site") if isinstance(each, Item)]
     await engine.put(strange)
     await engine.settled()

@@ -88,7 +88,7 @@ class SiteAsk(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fi
     questions: bool = True  # whether questions back are welcome
 
     def part(self) -> Part:
-        return json_part(msgspec.to_builtins(self), label="ask")
+        return json_part(_json(self), label="ask")
 
 
 class SiteMeta(msgspec.Struct, frozen=True):
@@ -171,6 +171,11 @@ class SiteAgent:
         here = {site.name for site in await self.engine.sites()} if names else set()
         unknown = [each for each in names if each not in here or (self.site and each != self.site)]
         return f"there is no site {unknown[0][:80]!r} here" if unknown and len(unknown) == len(names) else ""
+
+
+def _json(value: msgspec.Struct) -> Any:
+    """The JSON value of a struct: lists where it has tuples, as any peer would send it."""
+    return msgspec.json.decode(msgspec.json.encode(value))
 
 
 def _card(site: str | None, name: str | None, description: str) -> Card:
@@ -284,7 +289,7 @@ class _Search:
             coverage=round(self.coverage, 4),
             sites=tuple(dict.fromkeys(hit.item.site for hit in self.hits)),
         )
-        return json_part(msgspec.to_builtins(meta), label="meta")
+        return json_part(_json(meta), label="meta")
 
     def _previous(self) -> tuple[str, ...]:
         if self.ask.prev is not None:

@@ -236,7 +236,7 @@ def _item(node: dict[str, JSON], *, site: str, base: str, provenance: Provenance
         name = " ".join(words[:10])
     url = _address(node, base)
     identity = node.get("@id")
-    given = urljoin(base, identity) if isinstance(identity, str) and identity and not identity.startswith("_:") else ""
+    given = _joined(base, identity) if isinstance(identity, str) and not identity.startswith("_:") else ""
     key = given or url or f"{base}#{re.sub(r'[^a-z0-9]+', '-', name.casefold()).strip('-')}"
     unique, number = key, 1
     while unique in taken:
@@ -269,8 +269,13 @@ def _address(node: Mapping[str, JSON], base: str) -> str:
         for value in _listed(node.get(key)):
             address = value.get("@id") or value.get("url") if isinstance(value, dict) else value
             if isinstance(address, str) and address.strip() and not (key == "sameAs" and base):
-                return urljoin(base, address.strip())
+                return _joined(base, address.strip())
     return ""
+
+
+def _joined(base: str, address: str) -> str:
+    """An address as it is seen from its page; a file's own path is no page."""
+    return urljoin(base, address) if address and base.startswith(("http://", "https://")) else address
 
 
 def _prose(node: Mapping[str, JSON]) -> str:

@@ -1,0 +1,333 @@
+"""Readers and the run: every shape a site publishes, incremental, with bad items reported and not in the way."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from sabir.errors import BadSetup, NotFound, PeerUnavailable
+from sabir.search import Fetched, Item, LocalIndex, Problem, Progress, Query, Report, ingest
+from sabir.search.ingest.feeds import listing, schema_maps
+from sabir.search.ingest.html import markdown_items, page_items
+from sabir.search.ingest.tables import csv_items, line_items
+from sabir.search.schema_org import items
+
+WHERE = {"site": "s", "source": "here", "place": "file"}
+
+
+def good(read: object) -> list[Item]:
+    made = list(read)  # type: ignore[call-overload]
+    assert all(isinstance(each, Item) for each in made), made
+    return made
+
+
+def recipe(name: str, **more: object) -> dict[str, object]:
+    return {"@context": "https://schema.org", "@type": "Recipe", "name": name, **more}
+
+
+# JSON-LD
+
+
+def test_a_graph_is_read_with_its_references_and_without_what_only_accompanies_it() -> None:
+    graph = {
+        "@context": "https://schema.org",
+        "@graph": [
+            {"@type": "WebSite", "@id": "#site", "name": "A site"},
+            {"@type": "BreadcrumbList", "itemListElement": [{"@type": "ListItem", "position": 1, "name": "Home"}]},
+            {"@type": "Article", "@id": "#a", "headline": "On boots", "author": {"@id": "#jane"}},
+            {"@type": "Person", "@id": "#jane", "name": "Jane Smith", "worksFor": {"@id": "#site"}},
+        ],
+    }
+    [item] = good(items(graph, site="s", base="https://s.example/boots"))
+    assert (item.name, item.id, item.types) == ("On boots", "https://s.example/boots#a", ("Article",))
+    assert item.fields["author"]["name"] == "Jane Smith"
+
+
+def test_references_in_a_circle_end() -> None:
+    graph = {"@graph": [
+        {"@type": "Book", "@id": "#1", "name": "One", "isPartOf": {"@id": "#2"}},
+        {"@type": "Book", "@id": "#2", "name": "Two", "hasPart": {"@id": "#1"}},
+    ]}  # fmt: skip
+    assert [item.name for item in good(items(graph, site="s", base="https://s.example/"))] == ["One", "Two"]
+
+
+def test_lists_feeds_and_main_entities_give_their_items() -> None:
+    listed = {"@type": "ItemList", "itemListElement": [
+        {"@type": "ListItem", "position": 1, "item": recipe("Soup", url="/soup")},
+        {"@type": "ListItem", "position": 2, "item": recipe("Cake", url="/cake")},
+    ]}  # fmt: skip
+    page = {"@type": "WebPage", "name": "A page", "mainEntity": {"@type": "Restaurant", "name": "Cath's"}}
+    made = good(items([listed, page], site="s", base="https://s.example/list"))
+    assert [(item.name, item.url) for item in made] == [
+        ("Soup", "https://s.example/soup"), ("Cake", "https://s.example/cake"), ("Cath's", "https://s.example/list"),
+    ]  # fmt: skip
+
+
+def test_prefixes_values_and_language_maps_are_unwrapped() -> None:
+    node = {
+        "@type": ["http://schema.org/NewsArticle"],
+        "schema:headline": {"@value": "News", "@language": "en"},
+        "http://schema.org/description": [{"@value": "<p>It &amp; that</p>"}],
+    }
+    [item] = good(items(node, site="s", base="https://s.example/n"))
+    assert (item.name, item.types, item.description) == ("News", ("NewsArticle",), "It & that")
+
+
+def test_a_thing_without_a_name_takes_its_first_words_and_one_without_words_is_a_problem() -> None:
+    [item] = good(items({"@type": "Comment", "text": "I liked it very much."}, site="s", base="https://s.example/c"))
+    assert item.name == "I liked it very much."
+    [problem] = items({"@type": "Offer", "price": 5}, site="s", place="f.json")
+    assert problem == Problem("f.json", "a Offer without a name, a description and text")
+
+
+def test_two_things_of_one_name_have_two_ids() -> None:
+    made = good(items([recipe("Soup"), recipe("Soup")], site="s", base="https://s.example/r"))
+    assert len({item.id for item in made}) == 2
+
+
+def test_what_is_no_object_is_a_problem() -> None:
+    assert list(items("hello", site="s", place="p")) == [
+        Problem("p", "expected a JSON-LD object or array, found a string")
+    ]
+
+
+# Pages
+
+
+def test_a_page_gives_the_json_ld_inside_it() -> None:
+    html = f"""<html><head><link rel="canonical" href="/soup">
+        <script type="application/ld+json">{json.dumps(recipe("Soup"))}</script>
+        <script type="application/ld+json">{{"@type": "Recipe", "name": </script></head><body>x</body></html>"""
+    found = list(page_items(html, url="https://s.example/soup?ref=1", **WHERE))
+    assert isinstance(found[0], Item)
+    assert (found[0].name, found[0].url) == ("Soup", "https://s.example/soup")
+    assert isinstance(found[1], Problem)
+    assert found[1].place == "file#ld+json[1]"
+
+
+def test_a_page_without_json_ld_is_an_item_itself_without_its_navigation() -> None:
+    html = """<html lang="en"><head><title>Opening hours - The Shop</title>
+        <meta name="description" content="When we are open."></head><body><nav>Home About</nav>
+        <main><h1>Opening hours</h1><p>We open at nine.</p><ul><li>Closed on Sundays.</li></ul>
+        <script>var x = 1;</script></main><footer>Imprint</footer></body></html>"""
+    [item] = good(page_items(html, url="https://s.example/hours", **WHERE))
+    assert (item.name, item.description, item.types) == ("Opening hours", "When we are open.", ("WebPage",))
+    assert item.text.startswith("We open at nine.\nClosed on Sundays.")
+    assert "Imprint" not in item.text and "var x" not in item.text and "Home" not in item.text
+
+
+def test_markdown_takes_its_front_matter_and_its_first_heading() -> None:
+    front = "---\ntags: [boots, hiking]\ndate: 2026-02-14\nauthor: Jane\n---\n"
+    text = f"{front}# On *boots*\n\nWear `wool`.\n\n- one\n- two\n"
+    [item] = good(markdown_items(text, url="guides/boots.md", **WHERE))
+    assert (item.name, item.types, item.id) == ("On boots", ("Article",), "guides/boots.md")
+    assert item.fields["keywords"] == ["boots", "hiking"]
+    assert item.fields["datePublished"] == "2026-02-14"
+    assert item.text.startswith("Wear wool.\none\ntwo")
+
+
+# Lines and tables
+
+
+def test_json_lines_report_the_line_of_what_is_wrong_and_go_on() -> None:
+    text = "\n".join([json.dumps(recipe("Soup")), '{"@type": "Recipe", "name"', "", json.dumps(recipe("Cake"))])
+    found = list(line_items(text, url="", **WHERE))
+    assert [each.name for each in found if isinstance(each, Item)] == ["Soup", "Cake"]
+    [problem] = [each for each in found if isinstance(each, Problem)]
+    assert problem.place == "file:2"
+
+
+def test_lines_of_an_address_a_tab_and_json_are_read() -> None:
+    [item] = good(line_items(f"https://s.example/x\t{json.dumps(recipe('Soup'))}", url="", **WHERE))
+    assert item.url == "https://s.example/x"
+
+
+def test_csv_is_read_by_its_column_names_or_by_a_mapping() -> None:
+    table = "Title;Price;Currency;City\nLamp;25;USD;Boise\n;;;\nToo;many;cells;in;here\n"
+    found = list(csv_items(table, url="", **WHERE))
+    assert isinstance(found[0], Item)
+    assert found[0].fields["offers"] == {"price": "25", "priceCurrency": "USD"}
+    assert found[1] == Problem("file:4", "5 cells in a table of 4 columns")
+    mapping = {"name": "Title", "@type": "=Event", "location.address.addressLocality": "City"}
+    [item] = good(csv_items("Title,City\nFair,Boise\n", url="", mapping=mapping, **WHERE))
+    assert (item.types, item.fields["location"]) == (("Event",), {"address": {"addressLocality": "Boise"}})
+    [problem] = csv_items("Title\nFair\n", url="", mapping={"name": "Name"}, **WHERE)
+    assert "the mapping names column 'Name'" in str(problem)
+
+
+# Feeds and maps
+
+RSS = b"""<?xml version="1.0"?><rss version="2.0" xmlns:content="http://purl.org/rss/1.0/modules/content/"><channel>
+<item><title>First</title><link>https://s.example/1</link><description>&lt;b&gt;Short&lt;/b&gt; words</description>
+<content:encoded><![CDATA[<p>The whole text.</p>]]></content:encoded>
+<pubDate>Sat, 14 Feb 2026 10:00:00 GMT</pubDate><category>boots</category></item></channel></rss>"""
+ATOM = b"""<feed xmlns="http://www.w3.org/2005/Atom"><entry><title>Second</title><id>urn:2</id>
+<link href="/2"/><updated>2026-03-01T00:00:00Z</updated><summary>Words</summary>
+<author><name>Jane</name></author></entry></feed>"""
+
+
+def test_feeds_give_articles() -> None:
+    [first] = good(listing(RSS, url="https://s.example/feed", **WHERE).items)
+    assert (first.name, first.url, first.description) == ("First", "https://s.example/1", "Short words")
+    assert first.fields["datePublished"] == "2026-02-14T10:00:00+00:00"
+    assert first.text.startswith("The whole text.")
+    [second] = good(listing(ATOM, url="https://s.example/feed", **WHERE).items)
+    assert (second.name, second.url, second.fields["author"]) == ("Second", "https://s.example/2", "Jane")
+
+
+def test_a_schema_map_lists_only_its_structured_data() -> None:
+    body = b"""<urlset><url contentType="structuredData/schema.org"><loc>/data.jsonl</loc></url>
+    <url><loc>/page.html</loc></url></urlset>"""
+    assert listing(body, url="https://s.example/schema_map.xml", **WHERE).pages == ("https://s.example/data.jsonl",)
+    assert schema_maps("User-agent: *\nschemaMap: /m.xml\n", "https://s.example/") == ("https://s.example/m.xml",)
+
+
+def test_xml_that_expands_without_end_is_not_read() -> None:
+    bomb = b'<?xml version="1.0"?><!DOCTYPE a [<!ENTITY b "c">]><rss>&b;</rss>'
+    assert listing(bomb, url="", **WHERE).items == (Problem("file", "XML with a DTD is not read"),)
+
+
+# The run
+
+
+class Sites:
+    """A web of pages by address; counts what was asked for."""
+
+    def __init__(self, pages: Mapping[str, tuple[str, bytes]]) -> None:
+        self.pages = dict(pages)
+        self.asked: list[str] = []
+
+    async def __call__(self, url: str) -> Fetched:
+        self.asked.append(url)
+        if url.endswith("/dead"):
+            raise PeerUnavailable(url, "no connection")
+        kind, body = self.pages.get(url, ("", b""))
+        return Fetched(url, 200 if url in self.pages else 404, body, kind)
+
+
+def lines(*names: str) -> str:
+    return "\n".join(json.dumps(recipe(name, url=f"https://s.example/{name}")) for name in names)
+
+
+@pytest.fixture
+def index() -> LocalIndex:
+    return LocalIndex(None, None)
+
+
+async def names(index: LocalIndex) -> list[str]:
+    return sorted(hit.item.name for hit in (await index.search(Query(limit=100))).hits)
+
+
+async def test_a_folder_is_read_with_all_that_is_in_it(index: LocalIndex, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text(lines("Soup", "Cake"))
+    (tmp_path / "b.md").write_text("# Guide\n\nWords.")
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "c.html").write_text("<html><title>Page</title><body><p>Text here.</p></body></html>")
+    (tmp_path / "sub" / "feed.xml").write_bytes(RSS)
+    (tmp_path / ".hidden.json").write_text("{}")
+    (tmp_path / "picture.png").write_bytes(b"\x89PNG")
+    report = await ingest(index, str(tmp_path), site="s", base="https://s.example/docs/")
+    assert report == Report(added=5)
+    assert await names(index) == ["Cake", "First", "Guide", "Page", "Soup"]
+    page = next(hit.item for hit in (await index.search(Query("Page"))).hits)
+    assert page.url == "https://s.example/docs/sub/c.html"
+
+
+async def test_only_what_changed_is_written_and_what_vanished_is_removed_by_sync(
+    index: LocalIndex, tmp_path: Path
+) -> None:
+    file = tmp_path / "a.jsonl"
+    file.write_text(lines("Soup", "Cake"))
+    assert await ingest(index, str(file), site="s") == Report(added=2)
+    assert await ingest(index, str(file), site="s") == Report(unchanged=2)
+    file.write_text(lines("Soup", "Pie").replace('"Soup", ', '"Soup", "description": "Hot", '))
+    assert await ingest(index, str(file), site="s") == Report(added=1, updated=1)
+    assert await names(index) == ["Cake", "Pie", "Soup"]
+    assert await ingest(index, str(file), site="s", sync=True) == Report(unchanged=2, removed=1)
+    assert await names(index) == ["Pie", "Soup"]
+
+
+async def test_sync_removes_only_what_its_own_source_gave(index: LocalIndex, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.jsonl").write_text(lines(name))
+        await ingest(index, str(tmp_path / f"{name}.jsonl"), site="s", sync=True)
+    assert await names(index) == ["a", "b"]
+
+
+async def test_a_bad_item_is_reported_and_the_rest_is_read(index: LocalIndex, tmp_path: Path) -> None:
+    file = tmp_path / "a.jsonl"
+    file.write_text(lines("Soup") + "\nnonsense\n" + lines("Cake"))
+    report = await ingest(index, str(file), site="s")
+    assert report.added == 2
+    assert [problem.place for problem in report.problems] == ["a.jsonl:2"]
+
+
+async def test_progress_is_told_with_rate(index: LocalIndex, tmp_path: Path) -> None:
+    for number in range(3):
+        (tmp_path / f"{number}.jsonl").write_text(lines(f"R{number}"))
+    told: list[Progress] = []
+    await ingest(index, str(tmp_path), site="s", progress=told.append)
+    assert [(each.done, each.total, each.items) for each in told] == [(1, 3, 1), (2, 3, 2), (3, 3, 3)]
+    assert all(each.rate > 0 for each in told)
+
+
+async def test_a_sitemap_is_followed_and_robots_txt_obeyed(index: LocalIndex) -> None:
+    sites = Sites(
+        {
+            "https://s.example/robots.txt": ("text/plain", b"User-agent: *\nDisallow: /private"),
+            "https://s.example/sitemap.xml": (
+                "application/xml",
+                b"<urlset><url><loc>/one</loc></url><url><loc>/private/two</loc></url><url><loc>/dead</loc></url></urlset>",
+            ),
+            "https://s.example/one": ("text/html", b"<html><title>One</title><body><p>Text.</p></body></html>"),
+        }
+    )
+    report = await ingest(index, "https://s.example/sitemap.xml", site="s", fetch=sites)
+    assert await names(index) == ["One"]
+    assert [str(problem) for problem in report.problems] == [
+        "https://s.example/private/two: robots.txt does not allow it",
+        "https://s.example/dead: https://s.example/dead: no connection",
+    ]
+    assert "https://s.example/private/two" not in sites.asked
+    assert sites.asked.count("https://s.example/robots.txt") == 1
+
+
+async def test_a_site_is_read_by_the_schema_map_that_its_robots_txt_names(index: LocalIndex) -> None:
+    sites = Sites(
+        {
+            "https://s.example/robots.txt": ("text/plain", b"schemaMap: https://s.example/map.xml"),
+            "https://s.example/": ("text/html", b"<html><title>Home</title><body><p>Welcome.</p></body></html>"),
+            "https://s.example/map.xml": (
+                "text/xml",
+                b'<urlset><url contentType="structuredData/schema.org"><loc>/d.jsonl</loc></url></urlset>',
+            ),
+            "https://s.example/d.jsonl": ("application/x-ndjson", lines("Soup", "Cake").encode()),
+        }
+    )
+    report = await ingest(index, "https://s.example/", site="s", fetch=sites)
+    assert report == Report(added=3)
+    assert await names(index) == ["Cake", "Home", "Soup"]
+
+
+async def test_pages_that_cannot_be_had_for_now_are_not_taken_for_vanished(index: LocalIndex) -> None:
+    page = ("text/html", b"<html><title>One</title><body><p>Text.</p></body></html>")
+    sites = Sites({
+        "https://s.example/map.xml": ("text/xml", b"<urlset><url><loc>/one</loc></url></urlset>"),
+        "https://s.example/one": page,
+    })  # fmt: skip
+    await ingest(index, "https://s.example/map.xml", site="s", fetch=sites, sync=True)
+    del sites.pages["https://s.example/one"]
+    report = await ingest(index, "https://s.example/map.xml", site="s", fetch=sites, sync=True)
+    assert report.removed == 0
+    assert str(report.problems[-1]).endswith("1 items are kept, because 1 documents could not be read")
+    assert await names(index) == ["One"]
+
+
+async def test_an_address_needs_a_fetcher_and_a_path_must_exist(index: LocalIndex, tmp_path: Path) -> None:
+    with pytest.raises(BadSetup):
+        await ingest(index, "https://s.example/", site="s")
+    with pytest.raises(NotFound):
+        await ingest(index, str(tmp_path / "nothing"), site="s")

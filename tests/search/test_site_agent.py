@@ -1,0 +1,348 @@
+"""The site agent: what it yields, in which order, and what it makes of a conversation (W-5, W-10, W-11, W-12)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from sabir.agents.site import SiteAgent, SiteAsk
+from sabir.errors import TurnFailed
+from sabir.events import Delta, Event, Fault, Question, Reply
+from sabir.message import Message, Part, json_part, text_part
+from sabir.search import Hit, Item, LocalIndex, ingest
+from sabir.search.elicit import QUESTIONS
+from sabir.search.sample import SITES
+from sabir.turn import Conversation, PastTurn, Turn
+
+from .shelf import NOW, shelf
+
+
+async def _sample() -> LocalIndex:
+    index = LocalIndex(None, None)
+    for site, files in SITES.items():
+        for file in files:
+            assert not (await ingest(index, str(file), site=site)).problems
+    return index
+
+
+@pytest.fixture(scope="module")
+def sample() -> LocalIndex:
+    return asyncio.run(_sample())
+
+
+@pytest.fixture(scope="module")
+def shop() -> LocalIndex:
+    index = LocalIndex(None, None)
+    asyncio.run(index.put(shelf()))
+    return index
+
+
+class Asker:
+    """Somebody who asks, and who answers questions back with the given messages, in order."""
+
+    def __init__(self, agent: SiteAgent, *answers: Message) -> None:
+        self.agent = agent
+        self.answers = list(answers)
+        self.questions: list[Question] = []
+        self.past: tuple[PastTurn, ...] = ()
+
+    async def events(self, text: str, ask: SiteAsk | None = None) -> list[Event]:
+        parts = [text_part(text), *([ask.part()] if ask else [])]
+        turn = Turn(Message.of(*parts), Conversation("c", self.past), ask_back=self._answer)
+        events = [event async for event in self.agent(turn)]
+        if isinstance(events[-1], Reply):
+            self.past = (*self.past, PastTurn("t", 0.0, "site", turn.message, events[-1].message))
+        return events
+
+    async def reply(self, text: str, ask: SiteAsk | None = None) -> Message:
+        end = (await self.events(text, ask))[-1]
+        assert isinstance(end, Reply), end
+        return end.message
+
+    async def _answer(self, question: Question) -> Message:
+        self.questions.append(question)
+        self.past = (*self.past, PastTurn("q", 0.0, "site", Message.text("?"), Message.text(question.text)))
+        if not self.answers:
+            raise TurnFailed("nobody can be asked here")
+        return self.answers.pop(0)
+
+
+def agent(index: LocalIndex, **options: Any) -> SiteAgent:
+    return SiteAgent(index, now=lambda: NOW, **options)
+
+
+def results(message: Message) -> list[dict[str, Any]]:
+    return [part.value for part in message.parts if part.label == "result"]
+
+
+def meta(message: Message) -> dict[str, Any]:
+    part = message.labelled("meta")
+    assert part is not None
+    return dict(part.value)
+
+
+def ids(message: Message) -> list[str]:
+    return [each["@id"] for each in results(message)]
+
+
+def labels(events: Sequence[Event]) -> list[str | None]:
+    return [event.part.label or event.part.format for event in events if isinstance(event, Delta)]
+
+
+async def test_pieces_come_in_the_order_that_the_contract_names(shop: LocalIndex) -> None:
+    events = await Asker(agent(shop)).events("pumpkin soup")
+    assert labels(events)[:2] == ["meta", "result"]
+    assert labels(events)[-1] == "text"
+    reply = events[-1]
+    assert isinstance(reply, Reply)
+    sent = [event.part for event in events if isinstance(event, Delta) and event.part.label == "result"]
+    assert [part for part in reply.message.parts if part.label == "result"] == sent
+    assert reply.message.first.format == "text"
+    assert reply.message.text.startswith("1. Pumpkin soup: A bowl of autumn.")
+
+
+async def test_a_result_has_all_that_nlweb_clients_need(shop: LocalIndex) -> None:
+    [first, *_] = results(await Asker(agent(shop)).reply("pumpkin soup"))
+    assert first["@type"] == "Recipe"
+    assert first["@id"] == "r1"
+    assert first["site"] == "shop.example"
+    assert 20 <= first["score"] <= 100
+    assert first["recipeCuisine"] == "American"
+    assert first["grounding"] == {
+        "source_urls": ["r1"],
+        "citations": [{"text": "A bowl of autumn.", "url": "r1"}],
+    }
+
+
+async def test_the_example_of_the_nlweb_document_obeys_its_filters(sample: LocalIndex) -> None:
+    ask = SiteAsk(
+        filters={"site": "pumpkins-r-us.com", "itemType": "Recipe", "location": "Idaho", "price": "less than $20"},
+        prev=("breakfast muffins", "high fiber snacks"),
+        memory=("vegetarian, has a sweet tooth",),
+    )
+    message = await Asker(agent(sample)).reply("something protein rich that has cinnamon in it", ask)
+    found = [id.rsplit("/", 1)[-1] for id in ids(message)]
+    assert "pumpkin-spice-pudding-with-coconut" in found[:5]
+    assert "pumpkin-cottage-cheese-pancakes" in found
+    assert "sugar-pumpkin-stuffed-with-turkey-and-rice" not in found  # $24
+    assert "cinnamon-toast-pumpkin-hummus" not in found  # from Portland
+    assert {each["site"] for each in results(message)} == {"pumpkins-r-us.com"}
+    assert meta(message)["ignored"] == []
+    assert all(each["actions"] for each in results(message) if "pudding" in each["@id"])
+
+
+async def test_what_cannot_be_applied_is_told_in_meta_and_in_words(shop: LocalIndex) -> None:
+    message = await Asker(agent(shop)).reply("pumpkin soup", SiteAsk(filters={"flavour": "sour"}))
+    assert meta(message)["ignored"] == [{"name": "flavour", "value": "sour", "reason": "no item states flavour"}]
+    assert message.text.endswith("(Not applied: flavour: no item states flavour.)")
+
+
+async def test_nothing_found_is_a_reply_with_a_total_of_zero(shop: LocalIndex) -> None:
+    message = await Asker(agent(shop)).reply("quantum chromodynamics")
+    assert (meta(message)["total"], results(message), message.text) == (0, [], "I found nothing for that.")
+
+
+async def test_a_site_that_is_not_here_is_not_fetched_but_refused(shop: LocalIndex) -> None:
+    events = await Asker(agent(shop)).events("soup", SiteAsk(filters={"site": "http://169.254.169.254/"}))
+    assert events == [Fault("there is no site 'http://169.254.169.254/' here", "not_found")]
+
+
+async def test_an_agent_of_one_site_answers_for_no_other(shop: LocalIndex) -> None:
+    blog = agent(shop, site="blog.example")
+    assert blog.card.site == "blog.example"
+    assert {each["site"] for each in results(await Asker(blog).reply("boots nuts baking"))} == {"blog.example"}
+    assert isinstance((await Asker(blog).events("soup", SiteAsk(filters={"site": "shop.example"})))[-1], Fault)
+
+
+@pytest.mark.parametrize("content", [{"modes": ["sing"]}, {"limit": "many"}, {"nonsense": 1}])
+async def test_an_ask_that_is_none_is_a_fault(shop: LocalIndex, content: dict[str, Any]) -> None:
+    turn = Turn(Message.of(text_part("soup"), json_part(content, label="ask")))
+    [event] = [event async for event in agent(shop)(turn)]
+    assert isinstance(event, Fault)
+    assert event.code == "invalid"
+
+
+# Follow-ups
+
+
+async def test_a_follow_up_keeps_the_topic_and_the_rewritten_question_is_told(shop: LocalIndex) -> None:
+    asker = Asker(agent(shop, questions=False))
+    await asker.reply("recipes")
+    message = await asker.reply("without nuts")
+    assert meta(message)["question"] == "recipes without nuts"
+    assert meta(message)["rewritten"] is True
+    assert set(ids(message)) == {"r1", "r3", "r5"}
+    assert set(ids(await asker.reply("under $10"))) == {"r1"}
+
+
+async def test_earlier_questions_may_come_with_the_ask_instead(shop: LocalIndex) -> None:
+    message = await Asker(agent(shop, questions=False)).reply("without nuts", SiteAsk(prev=("recipes",)))
+    assert set(ids(message)) == {"r1", "r3", "r5"}
+
+
+async def test_cheaper_ones_come_in_the_order_of_their_price(shop: LocalIndex) -> None:
+    message = await Asker(agent(shop, questions=False)).reply("cheaper ones", SiteAsk(prev=("recipes",)))
+    assert ids(message)[:3] == ["r1", "r4", "r2"]
+
+
+async def test_more_gives_the_next_page(shop: LocalIndex) -> None:
+    asker = Asker(agent(shop, questions=False, limit=2))
+    seen = [ids(await asker.reply(text)) for text in ("recipes", "more", "show me more")]
+    assert [len(page) for page in seen] == [2, 2, 1]
+    assert len({id for page in seen for id in page}) == 5
+    assert (await asker.reply("more")).text == "There is nothing more."
+
+
+# Questions back
+
+
+async def test_a_vague_question_is_asked_about_and_the_answer_applied(sample: LocalIndex) -> None:
+    answer = Message.of(text_part(""), SiteAsk(answers={"recipeCategory": ["Dessert (9)"]}).part())
+    asker = Asker(agent(sample), answer)
+    message = await asker.reply("recipes")
+    [question] = asker.questions
+    assert question.text in QUESTIONS.values()
+    assert question.fields[0].kind == "multi_select"
+    assert all(option.endswith(")") for option in question.fields[0].options)
+    if question.id == "recipeCategory":
+        assert {each["recipeCategory"] for each in results(message)} == {"Dessert"}
+
+
+async def test_an_answer_in_words_is_understood(sample: LocalIndex) -> None:
+    asker = Asker(agent(sample), Message.text("Dessert, please"))
+    message = await asker.reply("recipes")
+    assert asker.questions[0].id == "recipeCategory"
+    assert {each["recipeCategory"] for each in results(message)} == {"Dessert"}
+
+
+async def test_an_answer_that_names_no_option_is_a_follow_up(sample: LocalIndex) -> None:
+    message = await Asker(agent(sample), Message.text("without nuts")).reply("recipes")
+    assert meta(message)["question"] == "recipes without nuts"
+
+
+async def test_nobody_is_asked_twice_for_the_same_in_a_conversation(sample: LocalIndex) -> None:
+    asker = Asker(agent(sample), *(Message.text("any") for _ in range(9)))
+    for text in ("recipes", "recipes", "recipes", "recipes"):
+        await asker.reply(text)
+    ids = [question.id for question in asker.questions]
+    assert len(ids) == len(set(ids))
+
+
+async def test_where_nobody_can_be_asked_the_results_are_shown(sample: LocalIndex) -> None:
+    asker = Asker(agent(sample))
+    message = await asker.reply("recipes")
+    assert len(asker.questions) == 1
+    assert len(results(message)) == 10
+
+
+async def test_questions_that_are_not_welcome_are_not_asked(sample: LocalIndex) -> None:
+    asker = Asker(agent(sample))
+    await asker.reply("recipes", SiteAsk(questions=False))
+    assert asker.questions == []
+
+
+# Modes
+
+
+def source_holds(sample_texts: dict[str, Item], citation: dict[str, str]) -> bool:
+    item = sample_texts[citation["item"]]
+    return citation["text"] in item.description or citation["text"] in item.text
+
+
+@pytest.mark.parametrize(("mode", "label"), [("summarize", "summary"), ("generate", "answer")])
+@pytest.mark.parametrize("text", ["pumpkin pie", "a warm drink for a cold evening", "what can I do with children?"])
+async def test_no_sentence_is_said_that_no_source_holds(sample: LocalIndex, mode: str, label: str, text: str) -> None:
+    message = await Asker(agent(sample, questions=False)).reply(text, SiteAsk(modes=(mode,)))
+    part = message.labelled(label)
+    assert part is not None
+    citations = part.value["citations"]
+    items = {each["item"]: await _item(sample, each["item"]) for each in citations}
+    assert citations
+    assert all(source_holds(items, each) for each in citations)
+    said = message.text
+    for each in citations:
+        said = said.replace(each["text"], "", 1)
+    assert not any(char.isalpha() for char in said)  # what is left are the numbers of the sources
+
+
+async def _item(index: LocalIndex, id: str) -> Item:
+    found = [item for site in SITES if (item := await index.get(site, id))]
+    return found[0]
+
+
+async def test_memory_moves_items_that_it_speaks_against_down(shop: LocalIndex) -> None:
+    plain = ids(await Asker(agent(shop, questions=False)).reply("chicken curry or soup"))
+    remembered = ids(
+        await Asker(agent(shop, questions=False)).reply("chicken curry or soup", SiteAsk(memory=("vegan",)))
+    )
+    assert plain[0] == "r3"
+    assert remembered[0] == "r1"
+    assert set(plain) == set(remembered)
+
+
+# With a model
+
+
+class Model:
+    """Says what it is told to say; a scripted model of language."""
+
+    def __init__(self, written: Sequence[tuple[str, int]] = (), fails: bool = False) -> None:
+        self.written, self.fails = written, fails
+        self.calls: list[str] = []
+
+    async def rewrite(self, turn: Turn, question: str, previous: Sequence[str]) -> str:
+        self._called("rewrite")
+        return "pumpkin soup"
+
+    async def rank(self, turn: Turn, question: str, hits: Sequence[Hit]) -> Sequence[float]:
+        self._called("rank")
+        return [float(number) for number in range(len(hits))]
+
+    async def write(self, turn: Turn, question: str, hits: Sequence[Hit], mode: str) -> Sequence[tuple[str, int]]:
+        self._called("write")
+        return self.written
+
+    def _called(self, name: str) -> None:
+        self.calls.append(name)
+        if self.fails:
+            raise TurnFailed("the model is away")
+
+
+async def test_a_model_is_called_once_for_each_step_and_not_for_each_item(shop: LocalIndex) -> None:
+    model = Model([("It freezes well and needs no stirring.", 0)])
+    ask = SiteAsk(prev=("x",), modes=("summarize",))
+    message = await Asker(agent(shop, model=model, questions=False)).reply("and that?", ask)
+    assert model.calls == ["rewrite", "rank", "write"]
+    assert meta(message)["question"] == "pumpkin soup"
+
+
+async def test_a_sentence_of_a_model_that_its_source_does_not_bear_is_removed(shop: LocalIndex) -> None:
+    invented = [("It freezes well.", 0), ("It was served to the Queen in 1953.", 0), ("It freezes well.", 99)]
+    model = Model(invented)
+    model.rank = _as_they_are  # type: ignore[method-assign]
+    message = await Asker(agent(shop, model=model, questions=False)).reply("pumpkin soup", SiteAsk(modes=("generate",)))
+    part = message.labelled("answer")
+    assert part is not None
+    assert [each["text"] for each in part.value["citations"]] == ["It freezes well."]
+
+
+async def _as_they_are(turn: Turn, question: str, hits: Sequence[Hit]) -> Sequence[float]:
+    return [hit.score for hit in hits]
+
+
+async def test_without_its_model_the_agent_goes_on(shop: LocalIndex) -> None:
+    model = Model(fails=True)
+    ask = SiteAsk(prev=("recipes",), modes=("summarize",))
+    message = await Asker(agent(shop, model=model, questions=False)).reply("without nuts", ask)
+    assert set(ids(message)) == {"r1", "r3", "r5"}
+    assert message.labelled("summary") is not None
+
+
+def test_the_card_says_what_the_site_is() -> None:
+    card = SiteAgent(LocalIndex(None, None), "shop.example", description="Tents and soup").card
+    assert (card.name, card.site, card.description) == ("shop.example", "shop.example", "Tents and soup")
+    assert card.skills[0].id == "ask"
+    assert isinstance(SiteAsk(limit=3).part(), Part)
