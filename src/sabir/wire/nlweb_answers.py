@@ -245,7 +245,10 @@ class Telling:
         notes = notes_of(message)
         items = self.results(message)
         if notes is not None and notes.total == 0 and not items:
-            return self.no_results(words_of(message), self.about(message, token))
+            text = words_of(message) or "Nothing was found."
+            if notes.coverage < 1.0:
+                text += " The index is still being computed, so ask again in a moment."
+            return self.no_results(text, self.about(message, token))
         meta = self.about(message, token)
         if self.format == CONV_SEARCH:
             return AnswerResponse(meta, results=(*items, *self.closing(message, items)))

@@ -1,0 +1,58 @@
+"""``sabir sites``: what is in the index of this home folder."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from ..config import load
+from .ingest import opened
+
+if TYPE_CHECKING:
+    from ..agents.sites import HomeIndex
+    from ..search import Site
+
+NAME = "sites"
+HELP = "List the sites that were ingested here."
+_TYPES = 4  # most frequent types that are shown
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--home", metavar="DIR", help="where state is kept (default ./.sabir)")
+    parser.add_argument("--config", metavar="FILE", help="configuration file (default: sabir.yaml, if it is there)")
+    parser.add_argument("--json", action="store_true", help="print them as JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    settings = load(arguments.config, flags={"home": arguments.home})
+    index = opened(Path(settings.home))
+    sites = asyncio.run(_sites(index)) if index.directory.exists() else ()
+    if arguments.json:
+        print(msgspec.json.encode(sites).decode())
+        return 0
+    if not sites:
+        print("No site was ingested here yet. Begin with: sabir ingest SOURCE --site NAME")
+        return 0
+    width = max(len(site.name) for site in sites)
+    for site in sites:
+        print(line(site, width))
+    return 0
+
+
+async def _sites(index: HomeIndex) -> tuple[Site, ...]:
+    try:
+        return await index.sites()
+    finally:
+        await index.close()
+
+
+def line(site: Site, width: int = 0) -> str:
+    """One site for people: its name, how many items, and of which types most."""
+    types = sorted(site.types.items(), key=lambda pair: -pair[1])
+    shown = ", ".join(f"{count} {name}" for name, count in types[:_TYPES])
+    more = ", …" if len(types) > _TYPES else ""
+    return f"{site.name:<{width}}  {site.items:>6} items  {shown}{more}"

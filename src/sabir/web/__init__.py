@@ -1,0 +1,1 @@
+"""The page at ``/``: static files that speak only the public HTTP API. Served by ``sabir.doors.web``."""
