@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import importlib
+from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from ..errors import BadSetup
 from .base import Peer, without_credentials
-from .nlip_http import NlipHttpPeer
 
-# What speaks a scheme, by the name of the protocol; the first is taken if none is named.
-PEERS: Final[Mapping[str, Mapping[str, Callable[..., Peer]]]] = {
-    "http": {"nlip": NlipHttpPeer},
-    "https": {"nlip": NlipHttpPeer},
+# What speaks a scheme, by the name of the protocol, as module and class; the first is taken if none is named.
+# By name, because some of them need an extra.
+PEERS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
+    "http": {"nlip": ("nlip_http", "NlipHttpPeer"), "a2a": ("a2a", "A2aPeer")},
+    "https": {"nlip": ("nlip_http", "NlipHttpPeer"), "a2a": ("a2a", "A2aPeer")},
+    "ws": {"nlip": ("nlip_ws", "NlipWsPeer")},
+    "wss": {"nlip": ("nlip_ws", "NlipWsPeer")},
+    "amqp": {"nlip": ("nlip_amqp", "NlipAmqpPeer")},
+    "amqps": {"nlip": ("nlip_amqp", "NlipAmqpPeer")},
 }
 
 
@@ -23,15 +28,15 @@ def connect(url: str, *, protocol: str | None = None, **options: Any) -> Peer:
     ``protocol`` names what it speaks where the address does not say; ``options`` are those of the peer.
 
     Raises:
-        BadSetup: no peer speaks this.
+        BadSetup: no peer speaks this, or it needs an extra.
     """
     scheme = urlsplit(url).scheme.lower()
     spoken = PEERS.get(scheme)
     if spoken is None:
         raise BadSetup(f"{without_credentials(url)!r}: nothing here speaks {scheme or 'an address without a scheme'}")
-    if protocol is None:
-        protocol = next(iter(spoken))
-    make = spoken.get(protocol)
-    if make is None:
+    named = spoken.get(protocol or next(iter(spoken)))
+    if named is None:
         raise BadSetup(f"{protocol} over {scheme} is not known; known are {', '.join(spoken)}")
+    module, name = named
+    make: type[Peer] = getattr(importlib.import_module(f"{__package__}.{module}"), name)
     return make(url, **options)

@@ -1,0 +1,219 @@
+"""NLIP over AMQP 1.0 (ECMA-433, from its draft): reads from addresses of a broker or router, answers to ``reply-to``.
+
+Settings of the door ``nlip-amqp``:
+
+- ``url``: ``amqps://user:password@host``; without it the door is closed.
+- ``address``: where the default agent is reached; ``{address}/{agent}`` reaches the others. Default ``nlip``.
+- ``originator``: who every letter must come from, where one connection is one client (AMQP-1).
+- ``tls_ca``, ``tls_cert``, ``tls_key``: files, for a private authority and for SASL EXTERNAL.
+
+A letter is settled only after its answers were taken, so none is lost when this process dies; one that comes
+again under its ``message-id`` gets the recorded answer, and the agent is not called twice. What cannot be read is
+rejected, what cannot be answered now is released for others (AMQP-5).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import ssl
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+import msgspec
+from starlette.routing import BaseRoute
+from starlette.types import ASGIApp
+
+from ..errors import BadSetup, Forbidden, PeerError, PeerRefused, SabirError
+from ..events import Event, Question, Reply
+from ..guard import Credentials
+from ..line import Ask, Line
+from ..message import Message
+from ..peers.amqp_connection import AmqpConnection, Incoming
+from ..turn import Caller
+from ..wire import amqp, nlip
+from .base import House
+
+DOOR: Final = "nlip-amqp"
+BACKOFF: Final = (0.2, 30.0)  # seconds: the first pause before connecting again, and the longest
+RELEASE_PAUSE: Final = 0.5  # seconds before a letter is released, so that it does not come back at once
+
+logger = logging.getLogger("sabir")
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What stands under ``doors: {nlip-amqp: …}``."""
+
+    url: str = ""
+    address: str = "nlip"
+    originator: str = ""
+    credit: int = 64
+    strict: bool = False
+    tls_ca: str | None = None
+    tls_cert: str | None = None
+    tls_key: str | None = None
+
+    def context(self) -> ssl.SSLContext | None:
+        if self.tls_ca is None and self.tls_cert is None:
+            return None
+        context = ssl.create_default_context(cafile=self.tls_ca)
+        if self.tls_cert is not None:
+            context.load_cert_chain(self.tls_cert, self.tls_key)
+        return context
+
+
+class NlipAmqp:
+    """The door. It keeps one connection and comes back when that is lost."""
+
+    name = DOOR
+
+    def __init__(self, house: House) -> None:
+        self.house = house
+        given = house.settings.get(DOOR) or {}
+        try:
+            self.settings = msgspec.convert(given if isinstance(given, Mapping) else {}, Settings)
+        except msgspec.ValidationError as wrong:
+            raise BadSetup(f"doors.{DOOR}: {wrong}") from None
+        self.ready = asyncio.Event()  # set while it reads from all its addresses
+        self._running: asyncio.Task[None] | None = None
+        self._letters: set[asyncio.Task[None]] = set()
+
+    def raw(self) -> Mapping[str, ASGIApp]:
+        return {}
+
+    def routes(self) -> Sequence[BaseRoute]:
+        return []
+
+    def addresses(self) -> Sequence[tuple[str, str]]:
+        if not self.settings.url:
+            return []
+        shown = self.settings.url.rpartition("@")[2].partition("/")[0]
+        return [("NLIP over AMQP", f"amqp://{shown}/{self.settings.address}")]
+
+    def places(self) -> dict[str, str | None]:
+        """Address → agent; None is the default one."""
+        base = self.settings.address
+        return {base: None, **{f"{base}/{name}": name for name in self.house.agents}}
+
+    async def start(self) -> None:
+        if self.settings.url:
+            self._running = asyncio.create_task(self._run(), name="amqp door")
+
+    async def stop(self) -> None:
+        if self._running is not None:
+            self._running.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._running
+        for letter in self._letters:
+            letter.cancel()
+        await asyncio.gather(*self._letters, return_exceptions=True)
+
+    # -- the connection ---------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        pause = BACKOFF[0]
+        while True:
+            connection = AmqpConnection(
+                self.settings.url, container=f"sabir-{random.getrandbits(32):08x}", tls=self.settings.context()
+            )
+            try:
+                await connection.open()
+                await self._listen(connection)
+                pause = BACKOFF[0]
+                self.ready.set()
+                await connection.lost
+                logger.warning("AMQP: the connection to %s was lost", connection.address)
+            except PeerError as wrong:
+                logger.warning("AMQP: %s; trying again in %.1f s", wrong, pause)
+            finally:
+                self.ready.clear()
+                await connection.close()
+            await asyncio.sleep(pause * (0.5 + random.random()))
+            pause = min(2 * pause, BACKOFF[1])
+
+    async def _listen(self, connection: AmqpConnection) -> None:
+        for address, agent in self.places().items():
+            await connection.receive(
+                address,
+                lambda incoming, agent=agent: self._begin(connection, incoming, agent),  # type: ignore[misc]
+                credit=self.settings.credit,
+            )
+
+    def _begin(self, connection: AmqpConnection, incoming: Incoming, agent: str | None) -> None:
+        letter = asyncio.create_task(self._letter(connection, incoming, agent))
+        self._letters.add(letter)
+        letter.add_done_callback(self._letters.discard)
+
+    # -- one letter -------------------------------------------------------------------------------
+
+    async def _letter(self, connection: AmqpConnection, incoming: Incoming, agent: str | None) -> None:
+        letter = incoming.letter
+        turn = LetterTurn(connection, letter)
+        outcome = "accepted"
+        try:
+            sender = amqp.originator(letter, self.settings.originator)
+            turn.asked = amqp.decode(letter, strict=self.settings.strict, limits=self.house.limits)
+            await self.house.exchange.ask(self._ask(letter, turn.asked, agent, sender), turn.line)
+        except Forbidden as wrong:
+            outcome = "rejected" if turn.asked is None else "accepted"
+            await turn.refuse(wrong)
+        except PeerError:
+            outcome = "released"  # the answer could not be sent: it is given again when the letter comes again
+        except SabirError as wrong:
+            outcome = amqp.outcome(wrong)
+            if outcome == "released":
+                await asyncio.sleep(RELEASE_PAUSE)
+            else:
+                await turn.refuse(wrong)
+        except asyncio.CancelledError:
+            incoming.settle("released")
+            raise
+        incoming.settle(outcome)
+
+    def _ask(self, letter: amqp.Letter, message: Message, agent: str | None, sender: str) -> Ask:
+        # Strangers share one id, so the place of their answers keeps their message-ids apart.
+        key = f"amqp:{letter.reply_to}:{letter.message_id!r}" if letter.message_id is not None else None
+        known = Caller(id=f"amqp:{sender}", kind="subject", name=sender) if sender else Caller(address="amqp")
+        trace = letter.properties.get("traceparent")
+        hops = letter.properties.get("x-sabir-hops")
+        return Ask(
+            message,
+            DOOR,
+            agent,
+            Credentials(caller=known),
+            key,
+            trace=trace[:64] if isinstance(trace, str) else None,
+            hops=int(hops) if isinstance(hops, int) and 0 <= hops < 1000 else 0,
+        )
+
+
+class LetterTurn:
+    """The answers to one letter."""
+
+    def __init__(self, connection: AmqpConnection, letter: amqp.Letter) -> None:
+        self._connection = connection
+        self._letter = letter
+        self.asked: Message | None = None
+        self.line = Line(self._show)
+
+    async def _show(self, event: Event) -> None:
+        if isinstance(event, Reply):
+            await self._answer(event.message)
+        elif isinstance(event, Question):
+            await self._answer(nlip.question_message(event).with_parts(self.line.tokens))
+
+    async def refuse(self, wrong: SabirError) -> None:
+        """Tell a failure, as far as there is somebody to tell it to."""
+        tokens = self.line.tokens or (self.asked.tokens if self.asked is not None else ())
+        with suppress(PeerError):
+            await self._answer(nlip.error_message(wrong, self.asked, tokens))
+
+    async def _answer(self, reply: Message) -> None:
+        for answer in amqp.answers(self._letter, reply, self.asked):
+            try:
+                await self._connection.send(answer, control=reply.is_control)
+            except PeerRefused:
+                # Nobody is there any more; that is the asker's affair, not a reason to answer again.
+                logger.info("AMQP: nobody takes answers at the place asked for")

@@ -1,0 +1,158 @@
+"""A remote NLIP end-point over AMQP 1.0 (ECMA-433, from its draft).
+
+``amqp://user:password@host/address``: the path is where the agent is reached. Answers come to a place of our own,
+made by the other side where it can (a dynamic source), else named by us; they are matched by ``correlation-id`` and
+may come in any order (AMQP-8). The connection is opened with the first question and again after it was lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import ssl
+from collections.abc import AsyncGenerator
+from typing import Final
+from urllib.parse import unquote, urlsplit
+from uuid import uuid4
+
+from ..errors import BadInput, BadSetup, PeerRefused, PeerUnavailable, PeerUnreadable
+from ..message import Message
+from ..wire import amqp
+from ..wire.rules import Limits
+from .amqp_connection import AmqpConnection, Incoming
+from .base import SECONDS, Call, Clock, OnWire
+from .nlip import NlipPeer
+from .tokens import PeerTokens
+
+REPLY_LIMITS: Final = Limits(body=64 * 1024 * 1024, tokens=64, submessages=4096)
+# Where a broker makes up no address for us. RabbitMQ before version 4 is such a one, and keeps the queue when we go:
+# rabbitmqctl set_policy nlip-replies '^nlip-reply\.' '{"expires":600000}' --apply-to queues
+REPLY_PLACE: Final = "nlip-reply.{id}"
+
+
+class NlipAmqpPeer(NlipPeer):
+    """``async with NlipAmqpPeer("amqp://guest:guest@localhost/nlip") as peer: await peer.ask("hello")``."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        name: str | None = None,
+        seconds: float = SECONDS,
+        identity: str = "sabir",
+        conversation: PeerTokens | None = None,
+        content_type: str = amqp.CBOR,
+        reply_place: str = REPLY_PLACE,
+        retries: int = 2,
+        repeatable: bool = False,
+        tls: ssl.SSLContext | None = None,
+        limits: Limits = REPLY_LIMITS,
+        on_wire: OnWire | None = None,
+    ) -> None:
+        """Args beside those of every peer:
+
+        content_type: in which notation we speak; the answer comes in the same.
+        reply_place: our own address for answers, where the broker makes up none; ``{id}`` is replaced.
+        repeatable: the agent drops what comes again under its message-id, so it may be sent again.
+        """
+        super().__init__(url, name=name, seconds=seconds, identity=identity, conversation=conversation)
+        self.to = unquote(urlsplit(url).path).removeprefix("/")
+        if not self.to:
+            raise BadSetup(f"{self.address}: the path says to which address messages go, such as /nlip")
+        self._content_type = content_type
+        self._reply_place = reply_place.replace("{id}", secrets.token_hex(12))
+        self._retries = retries
+        self._repeatable = repeatable
+        self._tls = tls
+        self._limits = limits
+        self._on_wire = on_wire
+        self._connection: AmqpConnection | None = None
+        self._opening = asyncio.Lock()
+        self._reply_to = ""
+        self._waiting: dict[str, asyncio.Future[amqp.Letter]] = {}
+
+    @property
+    def shows_itself(self) -> bool:
+        return "@" in urlsplit(self.url).netloc  # the broker tells who is logged in
+
+    async def aclose(self) -> None:
+        if self._connection is not None:
+            await self._connection.close()
+
+    # -- one message ------------------------------------------------------------------------------
+
+    async def exchange(self, message: Message, call: Call) -> AsyncGenerator[Message, None]:
+        clock = Clock(call.seconds)
+        key = call.key or uuid4().hex
+        attempt = 0
+        while True:
+            try:
+                letter = await self._ask(message, call, key, clock)
+                break
+            except PeerUnavailable:
+                attempt += 1
+                if not self._repeatable or attempt > self._retries or clock.left <= 0.2 * attempt:
+                    raise
+                await asyncio.sleep(0.2 * attempt)
+        if self._on_wire is not None:
+            self._on_wire("received", letter.body)
+        try:
+            yield amqp.decode(letter, limits=self._limits)
+        except BadInput as wrong:
+            raise PeerUnreadable(self.address, f"its answer is no NLIP message: {wrong}") from None
+
+    async def _ask(self, message: Message, call: Call, key: str, clock: Clock) -> amqp.Letter:
+        connection = await self._connected()
+        properties: dict[str, str | int] = {}
+        if call.trace is not None:
+            properties["traceparent"] = call.trace
+        if call.hops:
+            properties["x-sabir-hops"] = call.hops
+        id = uuid4().hex
+        letter = amqp.Letter(
+            amqp.encode(message, self._content_type),
+            to=self.to,
+            reply_to=self._reply_to,
+            correlation_id=id,
+            content_type=self._content_type,
+            message_id=key,
+            properties=properties,
+        )
+        if self._on_wire is not None:
+            self._on_wire("sent", letter.body)
+        answer: asyncio.Future[amqp.Letter] = asyncio.get_running_loop().create_future()
+        self._waiting[id] = answer
+        try:
+            await connection.send(letter, control=message.is_control)
+            async with asyncio.timeout(clock.left):
+                await asyncio.wait((answer, connection.lost), return_when=asyncio.FIRST_COMPLETED)
+        except TimeoutError:
+            raise PeerUnavailable(self.address, "no answer in time") from None
+        finally:
+            del self._waiting[id]
+        if not answer.done():
+            raise PeerUnavailable(self.address, "the connection was lost before the answer came")
+        return answer.result()
+
+    async def _connected(self) -> AmqpConnection:
+        async with self._opening:
+            if self._connection is not None:
+                if self._connection.is_open:
+                    return self._connection
+                await self._connection.close()
+            connection = AmqpConnection(self.url, container=f"sabir-{secrets.token_hex(4)}", tls=self._tls)
+            self._connection = connection
+            await connection.open()
+            try:
+                self._reply_to = await connection.receive(None, self._on_letter)
+            except PeerRefused:
+                await connection.receive(self._reply_place, self._on_letter)
+                self._reply_to = self._reply_place
+            return connection
+
+    def _on_letter(self, incoming: Incoming) -> None:
+        """An answer; one that nobody waits for any more, or again, is dropped."""
+        waiting = self._waiting.get(str(incoming.letter.correlation_id))
+        if waiting is not None and not waiting.done():
+            waiting.set_result(incoming.letter)
+        incoming.settle("accepted")
