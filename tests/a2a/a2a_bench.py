@@ -50,6 +50,7 @@ class Bench:
     """The agents that the tests talk to."""
 
     gate: Gate = field(default_factory=Gate)
+    repeatable: bool = True
 
     def agents(self) -> list[FunctionAgent]:
         gate = self.gate
@@ -69,13 +70,13 @@ class Bench:
             yield "two"
             yield json_part({"three": 3})
 
-        @agent(description="Asks which colour")
+        @agent(description="Asks which colour", repeatable=self.repeatable)
         async def asker(turn: Turn) -> str:
             field = Field("colour", "Colour", "single_select", ("red", "blue"))
             answer = await turn.ask(Question("Which colour?", (field,), id="q1"))
             return f"You chose {answer.text}."
 
-        @agent(description="Takes until the gate opens", repeatable=True)
+        @agent(description="Takes until the gate opens", repeatable=self.repeatable)
         async def slow(turn: Turn) -> AsyncIterator[Any]:
             yield "first "
             await gate.passed()

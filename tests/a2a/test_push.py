@@ -22,6 +22,7 @@ from a2a_bench import Bench, Keys, closed, connected, said, saying
 from conftest import serving
 from sabir.gateway import Gateway
 from sabir.guard import Identity
+from sabir.tasks import TaskSettings
 
 
 class Receiver:
@@ -178,16 +179,21 @@ async def test_a_webhook_may_not_point_inside(serve, home: Path, http: httpx.Asy
 
 
 async def test_telling_goes_on_after_a_restart(home: Path, receiver: Receiver) -> None:
-    def made(bench: Bench) -> Gateway:
+    def made() -> Gateway:
         doors = {"a2a": {"push": {"private": True}}}
-        return Gateway(*bench.agents(), home=home, identity=Identity((Keys(),)), doors=doors)
+        quick = TaskSettings(lease=0.5, look=0.05)
+        return Gateway(*Bench().agents(), home=home, identity=Identity((Keys(),)), doors=doors, tasks=quick)
 
-    with serving(made(Bench())) as served:
+    with serving(made()) as served:
         client = await connected(served.url, "asker", as_="alice", streaming=False)
         config = pb.TaskPushNotificationConfig(url=receiver.url)
         (asking,) = await said(client, saying("paint", task_push_notification_config=config))
         assert asking.task.status.state == pb.TASK_STATE_INPUT_REQUIRED
         await receiver.until("TASK_STATE_INPUT_REQUIRED")
         await closed(client)
-        kept = await served.gateway.store.list("a2a-push")
-        assert len(kept) == 1
+    with serving(made()) as served:
+        client = await connected(served.url, "asker", as_="alice", streaming=False)
+        await said(client, saying("blue", task=asking.task.id))
+        done = await receiver.until("TASK_STATE_COMPLETED")
+        assert done["statusUpdate"]["taskId"] == asking.task.id
+        await closed(client)

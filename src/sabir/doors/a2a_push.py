@@ -140,7 +140,11 @@ class Webhooks:
         running = [*self._telling.values(), *([self._looking] if self._looking is not None else [])]
         for task in running:
             task.cancel()
+        held = tuple(self._telling)
         await asyncio.gather(*running, return_exceptions=True)
+        with suppress(SabirError):  # then the leases run out
+            for key in held:
+                await self._let_go(key)
         if self._fetcher is not None:
             await self._fetcher.close()
 
@@ -165,6 +169,16 @@ class Webhooks:
         )
         renewed = msgspec.structs.replace(record, value=msgspec.json.encode(now))
         return await self._store.put(renewed, expect=record.version)
+
+    async def _let_go(self, key: str) -> None:
+        """Leave a receiver to whoever comes next."""
+        record = await self._store.get(SPACE, key)
+        if record is None:
+            return
+        receiver = msgspec.json.decode(record.value, type=Receiver)
+        if receiver.node == self._node:
+            free = msgspec.json.encode(msgspec.structs.replace(receiver, lease=0.0))
+            await self._store.put(msgspec.structs.replace(record, value=free), expect=record.version)
 
     def _tell(self, key: str) -> None:
         running = self._telling.get(key)

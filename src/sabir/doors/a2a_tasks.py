@@ -130,6 +130,7 @@ class Operations(RequestHandler):
             DOOR,
             call.agent,
             Credentials(call.credentials.address, caller=caller),
+            sent.message_id if id is not None else None,
             trace=call.trace,
             hops=call.hops,
         )
