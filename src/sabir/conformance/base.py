@@ -1,0 +1,190 @@
+"""A check, its outcome, and the running of many.
+
+A suite is a list of checks. Each has the id and clause it tests, a level, and a function that talks to the server under
+test through a ``Wire`` that keeps what was sent and received. A check ends by returning (it holds), or by raising:
+
+    Failed    the server does not do what the clause says
+    Declined  the server refused by policy (401, 403, 429); that is not a failure
+    Skipped   it does not apply here, or cannot be seen from outside
+
+``must`` and ``should`` are the standard's words; ``ours`` are our own decisions where it is silent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Final, Generic, Literal, TypeVar
+
+import msgspec
+
+from ..errors import PeerError
+
+Level = Literal["must", "should", "ours"]
+LEVELS: Final[tuple[Level, ...]] = ("must", "should", "ours")
+SHOWN_BYTES: Final = 4096
+
+
+class Failed(Exception):
+    """The server does not do what the clause says."""
+
+
+class Declined(Exception):
+    """The server refused by policy."""
+
+
+class Skipped(Exception):
+    """The check does not apply here."""
+
+
+def demand(holds: object, otherwise: str) -> None:
+    """Raises:
+    Failed: it does not hold.
+    """
+    if not holds:
+        raise Failed(otherwise)
+
+
+class Exchanged(msgspec.Struct, frozen=True):
+    """What was sent and what came back."""
+
+    sent: str
+    received: str
+
+
+class Wire:
+    """Keeps what one check sent and received."""
+
+    def __init__(self) -> None:
+        self.log: list[Exchanged] = []
+
+    def keep(self, sent: bytes, received: bytes) -> None:
+        self.log.append(Exchanged(shown(sent), shown(received)))
+
+
+def shown(data: bytes) -> str:
+    """Bytes for people: text as text, everything else as hex, long ones cut."""
+    cut = data[:SHOWN_BYTES]
+    try:
+        text = cut.decode()
+        text = text if all(c.isprintable() or c in "\r\n\t" for c in text) else cut.hex(" ")
+    except UnicodeDecodeError:
+        text = cut.hex(" ")
+    return text + (f" … ({len(data)} bytes)" if len(data) > SHOWN_BYTES else "")
+
+
+Target = TypeVar("Target")
+
+
+class Check(Generic[Target]):
+    """One thing to look at."""
+
+    __slots__ = ("binding", "clause", "id", "level", "run", "title")
+
+    def __init__(
+        self, id: str, clause: str, level: Level, title: str, run: Callable[[Target], Awaitable[None]], binding: str
+    ) -> None:
+        self.id, self.clause, self.level, self.title = id, clause, level, title
+        self.run, self.binding = run, binding
+
+
+class Suite(Generic[Target]):
+    """The checks of one binding; ``@suite.check(…)`` adds one."""
+
+    def __init__(self, binding: str) -> None:
+        self.binding = binding
+        self.checks: list[Check[Target]] = []
+
+    def check(
+        self, id: str, clause: str, level: Level, title: str
+    ) -> Callable[[Callable[[Target], Awaitable[None]]], Callable[[Target], Awaitable[None]]]:
+        def add(run: Callable[[Target], Awaitable[None]]) -> Callable[[Target], Awaitable[None]]:
+            self.checks.append(Check(id, clause, level, title, run, self.binding))
+            return run
+
+        return add
+
+
+Verdict = Literal["passed", "failed", "declined", "skipped"]
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What one check found."""
+
+    id: str
+    clause: str
+    level: Level
+    binding: str
+    title: str
+    verdict: Verdict
+    reason: str = ""
+    seconds: float = 0.0
+    evidence: tuple[Exchanged, ...] = ()
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What all checks found of one server."""
+
+    url: str
+    protocol: str
+    outcomes: tuple[Outcome, ...]
+    notes: tuple[str, ...] = ()
+
+    def failed(self, level: Level) -> list[Outcome]:
+        """The failures at this level and above it."""
+        counted = LEVELS[: LEVELS.index(level) + 1]
+        return [outcome for outcome in self.outcomes if outcome.verdict == "failed" and outcome.level in counted]
+
+    def count(self, verdict: Verdict) -> int:
+        return sum(outcome.verdict == verdict for outcome in self.outcomes)
+
+
+async def run_checks(
+    checks: Iterable[Check[Target]],
+    connect: Callable[[Wire], Awaitable[Target]],
+    *,
+    pause: float = 0.0,
+    seconds: float = 15.0,
+    on_outcome: Callable[[Outcome], None] | None = None,
+) -> list[Outcome]:
+    """Run checks one after the other, each with a target and a log of its own, never for longer than ``seconds``."""
+    outcomes = []
+    for check in checks:
+        outcome = await _run_one(check, connect, seconds)
+        outcomes.append(outcome)
+        if on_outcome is not None:
+            on_outcome(outcome)
+        if pause:
+            await asyncio.sleep(pause)
+    return outcomes
+
+
+async def _run_one(check: Check[Target], connect: Callable[[Wire], Awaitable[Target]], seconds: float) -> Outcome:
+    wire = Wire()
+    began = time.perf_counter()
+    verdict: Verdict = "passed"
+    reason = ""
+    try:
+        async with asyncio.timeout(seconds):
+            await check.run(await connect(wire))
+    except Failed as wrong:
+        verdict, reason = "failed", str(wrong)
+    except Declined as wrong:
+        verdict, reason = "declined", str(wrong)
+    except Skipped as wrong:
+        verdict, reason = "skipped", str(wrong)
+    except TimeoutError:
+        verdict, reason = "failed", f"no answer within {seconds:g} seconds"
+    except PeerError as wrong:
+        verdict, reason = "failed", str(wrong)
+    took = time.perf_counter() - began
+    return Outcome(
+        check.id, check.clause, check.level, check.binding, check.title, verdict, reason, took, tuple(wire.log)
+    )
+
+
+def choose(checks: Sequence[Check[Target]], level: Level) -> list[Check[Target]]:
+    """The checks at this level and above it."""
+    counted = LEVELS[: LEVELS.index(level) + 1]
+    return [check for check in checks if check.level in counted]

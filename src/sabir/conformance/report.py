@@ -1,0 +1,84 @@
+"""A report for people, for programs and for CI."""
+
+from __future__ import annotations
+
+from typing import Final
+from xml.etree.ElementTree import Element, SubElement, tostring
+
+import msgspec
+
+from .base import LEVELS, Outcome, Report
+
+MARKS: Final = {"passed": "ok", "failed": "FAILED", "declined": "declined", "skipped": "skipped"}
+
+
+def as_table(report: Report, *, verbose: bool = False) -> str:
+    """What failed first, with reasons; the rest by number, or line by line when ``verbose``."""
+    lines = [f"{report.protocol.upper()} conformance of {report.url}", ""]
+    for binding in dict.fromkeys(outcome.binding for outcome in report.outcomes):
+        of_binding = [outcome for outcome in report.outcomes if outcome.binding == binding]
+        lines.append(f"{binding}: {_numbers(of_binding)}")
+        for outcome in of_binding:
+            if verbose or outcome.verdict != "passed":
+                lines.append(_line(outcome))
+        lines.append("")
+    lines += report.notes
+    for level in LEVELS:
+        of_level = [outcome for outcome in report.outcomes if outcome.level == level]
+        whose = "our decision where the standard is silent" if level == "ours" else f"the standard's {level}"
+        lines.append(f"{level:<7} {_numbers(of_level):<58} {whose}")
+    return "\n".join(lines)
+
+
+def _numbers(outcomes: list[Outcome]) -> str:
+    counts = {verdict: sum(o.verdict == verdict for o in outcomes) for verdict in MARKS}
+    return ", ".join(f"{number} {verdict}" for verdict, number in counts.items() if number) or "nothing to check"
+
+
+def _line(outcome: Outcome) -> str:
+    head = f"  {MARKS[outcome.verdict]:<9} {outcome.level:<7} {outcome.id:<16} {outcome.title}"
+    return f"{head}\n            {outcome.reason}" if outcome.reason else head
+
+
+def as_json(report: Report) -> str:
+    return msgspec.json.format(msgspec.json.encode(report), indent=2).decode()
+
+
+def as_junit(report: Report) -> str:
+    """One test suite a binding, one test case a check, the bytes as its output."""
+    root = Element("testsuites", name=f"sabir check {report.url}")
+    for binding in dict.fromkeys(outcome.binding for outcome in report.outcomes):
+        outcomes = [outcome for outcome in report.outcomes if outcome.binding == binding]
+        suite = SubElement(
+            root,
+            "testsuite",
+            name=f"{report.protocol} {binding}",
+            tests=str(len(outcomes)),
+            failures=str(sum(outcome.verdict == "failed" for outcome in outcomes)),
+            skipped=str(sum(outcome.verdict in ("skipped", "declined") for outcome in outcomes)),
+        )
+        for outcome in outcomes:
+            _case(suite, outcome)
+    return tostring(root, encoding="unicode")
+
+
+def _case(suite: Element, outcome: Outcome) -> None:
+    case = SubElement(
+        suite,
+        "testcase",
+        name=f"{outcome.id} {outcome.title}",
+        classname=f"{outcome.level}.{outcome.clause}",
+        time=f"{outcome.seconds:.3f}",
+    )
+    if outcome.verdict == "failed":
+        SubElement(case, "failure", message=_xml(outcome.reason))
+    elif outcome.verdict != "passed":
+        SubElement(case, "skipped", message=_xml(f"{outcome.verdict}: {outcome.reason}"))
+    if outcome.evidence:
+        output = SubElement(case, "system-out")
+        output.text = _xml("\n".join(f"> {each.sent}\n< {each.received}" for each in outcome.evidence))
+
+
+def _xml(text: str) -> str:
+    """Only what XML 1.0 can hold."""
+    return "".join(c if c in "\t\n\r" or " " <= c <= "\ud7ff" or "\ue000" <= c <= "\ufffd" else "\ufffd" for c in text)

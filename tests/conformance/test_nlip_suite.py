@@ -1,0 +1,142 @@
+"""``sabir check`` tells what holds: nothing wrong with ours, the known faults of the reference and no others."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as Xml
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from conftest import Serve
+from interop.peers_venv import python_with
+from sabir import Gateway
+from sabir.agents.echo import echo
+from sabir.conformance.base import Check, Declined, Failed, Report, Skipped, Wire, run_checks
+from sabir.conformance.suites import Options, check_nlip
+from sabir.guard import Rights, Rule
+
+HERE = Path(__file__).resolve().parent
+SDK = ("nlip-server==0.1.3", "nlip-sdk==0.1.3", "uvloop", "httptools")
+
+
+async def test_ours_fails_nothing_at_any_level(serve: Serve, home: Path) -> None:
+    report = await check_nlip(serve(Gateway(echo, home=home)).url, Options())
+    assert [(o.id, o.reason) for o in report.outcomes if o.verdict == "failed"] == []
+    assert report.count("passed") > 70
+    assert report.count("declined") == 0
+
+
+@pytest.fixture(scope="module")
+def reference() -> Iterator[str]:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port = sock.getsockname()[1]
+    python = python_with("nlip", *SDK)
+    process = subprocess.Popen([python, HERE / "reference_server.py", str(port)])
+    url = f"http://127.0.0.1:{port}"
+    try:
+        end = time.monotonic() + 30
+        while True:
+            try:
+                httpx2.get(url + "/health", timeout=2)
+                break
+            except httpx2.TransportError:
+                assert time.monotonic() < end
+                time.sleep(0.05)
+        yield url
+    finally:
+        process.kill()
+        process.wait(10)
+
+
+@pytest.mark.timeout(300)
+async def test_the_reference_server_is_told_its_known_faults_and_no_others(reference: str) -> None:
+    report = await check_nlip(reference, Options())
+    failed = {(o.id, o.title) for o in report.outcomes if o.verdict == "failed" and o.level != "ours"}
+    ids = {id for id, _ in failed}
+    known = {
+        "CORE-5.0.2-names",  # mixed-case names are refused
+        "CORE-5.0.2-upper",
+        "CORE-6.2-suffix",  # suffixed tokens are lost
+        "CORE-6.2-auth",
+        "CORE-6.2-c",
+        "CORE-6.2-b",  # of two tokens the second is lost
+        "CORE-6.2-first",  # a token as the first submessage
+        "CORE-6.3",  # control is not mirrored
+        "CORE-6.3-case",
+        "CORE-A",  # nulls
+        "WS-6",  # no WebSocket
+    }
+    assert known <= ids
+    right = {
+        "HTTP-6.2",
+        "CORE-6.1",
+        "CORE-6.2",
+        "CORE-5.3-text",
+        "CORE-5.3-location",
+        "CORE-5.1.5",
+        "CORE-5.0.2-values",
+    }
+    assert not (right & ids), failed
+    assert any("redirected" in note for note in report.notes)
+
+
+async def test_a_refusal_by_policy_is_not_a_failure(serve: Serve, home: Path) -> None:
+    closed = Gateway(echo, home=home, rights=Rights((Rule(roles=("known",)),)))
+    report = await check_nlip(serve(closed).url, Options(only=("http",)))
+    assert report.count("failed") == 0, [(o.id, o.title, o.reason) for o in report.outcomes if o.verdict == "failed"]
+    assert report.count("declined") > 40
+
+
+def sabir_check(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "sabir", "check", *arguments], capture_output=True, text=True, timeout=90
+    )
+
+
+@pytest.mark.timeout(300)
+def test_the_command_has_a_table_json_junit_and_an_exit_code(
+    serve: Serve, home: Path, reference: str, tmp_path: Path
+) -> None:
+    ours = serve(Gateway(echo, home=home)).url
+    table = sabir_check(ours, "--level", "ours")
+    assert table.returncode == 0, table.stdout
+    assert "FAILED" not in table.stdout
+    theirs = sabir_check(reference, "--level", "must", "--evidence", "--junit", str(tmp_path / "report.xml"))
+    assert theirs.returncode == 1
+    assert "FAILED" in theirs.stdout
+    assert '> {"Format": "text"' in theirs.stdout
+    suites = Xml.parse(tmp_path / "report.xml").getroot()
+    assert int(suites[0].attrib["failures"]) > 5
+    report = json.loads(sabir_check(reference, "--json", "--binding", "http").stdout)
+    assert all(outcome["evidence"] for outcome in report["outcomes"] if outcome["verdict"] == "failed")
+    assert sabir_check("http://127.0.0.1:9").returncode == 3
+
+
+async def test_each_way_to_end_has_its_verdict() -> None:
+    async def passes(_: None) -> None: ...
+
+    async def fails(_: None) -> None:
+        raise Failed("it does not")
+
+    async def declines(_: None) -> None:
+        raise Declined("401")
+
+    async def skips(_: None) -> None:
+        raise Skipped("no")
+
+    async def nothing(_: Wire) -> None:
+        return None
+
+    checks = [Check("x", "y", "must", "z", run, "http") for run in (passes, fails, declines, skips)]
+    outcomes = await run_checks(checks, nothing)
+    assert [outcome.verdict for outcome in outcomes] == ["passed", "failed", "declined", "skipped"]
+    report = Report("u", "nlip", tuple(outcomes))
+    assert len(report.failed("must")) == 1
