@@ -13,8 +13,8 @@ from .base import Peer, without_credentials
 # What speaks a scheme, by the name of the protocol, as module and class; the first is taken if none is named.
 # By name, because some of them need an extra.
 PEERS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
-    "http": {"nlip": ("nlip_http", "NlipHttpPeer"), "a2a": ("a2a", "A2aPeer")},
-    "https": {"nlip": ("nlip_http", "NlipHttpPeer"), "a2a": ("a2a", "A2aPeer")},
+    "http": {"nlip": ("nlip_http", "NlipHttpPeer"), "a2a": ("a2a", "A2aPeer"), "nlweb": ("nlweb", "NlwebPeer")},
+    "https": {"nlip": ("nlip_http", "NlipHttpPeer"), "a2a": ("a2a", "A2aPeer"), "nlweb": ("nlweb", "NlwebPeer")},
     "ws": {"nlip": ("nlip_ws", "NlipWsPeer")},
     "wss": {"nlip": ("nlip_ws", "NlipWsPeer")},
     "amqp": {"nlip": ("nlip_amqp", "NlipAmqpPeer")},

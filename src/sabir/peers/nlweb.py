@@ -1,0 +1,308 @@
+"""A remote NLWeb server as an Agent: its ``/ask``, and ``/await`` where it promises.
+
+Tolerant of servers of 0.5, 0.54 and 0.55: the request is sent as 0.54, and in another version's form if the
+server refuses that; what worked is kept. The server's ``session_context`` is kept per conversation and sent
+back as it came.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import ssl
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing, asynccontextmanager, suppress
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from typing import Any, Final
+from urllib.parse import urlsplit, urlunsplit
+
+import httpx2
+import msgspec
+
+from .._version import __version__
+from ..errors import Cancelled, PeerError, PeerRefused, PeerUnavailable, PeerUnreadable
+from ..events import Event, Fault, Progress
+from ..message import Message
+from ..wire.nlweb_heard import VERSIONS, Heard, request_of
+from ..wire.nlweb_models import Json, Promise
+from .base import SECONDS, Call, Clock, Identity, OnWire, Peer, choose, origin_of
+from .foreign import reason_in
+
+MOST_BYTES: Final = 64 * 1024 * 1024
+POLLS: Final = (0.1, 0.2, 0.5, 1.0, 2.0)  # seconds between looks at a promise; the last one again and again
+_GOODBYE: Final = 2.0  # seconds that telling the server may take when nobody waits any more
+_MOST_CONVERSATIONS: Final = 10_000
+# With these a server says that it did not understand the form of the request; another form may do. A 500 does so
+# only where its body is not NLWeb: old servers break on what they do not know.
+_OTHER_FORM: Final = frozenset(
+    {400, 415, 422, 500, "INVALID_REQUEST", "MISSING_FIELD", "UNSUPPORTED_VERSION", "UNSUPPORTED_FORMAT"}
+)
+
+
+class NlwebPeer(Peer):
+    """``async with NlwebPeer("https://example.com/ask") as peer: await peer.ask("pumpkin soup")``."""
+
+    protocol = "nlweb"
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        name: str | None = None,
+        seconds: float = SECONDS,
+        identities: tuple[Identity, ...] = (),
+        headers: Mapping[str, str] | None = None,
+        verify: ssl.SSLContext | None = None,
+        connections: int = 100,
+        most_bytes: int = MOST_BYTES,
+        version: str | None = None,
+        on_wire: OnWire | None = None,
+    ) -> None:
+        """Args beside those of every peer:
+
+        url: of the server, or of its ``/ask``.
+        identities: who we may be, by service; shown when asked with 401.
+        version: the only version to speak; None: the one that the server understands.
+        on_wire: called with each body as it was on the wire.
+        """
+        super().__init__(_endpoint(url), name=name, seconds=seconds)
+        self._sessions: OrderedDict[str, Json] = OrderedDict()
+        self._versions = (version,) if version is not None else VERSIONS
+        self._identities = identities
+        self._origin = origin_of(self.url)
+        self._authorization = choose(identities, self._origin, None)
+        self._most = most_bytes
+        self._on_wire = on_wire
+        self._client = httpx2.AsyncClient(
+            verify=verify or _tls(),
+            headers={"user-agent": f"sabir/{__version__}", "accept-encoding": "identity", **(headers or {})},
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),  # a cookie would tie conversations together
+            follow_redirects=False,
+            trust_env=False,
+            limits=httpx2.Limits(max_connections=connections, max_keepalive_connections=connections),
+        )
+
+    async def aclose(self) -> None:
+        await self._client.aclose()
+
+    # -- talking ----------------------------------------------------------------------------------
+
+    async def talk(self, message: Message, call: Call) -> AsyncGenerator[Event, None]:
+        clock = Clock(call.seconds)
+        heard = Heard()
+        async with aclosing(self._asked(message, call, clock, heard)) as pieces:
+            async for piece in pieces:
+                yield piece
+        if heard.promise is not None and heard.error is None and heard.asked is None:
+            async with aclosing(self._kept(heard.promise, call, clock)) as later:
+                async for event in later:
+                    if isinstance(event, Heard):
+                        heard = event
+                    else:
+                        yield event
+        if heard.session is not None:
+            self._keep(call.conversation, heard.session)
+        yield self._final(heard)
+
+    async def _asked(self, message: Message, call: Call, clock: Clock, heard: Heard) -> AsyncGenerator[Event, None]:
+        """The pieces of the answer, in the first version that the server understands."""
+        said = message.without_tokens()
+        for place, version in enumerate(self._versions):
+            body = request_of(said, version, self._sessions.get(call.conversation), streams=call.pieces)
+            try:
+                async with aclosing(self._said(body, call, clock, heard)) as pieces:
+                    async for piece in pieces:
+                        yield piece
+            except PeerRefused as refused:
+                if refused.status not in _OTHER_FORM or place + 1 == len(self._versions):
+                    raise
+                continue
+            if heard.error is not None and heard.error.code in _OTHER_FORM and place + 1 < len(self._versions):
+                heard.error = None
+                continue
+            self._versions = (version, *(each for each in self._versions if each != version))
+            return
+
+    async def _said(self, body: Json, call: Call, clock: Clock, heard: Heard) -> AsyncGenerator[Event, None]:
+        accept = "text/event-stream, application/json" if call.pieces else "application/json"
+        async with self._response("POST", self.url, body, call, clock, accept) as response:
+            if _kind(response) == "text/event-stream":
+                async with aclosing(self._events(response, clock)) as events:
+                    async for name, data in events:
+                        for piece in heard.feed(data, name):
+                            yield piece
+            else:
+                for piece in heard.feed(await self._json(response, clock)):
+                    yield piece
+        if not heard.known:
+            raise PeerUnreadable(self.address, "its answer is not NLWeb")
+
+    async def _kept(self, promise: Promise, call: Call, clock: Clock) -> AsyncGenerator[Event | Heard, None]:
+        """Progress until the promise is kept, then what was heard. A server that is left is told so."""
+        url, polls, kept = _beside(self.url, "await"), 0, False
+        try:
+            while True:
+                yield Progress(promise.progress, promise.message or "")
+                pause = min(POLLS[min(polls, len(POLLS) - 1)], clock.left)
+                if pause <= 0:
+                    raise PeerUnavailable(self.address, "its promise was not kept in time")
+                await asyncio.sleep(pause)
+                polls += 1
+                heard = Heard()
+                request = {"promise_token": promise.token, "action": "checkin", "meta": {"api_version": "0.54"}}
+                async with self._response("POST", url, request, call, clock, "application/json") as response:
+                    list(heard.feed(await self._json(response, clock)))
+                if heard.promise is None:
+                    kept = True
+                    yield heard
+                    return
+                promise = heard.promise
+        finally:
+            if not kept:
+                await self._let_go(url, promise, call)
+
+    async def _let_go(self, url: str, promise: Promise, call: Call) -> None:
+        request = {"promise_token": promise.token, "action": "cancel"}
+        with suppress(PeerError, TimeoutError):
+            async with asyncio.timeout(_GOODBYE):
+                async with self._response("POST", url, request, call, Clock(_GOODBYE), "application/json"):
+                    pass
+
+    def _final(self, heard: Heard) -> Event:
+        if heard.error is None or heard.found_nothing:
+            return heard.final()
+        error = heard.error
+        if error.code == "CANCELLED":
+            return Fault.of(Cancelled(error.message))
+        raise PeerRefused(self.address, f"{error.code}: {error.message}"[:500], error.code)
+
+    def _keep(self, conversation: str, session: Json) -> None:
+        self._sessions[conversation] = session
+        self._sessions.move_to_end(conversation)
+        if len(self._sessions) > _MOST_CONVERSATIONS:
+            self._sessions.popitem(last=False)
+
+    # -- HTTP -------------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def _response(
+        self, method: str, url: str, body: Json, call: Call, clock: Clock, accept: str
+    ) -> AsyncIterator[httpx2.Response]:
+        """The response to a request, after log-in; its status is 2xx, or it has an NLWeb body to read.
+
+        Raises:
+            PeerError: nobody answers, or the answer is no.
+        """
+        try:
+            async with asyncio.timeout(clock.left):
+                response = await self._send(method, url, body, call, clock, accept)
+                if response.status_code == 401 and not call.anonymous:
+                    wanted = choose(self._identities, self._origin, response.headers.get("www-authenticate", ""))
+                    if wanted is not None and wanted != self._authorization:
+                        await response.aclose()
+                        self._authorization = wanted
+                        response = await self._send(method, url, body, call, clock, accept)
+            try:
+                if not response.is_success:
+                    raise await self._refusal(response, clock)
+                yield response
+            finally:
+                await response.aclose()
+        except (TimeoutError, httpx2.TimeoutException):
+            raise PeerUnavailable(self.address, "no answer in time") from None
+        except (httpx2.TransportError, httpx2.StreamError) as wrong:
+            raise PeerUnavailable(self.address, f"no connection ({type(wrong).__name__})") from None
+
+    async def _send(self, method: str, url: str, body: Json, call: Call, clock: Clock, accept: str) -> httpx2.Response:
+        headers = {"accept": accept, "content-type": "application/json", "x-sabir-hops": str(call.hops)}
+        if call.trace:
+            headers["traceparent"] = call.trace
+        if call.key:
+            headers["idempotency-key"] = call.key
+        if self._authorization is not None and not call.anonymous:
+            headers["authorization"] = self._authorization
+        content = msgspec.json.encode(body)
+        self._show("sent", content)
+        request = self._client.build_request(
+            method, url, content=content, headers=headers, timeout=httpx2.Timeout(clock.left, connect=10.0)
+        )
+        return await self._client.send(request, stream=True)
+
+    async def _refusal(self, response: httpx2.Response, clock: Clock) -> PeerRefused:
+        try:
+            body = await self._body(response, clock)
+        except (PeerUnreadable, httpx2.HTTPError):
+            body = b""
+        heard = Heard()
+        with suppress(msgspec.DecodeError, RecursionError):
+            list(heard.feed(msgspec.json.decode(body)))
+        if heard.error is not None and b'"_meta"' in body:
+            return PeerRefused(self.address, f"{heard.error.code}: {heard.error.message}"[:500], heard.error.code)
+        return PeerRefused(self.address, reason_in(body, response.status_code), response.status_code)
+
+    async def _json(self, response: httpx2.Response, clock: Clock) -> Any:
+        try:
+            return msgspec.json.decode(await self._body(response, clock))
+        except (msgspec.DecodeError, RecursionError):
+            raise PeerUnreadable(self.address, f"its answer ({_kind(response)}) is not JSON") from None
+
+    async def _body(self, response: httpx2.Response, clock: Clock) -> bytes:
+        pieces: list[bytes] = []
+        size = 0
+        async with asyncio.timeout(clock.left):
+            async for piece in response.aiter_bytes():
+                self._show("received", piece)
+                pieces.append(piece)
+                size += len(piece)
+                if size > self._most:
+                    raise PeerUnreadable(self.address, f"its answer is larger than {self._most} bytes")
+        return b"".join(pieces)
+
+    async def _events(self, response: httpx2.Response, clock: Clock) -> AsyncGenerator[tuple[str, Any], None]:
+        """Names and data of the events; data that is not JSON is left out."""
+        name, data, size = "", list[str](), 0
+        lines = response.aiter_lines()
+        while True:
+            async with asyncio.timeout(clock.left):
+                line = await anext(lines, None)
+            if line is None:
+                return
+            self._show("received", line.encode() + b"\n")
+            size += len(line)
+            if size > self._most:
+                raise PeerUnreadable(self.address, f"its answer is larger than {self._most} bytes")
+            if line.startswith("event:"):
+                name = line[6:].strip()
+            elif line.startswith("data:"):
+                data.append(line[5:].removeprefix(" "))
+            elif not line and data:
+                with suppress(msgspec.DecodeError):
+                    yield name, msgspec.json.decode("\n".join(data))
+                name, data = "", []
+
+    def _show(self, direction: Any, data: bytes) -> None:
+        if self._on_wire is not None:
+            self._on_wire(direction, data)
+
+
+def _endpoint(url: str) -> str:
+    """The address of ``/ask``: as given if it names a path, else below the server's root."""
+    parts = urlsplit(url)
+    return url if parts.path.strip("/") else urlunsplit(parts._replace(path="/ask"))
+
+
+def _beside(url: str, name: str) -> str:
+    """The address of ``/await`` that belongs to this ``/ask``."""
+    parts = urlsplit(url)
+    before = parts.path.partition("/ask")[0]
+    return urlunsplit(parts._replace(path=f"{before}/{name}", query=""))
+
+
+def _kind(response: httpx2.Response) -> str:
+    return str(response.headers.get("content-type", "")).partition(";")[0].strip().lower()
+
+
+@functools.cache
+def _tls() -> ssl.SSLContext:
+    return ssl.create_default_context()
