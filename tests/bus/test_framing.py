@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sabir.bus import Letter, Limits
-from sabir.bus.framing import Kind, Packet, batches, chunks, decode_packet, encode_packet, frame, letters_of, packed
+from sabir.bus.framing import Kind, Packet, batches, chunks, decode_packets, encode_packets, frame, letters_of, packed
 from sabir.errors import TooBig, Unreadable
 
 LIMITS = Limits()
@@ -52,7 +52,7 @@ def test_any_bytes_are_read_or_refused(wire: bytes) -> None:
         except Unreadable:
             pass
     try:
-        decode_packet(wire)
+        decode_packets(wire)
     except Unreadable:
         pass
 
@@ -83,9 +83,9 @@ def test_a_piece_over_the_limit_is_refused() -> None:
 
 def test_a_packet_comes_back_as_it_went() -> None:
     packet = Packet(Kind.OPEN, "c", 1, b"body", "node", {"traceparent": "00"}, "why", "failed")
-    assert decode_packet(encode_packet(packet)) == packet
+    assert decode_packets(encode_packets([packet])) == (packet,)
 
 
 def test_a_packet_of_an_unknown_kind_is_refused() -> None:
-    with pytest.raises(Unreadable, match="a packet in MessagePack"):
-        decode_packet(msgspec.msgpack.encode([99, "c"]))
+    with pytest.raises(Unreadable, match="packets in MessagePack"):
+        decode_packets(msgspec.msgpack.encode([[99, "c"]]))

@@ -12,8 +12,8 @@ import logging
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
+from itertools import count
 from types import TracebackType
-from uuid import uuid4
 
 from ..errors import BusUnavailable, Cancelled, DeadlineExceeded, PeerUnavailable, SabirError, TooBig
 from ..events import Fault
@@ -28,13 +28,13 @@ Post = Callable[[str, Packet], Awaitable[None]]
 class _Pieces:
     """Pieces that arrive in numbered packets, put together and waited for."""
 
-    __slots__ = ("_chunks", "_limits", "_number", "_some", "over", "ready", "wrong")
+    __slots__ = ("_chunks", "_limits", "_number", "_waiter", "over", "ready", "wrong")
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._chunks: list[bytes] = []
         self._number = 0
-        self._some = asyncio.Event()
+        self._waiter: asyncio.Future[None] | None = None
         self.ready: deque[bytes] = deque()
         self.wrong: SabirError | None = None
         self.over = False
@@ -46,19 +46,23 @@ class _Pieces:
         if packet.number != self._number:
             self.end(PeerUnavailable(peer, "a piece of the answer was lost on the way"))
             return
-        self._chunks.append(packet.body)
         if packet.kind is Kind.MORE:
+            self._chunks.append(packet.body)
             if sum(map(len, self._chunks)) > self._limits.piece_bytes:
                 self.end(TooBig("bus", "piece", f"at most {self._limits.piece_bytes} bytes"))
             return
-        self.ready.append(b"".join(self._chunks))
+        self.ready.append(b"".join((*self._chunks, packet.body)) if self._chunks else packet.body)
         self._chunks.clear()
-        self._some.set()
+        self._wake()
 
     def end(self, wrong: SabirError | None = None) -> None:
         if not self.over:
             self.over, self.wrong = True, wrong
-            self._some.set()
+            self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
     async def next(self) -> bytes | None:
         """The next piece, or None after the last."""
@@ -67,8 +71,8 @@ class _Pieces:
                 raise self.wrong
             if self.over:
                 return None
-            self._some.clear()
-            await self._some.wait()
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
         return self.ready.popleft()
 
 
@@ -77,14 +81,14 @@ class Calling:
 
     def __init__(self, calls: Calls, name: str, body: bytes, headers: Mapping[str, str], seconds: float | None) -> None:
         self.name = name
-        self.id = uuid4().hex
+        self.id = calls.new_id()
         self.missed = 0
         self._calls = calls
         self._limits = calls.limits
         self._body = body
         self._headers = dict(headers)
         self._seconds = seconds
-        self._end = float("inf")
+        self._end: float | None = None
         self._pieces = _Pieces(calls.limits)
         self._taken = asyncio.Event()
         self._server = self._handle = ""  # where more goes, and what the server calls this call
@@ -124,11 +128,14 @@ class Calling:
         return self
 
     async def __anext__(self) -> bytes:
-        try:
-            async with asyncio.timeout_at(None if self._end == float("inf") else self._end):
-                piece = await self._pieces.next()
-        except TimeoutError:
-            raise DeadlineExceeded(f"{self.name} did not answer in time") from None
+        if self._end is None:
+            piece = await self._pieces.next()
+        else:
+            try:
+                async with asyncio.timeout_at(self._end):
+                    piece = await self._pieces.next()
+            except TimeoutError:
+                raise DeadlineExceeded(f"{self.name} did not answer in time") from None
         if piece is None:
             raise StopAsyncIteration
         self._used += 1
@@ -189,8 +196,9 @@ class Served:
         self.id = opening.call
         self.body = opening.body
         self.headers: Mapping[str, str] = opening.headers
-        self.handle = uuid4().hex
+        self.handle = calls.new_id()
         self.missed = 0
+        self.instance = opening.address
         self._caller = f"back:{opening.address}"
         self.task: asyncio.Task[None] | None = None
         self._chunks_to_come = opening.number - 1
@@ -279,8 +287,13 @@ class Calls:
         self._made: dict[str, Calling] = {}
         self._served: dict[str, Served] = {}
         self._open: set[str] = set()
+        self._numbers = count(1)
         self._ending: set[asyncio.Task[None]] = set()
         self._pulse: asyncio.Task[None] | None = None
+
+    def new_id(self) -> str:
+        """An id that no other call here has; with the instance it is unique everywhere."""
+        return f"{next(self._numbers):x}"
 
     def call(self, name: str, body: bytes, headers: Mapping[str, str] | None, seconds: float | None) -> Calling:
         return Calling(self, name, body, headers or {}, seconds)
@@ -295,9 +308,10 @@ class Calls:
 
     def open(self, name: str, opening: Packet, server: Server) -> None:
         """Serve a call that has come in."""
-        if opening.call in self._open:
+        opened = f"{opening.address}/{opening.call}"
+        if opened in self._open:
             return  # the same packet twice
-        self._open.add(opening.call)
+        self._open.add(opened)
         served = Served(self, name, opening)
         self._served[served.handle] = served
         served.task = asyncio.create_task(served.run(server), name=f"call of {name}")
@@ -340,7 +354,7 @@ class Calls:
     def _ended(self, served: Served, task: asyncio.Task[None]) -> None:
         served.end()
         del self._served[served.handle]
-        self._open.discard(served.id)
+        self._open.discard(f"{served.instance}/{served.id}")
         if task.cancelled():
             told = served.failed(f"{served.name} is stopping", "unavailable")
         elif (wrong := task.exception()) is None or isinstance(wrong, BusUnavailable):

@@ -2,7 +2,8 @@
 
 A **frame** is what one publish carries: a version byte, then letters, each as a 32-bit big-endian length
 and that many bytes of MessagePack. Several letters share a frame when they are ready together, because a
-durable publish costs the same for one as for many. A **packet** is one step of a call.
+durable publish costs the same for one as for many. A **packet** is one step of a call; several for one node travel
+together.
 
 No I/O, no clock, no randomness.
 """
@@ -80,7 +81,7 @@ class Packet(msgspec.Struct, frozen=True, array_like=True):
 _encoder = msgspec.msgpack.Encoder()
 _letters = msgspec.msgpack.Decoder(Letter)
 _dead = msgspec.msgpack.Decoder(DeadLetter)
-_packets = msgspec.msgpack.Decoder(Packet)
+_packets = msgspec.msgpack.Decoder(tuple[Packet, ...])
 
 
 def packed(letter: Letter, limits: Limits) -> bytes:
@@ -152,18 +153,18 @@ def decode_dead(data: bytes) -> DeadLetter:
         raise Unreadable("bus", "dead letter", "a dead letter in MessagePack") from None
 
 
-def encode_packet(packet: Packet) -> bytes:
-    return _encoder.encode(packet)
+def encode_packets(packets: Sequence[Packet]) -> bytes:
+    return _encoder.encode(packets)
 
 
-def decode_packet(data: bytes) -> Packet:
+def decode_packets(data: bytes) -> tuple[Packet, ...]:
     """Raises:
-    Unreadable: it is not a packet.
+    Unreadable: these are no packets.
     """
     try:
         return _packets.decode(data)
     except msgspec.DecodeError:
-        raise Unreadable("bus", "packet", "a packet in MessagePack") from None
+        raise Unreadable("bus", "packets", "packets in MessagePack") from None
 
 
 def chunks(body: bytes, limits: Limits) -> Iterator[tuple[Kind, bytes]]:
@@ -175,6 +176,9 @@ def chunks(body: bytes, limits: Limits) -> Iterator[tuple[Kind, bytes]]:
     if len(body) > limits.piece_bytes:
         raise TooBig("bus", "piece", f"at most {limits.piece_bytes} bytes, not {len(body)}")
     size = limits.chunk_bytes
+    if len(body) <= size:
+        yield Kind.DATA, body
+        return
     last = max(0, (len(body) - 1) // size)
     for n in range(last):
         yield Kind.MORE, body[n * size : (n + 1) * size]

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
@@ -36,12 +36,13 @@ from .base import DEFAULT, DeadLetter, Handler, Letter, Receiver, Receiving, Ser
 from .calls import Calling, Calls
 from .delivery import Delivery, Seen
 from .framing import (
+    Kind,
     Limits,
     Packet,
     decode_dead,
-    decode_packet,
+    decode_packets,
     encode_dead,
-    encode_packet,
+    encode_packets,
     frame,
     letters_of,
     packed,
@@ -58,6 +59,8 @@ _PULL_FRAMES: Final = 32
 _DUPLICATE_SECONDS: Final = 120.0
 _STORE_FAILED: Final = 10077  # the server's error code for a stream that is full
 _RECONNECT_SECONDS: Final = (0.05, 5.0)  # first and longest wait
+
+_MORE_FOLLOWS: Final = frozenset({Kind.TAKEN, Kind.MORE, Kind.DATA})  # in all likelihood, and at once
 
 RETENTION: Final[Mapping[str, api.RetentionPolicy]] = {
     "inbox": api.RetentionPolicy.WORK_QUEUE,
@@ -82,6 +85,10 @@ class NatsBus:
         self._outboxes: dict[str, Outbox] = {}
         self._seen: dict[str, Seen] = {}
         self._receivers: set[_Receiver | _Serving] = set()
+        self._posted: dict[str, list[Packet]] = {}
+        self._posted_bytes = 0
+        self._writing = asyncio.Lock()
+        self._writer: asyncio.Task[None] | None = None
         self._calls = Calls(self._instance, self._post, self.limits)
 
     # -- connection -------------------------------------------------------------------------------
@@ -112,6 +119,8 @@ class NatsBus:
         for receiver in list(self._receivers):
             await receiver.stop()
         await self._calls.close()
+        if self._writer is not None:
+            await asyncio.wait([self._writer])
         if not self._nc.is_closed:
             with suppress(nats.errors.Error, TimeoutError, OSError):
                 await self._nc.flush(timeout=1)
@@ -323,7 +332,8 @@ class NatsBus:
 
         async def came(message: Msg) -> None:
             with suppress(Unreadable):
-                self._calls.open(name, decode_packet(message.data), server)
+                for opening in decode_packets(message.data):
+                    self._calls.open(name, opening, server)
 
         async with _told():
             subscription = await self._nc.subscribe(self._subject("call", name), queue="servers", cb=came)
@@ -333,20 +343,46 @@ class NatsBus:
         return serving
 
     async def _post(self, address: str, packet: Packet) -> None:
+        """Send a packet; what is posted in one moment to one node leaves in one publish."""
+        if self._nc.is_closed:
+            raise BusUnavailable("the bus is closed")
+        if packet.kind is Kind.OPEN:
+            address = f"{address} {packet.call}"
+        self._posted.setdefault(address, []).append(packet)
+        self._posted_bytes += len(packet.body)
+        if packet.kind not in _MORE_FOLLOWS or self._posted_bytes > self.limits.frame_bytes:
+            await self._write()
+        elif self._writer is None or self._writer.done():
+            self._writer = asyncio.create_task(self._write(), name="calls of the bus")
+
+    async def _write(self) -> None:
+        async with self._writing:  # in the order in which they were posted
+            while self._posted:
+                posted, self._posted, self._posted_bytes = self._posted, {}, 0
+                for address, packets in posted.items():
+                    for data in _grouped(packets, self.limits):
+                        try:
+                            await self._publish_packets(address, data)
+                        except (OSError, nats.errors.Error) as away:
+                            # Both sides find out: by the number that is missing, or by the signs of life.
+                            logger.warning("packets of calls were lost: %s", type(away).__name__)
+
+    async def _publish_packets(self, address: str, data: bytes) -> None:
         kind, _, to = address.partition(":")
-        back = f"{self.prefix}.back.{self._instance}.{packet.call}"
-        async with _told():
-            if kind == "call":
-                await self._nc.publish(self._subject("call", to), encode_packet(packet), reply=back)
-            else:
-                await self._nc.publish(f"{self.prefix}.back.{to}.{packet.call}", encode_packet(packet))
+        if kind == "call":
+            to, _, call = to.rpartition(" ")
+            back = f"{self.prefix}.back.{self._instance}.{call}"
+            await self._nc.publish(self._subject("call", to), data, reply=back)
+        else:
+            await self._nc.publish(f"{self.prefix}.back.{to}.0", data)
 
     async def _packet(self, message: Msg) -> None:
         if message.headers and message.headers.get("Status") == "503":
             self._calls.nobody(message.subject.rpartition(".")[2])
             return
         with suppress(Unreadable, BusUnavailable):
-            await self._calls.arrived(decode_packet(message.data))
+            for packet in decode_packets(message.data):
+                await self._calls.arrived(packet)
 
 
 class _Parcel:
@@ -505,6 +541,17 @@ def _parsed(address: str) -> tuple[list[str], dict[str, str]]:
     if not options.get("replicas", "1").isdecimal():
         raise BadSetup("bus: replicas is a number")
     return [f"{url.scheme}://{host}" for host in url.netloc.split(",")], options
+
+
+def _grouped(packets: list[Packet], limits: Limits) -> Iterator[bytes]:
+    """Packets as what one publish may carry each."""
+    start = size = 0
+    for at, packet in enumerate(packets):
+        if size + len(packet.body) > limits.frame_bytes and at > start:
+            yield encode_packets(packets[start:at])
+            start, size = at, 0
+        size += len(packet.body)
+    yield encode_packets(packets[start:])
 
 
 def _token(name: str) -> str:
