@@ -1,0 +1,66 @@
+"""A PostgreSQL server of one's own: a free port, its own folder, to be stopped, killed and started again."""
+
+from __future__ import annotations
+
+import glob
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+
+
+class PrivatePostgres:
+    """One cluster in a temporary folder. PostgreSQL refuses to run as root, so root runs it as ``postgres``."""
+
+    def __init__(self) -> None:
+        found = sorted(glob.glob("/usr/lib/postgresql/*/bin/initdb")) or [shutil.which("initdb") or ""]
+        if not found[-1]:
+            pytest.skip("no PostgreSQL to start: initdb is not installed")
+        self._bin = Path(found[-1]).parent
+        self._user: str | None = None
+        if os.geteuid() == 0:
+            try:
+                self._user = pwd.getpwnam("postgres").pw_name
+            except KeyError:
+                pytest.skip("root cannot run PostgreSQL, and there is no user postgres")
+        self._folder = Path(tempfile.mkdtemp(prefix="sabir-pg-"))
+        if self._user is not None:
+            shutil.chown(self._folder, self._user)
+        with socket.socket() as sock:
+            sock.bind(("127.0.0.1", 0))
+            self._port = int(sock.getsockname()[1])
+        self._run("initdb", "-D", f"{self._folder}/data", "-A", "trust", "-U", "postgres", "--no-sync")
+
+    @property
+    def address(self) -> str:
+        return f"postgresql://postgres@127.0.0.1:{self._port}/postgres"
+
+    def start(self) -> None:
+        options = f"-p {self._port} -k {self._folder} -c listen_addresses=127.0.0.1"
+        self._run("pg_ctl", "-D", f"{self._folder}/data", "-l", f"{self._folder}/log", "-o", options, "-w", "start")
+
+    def stop(self, mode: str = "fast") -> None:
+        """``fast`` ends sessions in order; ``immediate`` is a crash, with recovery at the next start."""
+        self._run("pg_ctl", "-D", f"{self._folder}/data", "-m", mode, "-w", "stop")
+
+    def remove(self) -> None:
+        if (self._folder / "data" / "postmaster.pid").exists():
+            self.stop("immediate")
+        shutil.rmtree(self._folder)
+
+    def _run(self, program: str, *arguments: str) -> None:
+        done = subprocess.run(
+            [str(self._bin / program), *arguments],
+            user=self._user,
+            cwd=self._folder,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            check=False,
+            timeout=60,
+        )
+        assert done.returncode == 0, done.stderr.decode()
