@@ -101,7 +101,7 @@ class Peer(ABC):
             PeerUnreadable: the answer is not of its protocol.
         """
         call = Call(seconds=self.seconds if seconds is None else seconds, key=key)
-        return await self._answer(message_of(said), call)
+        return await self._whole_answer(message_of(said), call)
 
     async def stream(
         self, said: str | Message, *, seconds: float | None = None, key: str | None = None
@@ -141,7 +141,7 @@ class Peer(ABC):
             message = await turn.ask(asked)
             call = replace(call, key=f"{turn.id}.{turn.questions}", seconds=min(turn.remaining, self.seconds))
 
-    async def _answer(self, message: Message, call: Call) -> Message:
+    async def _whole_answer(self, message: Message, call: Call) -> Message:
         async with aclosing(self.talk(message, call)) as events:
             async for event in events:
                 if isinstance(event, Reply):

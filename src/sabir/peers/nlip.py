@@ -69,7 +69,7 @@ class NlipPeer(Peer):
     async def control(self, said: str | Message, *parts: Part, conversation: str = "") -> Message:
         """Talk about the talk: ask for policies, limits, an upload place, and so on. Raises as ``ask`` does."""
         message = message_of(said).with_parts(parts).with_type(CONTROL)
-        return await self._answer(message, Call(conversation, self.seconds))
+        return await self._whole_answer(message, Call(conversation, self.seconds))
 
     async def propose_anonymous(self, conversation: str) -> str | None:
         """Agree on anonymity with this peer and all behind it; None, or why not (PAPER-ANON).
@@ -122,3 +122,8 @@ class NlipPeer(Peer):
                 if not isinstance(event, Delta | Progress):
                     return
         raise PeerUnreadable(self.address, "it ended without an answer")
+
+
+def is_partial(message: Message) -> bool:
+    """Whether more messages of the same answer follow (D-34)."""
+    return message.messagetype is not None and message.messagetype.strip().lower() == nlip.PARTIAL

@@ -1,0 +1,179 @@
+"""The NLIP peer over WebSocket: against our own door, and against servers that behave as others do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from websockets.asyncio.server import ServerConnection
+from websockets.asyncio.server import serve as serve_ws
+
+from conftest import Serve
+from sabir.agent import agent
+from sabir.errors import BadSetup, PeerRefused, PeerUnavailable, PeerUnreadable
+from sabir.events import Delta, Reply
+from sabir.gateway import Gateway
+from sabir.message import Message, binary_part
+from sabir.peers.base import Identity
+from sabir.peers.connect import connect
+from sabir.peers.nlip_ws import NlipWsPeer
+from sabir.turn import Turn
+from sabir.wire import cbor, nlip
+
+
+@agent(name="counting")
+async def counting(turn: Turn) -> str:
+    size = sum(len(part.content) for part in turn.parts if part.format == "binary")
+    return f"{turn.text}, after {len(turn.conversation.turns)}, {size} bytes"
+
+
+@agent(name="pieces")
+async def pieces(turn: Turn) -> Any:
+    for word in ("one ", "two ", "three"):
+        yield word
+
+
+@pytest.mark.parametrize("path", ["", "/nlip/ws", "/nlip/ws/text", "/nlip/counting/ws"])
+async def test_a_conversation_goes_on_over_one_connection(serve: Serve, home: Path, path: str) -> None:
+    served = serve(Gateway(counting, home=home))
+    async with connect(served.ws_url + path) as peer:
+        assert (await peer.ask("hi")).text == "hi, after 0, 0 bytes"
+        message = Message.text("again").with_part(binary_part(bytes(100_000), "image/png"))
+        assert (await peer.ask(message)).text == "again, after 1, 100000 bytes"
+
+
+async def test_pieces_come_before_the_answer(serve: Serve, home: Path) -> None:  # D-34
+    served = serve(Gateway(pieces, home=home))
+    async with connect(served.ws_url) as peer:
+        events = [event async for event in peer.stream("go")]
+    assert events == [Delta.text("one "), Delta.text("two "), Delta.text("three"), Reply(Message.text("one two three"))]
+
+
+Answer = Callable[[ServerConnection], Awaitable[None]]
+
+
+@asynccontextmanager
+async def ws_server(answer: Answer, **options: Any):  # type: ignore[no-untyped-def]
+    async with serve_ws(answer, "127.0.0.1", 0, **options) as server:
+        yield f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+async def test_answers_find_their_questions_by_our_token_in_any_order() -> None:  # CORE-6.2
+    async def backwards(socket: ServerConnection) -> None:
+        two = [cbor.decode(await socket.recv()), cbor.decode(await socket.recv())]  # type: ignore[arg-type]
+        for message in reversed(two):
+            await socket.send(cbor.encode(Message.text(f"to {message.text}").with_parts(message.tokens)))
+
+    from sabir.agent import reply_of
+    from sabir.turn import Conversation
+
+    async with ws_server(backwards) as url, NlipWsPeer(url) as peer:
+        await peer._connected()
+        peer._streams = True  # this server is not asked for pieces
+        turns = [Turn(Message.text(word), Conversation(word)) for word in ("a", "b")]
+        assert [(await reply).text for reply in [asyncio.create_task(reply_of(peer(turn))) for turn in turns]] == [
+            "to a",
+            "to b",
+        ]
+
+
+async def test_a_late_answer_is_not_taken_for_the_next_one() -> None:
+    release = asyncio.Event()
+
+    async def slow_first(socket: ServerConnection) -> None:
+        first = cbor.decode(await socket.recv())  # type: ignore[arg-type]
+        second = cbor.decode(await socket.recv())  # type: ignore[arg-type]
+        for message in (first, second):
+            await socket.send(cbor.encode(Message.text(f"to {message.text}").with_parts(message.tokens)))
+        release.set()
+
+    async with ws_server(slow_first) as url, NlipWsPeer(url) as peer:
+        with pytest.raises(PeerUnavailable, match="in time"):
+            await peer.ask("first", seconds=0.1)
+        assert (await peer.ask("second")).text == "to second"
+
+
+async def test_a_server_without_cbor_is_spoken_to_in_text_frames() -> None:  # WS-6.1, WS-11
+    paths: list[str] = []
+
+    async def only_text(socket: ServerConnection) -> None:
+        assert socket.request is not None
+        paths.append(socket.request.path)
+        async for frame in socket:
+            if isinstance(frame, bytes):
+                error = Message.error("CBOR decoding failed. Please fall back to the text endpoint.")
+                await socket.send(nlip.encode(error).decode())
+            else:
+                message = nlip.decode(frame.encode())
+                await socket.send(nlip.encode(Message.text("read").with_parts(message.tokens)).decode())
+
+    async with ws_server(only_text) as url, NlipWsPeer(url) as peer:
+        assert (await peer.ask("one")).text == "read"
+        assert (await peer.ask("two")).text == "read"
+    assert paths == ["/nlip/ws", "/nlip/ws/text"]
+
+
+async def test_a_lost_connection_ends_the_question_and_the_next_one_opens_another() -> None:
+    async def once(socket: ServerConnection) -> None:
+        message = cbor.decode(await socket.recv())  # type: ignore[arg-type]
+        if message.text == "die":
+            await socket.close(1011, "sorry")
+        else:
+            await socket.send(cbor.encode(Message.text("ok").with_parts(message.tokens)))
+            await socket.wait_closed()
+
+    async with ws_server(once) as url, NlipWsPeer(url) as peer:
+        with pytest.raises(PeerUnavailable, match="1011 sorry"):
+            await peer.ask("die")
+        assert (await peer.ask("live")).text == "ok"
+
+
+async def test_frames_that_are_no_nlip_are_told() -> None:
+    async def noise(socket: ServerConnection) -> None:
+        await socket.recv()
+        await socket.send(b"\xff\x00")
+        await socket.wait_closed()
+
+    async with ws_server(noise) as url, NlipWsPeer(url) as peer:
+        with pytest.raises(PeerUnreadable, match="no NLIP message"):
+            await peer.ask("hi")
+
+
+async def test_401_to_the_handshake_is_answered_from_the_identities() -> None:
+    shown: list[str | None] = []
+
+    def locked(socket: ServerConnection, request: Any) -> Any:
+        shown.append(request.headers.get("authorization"))
+        if shown[-1] == "Bearer blue":
+            return None
+        response = socket.respond(401, "who?")
+        response.headers["www-authenticate"] = "Bearer"
+        return response
+
+    async def answer(socket: ServerConnection) -> None:
+        message = cbor.decode(await socket.recv())  # type: ignore[arg-type]
+        await socket.send(cbor.encode(Message.text("in").with_parts(message.tokens)))
+        await socket.wait_closed()
+
+    async with ws_server(answer, process_request=locked) as url:
+        mine = (Identity(url.replace("ws", "http", 1), "Bearer blue"),)
+        async with NlipWsPeer(url, identities=mine) as peer:
+            assert (await peer.ask("hi")).text == "in"
+            assert await peer.propose_anonymous("x") == "its connection shows who we are"
+        async with NlipWsPeer(url) as peer:
+            with pytest.raises(PeerRefused) as refused:
+                await peer.ask("hi")
+    assert refused.value.status == 401
+    assert shown == [None, "Bearer blue", None]
+
+
+async def test_nobody_listening_and_wrong_addresses_are_told() -> None:
+    async with NlipWsPeer("ws://127.0.0.1:1") as peer:
+        with pytest.raises(PeerUnavailable, match="no connection"):
+            await peer.ask("hi")
+    with pytest.raises(BadSetup, match="no ws or wss"):
+        NlipWsPeer("http://127.0.0.1")
