@@ -13,10 +13,10 @@ class CautiousClock:
     that is set back only keeps things longer.
     """
 
-    def __init__(self, wall: Callable[[], float] = time.time, steady: Callable[[], float] = time.monotonic) -> None:
-        self._wall = wall
-        self._steady = steady
-        self._ahead = wall() - steady()
+    def __init__(self, wall: Callable[[], float] | None = None, steady: Callable[[], float] | None = None) -> None:
+        self._wall = wall or time.time
+        self._steady = steady or time.monotonic
+        self._ahead = self._wall() - self._steady()
 
     def __call__(self) -> float:
         return min(self._wall(), self._steady() + self._ahead)
