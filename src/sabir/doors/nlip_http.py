@@ -137,7 +137,7 @@ class NlipHttp:
             if scope["method"] != "POST":
                 raise BadMethod("nlip", "method", "POST")
             message = await self._message(receive, wishes)
-            answer.asked, answer.applied = message, wishes.applied
+            answer.asked, answer.applied, answer.key = message, wishes.applied, wishes.key
             ask = Ask(
                 message,
                 DOOR,
@@ -308,10 +308,11 @@ def _check_type(wishes: Wishes, body: bytes) -> None:
 class Answer:
     """The response to one request: sent once, whoever sends it."""
 
-    __slots__ = ("_send", "applied", "asked", "begun", "line", "sent")
+    __slots__ = ("_send", "applied", "asked", "begun", "key", "line", "sent")
 
     def __init__(self, send: Send) -> None:
         self._send = send
+        self.key: str | None = None
         self.asked: Message | None = None
         self.applied: tuple[str, ...] = ()
         self.line: Line | None = None
@@ -336,6 +337,8 @@ class Answer:
         self.sent = self.begun = True
         body = nlip.encode(message, answering=self.asked)
         start: list[tuple[bytes, bytes]] = [_JSON, (b"content-length", str(len(body)).encode())]
+        if self.key is not None:  # told, so that a client knows that it may send the message again
+            start.append((b"idempotency-key", self.key.encode("latin-1")))
         if self.applied:
             start.append((b"preference-applied", ", ".join(self.applied).encode("latin-1")))
         start.extend(headers)
@@ -379,6 +382,8 @@ class Answer:
     async def begin_stream(self) -> None:
         self.begun = True
         headers = [_SSE, (b"cache-control", b"no-store"), (b"x-accel-buffering", b"no")]
+        if self.key is not None:
+            headers.append((b"idempotency-key", self.key.encode("latin-1")))
         await self._send({"type": "http.response.start", "status": 200, "headers": headers})
 
     async def chunk(self, body: bytes, *, last: bool = False) -> None:

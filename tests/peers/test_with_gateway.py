@@ -1,0 +1,104 @@
+"""The HTTP peer against our own gateway: keys, uploads of their places, pieces, questions."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import Serve
+from sabir.agent import agent
+from sabir.errors import PeerRefused, PeerUnavailable
+from sabir.events import Delta, Reply
+from sabir.gateway import Gateway
+from sabir.message import Message
+from sabir.peers.nlip_http import NlipHttpPeer
+from sabir.peers.tokens import PeerTokens
+from sabir.turn import Turn
+
+CALLS: list[str] = []
+
+
+@agent(name="paying")
+async def paying(turn: Turn) -> str:
+    CALLS.append(turn.text)
+    return f"paid {turn.text}, {len(CALLS)}"
+
+
+@agent(name="asking")
+async def asking(turn: Turn) -> str:
+    city = await turn.ask("Which city?")
+    return f"Sunny in {city.text}"
+
+
+@agent(name="pieces")
+async def pieces(turn: Turn) -> Any:
+    yield "Hel"
+    yield "lo"
+
+
+async def test_what_is_sent_again_under_its_key_runs_once(serve: Serve, home: Path) -> None:
+    CALLS.clear()
+    served = serve(Gateway(paying, home=home))
+    same = PeerTokens.begin("cli", "a conversation of ours")
+    answers = []
+    for _ in range(2):  # the same message, as a client sends it that never saw the first answer
+        async with NlipHttpPeer(served.url, conversation=same) as peer:
+            answers.append(await peer.ask("100", key="k-1"))
+            assert peer.repeatable is True  # the server has shown that it honours keys
+    assert answers[0] == answers[1]
+    assert CALLS == ["100"]
+
+
+async def test_a_broken_answer_is_fetched_again_and_the_agent_ran_once(serve: Serve, home: Path) -> None:
+    """A pipe breaks after the request has passed: the answer is lost, the payment is not made twice."""
+    CALLS.clear()
+    served = serve(Gateway(paying, home=home))
+    connections = 0
+
+    async def pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        far_reader, far_writer = await asyncio.open_connection(served.host, served.port)
+        broken = connections == 1
+        while data := await reader.read(65536):
+            far_writer.write(data)
+            answer = await far_reader.read(65536)
+            if broken:
+                break
+            writer.write(answer)
+        writer.close()
+        far_writer.close()
+
+    between = await asyncio.start_server(pipe, "127.0.0.1", 0)
+    port = between.sockets[0].getsockname()[1]
+    async with NlipHttpPeer(f"http://127.0.0.1:{port}", repeatable=True) as peer:
+        assert (await peer.ask("50")).text == "paid 50, 1"
+    assert (connections, CALLS) == (2, ["50"])
+    async with NlipHttpPeer(f"http://127.0.0.1:{port}") as peer:
+        connections = 0
+        with pytest.raises(PeerUnavailable):
+            await peer.ask("60")
+    between.close()
+    await between.wait_closed()
+
+
+async def test_pieces_and_questions_come_through(serve: Serve, home: Path) -> None:
+    served = serve(Gateway(pieces, asking, home=home))
+    async with NlipHttpPeer(f"{served.url}/nlip/pieces") as peer:
+        events = [event async for event in peer.stream("go")]
+    assert events == [Delta.text("Hel"), Delta.text("lo"), Reply(Message.text("Hello"))]
+    async with NlipHttpPeer(f"{served.url}/nlip/asking") as peer:
+        question = await peer.ask("weather?")
+        assert question.labelled("question") is not None
+        assert (await peer.ask("Geneva")).text == "Sunny in Geneva"
+
+
+async def test_an_unknown_agent_is_a_refusal_with_its_reason(serve: Serve, home: Path) -> None:
+    served = serve(Gateway(paying, home=home))
+    async with NlipHttpPeer(f"{served.url}/nlip/nobody") as peer:
+        with pytest.raises(PeerRefused, match="no agent 'nobody'") as refused:
+            await peer.ask("hi")
+    assert refused.value.status == 404
