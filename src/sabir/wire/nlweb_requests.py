@@ -72,7 +72,9 @@ def json_of(body: bytes) -> Any:
     """
     try:
         return msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as wrong:
+    except RecursionError:
+        raise TooBig(PROTOCOL, "$", "fewer levels of nesting") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as wrong:
         raise Unreadable(PROTOCOL, "$", f"a JSON object ({_short(wrong)})") from None
 
 
