@@ -274,12 +274,13 @@ async def _item(index: LocalIndex, id: str) -> Item:
 
 
 async def test_memory_moves_items_that_it_speaks_against_down(shop: LocalIndex) -> None:
-    plain = ids(await Asker(agent(shop, questions=False)).reply("chicken curry or soup"))
-    remembered = ids(
-        await Asker(agent(shop, questions=False)).reply("chicken curry or soup", SiteAsk(memory=("vegan",)))
-    )
-    assert plain[0] == "r3"
-    assert remembered[0] == "r1"
+    async def scores(*memory: str) -> dict[str, float]:
+        message = await Asker(agent(shop, questions=False)).reply("chicken curry or soup", SiteAsk(memory=memory, min_score=0.0))
+        return {each["@id"]: each["score"] for each in results(message)}
+
+    plain, remembered = await scores(), await scores("vegan", "likes the sea")
+    assert remembered["r1"] == plain["r1"]
+    assert remembered["r3"] == pytest.approx(0.7 * plain["r3"], abs=0.1)
     assert set(plain) == set(remembered)
 
 

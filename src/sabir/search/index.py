@@ -14,9 +14,11 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, Self, TypeAlias
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import SabirError
 from .attributes import attributes
@@ -24,11 +26,12 @@ from .base import Facet, Fields, Found, Hit, Query, Site
 from .conditions import Condition, In
 from .embed import Embedder, Vectors
 from .item import Item
-from .lexical import Lexical, Reader, Terms
+from .lexical import Lexical, Reader
 from .passages import embedded, item_key, passages
-from .rank import Ranked, fused
+from .rank import Ranked, contenders, fused
 from .vectors import VectorFile
 
+_Column: TypeAlias = NDArray[np.int64]
 logger = logging.getLogger("sabir.search")
 
 DEPTH: Final = 100  # passages that each ranking gives, at least
@@ -36,6 +39,30 @@ SCAN: Final = 4_000  # so few passages are compared one by one; more by the grap
 _BATCH: Final = 32  # passages embedded at a time
 _SAVE: Final = 15.0  # seconds between saves while vectors are being computed
 _CACHED: Final = 512  # vectors of queries kept
+
+
+class _Owners:
+    """Which item each passage belongs to, as two sorted columns; a new one for each state of the index."""
+
+    def __init__(self, keys: Sequence[int] | _Column, items: Sequence[int] | _Column) -> None:
+        unsorted = np.asarray(keys, np.int64)
+        order = np.argsort(unsorted)
+        self._keys, self._items = unsorted[order], np.asarray(items, np.int64)[order]
+
+    def items_of(self, keys: Sequence[int]) -> list[int | None]:
+        wanted = np.asarray(keys, np.int64)
+        if not len(self._keys):
+            return [None] * len(keys)
+        at = np.minimum(np.searchsorted(self._keys, wanted), len(self._keys) - 1)
+        there = self._keys[at] == wanted
+        return [item if known else None for item, known in zip(self._items[at].tolist(), there.tolist(), strict=True)]
+
+    def put(self, passages_of: dict[int, list[int]]) -> _Owners:
+        """With these items' passages in place of those they had."""
+        kept = ~np.isin(self._items, np.fromiter(passages_of, np.int64, len(passages_of)))
+        keys = np.array([key for keys in passages_of.values() for key in keys], np.int64)
+        items = np.array([item for item, keys in passages_of.items() for _ in keys], np.int64)
+        return _Owners(np.concatenate((self._keys[kept], keys)), np.concatenate((self._items[kept], items)))
 
 
 class LocalIndex:
@@ -50,6 +77,7 @@ class LocalIndex:
         self._embedder = embedder
         self._vectors = VectorFile(self._directory, embedder.name, embedder.size) if embedder else None
         self._known = self._read_fields()
+        self._owners = _Owners(*self._lexical.reader().pairs())
         self._cache: OrderedDict[str, Vectors] = OrderedDict()
         self._writing = asyncio.Lock()
         self._worker: asyncio.Task[None] | None = None
@@ -74,10 +102,12 @@ class LocalIndex:
     def _put(self, items: Sequence[Item]) -> None:
         latest = {(item.site, item.id): item for item in items}
         found = {key: attributes(item) for key, item in latest.items()}
+        parts = {key: list(passages(item)) for key, item in latest.items()}
         with self._lexical.writer() as writer:
             for key, item in latest.items():
                 writer.remove(*key)
-                writer.add(item, found[key], list(passages(item)))
+                writer.add(item, found[key], parts[key])
+        self._owners = self._owners.put({item_key(*key): [part.key for part in each] for key, each in parts.items()})
         known = self._known | Fields.of(found.values())
         if known != self._known:
             self._known = known
@@ -98,6 +128,7 @@ class LocalIndex:
             else:
                 for id in ids:
                     writer.remove(site, id)
+        self._owners = _Owners(*self._lexical.reader().pairs())
         self._seen = self._stamp()
         return before - dict(self._lexical.reader().site_counts()).get(site, 0)
 
@@ -146,21 +177,23 @@ class LocalIndex:
         if not query.text.strip():
             return self._listing(reader, query, where, coverage)
         ranked = self._ranked(reader, query, where, vector, liking)
-        owners = reader.items_of([each.key for each in ranked])
+        owners = self._owners.items_of([each.key for each in ranked])
         best: dict[int, Ranked] = {}
-        for each in ranked:
-            if each.score >= query.min_score and each.key in owners:
-                best.setdefault(owners[each.key], each)
+        for each, owner in zip(ranked, owners, strict=True):
+            if each.score >= query.min_score and owner is not None:
+                best.setdefault(owner, each)
         page = dict(list(best.items())[query.start : query.start + query.limit])
-        items = reader.items(list(page))
-        texts = reader.passages([each.key for each in page.values()])
-        hits = tuple(
-            Hit(items[key], each.score, texts.get(each.key, ("", ""))[1], round(each.lexical, 4), each.semantic)
-            for key, each in page.items()
-            if key in items
-        )
         facets = self._facets(reader, query.facets, reader.item_keys(list(best))) if query.facets else ()
-        return Found(hits, len(best), facets, coverage)
+        return Found(self._hits(reader, page), len(best), facets, coverage)
+
+    def _hits(self, reader: Reader, page: dict[int, Ranked]) -> tuple[Hit, ...]:
+        found = reader.found([each.key for each in page.values()])
+        further = reader.items([key for key, each in page.items() if each.key in found and not found[each.key][1]])
+        return tuple(
+            Hit(item, each.score, found[each.key][0], round(each.lexical, 4), each.semantic)
+            for key, each in page.items()
+            if each.key in found and (item := found[each.key][1] or further.get(key))
+        )
 
     def _listing(self, reader: Reader, query: Query, where: object, coverage: float) -> Found:
         page = reader.newest(where, query.start, query.limit)
@@ -182,15 +215,13 @@ class LocalIndex:
         if vectors is None or vector is None or self._embedder is None or not vectors.keys:
             return fused(lexical, {}, floor=0.0, semantic=False)
         near = self._nearest(reader, where, vector, depth)
-        lexical = lexical | self._missing(reader, terms, near, lexical)
-        near = near | vectors.cosines(vector, [key for key in lexical if key not in near])
+        floor = self._embedder.floor
+        wordless, unlike = contenders(lexical, near, floor=floor, count=query.start + query.limit)
+        lexical |= reader.shares(terms, wordless) if terms else {}
+        near |= vectors.cosines(vector, unlike)
         liked = vectors.cosines(liking, near) if liking is not None else None
-        return fused(lexical, near, floor=self._embedder.floor, semantic=True, liking=liked)
-
-    def _missing(
-        self, reader: Reader, terms: Terms | None, near: dict[int, float], lexical: dict[int, float]
-    ) -> dict[int, float]:
-        return reader.shares(terms, [key for key in near if key not in lexical]) if terms else {}
+        unknown = {key for key in lexical if key not in vectors.keys}
+        return fused(lexical, near, floor=floor, semantic=True, unknown=unknown, liking=liked)
 
     def _nearest(self, reader: Reader, where: object, vector: Vectors, depth: int) -> dict[int, float]:
         """The nearest passages among those that meet the conditions: exact if few, else by the graph."""
@@ -294,6 +325,7 @@ class LocalIndex:
         if stamp != self._seen:
             self._seen = stamp
             self._lexical.reload()
+            self._owners = _Owners(*self._lexical.reader().pairs())
             self._known = self._read_fields()
             self._wake()
         now = time.monotonic()

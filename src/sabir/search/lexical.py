@@ -48,6 +48,7 @@ NAME_WEIGHT: Final = 0.5  # of a word in the name, on top of the text
 _K1: Final = 1.2  # tantivy's, for the most that BM25 can give
 _ANALYZER: Final = "words"
 _HEAP: Final = 64_000_000
+_FEW: Final = 250
 
 Doc = Any  # tantivy's addresses, documents and queries; its stubs are partial
 
@@ -194,11 +195,12 @@ class Reader:
         """Those of the given passages that meet a query."""
         return self.keys(_both(where, self._keyed(keys)), len(keys)) if keys else []
 
-    def items_of(self, keys: Sequence[int]) -> dict[int, int]:
-        """Of each passage, the key of its item."""
-        addresses = self._addresses(self._keyed(keys), len(keys)) if keys else []
-        own = self._searcher.fast_field_values("key", addresses)
-        return dict(zip(own, self._searcher.fast_field_values("item_key", addresses), strict=True))
+    def pairs(self) -> tuple[list[int], list[int]]:
+        """The key of every passage and, at the same place, that of its item."""
+        addresses = self._addresses(None, max(1, len(self)))
+        columns = (self._searcher.fast_field_values(name, addresses) for name in ("key", "item_key"))
+        keys, items = columns
+        return keys, items
 
     def newest(self, where: Doc | None, start: int, limit: int) -> list[tuple[int, int]]:
         """``(passage, item)`` of the first passages of items that meet a query, newest first."""
@@ -218,11 +220,21 @@ class Reader:
 
     def items(self, keys: Sequence[int]) -> dict[int, Item]:
         """Items by their keys."""
-        query = tantivy.Query.term_set_query(self._schema, "item_key", list(keys))
         found = {}
-        for address in self._addresses(_both(self._first(), query), len(keys)) if keys else []:
+        query = _both(self._keyed(keys, "item_key"), self._first()) if keys else None
+        for address in self._addresses(query, len(keys)) if keys else []:
             item = msgspec.json.decode(self._searcher.doc(address).get_first("item"), type=Item)
             found[item_key(item.site, item.id)] = item
+        return found
+
+    def found(self, keys: Sequence[int]) -> dict[int, tuple[str, Item | None]]:
+        """The text of passages, each with its item where the passage is its item's first."""
+        found: dict[int, tuple[str, Item | None]] = {}
+        for address in self._addresses(self._keyed(keys), len(keys)) if keys else []:
+            doc = self._searcher.doc(address)
+            _, text = msgspec.json.decode(doc.get_first("passage"), type=tuple[str, str])
+            item = doc.get_first("item")
+            found[int(doc.get_first("key"))] = text, msgspec.json.decode(item, type=Item) if item else None
         return found
 
     def listed(self, site: str) -> Iterator[tuple[str, str, str]]:
@@ -251,7 +263,7 @@ class Reader:
 
     def item_keys(self, keys: Sequence[int]) -> Doc:
         """A query for the items of these keys."""
-        return tantivy.Query.term_set_query(self._schema, "item_key", list(keys))
+        return self._keyed(keys, "item_key")
 
     def site(self, site: str) -> Doc:
         return tantivy.Query.term_query(self._schema, "site", site)
@@ -293,8 +305,11 @@ class Reader:
     def _term_set(self, field: str, values: Iterable[str]) -> Doc:
         return _any([self._term(field, value) for value in values])
 
-    def _keyed(self, keys: Sequence[int]) -> Doc:
-        return tantivy.Query.term_set_query(self._schema, "key", list(keys))
+    def _keyed(self, keys: Sequence[int], field: str = "key") -> Doc:
+        # A set is built as an automaton, which pays for many keys only.
+        if len(keys) > _FEW:
+            return tantivy.Query.term_set_query(self._schema, field, list(keys))
+        return _any([tantivy.Query.term_query(self._schema, field, key) for key in keys])
 
     def _first(self) -> Doc:
         return _scoreless(tantivy.Query.term_query(self._schema, "first", 1))

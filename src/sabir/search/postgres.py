@@ -23,7 +23,7 @@ from .embed import Embedder, Vectors
 from .item import Item
 from .passages import embedded, item_key, passages
 from .postgres_where import Where
-from .rank import Ranked, fused
+from .rank import Ranked, contenders, fused
 
 try:
     import asyncpg
@@ -254,10 +254,14 @@ class PostgresIndex:
         if vector is None or self._embedder is None:
             return fused(lexical, {}, floor=0.0, semantic=False)
         near = await self._nearest(vector, query.where, depth)
-        lexical |= await self._best(weights, most, (), [key for key in near if key not in lexical], depth)
-        near |= await self._cosines(vector, [key for key in lexical if key not in near])
+        floor = self._embedder.floor
+        wordless, unlike = contenders(lexical, near, floor=floor, count=query.start + query.limit)
+        lexical |= await self._best(weights, most, (), wordless, depth)
+        compared = await self._cosines(vector, unlike)
+        unknown = set(unlike) - compared.keys()  # no vector yet
+        near |= compared
         liked = await self._cosines(liking, list(near)) if liking is not None else None
-        return fused(lexical, near, floor=self._embedder.floor, semantic=True, liking=liked)
+        return fused(lexical, near, floor=floor, semantic=True, unknown=unknown, liking=liked)
 
     async def _weights(self, text: str) -> tuple[list[tuple[str, str, float]], float]:
         """Of each term and field the weight by rarity, and the most that they can give together."""
