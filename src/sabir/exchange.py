@@ -174,7 +174,8 @@ class Exchange:
         turn = line.turn.id if line.turn is not None else ""
         kind = "failed" if line.turn is not None else "refused"
         with suppress(StoreUnavailable):
-            name = (ask.agent or self.default)[:64]
+            name = ask.agent or self.default
+            name = name if name in self.agents else "unknown"  # a name from the wire is content
             told = AuditLine(time.time(), kind, caller, ask.door, name, type(wrong).__name__, turn)
             if (admitted := self.guard.trail.admit(told, ask.credentials.address)) is not None:
                 await self.store.audit(admitted)
