@@ -26,6 +26,7 @@ from .gateway import Gateway
 from .guard import AuditSettings, Quotas, Rule
 from .guard.outbound import Outbound, OutboundRules
 from .guard.outgoing import Service
+from .guard.profile import SecuritySettings
 from .guard.setup import GuardSettings, IdentitySettings
 from .observe import ObserveSettings
 from .peers.connect import connect
@@ -100,6 +101,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     observe: ObserveSettings = ObserveSettings()
     tasks: TaskSettings = TaskSettings()
     secrets: tuple[str, ...] = ()
+    security: SecuritySettings = SecuritySettings()
     doors: dict[str, Any] = {}
     log: Log = Log()
     nlip: NlipSettings = NlipSettings()
@@ -160,6 +162,7 @@ def gateway_of(settings: Settings) -> Gateway:
         hosts=settings.hosts,
         origins=settings.origins,
         beside=(sites,) if sites is not None else (),
+        security=settings.security,
     )
 
 

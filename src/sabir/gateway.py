@@ -38,16 +38,20 @@ from .doors.nlweb import Nlweb
 from .doors.protected import ProtectedResource
 from .doors.upload import UploadDoor
 from .doors.web import Web
+from .doors.well_known import WellKnown
 from .errors import BadSetup, Forbidden, MissingExtra, NotFound, SabirError
 from .exchange import Exchange
 from .guard import Filters, Identity, Quotas, Rights, Seal, keys_from
 from .guard.agreements import Agreements, policies_of
 from .guard.audit import retain
+from .guard.profile import Running, SecuritySettings, report, require
 from .guard.setup import GuardSettings, guarded
 from .message import Message
 from .observe import ObserveSettings, observer_of
+from .peers.base import Peer
 from .randomness import new_id
 from .server import Serving, bind, check_exposure, serve
+from .statements import statement
 from .stores import Store, open_store
 from .stores.clock import CautiousClock
 from .tasks import Tasks, TaskSettings
@@ -98,6 +102,7 @@ class Gateway:
         hosts: Iterable[str] = (),
         origins: Iterable[str] = (),
         facts: Mapping[str, Any] | None = None,
+        security: SecuritySettings | None = None,
     ) -> None:
         self.agents = _named(agents)
         self.default = default or next(iter(self.agents))
@@ -115,7 +120,12 @@ class Gateway:
         self.guard.rights = rights or self.guard.rights
         self.guard.filters = filters or self.guard.filters
         self._audit_days = settings.audit.days
-        self.facts: dict[str, Any] = dict(facts or {})
+        self.facts: dict[str, Any] = {
+            "ethics": statement("ethics"),
+            "report": self.security_report,
+            **(facts or {}),
+        }
+        self.security = security or SecuritySettings()
         conversations = Conversations(self.store, self.guard.seal, self.guard.quotas)
         self.exchange = Exchange(self.agents, self.default, self.store, self.guard, conversations)
         if observe is not None and (observe.metrics or observe.traces):
@@ -159,9 +169,34 @@ class Gateway:
         self._beside = tuple(beside)  # what agents need open while the gateway runs, such as an index
         self._open = AsyncExitStack()
         self._sweeping: asyncio.Task[None] | None = None
+        self._meeting: asyncio.Task[None] | None = None
+
+    def security_report(self) -> dict[str, Any]:
+        """Which ECMA-434 profile holds, from the hooks that run (SEC-C)."""
+        quotas = self.guard.quotas
+        running = Running(
+            guard=self.guard,
+            encrypted=self.serving.tls.is_on or self.serving.behind_tls_proxy,
+            ethics=bool(statement("ethics")),
+            disclosure=bool(statement("security")),
+            retention=0 < quotas.conversation_seconds < float("inf"),
+            limited=0 < quotas.turn_seconds < float("inf"),
+            throttled=quotas.rate_per_address is None or 0 < quotas.rate_per_address < float("inf"),
+        )
+        return report(running)
 
     def _doors(self, extra: Iterable[MakeDoor]) -> list[Door]:
-        makers: list[MakeDoor] = [Health, MetricsDoor, ProtectedResource, NlipWs, UploadDoor, Web, Nlweb, *extra]
+        makers: list[MakeDoor] = [
+            Health,
+            WellKnown,
+            MetricsDoor,
+            ProtectedResource,
+            NlipWs,
+            UploadDoor,
+            Web,
+            Nlweb,
+            *extra,
+        ]
         off = {name for name, settings in self.house.settings.items() if settings is False}
         for module, name, what in OPTIONAL_DOORS:
             if module.replace("_", "-") in off:
@@ -208,18 +243,23 @@ class Gateway:
         await self.store.open()
         for each in self._beside:
             await self._open.enter_async_context(each)
+        peers = [each for each in self.agents.values() if isinstance(each, Peer)]
+        for peer in peers:
+            await self._open.enter_async_context(peer)
         await self.tasks.start()
         for door in self.doors:
             await door.start()
         self._sweeping = asyncio.create_task(self._sweep())
+        self._meeting = asyncio.create_task(_meet(peers))
 
     async def stop(self) -> None:
         """Let running turns finish, then close everything."""
         await self.exchange.close(self.serving.graceful_seconds)
-        if self._sweeping is not None:
-            self._sweeping.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._sweeping
+        for running in (self._sweeping, self._meeting):
+            if running is not None:
+                running.cancel()
+                with suppress(asyncio.CancelledError):
+                    await running
         for door in reversed(self.doors):
             await door.stop()
         await self.tasks.close()
@@ -268,6 +308,7 @@ class Gateway:
         changes = {"host": host, "port": port, "workers": workers}
         serving = msgspec.structs.replace(self.serving, **{k: v for k, v in changes.items() if v is not None})
         check_exposure(serving)
+        require(self.security, self.security_report())
         sock = bind(serving.host, serving.port)
         serving = msgspec.structs.replace(serving, port=sock.getsockname()[1])
         if self.public_url == _url(self.serving):
@@ -292,6 +333,18 @@ class Gateway:
         lines += [f"  not here: {why}" for why in self.absent]
         lines.append(f'Try:  sabir ask {url} "Hello"')
         return lines
+
+
+async def _meet(peers: Sequence[Peer]) -> None:
+    """Ask remote agents what they can do, so that our cards say it; nobody waits for those that do not answer."""
+
+    async def one(peer: Peer) -> None:
+        try:
+            await peer.discover()
+        except SabirError as wrong:
+            logger.info("%s did not say what it can do: %s", peer.card.name, wrong)
+
+    await asyncio.gather(*(one(peer) for peer in peers))
 
 
 def _say(line: str) -> None:
