@@ -92,6 +92,13 @@ class Peer(ABC):
     async def aclose(self) -> None:
         """Let go of connections."""
 
+    async def discover(self) -> None:  # noqa: B027  # not every protocol has a way
+        """Learn what the remote agent says of itself, where its protocol has a way; the Card says so from then on.
+
+        Raises:
+            PeerError: it could not be asked.
+        """
+
     async def ask(self, said: str | Message, *, seconds: float | None = None, key: str | None = None) -> Message:
         """Say something and return the whole answer.
 

@@ -9,7 +9,11 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Final
+from urllib.parse import urlsplit
 
+import msgspec
+
+from ..card import Card
 from ..errors import PeerError, PeerRefused, PeerUnreadable
 from ..events import Delta, Event, Progress, Question, Reply
 from ..message import CONTROL, Message, Part, json_part
@@ -71,6 +75,31 @@ class NlipPeer(Peer):
         message = message_of(said).with_parts(parts).with_type(CONTROL)
         return await self._whole_answer(message, Call(conversation, self.seconds))
 
+    async def discover(self) -> None:
+        """Ask by control which agents are there; ours is the one that the address names, or the first."""
+        answer = await self.control(
+            "What are your capabilities?", json_part({}, label="capabilities"), conversation="discover"
+        )
+        self.forget("discover")
+        told = answer.labelled("capabilities")
+        cards = told.value.get("agents") if told is not None and isinstance(told.value, dict) else None
+        named = urlsplit(self.url).path.rstrip("/").rpartition("/")[2]
+        try:
+            known = msgspec.convert(cards or [], list[Card])
+        except (msgspec.ValidationError, ValueError):
+            return
+        found = next((card for card in known if card.name == named), known[0] if known else None)
+        if found is not None:
+            self.card = msgspec.structs.replace(
+                self.card,
+                description=found.description,
+                version=found.version,
+                skills=found.skills,
+                says=found.says,
+                provider=found.provider,
+                documentation=found.documentation,
+            )
+
     async def propose_anonymous(self, conversation: str) -> str | None:
         """Agree on anonymity with this peer and all behind it; None, or why not (PAPER-ANON).
 
@@ -106,7 +135,12 @@ class NlipPeer(Peer):
         """Send one message with its tokens; yield partial messages and then the last one."""
 
     async def talk(self, message: Message, call: Call) -> AsyncGenerator[Event, None]:
-        if call.anonymous or call.conversation in self._anonymous:
+        if call.anonymous and call.conversation not in self._anonymous:
+            # Agreed on before this peer was started anew; the other side does not know us any more.
+            why = await self.propose_anonymous(call.conversation)
+            if why is not None:
+                raise PeerRefused(self.address, f"anonymous mode is not agreed to any more: {why}")
+        if call.conversation in self._anonymous:
             call = replace(call, anonymous=True, trace=None)
         sent = self.tokens(call.conversation).on(message)
         async with aclosing(self.exchange(sent, call)) as replies:

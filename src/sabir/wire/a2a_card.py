@@ -108,6 +108,7 @@ def card_from(card: pb.AgentCard) -> Card:
         skills=tuple(
             Skill(skill.id, skill.name, skill.description, tuple(skill.tags), tuple(skill.examples))
             for skill in card.skills
+            if (skill.id, skill.description) != (card.name, card.description)  # the agent itself, said once more
         ),
         reads=_formats(card.default_input_modes),
         says=_formats(card.default_output_modes),
