@@ -347,6 +347,8 @@ class NatsBus:
         if self._nc.is_closed:
             raise BusUnavailable("the bus is closed")
         if packet.kind is Kind.OPEN:
+            if not self._nc.is_connected:
+                raise BusUnavailable("NATS is not connected")  # at once: a question is not worth keeping for later
             address = f"{address} {packet.call}"
         self._posted.setdefault(address, []).append(packet)
         self._posted_bytes += len(packet.body)

@@ -1,0 +1,273 @@
+"""Two gateway processes on one PostgreSQL and one NATS behind a plain round-robin, over real sockets.
+
+What a kill does is shown by ``scripts/cluster_durability.py``; this is the two of them at work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import asyncpg
+import httpx2
+import msgspec
+import pytest
+
+from bus.nats_server import NatsServer
+
+POSTGRES = os.environ.get("SABIR_TEST_POSTGRES", "postgresql://127.0.0.1:5432/test")
+
+AGENTS = """
+import asyncio, os
+from sabir import agent
+from sabir.events import Progress
+
+@agent(description="Says every word that was said so far")
+async def teller(turn):
+    said = [past.asked.text for past in turn.conversation.turns] + [turn.text]
+    return f"{turn.conversation.count + 1}: {' '.join(said)}"
+
+@agent(description="Asks before it answers")
+async def clerk(turn):
+    answer = await turn.ask("How many?")
+    return f"{turn.text}: {answer.text}"
+
+@agent(description="Works for a while", repeatable=True)
+async def worker(turn):
+    for step in range(5):
+        yield Progress(step / 5, f"step {step}")
+        await asyncio.sleep(0.05)
+    yield f"done: {turn.text}"
+
+@agent(description="Is on node b alone")
+async def beta(turn):
+    if turn.text == "ask":
+        return f"you said {(await turn.ask('What?')).text}"
+    return f"{turn.text} at {os.environ['NODE']}"
+"""
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as sock:
+        return sock.connect_ex(("127.0.0.1", port)) == 0
+
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not _listens(5432), reason="needs PostgreSQL: scripts/services"),
+]
+
+
+class Node:
+    """One gateway process."""
+
+    def __init__(self, name: str, folder: Path, shared: dict[str, Any], *agents: str) -> None:
+        self.name = name
+        self.port = 0
+        self._folder = folder
+        self._file = folder / f"{name}.yaml"
+        entries = [{"id": each, "use": f"cluster_agents:{each}"} for each in agents]
+        own = {"node": name, "home": str(folder / name), "port": 0, "agents": entries}
+        self._file.write_bytes(msgspec.yaml.encode({**shared, **own}))
+        self._process: asyncio.subprocess.Process | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    async def start(self) -> None:
+        path = os.pathsep.join(filter(None, (str(self._folder), os.environ.get("PYTHONPATH"))))
+        self._process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "sabir", "serve", str(self._file), "--log-level", "error"),
+            stdout=asyncio.subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": path, "NODE": self.name},
+        )
+        assert self._process.stdout is not None
+        async with asyncio.timeout(60):
+            greeting = (await self._process.stdout.readline()).decode()
+            self.port = int(greeting.rstrip().rpartition(":")[2])
+            async with httpx2.AsyncClient(verify=False) as http:
+                while True:
+                    with contextlib.suppress(httpx2.TransportError):
+                        if (await http.get(f"{self.url}/health/ready")).status_code == 200:
+                            return
+                    await asyncio.sleep(0.02)
+
+    async def stop(self) -> None:
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.send_signal(signal.SIGTERM)
+            await self._process.communicate()
+
+
+class RoundRobin:
+    """A plain TCP balancer: each connection goes to the next node."""
+
+    def __init__(self, *nodes: Node) -> None:
+        self._nodes = nodes
+        self.served: list[str] = []
+        self._server: asyncio.Server | None = None
+
+    @property
+    def url(self) -> str:
+        assert self._server is not None
+        return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+
+    async def start(self) -> None:
+        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
+
+    async def stop(self) -> None:
+        assert self._server is not None
+        self._server.close()
+        await self._server.wait_closed()
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        node = self._nodes[len(self.served) % len(self._nodes)]
+        self.served.append(node.name)
+        there_reader, there_writer = await asyncio.open_connection("127.0.0.1", node.port)
+        await asyncio.gather(_pipe(reader, there_writer), _pipe(there_reader, writer))
+
+
+async def _pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+        writer.close()
+        await writer.wait_closed()
+
+
+class Pair:
+    """Both nodes, what stands in front of them, and somebody who asks."""
+
+    def __init__(self, a: Node, b: Node, front: RoundRobin, nats: NatsServer, http: httpx2.AsyncClient) -> None:
+        self.a, self.b, self.front, self.nats = a, b, front, nats
+        self._http = http
+
+    async def post(self, url: str, text: str, *parts: Any, **headers: str) -> httpx2.Response:
+        said = {"format": "text", "subformat": "english", "content": text, "submessages": list(parts)}
+        return await self._http.post(url, json=said, headers=headers)
+
+    async def ask(self, url: str, text: str, *parts: Any) -> dict[str, Any]:
+        reply = await self.post(url, text, *parts)
+        assert reply.status_code == 200, reply.text
+        told: dict[str, Any] = reply.json()
+        return told
+
+    async def get(self, url: str, **headers: str) -> httpx2.Response:
+        return await self._http.get(url, headers=headers)
+
+
+def token_of(told: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = next(part for part in told["submessages"] if part["format"] == "token")
+    return found
+
+
+@pytest.fixture
+async def schema() -> AsyncIterator[str]:
+    """A schema of one's own in the shared database."""
+    name = f"pair_{uuid4().hex[:12]}"
+    connection = await asyncpg.connect(POSTGRES)
+    await connection.execute(f"CREATE SCHEMA {name}")
+    yield name
+    await connection.execute(f"DROP SCHEMA {name} CASCADE")
+    await connection.close()
+
+
+@pytest.fixture
+def nats(tmp_path: Path) -> Iterator[NatsServer]:
+    server = NatsServer(tmp_path / "nats")
+    server.start()
+    yield server
+    server.kill()
+
+
+@pytest.fixture
+async def pair(tmp_path: Path, schema: str, nats: NatsServer) -> AsyncIterator[Pair]:
+    (tmp_path / "cluster_agents.py").write_text(AGENTS)
+    shared = {
+        "store": f"{POSTGRES}?search_path={schema}",
+        "bus": nats.url,
+        "secrets": [uuid4().hex * 2],
+        "default": "teller",
+        "doors": {"mcp": False, "a2a": False, "nlip-amqp": False},
+    }
+    a = Node("a", tmp_path, shared, "teller", "clerk", "worker")
+    b = Node("b", tmp_path, shared, "teller", "clerk", "worker", "beta")
+    front = RoundRobin(a, b)
+    limits = httpx2.Limits(max_keepalive_connections=0)  # each request a connection, so that turns alternate
+    async with httpx2.AsyncClient(verify=False, limits=limits, timeout=30) as http:
+        try:
+            await asyncio.gather(a.start(), b.start())
+            await front.start()
+            yield Pair(a, b, front, nats, http)
+        finally:
+            await asyncio.gather(a.stop(), b.stop())
+    await front.stop()
+
+
+async def test_two_processes_are_one_gateway(pair: Pair) -> None:
+    await turns_that_alternate_stay_right(pair)
+    await an_agent_on_b_answers_for_a(pair)
+    await a_question_of_a_is_answered_by_way_of_b(pair)
+    await a_task_given_to_a_is_looked_at_on_b(pair)
+    await a_restart_of_nats_is_ridden_out(pair)
+
+
+async def turns_that_alternate_stay_right(pair: Pair) -> None:
+    words = [f"w{n}" for n in range(8)]
+    token: list[dict[str, Any]] = []
+    for n, word in enumerate(words):
+        told = await pair.ask(f"{pair.front.url}/nlip", word, *token)
+        assert told["content"] == f"{n + 1}: {' '.join(words[: n + 1])}"
+        token = [token_of(told)]
+    assert pair.front.served == ["a", "b"] * 4
+
+
+async def an_agent_on_b_answers_for_a(pair: Pair) -> None:
+    async with asyncio.timeout(20):
+        while (await pair.post(f"{pair.a.url}/nlip/beta", "hello")).status_code == 404:
+            await asyncio.sleep(0.05)  # a has not heard of it yet
+    assert (await pair.ask(f"{pair.a.url}/nlip/beta", "hello"))["content"] == "hello at b"
+    question = await pair.ask(f"{pair.a.url}/nlip/beta", "ask")
+    assert question["content"] == "What?"
+    answer = await pair.ask(f"{pair.a.url}/nlip/beta", "this", token_of(question))
+    assert answer["content"] == "you said this"
+
+
+async def a_question_of_a_is_answered_by_way_of_b(pair: Pair) -> None:
+    question = await pair.ask(f"{pair.a.url}/nlip/clerk", "rooms")
+    assert question["content"] == "How many?"
+    answer = await pair.ask(f"{pair.b.url}/nlip/clerk", "three", token_of(question))
+    assert answer["content"] == "rooms: three"
+    assert token_of(answer) == token_of(question)
+
+
+async def a_task_given_to_a_is_looked_at_on_b(pair: Pair) -> None:
+    accepted = await pair.post(f"{pair.a.url}/nlip/worker", "job", Prefer="respond-async")
+    assert accepted.status_code == 202
+    place = f"{pair.b.url}{accepted.headers['location']}"
+    assert (await pair.get(place)).status_code in (200, 202)
+    async with asyncio.timeout(20):
+        while (told := await pair.get(place, Prefer="wait=5")).status_code == 202:
+            pass
+    assert told.json()["content"] == "done: job"
+
+
+async def a_restart_of_nats_is_ridden_out(pair: Pair) -> None:
+    pair.nats.kill()
+    gone = await pair.post(f"{pair.a.url}/nlip/beta", "hello")
+    assert gone.status_code in (502, 503, 504), gone.text
+    assert (await pair.ask(f"{pair.a.url}/nlip", "still here"))["content"] == "1: still here"
+    pair.nats.start()
+    async with asyncio.timeout(30):
+        while (await pair.post(f"{pair.a.url}/nlip/beta", "hello")).status_code != 200:
+            await asyncio.sleep(0.05)
