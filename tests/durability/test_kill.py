@@ -75,7 +75,7 @@ async def test_the_check_finds_a_changed_audit_line(durability: ModuleType, tmp_
     await store.open()
     await _talked(store, durability.Client())
     await durability.audit_of(store, None)
-    connection = store._connect()
+    connection = store.connect()
     connection.execute("UPDATE audit SET line = replace(CAST(line AS TEXT), 'ada', 'eve') WHERE number = 2")
     connection.close()
     with pytest.raises(AssertionError, match="an audit line was changed"):

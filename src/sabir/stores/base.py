@@ -132,6 +132,8 @@ class Record(msgspec.Struct, frozen=True):
 class Store(Protocol):
     """Where state lives."""
 
+    schema: tuple[int, int]  # its number before it was opened, and now; 0 where there is none
+
     async def open(self) -> None:
         """Connect and bring the schema up to date."""
 

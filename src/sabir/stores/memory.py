@@ -29,6 +29,7 @@ class MemoryStore:
     """Keeps everything in dictionaries; forgets it with the process."""
 
     def __init__(self) -> None:
+        self.schema = (0, 0)
         self._conversations: dict[str, ConversationRow] = {}
         self._turns: dict[str, list[PastTurn]] = defaultdict(list)
         self._turn: dict[str, PastTurn] = {}

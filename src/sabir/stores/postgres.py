@@ -59,6 +59,7 @@ class PostgresStore:
     def __init__(self, address: str, *, connections: int = 8, patience: float = 15.0) -> None:
         self._address = address
         self._connections = connections
+        self.schema = (0, 0)
         self._outage = Outage(patience)
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
         self._writer: Batches | None = None
@@ -70,7 +71,7 @@ class PostgresStore:
         try:
             first = await connect()
             try:
-                await _migrate(first)
+                self.schema = await _migrate(first)
             finally:
                 await first.close()
             self._pool = await asyncpg.create_pool(
@@ -378,7 +379,7 @@ async def _no_reset(connection: object) -> None:
     """We change no session state, so a connection goes back as it is and saves a round trip."""
 
 
-async def _migrate(connection: asyncpg.Connection[asyncpg.Record]) -> None:
+async def _migrate(connection: asyncpg.Connection[asyncpg.Record]) -> tuple[int, int]:
     async with connection.transaction():
         schema = await connection.fetchval("SELECT current_schema()")
         if schema is None:
@@ -393,6 +394,7 @@ async def _migrate(connection: asyncpg.Connection[asyncpg.Record]) -> None:
             await connection.execute(script)
         await connection.execute("DELETE FROM schema_version")
         await connection.execute("INSERT INTO schema_version VALUES ($1)", len(MIGRATIONS))
+        return done, len(MIGRATIONS)
 
 
 def _conversation(row: asyncpg.Record) -> ConversationRow:

@@ -105,10 +105,11 @@ class SQLiteStore:
             raise BadSetup(f"durability: expected process or power, not {durability!r}")
         self.path = Path(path)
         self._synchronous = DURABILITY[durability]
+        self.schema = (0, 0)
         self._writer = GroupCommit(_record_many)
         self._reader: sqlite3.Connection | None = None
 
-    def _connect(self) -> sqlite3.Connection:
+    def connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, cached_statements=256)
         connection.execute("PRAGMA busy_timeout = 15000")
         connection.execute("PRAGMA journal_mode = WAL")
@@ -119,9 +120,9 @@ class SQLiteStore:
     async def open(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            self._reader = self._connect()
-            _migrate(self._reader)
-            writer = self._connect()
+            self._reader = self.connect()
+            self.schema = _migrate(self._reader)
+            writer = self.connect()
         except sqlite3.Error as wrong:
             raise StoreUnavailable(f"{self.path.name}: {wrong}") from wrong
         self._writer.start(writer)
@@ -449,7 +450,7 @@ class SQLiteStore:
         return int(await self._writer.submit(lambda connection: connection.execute(sql, values).rowcount))
 
 
-def _migrate(connection: sqlite3.Connection) -> None:
+def _migrate(connection: sqlite3.Connection) -> tuple[int, int]:
     connection.execute("BEGIN IMMEDIATE")
     try:
         done = connection.execute("PRAGMA user_version").fetchone()[0]
@@ -461,6 +462,7 @@ def _migrate(connection: sqlite3.Connection) -> None:
                     connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {number}")
         connection.execute("COMMIT")
+        return done, len(MIGRATIONS)
     except BaseException:
         connection.execute("ROLLBACK")
         raise

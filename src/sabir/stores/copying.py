@@ -1,0 +1,118 @@
+"""All rows of one store into another, empty one: SQLite to PostgreSQL when a gateway outgrows it, or back.
+
+The source is read as it is at one moment, also while a gateway writes to it; the target is written in one
+transaction, and committed only if it then has as many rows of each kind and the same end of the audit chain.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import TypeAlias
+from urllib.parse import urlsplit
+
+from ..errors import BadSetup, MissingExtra, StoreUnavailable
+from .open import open_store, sqlite_path
+from .sqlite import SQLiteStore
+from .tables import LAST_HASH, TABLES, Row, Tables, page_sql
+
+Told: TypeAlias = Callable[[str, int, int], None]  # table, rows copied, rows in all
+
+
+async def copy(source: str, target: str, told: Told = lambda table, done, total: None) -> dict[str, int]:
+    """Copy everything; returns the number of rows of each table.
+
+    Raises:
+        BadSetup: an address is not that of a store that keeps anything, or the target is not empty.
+        StoreUnavailable: a store does not answer, or the copy is not whole; the target is then as it was.
+    """
+    for address in (source, target):
+        if urlsplit(address).scheme not in ("sqlite", "postgresql", "postgres"):
+            raise BadSetup("copy: expected sqlite:///path or postgresql://… twice")
+    if source == target:
+        raise BadSetup("copy: source and target are the same store")
+    if urlsplit(source).scheme == "sqlite" and not sqlite_path(source).exists():
+        raise BadSetup(f"copy: there is no {sqlite_path(source)}")
+    for address in (source, target):  # both on the schema of this version
+        store = open_store(address)
+        await store.open()
+        await store.close()
+    async with _reading(source) as old, _writing(target) as new:
+        if any([await new.count(table) for table in TABLES]):
+            raise BadSetup("copy: the target is not empty; rows of two gateways cannot be mixed")
+        counts = {table: await _copy_table(table, old, new, told) for table in TABLES}
+        await new.settle()
+        for table, count in counts.items():
+            if count != await new.count(table) or count != await old.count(table):
+                raise StoreUnavailable(f"copy: {table} has not arrived whole; nothing was copied")
+        if await old.last_hash() != await new.last_hash():
+            raise StoreUnavailable("copy: the audit chain has not arrived whole; nothing was copied")
+    return counts
+
+
+async def _copy_table(table: str, old: Tables, new: Tables, told: Told) -> int:
+    done, total, after = 0, await old.count(table), None
+    width = TABLES[table][1]
+    while page := await old.page(table, after):
+        await new.add(table, page)
+        after = page[-1][:width]
+        done += len(page)
+        told(table, done, total)
+    return done
+
+
+@asynccontextmanager
+async def _reading(address: str) -> AsyncIterator[Tables]:
+    async with _transaction(address, "BEGIN", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY") as tables:
+        yield tables
+
+
+@asynccontextmanager
+async def _writing(address: str) -> AsyncIterator[Tables]:
+    async with _transaction(address, "BEGIN IMMEDIATE", "BEGIN") as tables:
+        yield tables
+
+
+@asynccontextmanager
+async def _transaction(address: str, sqlite_begin: str, postgres_begin: str) -> AsyncIterator[Tables]:
+    if urlsplit(address).scheme == "sqlite":
+        connection = SQLiteStore(sqlite_path(address)).connect()
+        try:
+            connection.execute(sqlite_begin)
+            yield _SQLiteTables(connection)
+            connection.execute("COMMIT")
+        except sqlite3.Error as wrong:
+            raise StoreUnavailable(f"copy: {wrong}") from wrong
+        finally:
+            connection.close()  # without the COMMIT nothing has happened
+        return
+    try:
+        from .copying_postgres import transaction  # noqa: PLC0415 - an extra
+    except ImportError as missing:
+        raise MissingExtra("a PostgreSQL store", "postgres") from missing
+    async with transaction(address, postgres_begin) as tables:
+        yield tables
+
+
+class _SQLiteTables:
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    async def count(self, table: str) -> int:
+        return int(self._connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
+
+    async def page(self, table: str, after: Row | None) -> list[Row]:
+        return self._connection.execute(page_sql(table, after, lambda n: "?"), after or ()).fetchall()
+
+    async def add(self, table: str, rows: list[Row]) -> None:
+        columns, _ = TABLES[table]
+        marks = ",".join("?" * len(columns))
+        self._connection.executemany(f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks})", rows)
+
+    async def last_hash(self) -> str | None:
+        row = self._connection.execute(LAST_HASH).fetchone()
+        return str(row[0]) if row else None
+
+    async def settle(self) -> None:
+        """Nothing: SQLite numbers from the highest row on."""

@@ -1,0 +1,59 @@
+"""A PostgreSQL store as tables, for ``copying``."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import asyncpg
+
+from .outage import ERRORS, told
+from .tables import LAST_HASH, TABLES, Row, Tables, page_sql
+
+
+@asynccontextmanager
+async def transaction(address: str, begin: str) -> AsyncIterator[Tables]:
+    """One transaction, committed if the block ends well.
+
+    Raises:
+        StoreUnavailable: the server does not answer.
+    """
+    try:
+        connection = await asyncpg.connect(address, timeout=10.0)
+        try:
+            await connection.execute(begin)
+            yield _PostgresTables(connection)
+            await connection.execute("COMMIT")
+        finally:
+            connection.terminate()  # without the COMMIT nothing has happened
+    except ERRORS as wrong:
+        raise told(wrong) from wrong
+
+
+class _PostgresTables:
+    def __init__(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
+        self._connection = connection
+
+    async def count(self, table: str) -> int:
+        return int(await self._connection.fetchval(f"SELECT count(*) FROM {table}"))
+
+    async def page(self, table: str, after: Row | None) -> list[Row]:
+        rows = await self._connection.fetch(page_sql(table, after, lambda n: f"${n}"), *(after or ()))
+        return [tuple(row) for row in rows]
+
+    async def add(self, table: str, rows: list[Row]) -> None:
+        columns, _ = TABLES[table]
+        await self._connection.copy_records_to_table(table, records=rows, columns=list(columns))
+
+    async def last_hash(self) -> str | None:
+        found: str | None = await self._connection.fetchval(LAST_HASH)
+        return found
+
+    async def settle(self) -> None:
+        await self._connection.execute(
+            "SELECT setval(pg_get_serial_sequence('turns', 'number'), (SELECT max(number) FROM turns))"
+        )
+        await self._connection.execute(
+            "UPDATE audit_head SET (number, hash) = (SELECT number, hash FROM audit ORDER BY number DESC LIMIT 1)"
+            " WHERE EXISTS (SELECT FROM audit)"
+        )

@@ -1,0 +1,51 @@
+"""The tables that every SQL store has, and a store seen as these tables, for copying."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol, TypeAlias
+
+Row: TypeAlias = tuple[Any, ...]
+PAGE: Final = 1000
+
+# table → its columns, and how many of the first ones are its key.
+TABLES: Final[Mapping[str, tuple[tuple[str, ...], int]]] = {
+    "conversations": (
+        ("id", "owner", "created", "touched", "expires", "turns", "bytes", "agreed", "peer_token", "ended"), 1,
+    ),
+    "turns": (("number", "id", "conversation", "at", "agent", "speaker", "asked", "answered"), 1),
+    "audit": (("number", "at", "line", "previous", "hash"), 1),
+    "tasks": (
+        ("id", "owner", "agent", "state", "conversation", "created", "updated", "expires", "node", "lease", "body",
+         "attempts", "version"), 1,
+    ),
+    "task_events": (("task", "number", "body"), 2),
+    "records": (("space", "key", "value", "owner", "expires", "version"), 2),
+}  # fmt: skip
+LAST_HASH: Final = "SELECT hash FROM audit ORDER BY number DESC LIMIT 1"
+
+
+class Tables(Protocol):
+    """A store as tables, within one transaction."""
+
+    async def count(self, table: str) -> int: ...
+
+    async def page(self, table: str, after: Row | None) -> list[Row]:
+        """Rows behind this key, in the order of their keys."""
+
+    async def add(self, table: str, rows: list[Row]) -> None: ...
+
+    async def last_hash(self) -> str | None:
+        """The end of the audit chain."""
+
+    async def settle(self) -> None:
+        """What the store must know to go on from these rows."""
+
+
+def page_sql(table: str, after: Row | None, mark: Callable[[int], str]) -> str:
+    """The statement that reads a page; ``mark`` writes its n-th parameter."""
+    columns, width = TABLES[table]
+    key = ", ".join(columns[:width])
+    marks = ", ".join(mark(n) for n in range(1, width + 1))
+    where = f"WHERE ({key}) > ({marks})" if after is not None else ""
+    return f"SELECT {', '.join(columns)} FROM {table} {where} ORDER BY {key} LIMIT {PAGE}"
