@@ -97,6 +97,11 @@ class Fault:
         return cls(str(wrong), next((code for kind, code in _CODES if isinstance(wrong, kind)), "failed"))
 
 
+def _peer_and_reason(reason: str) -> tuple[str, str]:
+    peer, told, rest = reason.partition(": ")
+    return (peer, rest) if told else ("a remote agent", reason)
+
+
 FAULTS: Mapping[str, Callable[[str], SabirError]] = {
     "failed": TurnFailed,
     "refused": Forbidden,
@@ -105,6 +110,7 @@ FAULTS: Mapping[str, Callable[[str], SabirError]] = {
     "cancelled": Cancelled,
     "deadline": DeadlineExceeded,
     "unavailable": Unavailable,
+    "peer": lambda reason: PeerError(*_peer_and_reason(reason)),
     "not_found": NotFound,
 }
 _CODES: tuple[tuple[type[SabirError], str], ...] = (
@@ -114,7 +120,8 @@ _CODES: tuple[tuple[type[SabirError], str], ...] = (
     (Refused, "refused"),
     (BadInput, "invalid"),
     (Unavailable, "unavailable"),
-    (PeerError, "unavailable"),
+    # Not "unavailable": whoever asked us would try again, and so would those before, three times at each hop.
+    (PeerError, "peer"),
 )
 
 Event: TypeAlias = Delta | Progress | Question | Reply | Fault
