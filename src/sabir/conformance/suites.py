@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import httpx2
 
-from ..errors import BadSetup
+from ..errors import BadSetup, MissingExtra
 from . import nlip_http, nlip_ws
 from .base import Level, Outcome, Report, Wire, choose, run_checks
 
@@ -84,7 +85,31 @@ async def check_nlip(url: str, options: Options) -> Report:
             seconds=options.seconds,
             on_outcome=options.on_outcome,
         )
-    return Report(url, "nlip", tuple(outcomes), tuple(notes))
+    if "amqp" in bindings:
+        outcomes += await _check_amqp(url, options)
+    return Report(url.rpartition("@")[2] if "@" in url else url, "nlip", tuple(outcomes), tuple(notes))
+
+
+async def _check_amqp(url: str, options: Options) -> list[Outcome]:
+    """The AMQP suite; the address is ``amqp://user:password@broker/address-of-the-agent``."""
+    try:
+        suite = importlib.import_module("sabir.conformance.nlip_amqp")
+    except ModuleNotFoundError as missing:
+        raise MissingExtra("checking over AMQP", "amqp") from missing
+    opened: list[Any] = []
+
+    async def connect(wire: Wire) -> Any:
+        opened.append(await suite.AmqpTarget(url, wire).open())
+        return opened[-1]
+
+    checks = choose(suite.SUITE.checks, options.level)
+    try:
+        return await run_checks(
+            checks, connect, pause=options.pause, seconds=options.seconds, on_outcome=options.on_outcome
+        )
+    finally:
+        for target in opened:
+            await target.close()
 
 
 SUITES: Final[Mapping[str, Runner]] = {"nlip": check_nlip}

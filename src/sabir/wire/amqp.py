@@ -23,7 +23,7 @@ MOST_REPLIES: Final = 8  # addresses that one message may ask answers to be sent
 LOSSES: Final[tuple[str, ...]] = ()
 
 # What becomes of a letter whose message was not answered. Read along the class's own line of descent.
-CODES: Final[Mapping[type[SabirError], str]] = {
+OUTCOMES: Final[Mapping[type[SabirError], str]] = {
     SabirError: "accepted",  # answered with an error message
     BadInput: "rejected",  # nobody else could read it either
     Unavailable: "released",  # another may answer it, or we later
@@ -126,4 +126,4 @@ def _own_kind(letter: Letter) -> str:
 
 def outcome(wrong: SabirError) -> str:
     """``accepted``, ``rejected`` or ``released``."""
-    return next(CODES[kind] for kind in type(wrong).__mro__ if kind in CODES)
+    return next(OUTCOMES[kind] for kind in type(wrong).__mro__ if kind in OUTCOMES)
