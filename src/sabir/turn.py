@@ -184,13 +184,18 @@ class Turn:
             self,
             id=f"{self.id}.{new_id()[:8]}",
             message=message.without_tokens(),
-            conversation=Conversation(self.conversation.id),
+            conversation=Conversation(self.conversation.id, agreed=_passed_on(self.conversation.agreed)),
             caller=_agent_of(self.caller, self.agent),
             issued=[],
             agent=name,
             hops=self.hops + 1,
             seen=(*self.seen, name),
         )
+
+
+def _passed_on(agreed: dict[str, Any]) -> dict[str, Any]:
+    """What was agreed for the whole way, and not for one hop: anonymity."""
+    return {"anonymous": True} if agreed.get("anonymous") else {}
 
 
 def _agent_of(caller: Caller, agent: str) -> Caller:

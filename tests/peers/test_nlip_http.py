@@ -9,7 +9,7 @@ import pytest
 
 from peers.raw_http import Heard, http, raw_server, text
 from sabir.agent import reply_of
-from sabir.errors import BadSetup, PeerRefused, PeerUnavailable, PeerUnreadable, TurnFailed
+from sabir.errors import BadSetup, PeerRefused, PeerUnavailable, PeerUnreadable
 from sabir.events import Delta, Progress, Question, Reply
 from sabir.message import Message
 from sabir.peers.base import Identity
@@ -372,7 +372,10 @@ async def test_what_the_remote_agent_asks_back_is_asked_of_the_caller() -> None:
     assert asked[0].text == "Which city?"
 
 
-async def test_a_remote_failure_is_a_fault_of_the_turn() -> None:
-    async with raw_server(lambda heard, n: http(500, text("broken"))) as server, connect(server.url) as peer:
-        with pytest.raises(TurnFailed, match="broken"):
-            await reply_of(peer(Turn(Message.text("hi"))))
+async def test_a_remote_failure_is_told_to_our_caller_without_the_address() -> None:
+    async with raw_server(lambda heard, n: http(500, text("broken"))) as server:
+        async with connect(server.url, name="far") as peer:
+            with pytest.raises(PeerRefused, match="broken") as refused:
+                await reply_of(peer(Turn(Message.text("hi"))))
+    assert str(refused.value) == "far: it answered 500: broken"
+    assert refused.value.status == 500

@@ -26,7 +26,7 @@ import msgspec
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
-from ..errors import BadSetup, Forbidden, PeerError, PeerRefused, SabirError
+from ..errors import BadSetup, Forbidden, PeerError, PeerRefused, PeerUnavailable, SabirError
 from ..events import Event, Question, Reply
 from ..guard import Credentials
 from ..line import Ask, Line
@@ -159,8 +159,8 @@ class NlipAmqp:
         except Forbidden as wrong:
             outcome = "rejected" if turn.asked is None else "accepted"
             await turn.refuse(wrong)
-        except PeerError:
-            outcome = "released"  # the answer could not be sent: it is given again when the letter comes again
+        except _NotSent:
+            outcome = "released"  # the answer is given again when the letter comes again
         except SabirError as wrong:
             outcome = amqp.outcome(wrong)
             if outcome == "released":
@@ -207,7 +207,7 @@ class LetterTurn:
     async def refuse(self, wrong: SabirError) -> None:
         """Tell a failure, as far as there is somebody to tell it to."""
         tokens = self.line.tokens or (self.asked.tokens if self.asked is not None else ())
-        with suppress(PeerError):
+        with suppress(_NotSent):
             await self._answer(nlip.error_message(wrong, self.asked, tokens))
 
     async def _answer(self, reply: Message) -> None:
@@ -217,3 +217,9 @@ class LetterTurn:
             except PeerRefused:
                 # Nobody is there any more; that is the asker's affair, not a reason to answer again.
                 logger.info("AMQP: nobody takes answers at the place asked for")
+            except PeerUnavailable as gone:
+                raise _NotSent from gone
+
+
+class _NotSent(Exception):
+    """The connection went before the answer did."""

@@ -18,7 +18,7 @@ from typing import Final, Literal, Self
 from urllib.parse import urlsplit
 
 from ..card import Card
-from ..errors import BadSetup, PeerError, PeerUnreadable
+from ..errors import BadSetup, PeerError, PeerRefused, PeerUnreadable
 from ..events import Event, Fault, Question, Reply
 from ..message import Message
 from ..turn import Turn
@@ -120,7 +120,11 @@ class Peer(ABC):
                 yield event
 
     async def __call__(self, turn: Turn, /) -> AsyncIterator[Event]:
-        """Answer a turn by asking the remote agent; what it asks back is asked of our caller."""
+        """Answer a turn by asking the remote agent; what it asks back is asked of our caller.
+
+        Raises:
+            PeerError: as ``ask`` does, told by the peer's name: where it is, is not the caller's affair.
+        """
         message = turn.message
         call = Call(
             turn.conversation.id,
@@ -141,12 +145,17 @@ class Peer(ABC):
                         elif not isinstance(event, Reply) or asked is None:
                             yield event
             except PeerError as wrong:
-                yield Fault.of(wrong)
-                return
+                raise self._told(wrong) from None
             if asked is None:
                 return
             message = await turn.ask(asked)
             call = replace(call, key=f"{turn.id}.{turn.questions}", seconds=min(turn.remaining, self.seconds))
+
+    def _told(self, wrong: PeerError) -> PeerError:
+        words = wrong.reason.removeprefix(f"{wrong.peer}: ").replace(self.address, self.card.name)
+        if isinstance(wrong, PeerRefused):
+            return PeerRefused(self.card.name, words, wrong.status)
+        return type(wrong)(self.card.name, words)
 
     async def _whole_answer(self, message: Message, call: Call) -> Message:
         async with aclosing(self.talk(message, call)) as events:
