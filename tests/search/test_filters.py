@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 import pytest
 
-from sabir.search import LocalIndex, Parsed, Query, from_text, resolved, structured
+from sabir.search import LocalIndex, Parsed, Query, decontextualized, from_text, resolved, structured
 from sabir.search.attributes import attributes
 from sabir.search.conditions import holds
 
@@ -177,3 +178,17 @@ async def test_words_that_only_look_like_filters_stay(index: LocalIndex, text: s
 )
 async def test_an_order_in_words_is_understood(index: LocalIndex, text: str, order: tuple[str, bool]) -> None:
     assert from_text(text, await index.fields(), NOW).order == order
+
+
+@pytest.mark.parametrize(
+    "piece", ["1", "1,111", "1 ", "near Boise ", "not ", "without nuts, ", "between 1 and ", "A", ", and "]
+)
+async def test_a_long_text_costs_no_more_time_for_being_odd(index: LocalIndex, piece: str) -> None:
+    """Patterns run on the head of a text only; on all of it, some of these took minutes."""
+    text = piece * (32_000 // len(piece))
+    started = time.process_time()
+    parsed = from_text(text, await index.fields(), NOW)
+    structured({"price": text, "location": text, "brand": text, "date": [text]}, await index.fields(), NOW)
+    decontextualized(text, [text, "recipes"])
+    assert time.process_time() - started < 1.0
+    assert len(parsed.text) > 30_000

@@ -390,6 +390,8 @@ def _listed(search: _Search) -> str:
     ]
     for each in search.parsed.ignored:
         lines.append(f"(Not applied: {each.value if each.name == 'text' else each.name}: {each.reason}.)")
+    if search.coverage < 1:
+        lines.append("(Part of the site was searched by its words alone: its vectors are still being computed.)")
     return "\n".join(lines)
 
 

@@ -23,6 +23,7 @@ from .words import tokens
 
 NEARBY: Final = 50.0  # kilometres that "near" means for a city
 
+MAX_VALUE: Final = 200  # characters
 # Where items state which diets they suit.
 DIET_FIELDS: Final = ("suitablefordiet", "keywords", "servescuisine", "category", "amenityfeature")
 # Attributes of a query that tune it and filter nothing.
@@ -109,7 +110,7 @@ def structured(filters: Mapping[str, JSON], known: Fields, now: datetime) -> Par
     for name, value in filters.items():
         if name.casefold() in TUNING or value in (None, "", [], {}):
             continue
-        read = _filter(name, value, known, now)
+        read = _filter(name, value, known, now) if _short(value) else f"longer than {MAX_VALUE} characters"
         if isinstance(read, str):
             ignored.append(Ignored(name, value, read))
         elif isinstance(read, Around):
@@ -118,6 +119,17 @@ def structured(filters: Mapping[str, JSON], known: Fields, now: datetime) -> Par
             conditions.append(read)
             said.append(f"{name}: {value}")
     return Parsed("", tuple(conditions), tuple(said), tuple(around), None, tuple(ignored))
+
+
+def _short(value: JSON) -> bool:
+    """Whether a value is small enough to be a filter; patterns are dear on long texts."""
+    if isinstance(value, str):
+        return len(value) <= MAX_VALUE
+    if isinstance(value, list | dict):
+        return len(msgspec.json.encode(value)) <= 10 * MAX_VALUE and all(
+            _short(each) for each in (value.values() if isinstance(value, dict) else value)
+        )
+    return True
 
 
 def kinds(words: str) -> tuple[str, ...]:

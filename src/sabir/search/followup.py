@@ -120,6 +120,10 @@ _MORE: Final = re.compile(
 )
 
 
+MAX_READ: Final = 400  # characters; a longer question stands alone
+MAX_EARLIER: Final = 12  # questions that a follow-up can reach back over
+
+
 class _Apart(msgspec.Struct, frozen=True):
     """A question taken apart: what it is about, and what it asks of it by kind."""
 
@@ -136,6 +140,9 @@ def decontextualized(text: str, previous: Sequence[str], results: Sequence[str] 
     ``results`` are the names of what was found last, for "the second one".
     """
     question = " ".join(text.split())
+    if len(question) > MAX_READ:
+        return question
+    previous = [earlier for earlier in previous[-MAX_EARLIER:] if len(earlier) <= MAX_READ]
     if results and (nth := _NTH.search(question)):
         place = _ORDINALS[nth[1].casefold()]
         if -len(results) <= place < len(results):
@@ -149,7 +156,7 @@ def decontextualized(text: str, previous: Sequence[str], results: Sequence[str] 
 
 def is_more(text: str) -> bool:
     """Whether only the next page is asked for."""
-    return bool(_MORE.fullmatch(_bare(text)))
+    return len(text) <= MAX_READ and bool(_MORE.fullmatch(_bare(text)))
 
 
 def _bare(text: str) -> str:

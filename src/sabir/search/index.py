@@ -165,6 +165,8 @@ class LocalIndex:
 
     async def search(self, query: Query) -> Found:
         self._refresh()
+        if self._worker is None:
+            self._wake()
         vector = await self._vector(query.text)
         liking = await self._vector(query.liking) if query.text else None
         return await asyncio.to_thread(self.search_now, query, vector, liking)

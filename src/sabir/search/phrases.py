@@ -23,6 +23,10 @@ from .vocabulary import COUNTED, DIETS, MEASURES, NUTRIENTS
 from .words import STOPWORDS, fold, singular
 
 
+# Filters are looked for in so many characters; what is longer is prose, and patterns are dear on it.
+MAX_READ: Final = 400
+
+
 class _Said(msgspec.Struct, frozen=True):
     """What a rule read. ``keep`` is what stays in the text in place of the words it was read from."""
 
@@ -51,7 +55,9 @@ _LEAD = (
 
 def from_text(text: str, known: Fields, now: datetime) -> Parsed:
     """The filters that a question states in words, and the text without them."""
-    rest = plus_first(" ".join(text.split()))
+    words = " ".join(text.split())
+    end = len(words) if len(words) <= MAX_READ else words.rfind(" ", 0, MAX_READ)
+    rest, prose = plus_first(words[: max(0, end)]), words[max(0, end) :]
     parsed = Parsed()
     for pattern, rule in _RULES:
         at = 0
@@ -71,7 +77,7 @@ def from_text(text: str, known: Fields, now: datetime) -> Parsed:
                 order=said.order,
                 ignored=(Ignored("text", words, said.ignored),) if said.ignored else (),
             )
-    return msgspec.structs.replace(parsed, text=_tidy(rest))
+    return msgspec.structs.replace(parsed, text=f"{_tidy(rest)}{prose}")
 
 
 def _tidy(text: str) -> str:
