@@ -291,6 +291,9 @@ class Tasks:
             task = await self.store.claim_task(self.node, self.settings.lease, tuple(self.exchange.agents))
             if task is None:
                 return
+            if (mine := self._runs.get(task.id)) is not None:  # its lease ran out while this process stood still
+                mine.version = task.version
+                continue
             caller = msgspec.convert(task.detail.get("caller", {}), Caller)
             reason = await self._hopeless(task, caller)
             if reason is None:
