@@ -1,0 +1,32 @@
+"""A middle agent: a server to its clients, a client to another agent, and a mind of its own in between (DEP-MID).
+
+It takes out what the other agent need not know, asks it, and adds a word. Identity, tokens and credentials of the
+client stay here; the question goes on under this agent's own name.
+"""
+
+import re
+import sys
+
+from sabir import Agent, Gateway, Message, Turn, agent, connect
+from sabir.agent import reply_of
+
+NUMBERS = re.compile(r"\b\d{4,}\b")
+
+
+def discreet(expert: Agent):
+    @agent(name="discreet", description="Asks an expert without saying who you are")
+    async def middle(turn: Turn) -> str:
+        question = Message.text(NUMBERS.sub("[number]", turn.text))
+        answer = await reply_of(expert(turn.sub(question, expert)))
+        return f"The expert says: {answer.text}"
+
+    return middle
+
+
+def gateway(expert_url: str, home: str = ".sabir") -> Gateway:
+    expert = connect(expert_url, name="expert")
+    return Gateway(discreet(expert), home=home, beside=[expert])
+
+
+if __name__ == "__main__":
+    gateway(sys.argv[1]).run()

@@ -1,0 +1,25 @@
+"""A reverse proxy: one public gateway for agents that live on other servers (DEP-MID).
+
+Clients see one address, one policy and one set of limits; ``/nlip/sales`` and ``/nlip/support`` are answered elsewhere.
+Each hop has its own tokens: what a client holds opens nothing behind this gateway, and the other way round.
+"""
+
+import sys
+
+from sabir import Gateway, Policy, connect
+from sabir.guard import Quotas
+
+
+def gateway(behind: dict[str, str], home: str = ".sabir") -> Gateway:
+    peers = [connect(url, name=name) for name, url in behind.items()]
+    return Gateway(
+        *peers,
+        home=home,
+        beside=peers,
+        quotas=Quotas(rate_per_address=20.0),
+        facts={"policies": [Policy("privacy", "What you say goes to the agent you address, and to no one else.")]},
+    )
+
+
+if __name__ == "__main__":
+    gateway(dict(pair.split("=", 1) for pair in sys.argv[1:])).run()
