@@ -128,8 +128,8 @@ def readable(message: Message) -> str:
     """A reply for people: its words, then what else came."""
     lines = [message.text] if message.text else []
     for part in message.parts:
-        if part.format in ("text", "token"):
-            continue
+        if part.format in ("text", "token") or (lines and part.kind == "json"):
+            continue  # where there are words, JSON beside them says the same for machines: --json shows it
         if isinstance(part.content, bytes):
             lines.append(f"[{part.subformat}, {len(part.content)} bytes]")
         elif isinstance(part.content, str):
