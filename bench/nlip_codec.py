@@ -53,7 +53,11 @@ def messages() -> dict[str, bytes]:
     }  # fmt: skip
     words = {"format": "text", "subformat": "english", "content": "the quick brown fox jumps over the lazy dog " * 10}
     large = {**small, "submessages": [dict(words, label=str(number)) for number in range(21)]}
-    binary = {"format": "binary", "subformat": "image/png", "content": base64.b64encode(bytes(range(256)) * 400).decode()}
+    binary = {
+        "format": "binary",
+        "subformat": "image/png",
+        "content": base64.b64encode(bytes(range(256)) * 400).decode(),
+    }
     dumped = {"57 B": small, "400 B": middle, "11 KB": large, "100 KB binary": binary}
     return {name: json.dumps(value, separators=(",", ":")).encode() for name, value in dumped.items()}
 
@@ -90,7 +94,9 @@ def main() -> None:
     for name, (decode, encode) in mine.items():
         size = len(bodies.get(name, b"")) or 102_400
         ratio = sum(sdk[name]) / (decode + encode)
-        print(f"{name:20} {size:>7} {sdk[name][0]:>9.2f}µs {sdk[name][1]:>6.2f}µs {decode:>11.2f}µs {encode:>6.2f}µs {ratio:>10.2f}")
+        print(
+            f"{name:20} {size:>7} {sdk[name][0]:>9.2f}µs {sdk[name][1]:>6.2f}µs {decode:>11.2f}µs {encode:>6.2f}µs {ratio:>10.2f}"
+        )
 
 
 if __name__ == "__main__":

@@ -103,7 +103,9 @@ def main() -> None:
         "sabir stateless": (ours, SABIR, ("stateless", home), "/nlip"),
         "sabir durable": (ours, SABIR, ("durable", home), "/nlip"),
     }
-    print(f"{'':16} {'conns':>5} {'req/s':>8} {'p50 ms':>8} {'p99 ms':>8} {'cpu µs/req':>11} {'× req/s':>8} {'p99 ratio':>9}")
+    print(
+        f"{'':16} {'conns':>5} {'req/s':>8} {'p50 ms':>8} {'p99 ms':>8} {'cpu µs/req':>11} {'× req/s':>8} {'p99 ratio':>9}"
+    )
     try:
         for count in counts:
             base: Result | None = None

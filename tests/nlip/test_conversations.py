@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
-from conftest import Serve
 
+from conftest import Serve
 from sabir import Delta, Gateway, Message, Progress, Question, Turn, agent
 from sabir.guard import Quotas
 from sabir.message import token_part
@@ -239,7 +239,9 @@ def test_going_away_cancels_the_turn(serve: Serve, home: Path) -> None:
 
     body = say("wait")
     with socket.create_connection((served.host, served.port)) as raw:
-        head = f"POST /nlip HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+        head = (
+            f"POST /nlip HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+        )
         raw.sendall(head.replace("host: x", "host: 127.0.0.1").encode() + body)
         assert started.wait(5)
     assert cancelled.wait(5)

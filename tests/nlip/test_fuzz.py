@@ -10,12 +10,12 @@ from typing import Any
 
 import cbor2
 import pytest
-from conftest import Served, serving
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
+from conftest import Served, serving
 from sabir import Gateway
 from sabir.agents.echo import echo
 from sabir.errors import BadInput

@@ -14,9 +14,9 @@ from typing import Any
 import cbor2
 import pytest
 import websockets.exceptions
-from conftest import Served, serving
 from websockets.sync.client import connect
 
+from conftest import Served, serving
 from sabir import Card, Gateway, Message, Turn, agent
 from sabir.errors import BadInput, SabirError
 from sabir.guard import Quotas, Rights, Rule
