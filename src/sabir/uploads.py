@@ -14,6 +14,7 @@ import asyncio
 import hashlib
 import os
 import secrets
+import sys
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -22,11 +23,14 @@ from typing import Final
 
 import msgspec
 
-from .errors import BadMessage, Conflict, Forbidden, NotFound, TooBig, TooMany
+from .errors import BadMessage, Conflict, Forbidden, NotFound, TooBig, TooMany, Unavailable
 from .guard.seal import Seal
 from .message import Message, Part, binary_part, uri_part
 from .stores.base import Record, Store
 from .turn import Caller
+
+if sys.platform != "win32":
+    import fcntl
 
 SPACE: Final = "upload"
 PATH: Final = "/nlip/upload/"
@@ -56,6 +60,7 @@ class Upload(msgspec.Struct, frozen=True, omit_defaults=True):
     sha256: str = ""
     subformat: str = "generic/octet-stream"  # kind and encoding
     name: str = ""
+    account: str = ""  # whose quota it counts against: the owner, or the address of a stranger
 
     @property
     def is_complete(self) -> bool:
@@ -87,19 +92,18 @@ class Uploads:
         Raises:
             TooMany: the caller has too many places, or has used up its bytes.
         """
-        most = min(self.limits.bytes, await self._left(caller))
-        upload = Upload(
-            secrets.token_urlsafe(16), conversation, caller.id, time.time() + self.limits.seconds, most
-        )  # fmt: skip
+        account = _account(caller)
+        most = min(self.limits.bytes, await self._left(account))
+        expires = time.time() + self.limits.seconds
+        upload = Upload(secrets.token_urlsafe(16), conversation, caller.id, expires, most, account=account)
         await self._put(upload)
         return self._path(upload), upload
 
-    async def _left(self, caller: Caller) -> int:
-        if caller.is_anonymous:  # strangers share one id, so a quota of theirs would let one starve the others
-            return self.limits.bytes
-        used = [self._read(record) for record in await self.store.list(SPACE, owner=caller.id)]
-        left = self.limits.bytes_per_caller - sum(upload.size or 0 for upload in used)
-        if len(used) >= self.limits.places_per_caller or left <= 0:
+    async def _left(self, account: str) -> int:
+        most = self.limits.places_per_caller
+        used = [self._read(record) for record in await self.store.list(SPACE, owner=account, limit=most)]
+        left = self.limits.bytes_per_caller - sum(upload.size or upload.total or 0 for upload in used)
+        if len(used) >= most or left <= 0:
             raise TooMany("your uploads here are used up; wait until some have expired", retry_after=60.0)
         return left
 
@@ -150,7 +154,7 @@ class Uploads:
         return Writing(self, upload, offset, total if total is not None else upload.total)
 
     async def _put(self, upload: Upload) -> None:
-        record = Record(SPACE, upload.id, msgspec.json.encode(upload), owner=upload.owner, expires=upload.expires)
+        record = Record(SPACE, upload.id, msgspec.json.encode(upload), owner=upload.account, expires=upload.expires)
         await self.store.put(record)
 
     @staticmethod
@@ -234,6 +238,12 @@ class Writing:
         self._uploads.folder.mkdir(parents=True, exist_ok=True)
         path = self._uploads._part(self.upload)
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        if sys.platform != "win32":
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)  # another worker may be writing it
+            except BlockingIOError:
+                os.close(handle)
+                raise Conflict("this upload is under way on another connection") from None
         os.ftruncate(handle, self._offset)
         while block := os.read(handle, BLOCK):  # what came before counts for the checksum
             self._hash.update(block)
@@ -256,7 +266,10 @@ class Writing:
     async def _flush(self) -> None:
         if self._buffer and self._handle is not None:
             block, self._buffer = bytes(self._buffer), bytearray()
-            await asyncio.to_thread(self._store, self._handle, block)
+            try:
+                await asyncio.to_thread(self._store, self._handle, block)
+            except OSError as wrong:
+                raise Unavailable("there is no room for uploads now", retry_after=60.0) from wrong
 
     def _store(self, handle: int, block: bytes) -> None:
         view = memoryview(block)
@@ -386,12 +399,18 @@ class Attachments:
             self._caller.id,
             expires,
             uploads.limits.bytes,
+            account=_account(self._caller),
         )
         async with Writing(uploads, upload, 0, None) as writing:
             async for block in _blocks(data):
                 await writing.write(block)
             await writing.finish(subformat=subformat, name=name)
         return uri_part(uploads.public_url + uploads._path(upload), label="download")
+
+
+def _account(caller: Caller) -> str:
+    """Strangers share one id, so their address is what their quota is kept by."""
+    return f"anonymous@{caller.address}" if caller.is_anonymous else caller.id
 
 
 async def _blocks(data: bytes | Path | AsyncIterator[bytes]) -> AsyncIterator[bytes]:

@@ -379,3 +379,11 @@ async def test_a_remote_failure_is_told_to_our_caller_without_the_address() -> N
                 await reply_of(peer(Turn(Message.text("hi"))))
     assert str(refused.value) == "far: it answered 500: broken"
     assert refused.value.status == 500
+
+
+async def test_an_answer_kept_at_another_origin_is_not_fetched() -> None:  # D-20
+    elsewhere = http(202, text("later"), location="http://other.example/tasks/1")
+    async with raw_server(lambda heard, n: elsewhere) as server, connect(server.url) as peer:
+        with pytest.raises(PeerRefused, match="another origin"):
+            await peer.ask("x")
+    assert len(server.heard) == 1

@@ -102,3 +102,14 @@ async def test_an_unknown_agent_is_a_refusal_with_its_reason(serve: Serve, home:
         with pytest.raises(PeerRefused, match="no agent 'nobody'") as refused:
             await peer.ask("hi")
     assert refused.value.status == 404
+
+
+async def test_work_that_outlives_its_request_is_looked_for(serve: Serve, home: Path) -> None:  # D-26
+    CALLS.clear()
+    served = serve(Gateway(paying, home=home))
+    seen: list[bytes] = []
+    async with NlipHttpPeer(served.url, respond_async=True, on_wire=lambda way, data: seen.append(data)) as peer:
+        assert (await peer.ask("70")).text == "paid 70, 1"
+    heads = [data.split(b"\r\n")[0] for data in seen if data.startswith((b"GET", b"POST", b"HTTP"))]
+    assert heads[0].startswith(b"POST /nlip ") and heads[1].startswith(b"HTTP/1.1 202")
+    assert heads[2].startswith(b"GET /nlip/tasks/")

@@ -239,3 +239,25 @@ async def test_a_place_can_be_given_up(served: Served, http: httpx2.AsyncClient)
     await http.put(uri, content=b"abc")
     assert (await http.delete(uri)).status_code == 200
     assert (await http.get(uri)).status_code == 404
+
+
+async def test_what_a_caller_may_put_is_bounded(serve: Serve, home: Path, http: httpx2.AsyncClient) -> None:
+    gateway = Gateway(reader, home=home)
+    gateway.exchange.attachments.limits = UploadLimits(bytes_per_caller=5, places_per_caller=3)
+    talk = Talk(http, serve(gateway))
+    assert (await http.put(await talk.place(), content=b"abcde")).status_code == 201
+    used = await talk.say(Message.text("upload?", messagetype="control"))
+    assert "used up" in used.text and used.is_control
+    assert used.labelled("upload") is None
+
+
+async def test_two_connections_do_not_write_one_place_at_once(served: Served, http: httpx2.AsyncClient) -> None:
+    uri = await Talk(http, served).place()
+    path = uri.removeprefix(served.url)
+    with socket.create_connection((served.host, served.port)) as slow:
+        head = f"PUT {path} HTTP/1.1\r\nhost: {served.host}:{served.port}\r\ncontent-length: 2000000\r\n\r\n"
+        slow.sendall(head.encode() + bytes(1_500_000))
+        while (await http.head(uri)).headers["upload-offset"] == "0":
+            pass
+        assert (await http.put(uri, content=b"mine")).status_code == 409
+        assert (await http.delete(uri)).status_code == 409

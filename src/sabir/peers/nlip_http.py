@@ -60,6 +60,7 @@ class NlipHttpPeer(NlipPeer):
         verify: ssl.SSLContext | None = None,
         certificate: tuple[str, str] | None = None,
         connections: int = 100,
+        respond_async: bool = False,
         limits: Limits = REPLY_LIMITS,
         on_wire: OnWire | None = None,
     ) -> None:
@@ -69,6 +70,7 @@ class NlipHttpPeer(NlipPeer):
         repeatable: the server gives the recorded answer to a repeated key; None: true once it has shown itself as one.
         verify: the TLS context; None is the system's trust.
         certificate: paths of our own certificate and key, for mutual TLS.
+        respond_async: let the server work on its own and look for the answer; for work that outlives a connection.
         on_wire: called with each request and response as it was on the wire, credentials hidden.
         """
         super().__init__(_endpoint(url), name=name, seconds=seconds, identity=identity, conversation=conversation)
@@ -77,6 +79,7 @@ class NlipHttpPeer(NlipPeer):
         self.repeatable = repeatable
         self._authorization = choose(identities, _short_origin(self.url), None)
         self._certified = certificate is not None or any("cookie" in name.lower() for name in headers or ())
+        self._respond_async = respond_async
         self._limits = limits
         self._on_wire = on_wire
         self._client = httpx2.AsyncClient(
@@ -98,9 +101,11 @@ class NlipHttpPeer(NlipPeer):
     # -- one message ------------------------------------------------------------------------------
 
     async def exchange(self, message: Message, call: Call) -> AsyncGenerator[Message, None]:
-        out = Outgoing(nlip.encode(message), _headers(call), Clock(call.seconds), call.anonymous)
+        out = Outgoing(nlip.encode(message), self._headers(call), Clock(call.seconds), call.anonymous)
         async with self._response(out) as response:
-            if _kind(response) == _SSE:
+            if response.status_code == 202 and "location" in response.headers:
+                yield await self._poll(response, out)
+            elif _kind(response) == _SSE:
                 async with aclosing(self._events(response, out.clock)) as events:
                     async for event in events:
                         yield event
@@ -146,7 +151,7 @@ class NlipHttpPeer(NlipPeer):
         """Post, following what may be followed: same-origin redirects, the other slash form, one log-in."""
         url, tried_slash, tried_login, redirects = self.url, False, False, 0
         while True:
-            response = await self._post(url, out)
+            response = await self._request("POST", url, out)
             status = response.status_code
             if status in (307, 308):
                 url = await self._redirect(response, url)
@@ -169,6 +174,27 @@ class NlipHttpPeer(NlipPeer):
                     self.url = url
                 return response
 
+    async def _poll(self, accepted: httpx2.Response, out: Outgoing) -> Message:
+        """Look at the place that a 202 named until the answer is there (D-26)."""
+        await self._drop(accepted)
+        place = urljoin(self.url, accepted.headers["location"])
+        if origin_of(place) != origin_of(self.url):
+            raise PeerRefused(self.address, "it keeps the answer at another origin, where tokens must not go", 202)
+        while True:
+            wait = max(1, min(30, int(out.clock.left)))
+            headers = {"accept": _JSON, "prefer": f"wait={wait}"}
+            looking = Outgoing(b"", headers, out.clock, out.anonymous)
+            response = await self._request("GET", place, looking)
+            try:
+                if not response.is_success:
+                    raise await self._refusal(response)
+                if response.status_code != 202:
+                    return self._message(await self._body(response), response)
+                if not await _pause(1, response.headers.get("retry-after"), out.clock):
+                    raise PeerUnavailable(self.address, f"no answer in time; it will be at {place}")
+            finally:
+                await response.aclose()
+
     async def _redirect(self, response: httpx2.Response, url: str) -> str:
         target = urljoin(url, response.headers.get("location", ""))
         await self._drop(response)
@@ -180,12 +206,12 @@ class NlipHttpPeer(NlipPeer):
             )
         return target
 
-    async def _post(self, url: str, out: Outgoing) -> httpx2.Response:
+    async def _request(self, method: str, url: str, out: Outgoing) -> httpx2.Response:
         headers, clock = out.headers, out.clock
         if self._authorization is not None and not out.anonymous:
             headers = {**headers, "authorization": self._authorization}
         request = self._client.build_request(
-            "POST",
+            method,
             url,
             content=out.body,
             headers=headers,
@@ -203,6 +229,20 @@ class NlipHttpPeer(NlipPeer):
             raise PeerUnavailable(self.address, f"the connection broke ({type(wrong).__name__})") from None
         self._show_response(response)
         return response
+
+    def _headers(self, call: Call) -> dict[str, str]:
+        headers = {
+            "content-type": _JSON,
+            "accept": f"{_SSE}, {_JSON}" if call.pieces else _JSON,
+            "idempotency-key": call.key or uuid4().hex,
+        }
+        if self._respond_async:
+            headers["prefer"] = "respond-async"
+        if call.trace is not None:
+            headers["traceparent"] = call.trace
+        if call.hops:
+            headers["x-sabir-hops"] = str(call.hops)
+        return headers
 
     # -- reading ----------------------------------------------------------------------------------
 
@@ -293,19 +333,6 @@ class _NoConnection(Exception):
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
-
-
-def _headers(call: Call) -> dict[str, str]:
-    headers = {
-        "content-type": _JSON,
-        "accept": f"{_SSE}, {_JSON}" if call.pieces else _JSON,
-        "idempotency-key": call.key or uuid4().hex,
-    }
-    if call.trace is not None:
-        headers["traceparent"] = call.trace
-    if call.hops:
-        headers["x-sabir-hops"] = str(call.hops)
-    return headers
 
 
 def _head(line: bytes, headers: httpx2.Headers) -> bytes:
