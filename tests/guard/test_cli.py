@@ -1,0 +1,88 @@
+"""``sabir keys`` and ``sabir audit``, as a user runs them."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from sabir.cli import main
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def out(capsys: pytest.CaptureFixture[str]) -> str:
+    return capsys.readouterr().out
+
+
+def test_a_key_is_made_listed_and_taken_back(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["keys", "list"]) == 0
+    assert "There are no keys" in out(capsys)
+    assert main(["keys", "add", "alice", "--role", "staff", "--role", "ops", "--days", "2"]) == 0
+    key = out(capsys).splitlines()[0]
+    id = key.split("_")[1]
+    assert main(["keys", "add", "bob", "--json"]) == 0
+    assert json.loads(out(capsys))["key"].startswith("sbk_")
+    assert main(["keys", "list"]) == 0
+    listed = out(capsys)
+    assert id in listed and "staff, ops" in listed and key.split("_", 2)[2] not in listed
+    assert main(["keys", "list", "--json"]) == 0
+    assert all("hash" not in json.loads(line) for line in out(capsys).splitlines())
+    assert main(["keys", "revoke", id]) == 0
+    assert out(capsys) == f"revoked {id} (alice)\n"
+    assert main(["keys", "revoke", id]) == 1
+    assert capsys.readouterr().err == f"sabir: there is no key '{id}'\n"
+
+
+def test_the_log_is_verified_and_a_changed_line_is_named(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("a", "b", "c"):
+        main(["keys", "add", name])
+    out(capsys)
+    assert main(["audit", "verify"]) == 0
+    said = out(capsys)
+    assert said.startswith("3 lines, unbroken. Keep this elsewhere for the next time: --anchor 3:")
+    anchor = said.split()[-1]
+    assert main(["audit", "verify", "--anchor", anchor, "--json"]) == 0
+    assert json.loads(out(capsys))["broken"] == []
+    with sqlite3.connect(here / ".sabir" / "sabir.db") as connection:
+        connection.execute("""UPDATE audit SET line = replace(CAST(line AS TEXT), '"b"', '"x"') WHERE number = 2""")
+    connection.close()
+    assert main(["audit", "verify"]) == 1
+    assert capsys.readouterr().err == "sabir: audit: line 2: was changed\n"
+    assert main(["audit", "verify", "--anchor", "junk"]) == 2
+
+
+def test_the_export_is_redacted_as_the_configuration_says(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "sabir.yaml").write_text("audit: {redact: [caller, name]}\n")
+    main(["keys", "add", "alice"])
+    id = out(capsys).split("_")[1]
+    assert main(["audit", "export"]) == 0
+    line = json.loads(out(capsys))
+    assert line["caller"].startswith("~") and id not in str(line) and "name" not in line["detail"]
+    assert main(["audit", "export", "--redact", "turn"]) == 0
+    assert json.loads(out(capsys))["caller"] == f"key:{id}"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("identity: {issuer: []}", "did you mean identity.issuers?"),
+        ("identity: {issuers: [{issuer: 'https://x', audience: []}]}", "audience: expected at least one name"),
+        ("filters: [secret]", "there is no filter 'secret'; there are prompt-injection, secrets, pii, inside, html"),
+        ("services: [{origin: 'https://x', token: a, key: b}]", "needs exactly one of token, key or token_url"),
+        ("outbound: {alow: []}", "did you mean outbound.allow?"),
+        ("audit: {days: soon}", "days"),
+        ("observe: {metric: true}", "did you mean observe.metrics?"),
+        ("quotas: {daily_turn: 3}", "did you mean quotas.daily_turns?"),
+    ],
+)
+def test_a_mistake_in_the_file_is_named(here: Path, capsys: pytest.CaptureFixture[str], text: str, said: str) -> None:
+    (here / "sabir.yaml").write_text(text + "\nport: 0\n")
+    assert main(["serve"]) == 2
+    assert said in capsys.readouterr().err
