@@ -22,9 +22,10 @@ import msgspec
 
 from .._version import __version__
 from ..errors import Cancelled, PeerError, PeerRefused, PeerUnavailable, PeerUnreadable
-from ..events import Event, Fault, Progress
+from ..events import Event, Fault, Progress, Reply
 from ..message import Message
-from ..wire.nlweb_heard import VERSIONS, Heard, request_of
+from ..wire.nlip import question_message
+from ..wire.nlweb_heard import VERSIONS, Heard, events_in, request_of
 from ..wire.nlweb_models import Json, Promise
 from .base import SECONDS, Call, Clock, Identity, OnWire, Peer, choose, origin_of
 from .foreign import reason_in
@@ -68,7 +69,7 @@ class NlwebPeer(Peer):
         """
         super().__init__(_endpoint(url), name=name, seconds=seconds)
         self._sessions: OrderedDict[str, Json] = OrderedDict()
-        self._versions = (version,) if version is not None else VERSIONS
+        self._versions: tuple[str, ...] = (version,) if version is not None else VERSIONS
         self._identities = identities
         self._origin = origin_of(self.url)
         self._authorization = choose(identities, self._origin, None)
@@ -85,6 +86,18 @@ class NlwebPeer(Peer):
 
     async def aclose(self) -> None:
         await self._client.aclose()
+
+    async def discover(self) -> None:
+        """Ask ``/who`` which agents are there; ours is the one at this address."""
+        call, clock, url = Call(), Clock(self.seconds), _beside(self.url, "who")
+        async with self._response("POST", url, {"query": {"text": ""}}, call, clock, "application/json") as response:
+            told = await self._json(response, clock)
+        rows = told.get("results") if isinstance(told, dict) else None
+        for row in rows if isinstance(rows, list) else ():
+            about = row.get("definition") if isinstance(row, dict) and row.get("endpoint") == self.url else None
+            if isinstance(about, dict) and isinstance(about.get("description"), str):
+                self.card = msgspec.structs.replace(self.card, description=about["description"])
+                return
 
     # -- talking ----------------------------------------------------------------------------------
 
@@ -103,7 +116,11 @@ class NlwebPeer(Peer):
                         yield event
         if heard.session is not None:
             self._keep(call.conversation, heard.session)
-        yield self._final(heard)
+        if heard.asked is not None:
+            yield heard.asked
+            yield Reply(question_message(heard.asked))  # for those who only want an answer
+        else:
+            yield self._final(heard)
 
     async def _asked(self, message: Message, call: Call, clock: Clock, heard: Heard) -> AsyncGenerator[Event, None]:
         """The pieces of the answer, in the first version that the server understands."""
@@ -171,7 +188,7 @@ class NlwebPeer(Peer):
 
     def _final(self, heard: Heard) -> Event:
         if heard.error is None or heard.found_nothing:
-            return heard.final()
+            return Reply(heard.reply())
         error = heard.error
         if error.code == "CANCELLED":
             return Fault.of(Cancelled(error.message))
@@ -236,7 +253,11 @@ class NlwebPeer(Peer):
             body = b""
         heard = Heard()
         with suppress(msgspec.DecodeError, RecursionError):
-            list(heard.feed(msgspec.json.decode(body)))
+            if _kind(response) == "text/event-stream":
+                for name, data in events_in(body):
+                    list(heard.feed(data, name))
+            else:
+                list(heard.feed(msgspec.json.decode(body)))
         if heard.error is not None and b'"_meta"' in body:
             return PeerRefused(self.address, f"{heard.error.code}: {heard.error.message}"[:500], heard.error.code)
         return PeerRefused(self.address, reason_in(body, response.status_code), response.status_code)

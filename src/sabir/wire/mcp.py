@@ -62,6 +62,7 @@ LOSSES: Final[tuple[str, ...]] = (
     "messagetype other than error",
     "fields of a message that its protocol does not know",
     "pieces of binary content ahead of the answer",
+    "pieces of text ahead of the answer, which arrive as notes of progress",
 )
 
 PARSE_ERROR: Final = -32700

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from ..events import Delta, Event, Progress, Question, Reply
+from ..events import Delta, Event, Progress, Question
 from ..message import Message, Part, json_part, text_part
 from .nlweb_answers import NO_RESULTS
 from .nlweb_hub import ASK, META, RESULT, Details, Ignored, Notes, answers_in, question_of
@@ -21,6 +21,7 @@ from .nlweb_models import Question as Asked
 
 FLAT: Final = "0.5"  # the version whose request has no sections
 VERSIONS: Final = ("0.54", "0.55", FLAT)  # in the order they are tried
+WORDS: Final = "urn:sabir:"  # begins the id of an Answer that stands for what an agent which is no site said
 _SUMMARIES: Final = frozenset({"summary", "searchsummary"})
 # What servers of before 0.54 call their messages, by what they are for us.
 _OLD_RESULTS: Final = frozenset({"result_batch", "result"})
@@ -76,6 +77,9 @@ class Heard:
         self.known = False  # whether anything of the protocol was in it
         self._results: dict[str, Json] = {}
         self._texts: list[str] = []
+        self._pieces: list[str] = []  # of a stream: they join to one text
+        self._data: list[Part] = []  # of an agent that is no site
+        self._answers: set[str] = set()  # ids of what it said
         self._summaries: list[str] = []
         self._meta: Mapping[str, Any] = {}
 
@@ -101,7 +105,8 @@ class Heard:
         """Everything that was said, as the answer of a site agent."""
         results = list(self._results.values())
         summaries = [text for text in self._summaries if text not in self._texts]
-        text = "\n\n".join((*summaries, *self._texts)).strip()
+        streamed = ("".join(self._pieces),) if self._pieces else ()
+        text = "\n\n".join((*summaries, *streamed, *self._texts)).strip()
         total = len(results)
         if self.error is not None:
             text, total = self.error.message, 0
@@ -114,7 +119,9 @@ class Heard:
         notes = Notes(question, bool(question), tuple(Ignored(each) for each in names), total)
         if not text and results:
             text = "\n".join(f"{n}. {each.get('name') or each.get('@id') or ''}" for n, each in enumerate(results, 1))
-        parts: list[Part] = [json_part(msgspec.to_builtins(notes), label=META)]
+        told = bool(results or self.error or names or question or self._summaries)  # else it is no site's answer
+        parts: list[Part] = [json_part(msgspec.to_builtins(notes), label=META)] if told else []
+        parts += self._data
         parts += [json_part(each, label=RESULT) for each in results]
         parts += [json_part({"text": each, "citations": []}, label="summary") for each in self._summaries]
         return Message.of(text_part(text), *parts)
@@ -122,9 +129,6 @@ class Heard:
     @property
     def found_nothing(self) -> bool:
         return self.error is not None and self.error.code.upper() == NO_RESULTS
-
-    def final(self) -> Event:
-        return self.asked if self.asked is not None else Reply(self.reply())
 
     # -- readings ---------------------------------------------------------------------------------
 
@@ -169,14 +173,33 @@ class Heard:
             if text and text not in self._summaries:
                 self._summaries.append(text)
             return
+        if kind == "Answer" and str(item.get("@id", "")).startswith(WORDS):
+            if item["@id"] not in self._answers:
+                self._answers.add(item["@id"])
+                yield from self._said(_text(item.get("text")) or "")
+            return
         key = str(item.get("@id") or item.get("url") or blake2b(msgspec.json.encode(item), digest_size=12).hexdigest())
         if key not in self._results:
             self._results[key] = item
             yield Delta(json_part(item, label=RESULT))
 
+    def _said(self, text: str) -> Iterator[Event]:
+        """What an agent that is no site says, as a gateway tells it where results are wanted."""
+        value = _value(text)
+        if value is not None:
+            self._data.append(json_part(value))
+            yield Delta(self._data[-1])
+        elif text and text not in ("".join(self._pieces).strip(), *self._texts):
+            self._texts.append(text)
+            yield Delta(text_part(text))
+
     def _words(self, data: Json, name: str) -> Iterator[Event]:
         texts: list[str] = []
-        if name == "content" or (data.get("type") == "text" and "text" in data):
+        if name == "content" and isinstance(data.get("text"), str):
+            self.known = True
+            self._pieces.append(data["text"])
+            yield Delta(text_part(data["text"]))
+        elif data.get("type") == "text" and "text" in data:
             texts.append(_text(data.get("text")) or "")
         for block in data["content"] if isinstance(data.get("content"), list) else ():
             if isinstance(block, dict) and (block.get("type") or block.get("Type")) == "text":
@@ -212,6 +235,26 @@ def _flattened(item: Json) -> Json:
         return item
     own = {name: value for name, value in item.items() if name != "schema_object" and value not in (None, "")}
     return {**inner, **own, "@type": own.get("@type") if own.get("@type") not in (None, "Item") else inner.get("@type")}
+
+
+def _value(text: str) -> Any:
+    """The object or list that a text is the JSON of, or None."""
+    if not text.startswith(("{", "[")):
+        return None
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def events_in(body: bytes) -> Iterator[tuple[str, Any]]:
+    """Names and data of the server-sent events of a body that came whole; data that is not JSON is left out."""
+    for block in body.decode("utf-8", "replace").replace("\r\n", "\n").split("\n\n"):
+        lines = [line.partition(":") for line in block.split("\n")]
+        name = next((value.strip() for key, _, value in lines if key == "event"), "")
+        value = _value("".join(value.strip() for key, _, value in lines if key == "data"))
+        if value is not None:
+            yield name, value
 
 
 def _text(value: object) -> str | None:
