@@ -251,6 +251,8 @@ def test_a_bound_token_is_worth_nothing_without_its_key_and_a_proof_is_good_once
         good = proof(url, access, "1")
         assert present(good) == 200
         assert present(good) == 401  # replayed
+        later = {"authorization": f"DPoP {access}", "dpop": proof(url, access, "later"), "prefer": "respond-async"}
+        assert caller.ask(say("hi"), **later).status_code == 202
         assert present(proof(url, access, "2")) == 200
         thief = jwk.ECKey.generate_key("P-256")
         stolen = [
@@ -366,3 +368,17 @@ def test_a_daily_quota_and_places_hold_over_the_wire(serve: Serve, home: Path) -
         last = caller.ask(say("hi"))
         assert "the quota of 3 turns a day is used up" in last.json()["content"]
         assert int(last.headers["retry-after"]) <= 86400
+
+
+def test_what_remains_is_told_with_every_answer_and_by_control(serve: Serve, home: Path) -> None:
+    quotas = Quotas(rate_per_address=0.01, burst=10.0, daily_turns=100)
+    served = serve(Gateway(who, home=home, guard=GuardSettings(quotas=quotas)))
+    with Caller(served.url) as caller:
+        replies = [caller.ask(say("hi")) for _ in range(3)]
+        told = part(caller.ask(say("What are your limits?", control=True)), "remaining")
+    assert [reply.headers["ratelimit"].partition(";t=")[0] for reply in replies] == [
+        '"requests";r=9', '"requests";r=8', '"requests";r=7',
+    ]  # fmt: skip
+    assert replies[0].headers["ratelimit-policy"] == '"requests";q=10'
+    assert told["requests"]["remaining"] == pytest.approx(6, abs=0.5)
+    assert told["daily-turns"]["remaining"] == 96

@@ -28,6 +28,7 @@ from ..errors import (
     Unreadable,
 )
 from ..events import Delta, Event, Fault, Progress, Question, Reply
+from ..guard import Credentials, Rates
 from ..line import Ask, Line
 from ..message import Message, Part, json_part, uri_part
 from ..stores.base import TaskRow
@@ -127,7 +128,7 @@ class NlipHttp:
     # -- one request ------------------------------------------------------------------------------
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        answer = Answer(send)
+        answer = Answer(send, self.house.guard.rates)
         message: Message | None = None
         try:
             agent, task = _place(scope["path"])
@@ -210,9 +211,12 @@ class NlipHttp:
 
     async def _later(self, ask: Ask, answer: Answer, wishes: Wishes) -> None:
         tasks = self.house.tasks
-        task = await tasks.submit(ask)
+        # Asked once: a proof that is good once would not be good a second time.
         caller = await self.house.guard.identity.caller(ask.credentials, ask.message.tokens)
+        ask.credentials = Credentials(caller.address, caller=caller)
+        task = await tasks.submit(ask)
         answer.line = Line(answer.event)
+        answer.line.caller = caller
         answer.line.tokens = self.house.exchange.conversations.sort(ask.message, caller).echo
         seconds = wishes.wait if wishes.wait is not None else 0.0
         if seconds > 0:
@@ -308,10 +312,11 @@ def _check_type(wishes: Wishes, body: bytes) -> None:
 class Answer:
     """The response to one request: sent once, whoever sends it."""
 
-    __slots__ = ("_send", "applied", "asked", "begun", "key", "line", "sent")
+    __slots__ = ("_send", "applied", "asked", "begun", "key", "line", "rates", "sent")
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: Send, rates: Rates | None = None) -> None:
         self._send = send
+        self.rates = rates
         self.key: str | None = None
         self.asked: Message | None = None
         self.applied: tuple[str, ...] = ()
@@ -342,6 +347,9 @@ class Answer:
         if self.applied:
             start.append((b"preference-applied", ", ".join(self.applied).encode("latin-1")))
         start.extend(headers)
+        if self.rates is not None and self.line is not None and self.line.caller is not None:
+            left = self.rates.remaining(self.line.caller)
+            start.extend(left.headers() if left is not None else ())
         await self._send({"type": "http.response.start", "status": status, "headers": start})
         await self._send({"type": "http.response.body", "body": body})
 
