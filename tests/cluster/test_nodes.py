@@ -13,10 +13,10 @@ from bus.on_nats import NATS, remove_streams
 from sabir.agent import Agent, agent
 from sabir.bus import Bus, open_bus
 from sabir.bus.memory import MemoryBus
-from sabir.errors import DeadlineExceeded, Forbidden, PeerUnavailable, TurnFailed
+from sabir.errors import DeadlineExceeded, Forbidden, PeerUnavailable, TooMany, TurnFailed
 from sabir.events import Delta, Event, Progress, Question, Reply
 from sabir.gateway import Gateway
-from sabir.guard import Credentials, Rights, Rule
+from sabir.guard import Credentials, Quotas, Rights, Rule
 from sabir.line import Ask, Line
 from sabir.message import Message, Part, json_part
 from sabir.peers.bus import BusPeer
@@ -353,3 +353,55 @@ async def test_an_agent_that_no_node_serves_any_more_says_so(cluster: Cluster) -
         return True
 
     assert await refused()
+
+
+async def test_a_repeatable_agent_is_asked_on_another_node_when_the_first_is_lost(cluster: Cluster) -> None:
+    if cluster.kind == "memory":
+        pytest.skip("one process does not lose half of itself")
+    calls: list[str] = []
+    begun = asyncio.Event()
+
+    def worker_on(node: str) -> Agent:
+        @agent(name="worker", repeatable=True)
+        async def worker(turn: Turn) -> str:
+            calls.append(node)
+            if len(calls) == 1:
+                begun.set()
+                await asyncio.Event().wait()
+            return f"done on {node}"
+
+        return worker
+
+    nodes = [await cluster.node(worker_on(name), local) for name in ("n1", "n2")]
+    a = await cluster.node(local)
+    asking = asyncio.create_task(Asker(a).ask("?", "worker"))
+    async with asyncio.timeout(30):
+        await begun.wait()
+        died = nodes[0] if calls == ["n1"] else nodes[1]
+        await died.bus.close()  # type: ignore[union-attr]
+        reply = await asking
+    assert reply.text == f"done on {calls[1]}"
+    assert calls[0] != calls[1]
+
+
+async def test_a_turn_that_was_handed_on_is_counted_once_and_what_it_used_goes_on_its_callers_account(
+    cluster: Cluster,
+) -> None:
+    @agent(name="hotel")
+    async def hotel(turn: Turn) -> str:
+        turn.meter.add(1, 70, 0.0)
+        return "a room"
+
+    quotas = Quotas(daily_turns=2, daily_tokens=1000, rate_per_caller=0.001, burst=3)
+    await cluster.node(hotel, local, quotas=quotas)
+    a = await cluster.node(local, quotas=quotas)
+    ann = Asker(a)
+    for _ in range(2):
+        await ann.ask("?", "hotel")
+    left = {each.name: each.remaining for each in await a.guard.usage.left(ann.caller)}
+    assert left == {"daily-turns": 0, "daily-tokens": 860}
+    with pytest.raises(TooMany, match="the quota of 2 turns a day is used up"):
+        await ann.ask("?", "hotel")
+    for name in ("bo", "cy"):  # others are not held back by what the nodes say to each other
+        other = Asker(a, Caller(f"key:{name}", "key"))
+        assert (await other.ask("?", "hotel")).text == "a room"

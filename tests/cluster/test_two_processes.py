@@ -22,6 +22,8 @@ import msgspec
 import pytest
 
 from bus.nats_server import NatsServer
+from sabir.directory import Directory
+from sabir.stores.open import open_store
 
 POSTGRES = os.environ.get("SABIR_TEST_POSTGRES", "postgresql://127.0.0.1:5432/test")
 
@@ -271,3 +273,27 @@ async def a_restart_of_nats_is_ridden_out(pair: Pair) -> None:
     async with asyncio.timeout(30):
         while (await pair.post(f"{pair.a.url}/nlip/beta", "hello")).status_code != 200:
             await asyncio.sleep(0.05)
+
+
+async def test_each_worker_of_one_gateway_is_a_node_of_its_own(tmp_path: Path, nats: NatsServer) -> None:
+    (tmp_path / "cluster_agents.py").write_text(AGENTS)
+    store = f"sqlite:///{tmp_path / 'shared.db'}"
+    shared = {"store": store, "bus": nats.url, "doors": {"mcp": False, "a2a": False, "nlip-amqp": False}}
+    gateway = Node("w", tmp_path, {**shared, "workers": 2}, "clerk")
+    try:
+        await gateway.start()
+        opened = open_store(store)
+        await opened.open()
+        async with asyncio.timeout(20):
+            while len(offers := await Directory(opened).find("clerk")) < 2:
+                await asyncio.sleep(0.05)
+        await opened.close()
+        assert len({offer.node for offer in offers}) == 2
+        async with httpx2.AsyncClient(verify=False, limits=httpx2.Limits(max_keepalive_connections=0)) as http:
+            pair = Pair(gateway, gateway, RoundRobin(), nats, http)
+            for n in range(6):  # question and answer meet whichever worker takes them
+                question = await pair.ask(f"{gateway.url}/nlip/clerk", f"rooms{n}")
+                answer = await pair.ask(f"{gateway.url}/nlip/clerk", "three", token_of(question))
+                assert answer["content"] == f"rooms{n}: three"
+    finally:
+        await gateway.stop()

@@ -15,8 +15,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 from uuid import uuid4
@@ -44,9 +44,9 @@ from .framing import (
     encode_dead,
     encode_packets,
     frame,
-    letters_of,
     packed,
 )
+from .nats_receiving import NatsReceiver, told
 from .outbox import Outbox
 
 logger = logging.getLogger("sabir.bus")
@@ -54,8 +54,6 @@ logger = logging.getLogger("sabir.bus")
 _OPTIONS: Final = frozenset({"prefix", "replicas", "credentials", "max_bytes"})
 _CONNECT_SECONDS: Final = 10.0
 _REPLY_SECONDS: Final = 2.0  # for one answer of the server
-_PULL_SECONDS: Final = 30.0  # how long one pull request stands
-_PULL_FRAMES: Final = 32
 _DUPLICATE_SECONDS: Final = 120.0
 _STORE_FAILED: Final = 10077  # the server's error code for a stream that is full
 _RECONNECT_SECONDS: Final = (0.05, 5.0)  # first and longest wait
@@ -84,7 +82,7 @@ class NatsBus:
         self._js = self._nc.jetstream()
         self._outboxes: dict[str, Outbox] = {}
         self._seen: dict[str, Seen] = {}
-        self._receivers: set[_Receiver | _Serving] = set()
+        self._receivers: set[NatsReceiver | _Serving] = set()
         self._posted: dict[str, list[Packet]] = {}
         self._posted_bytes = 0
         self._writing = asyncio.Lock()
@@ -100,7 +98,7 @@ class NatsBus:
             BusUnavailable: no server answers.
         """
         self._instance = self._calls.instance = uuid4().hex
-        async with _told():
+        async with told():
             async with asyncio.timeout(_CONNECT_SECONDS):
                 await self._nc.connect(
                     self._servers,
@@ -129,7 +127,7 @@ class NatsBus:
     async def ping(self) -> None:
         if not self._nc.is_connected:
             raise BusUnavailable("NATS is not connected")
-        async with _told():
+        async with told():
             await self._nc.flush(timeout=2)
 
     async def _make_streams(self) -> None:
@@ -153,7 +151,7 @@ class NatsBus:
     async def _reconnected(self) -> None:
         logger.info("NATS is connected again")
         for receiver in self._receivers:
-            if isinstance(receiver, _Receiver):
+            if isinstance(receiver, NatsReceiver):
                 receiver.pull_again()
 
     def _stream(self, kind: str) -> str:
@@ -231,17 +229,26 @@ class NatsBus:
             inactive_threshold=receiving.idle_seconds if member else None,
         )
         stream = self._stream(kind)
-        async with _told():
+        async with told():
             await self._js.add_consumer(stream, config)
             seen = self._seen.setdefault(f"{kind} {durable}", Seen(self.limits.seen))
             delivery = Delivery(name, handler, receiving, self.limits, seen=seen, bury=self._bury, member=member)
-            receiver = _Receiver(self, self._nc, stream, durable, delivery, receiving)
+            receiver = NatsReceiver(
+                self._nc,
+                stream,
+                durable,
+                delivery,
+                ordered=receiving.ordered,
+                limits=self.limits,
+                bury=self._bury,
+                gone=self.gone,
+            )
             self._receivers.add(receiver)
             await receiver.start()
         return receiver
 
     async def waiting(self, name: str) -> int:
-        async with _told():
+        async with told():
             try:
                 found = await self._js.stream_info(self._stream("inbox"), subjects_filter=self._subject("inbox", name))
             except NotFoundError:
@@ -249,17 +256,17 @@ class NatsBus:
         return sum((found.state.subjects or {}).values())
 
     async def discard(self, name: str) -> None:
-        async with _told():
+        async with told():
             with suppress(NotFoundError):
                 await self._js.delete_consumer(self._stream("inbox"), _durable(name, ""))
             await self._js.purge_stream(self._stream("inbox"), subject=self._subject("inbox", name))
 
     async def leave(self, group: str, member: str) -> None:
-        async with _told():
+        async with told():
             with suppress(NotFoundError):
                 await self._js.delete_consumer(self._stream("group"), _durable(group, member))
 
-    def gone(self, receiver: _Receiver | _Serving) -> bool:
+    def gone(self, receiver: NatsReceiver | _Serving) -> bool:
         """Forget a receiver; says whether it was known."""
         known = receiver in self._receivers
         self._receivers.discard(receiver)
@@ -267,7 +274,7 @@ class NatsBus:
 
     async def remove(self, kind: str) -> None:
         """Delete a stream (``inbox``, ``group`` or ``dead``) with all that is in it."""
-        async with _told():
+        async with told():
             with suppress(NotFoundError):
                 await self._js.delete_stream(self._stream(kind))
 
@@ -279,7 +286,7 @@ class NatsBus:
 
     async def dead(self, name: str, limit: int = 100) -> list[DeadLetter]:
         found: list[DeadLetter] = []
-        async with _told():
+        async with told():
             number = 0
             while len(found) < limit:
                 try:
@@ -311,7 +318,7 @@ class NatsBus:
         return [dead for dead in await self.dead(name, limit=100_000) if not numbers or dead.number in numbers]
 
     async def _remove_dead(self, dead: DeadLetter) -> None:
-        async with _told():
+        async with told():
             with suppress(NotFoundError):
                 await self._js.delete_msg(self._stream("dead"), dead.number)
 
@@ -335,7 +342,7 @@ class NatsBus:
                 for opening in decode_packets(message.data):
                     self._calls.open(name, opening, server)
 
-        async with _told():
+        async with told():
             subscription = await self._nc.subscribe(self._subject("call", name), queue="servers", cb=came)
             await self._nc.flush(timeout=2)  # the server knows of it when this returns
         serving = _Serving(self, subscription)
@@ -387,115 +394,6 @@ class NatsBus:
                 await self._calls.arrived(packet)
 
 
-class _Parcel:
-    """A frame that JetStream has given us."""
-
-    __slots__ = ("_message", "deliveries", "key", "letters")
-
-    def __init__(self, message: Msg, letters: tuple[Letter, ...]) -> None:
-        self._message = message
-        self.letters = letters
-        self.deliveries = message.metadata.num_delivered
-        self.key = message.metadata.sequence.stream
-
-    async def ack(self) -> None:
-        async with _told():
-            await self._message.ack()
-
-    async def hold(self) -> None:
-        async with _told():
-            await self._message.in_progress()
-
-    async def release(self) -> None:
-        async with _told():
-            await self._message.nak()
-
-
-class _Receiver:
-    """Pulls frames and hands them to their delivery; one pull request stands at a time."""
-
-    def __init__(
-        self, bus: NatsBus, nc: Client, stream: str, durable: str, delivery: Delivery, receiving: Receiving
-    ) -> None:
-        self._bus = bus
-        self._nc = nc
-        self._delivery = delivery
-        self._next = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{durable}"
-        self._batch = 1 if receiving.ordered else _PULL_FRAMES
-        self._left = 0
-        self._over = asyncio.Event()  # the standing pull request is used up
-        self._inbox = nc.new_inbox()
-        self._subscription: Subscription | None = None
-        self._tasks: list[asyncio.Task[None]] = []
-
-    async def start(self) -> None:
-        self._subscription = await self._nc.subscribe(self._inbox, cb=self._came)
-        self._tasks = [
-            asyncio.create_task(self._pull(), name=f"pull {self._delivery.name}"),
-            asyncio.create_task(self._hold(), name=f"hold {self._delivery.name}"),
-        ]
-
-    async def stop(self) -> None:
-        if not self._bus.gone(self):
-            return
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
-        if self._subscription is not None:
-            with suppress(nats.errors.Error):
-                await self._subscription.unsubscribe()
-        await self._delivery.stop()
-
-    def pull_again(self) -> None:
-        """The server has forgotten our request."""
-        self._over.set()
-
-    async def _pull(self) -> None:
-        request = msgspec.json.encode({"batch": self._batch, "expires": int(_PULL_SECONDS * 1e9)})
-        while True:
-            await self._delivery.room()
-            self._over.clear()
-            self._left = self._batch
-            try:
-                await self._nc.publish(self._next, request, reply=self._inbox)
-                # Longer than the request stands: only if its end was lost does the time run out here.
-                async with asyncio.timeout(_PULL_SECONDS + 5):
-                    await self._over.wait()
-            except (TimeoutError, nats.errors.Error):
-                await asyncio.sleep(0.1)
-
-    async def _came(self, message: Msg) -> None:
-        if not message.reply:  # a status: the request has run out, or the consumer is gone
-            if (message.headers or {}).get("Status") != "100":
-                if (message.headers or {}).get("Status") not in ("404", "408"):
-                    await asyncio.sleep(0.1)  # 409 and the like: do not ask again at once
-                self._over.set()
-            return
-        self._left -= 1
-        if not self._left:
-            self._over.set()
-        try:
-            letters = letters_of(message.data)
-        except Unreadable as wrong:
-            await self._unreadable(message, wrong)
-            return
-        await self._delivery.take(_Parcel(message, letters))
-
-    async def _unreadable(self, message: Msg, wrong: Unreadable) -> None:
-        logger.error("a frame for %s is not one: %s", self._delivery.name, wrong)
-        letter = Letter(self._delivery.name, message.data)
-        await self._bus._bury(DeadLetter(letter, str(wrong), 1, 0.0), message.metadata.sequence.stream)
-        await message.term()
-
-    async def _hold(self) -> None:
-        while True:
-            await asyncio.sleep(self._bus.limits.ack_seconds / 3)
-            for parcel in self._delivery.parcels():
-                with suppress(BusUnavailable):
-                    await parcel.hold()
-
-
 class _Serving:
     """A subscription to the calls of a name."""
 
@@ -507,15 +405,6 @@ class _Serving:
         if self._bus.gone(self):
             with suppress(nats.errors.Error):
                 await self._subscription.unsubscribe()
-
-
-@asynccontextmanager
-async def _told() -> AsyncIterator[None]:
-    """What NATS raises, as what a bus raises."""
-    try:
-        yield
-    except (TimeoutError, OSError, nats.errors.Error) as away:
-        raise BusUnavailable(f"NATS does not answer ({type(away).__name__})") from away
 
 
 async def _note(wrong: Exception) -> None:

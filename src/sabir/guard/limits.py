@@ -126,7 +126,8 @@ class Rates:
         """Raises:
         TooMany: over the rate; says when to come back.
         """
-        if not caller.is_anonymous and not self._spared(caller.address):
+        # What an agent asks on behalf of somebody was counted where that caller came in, perhaps on another node.
+        if not caller.is_anonymous and caller.kind != "agent" and not self._spared(caller.address):
             _within(self._callers.take(caller.id))
 
     def check_agent(self, name: str) -> None:
@@ -190,7 +191,9 @@ class Places:
 
 
 def holder_of(caller: Caller) -> str:
-    """Whose account something goes on: a known caller's own, else that of the address."""
+    """Whose account something goes on: a known caller's own, else that of the address; an agent's is its caller's."""
+    if caller.kind == "agent" and caller.on_behalf_of:
+        return caller.on_behalf_of
     return f"anonymous@{caller.address}" if caller.is_anonymous else caller.id
 
 

@@ -92,7 +92,7 @@ def _midnight(now: float) -> float:
 class Counted:
     """Stands around one turn: takes its place, counts it, and puts on the account what it has used."""
 
-    __slots__ = ("_agent", "_caller", "_meter", "_places", "_taken", "_usage", "size")
+    __slots__ = ("_agent", "_caller", "_handed_on", "_meter", "_places", "_taken", "_usage", "size")
 
     def __init__(self, places: Places, usage: Usage, caller: Caller, agent: str, meter: Meter, size: int) -> None:
         self._places = places
@@ -101,12 +101,13 @@ class Counted:
         self._agent = agent
         self._meter = meter
         self._taken: tuple[str, ...] = ()
+        self._handed_on = caller.kind == "agent"  # by another node, which counts the turn and its bytes
         self.size = size
 
     async def __aenter__(self) -> Counted:
         if self._places.capped:
             self._taken = self._places.take(self._caller, self._agent)
-        if self._usage.counted:
+        if self._usage.counted and not self._handed_on:
             try:
                 await self._usage.begin(self._caller)
             except BaseException:
@@ -120,7 +121,7 @@ class Counted:
         if self._usage.counted:
             # Also where the turn was cancelled: what it used is used. A store that is down must not hide its answer.
             with suppress(StoreUnavailable):
-                await asyncio.shield(self._usage.spend(self._caller, self.size, self._meter))
+                await asyncio.shield(self._usage.spend(self._caller, 0 if self._handed_on else self.size, self._meter))
 
 
 def size_of(message: Message) -> int:

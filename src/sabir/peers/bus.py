@@ -9,7 +9,16 @@ from typing import Final
 
 from ..bus.base import Bus
 from ..card import Card
-from ..errors import BusUnavailable, NotFound, PeerUnavailable, PeerUnreadable, StoreUnavailable, Unreadable
+from ..errors import (
+    BusUnavailable,
+    NotFound,
+    PeerUnavailable,
+    PeerUnreadable,
+    StoreUnavailable,
+    TurnFailed,
+    Unavailable,
+    Unreadable,
+)
 from ..events import Event, Fault, Question, Reply
 from ..line import Line
 from ..message import Message
@@ -43,14 +52,32 @@ class BusPeer:
         return f"<agent {self.card.name} on another node>"
 
     async def __call__(self, turn: Turn, /) -> AsyncIterator[Event]:
+        """Hand the turn on; a repeatable agent is asked again if its node is lost before it said anything."""
+        asked = nodes.encode(nodes.Asked.of(turn))
+        again = self.card.repeatable
+        while True:
+            begun = False
+            try:
+                async for event in self._talk(turn, asked):
+                    begun = True
+                    yield event
+                return
+            except (PeerUnavailable, Unavailable):
+                if begun or not again:
+                    raise
+                again = False
+
+    async def _talk(self, turn: Turn, asked: bytes) -> AsyncIterator[Event]:
         name = self.card.name
         headers = {TRACE: turn.trace} if turn.trace else {}
         end: Event | None = None
+        asked_back = False
         try:
-            async with self.bus.call(address(name), nodes.encode(nodes.Asked.of(turn)), headers=headers) as call:
+            async with self.bus.call(address(name), asked, headers=headers) as call:
                 async for piece in call:
                     event = nodes.decode_event(piece)
                     if isinstance(event, Question):
+                        asked_back = True
                         await call.send(nodes.encode(await turn.ask(event)))
                     elif isinstance(event, Reply | Fault):
                         end = event
@@ -58,6 +85,8 @@ class BusPeer:
                     else:
                         yield event
         except (BusUnavailable, PeerUnavailable) as away:
+            if asked_back:
+                raise TurnFailed(f"the node that asked for {name} is gone; ask again") from away
             raise PeerUnavailable(name, "no node answers for it now") from away
         except Unreadable as wrong:
             raise PeerUnreadable(name, str(wrong)) from wrong
