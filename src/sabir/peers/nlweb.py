@@ -161,10 +161,9 @@ class NlwebPeer(Peer):
         try:
             while True:
                 yield Progress(promise.progress, promise.message or "")
-                pause = min(POLLS[min(polls, len(POLLS) - 1)], clock.left)
-                if pause <= 0:
+                await asyncio.sleep(min(POLLS[min(polls, len(POLLS) - 1)], clock.left))
+                if clock.left <= 0:
                     raise PeerUnavailable(self.address, "its promise was not kept in time")
-                await asyncio.sleep(pause)
                 polls += 1
                 heard = Heard()
                 request = {"promise_token": promise.token, "action": "checkin", "meta": {"api_version": "0.54"}}

@@ -1,0 +1,263 @@
+"""The NLWeb door over real sockets: every decision W-1 to W-9 and W-13 that can be seen on the wire."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import httpx2
+import pytest
+
+from conftest import Served
+from nlweb.agents import STEP, events
+from nlweb.test_wire import SEED
+
+
+def post(client: httpx2.Client, body: Any, path: str = "/ask", **headers: str) -> httpx2.Response:
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return client.post(path, content=content, headers={"content-type": "application/json", **headers})
+
+
+def ask(client: httpx2.Client, text: str, path: str = "/ask", **sections: Any) -> dict[str, Any]:
+    prefer = {"streaming": False, **sections.pop("prefer", {})}
+    query = {"text": text, **sections.pop("query", {})}
+    response = post(client, {"query": query, "prefer": prefer, **sections}, path)
+    assert response.status_code == 200, response.text
+    return dict(response.json())
+
+
+# -- answers --------------------------------------------------------------------------------------
+
+
+def test_the_seeds_own_request_gets_recipes_that_obey_its_filters_w4_w5(client: httpx2.Client) -> None:
+    response = post(client, SEED)
+    body = response.json()
+    assert response.status_code == 200 and response.headers["content-type"] == "application/json"
+    assert body["_meta"]["response_type"] == "Answer" and body["_meta"]["response_format"] == "chatgpt_app"
+    session = body["_meta"]["session_context"]
+    assert session["conversation_id"] == "conv_98765" and session["state_token"] == "encrypted_blob_xyz"
+    items = body["structuredData"]
+    assert items and body["structuredContent"] == {"results": items} and body["content"][0]["text"]
+    for item in items:
+        assert item["@type"] == "Recipe" and item["site"] == "pumpkins-r-us.com" and item["@id"]
+        assert item["offers"]["price"] < 20
+        assert "cinnamon" in json.dumps(item).lower()
+        assert item["grounding"]["source_urls"] == [item["url"]]
+        assert all(isinstance(citation, str) for citation in item["grounding"]["citations"])
+    assert any("Pumpkin" in item["name"] for item in items)
+    assert items[0]["actions"][0]["protocol"] == "HTTP"
+
+
+def test_the_default_is_a_stream_unless_only_json_is_accepted_w3(client: httpx2.Client) -> None:
+    body = {"query": {"text": "pumpkin"}}
+    assert post(client, body).headers["content-type"].startswith("text/event-stream")
+    assert post(client, body, accept="application/json").headers["content-type"] == "application/json"
+    both = post(client, body, accept="application/json, text/event-stream")
+    assert both.headers["content-type"].startswith("text/event-stream")
+    said = post(client, {**body, "prefer": {"streaming": True}}, accept="application/json")
+    assert said.headers["content-type"].startswith("text/event-stream")
+
+
+def test_a_stream_has_named_events_that_are_whole_w2(client: httpx2.Client) -> None:
+    body = {"query": {"text": "pumpkin soup"}, "prefer": {"response_format": "conv_search", "mode": "list, summarize"}}
+    heard = events(post(client, body).text)
+    names = [name for name, _ in heard]
+    assert names[0] == "start" and names[-1] == "complete" and "result" in names
+    assert heard[0][1]["_meta"]["response_type"] == "Answer"
+    results = [data for name, data in heard if name == "result"]
+    assert [data["index"] for data in results] == list(range(len(results)))
+    assert all(data["results"] == [data["item"]] for data in results)
+    assert results[-1]["item"]["@type"] == "Summary" and results[-1]["item"]["text"]
+    assert heard[-1][1]["_meta"]["session_context"]["conversation_id"]
+
+
+async def test_the_first_result_arrives_before_the_last_is_ranked(gateway: Served) -> None:
+    gate = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    made: dict[str, Any] = {}
+
+    class Gate:
+        async def wait(self) -> None:
+            made["loop"], made["event"] = asyncio.get_running_loop(), asyncio.Event()
+            loop.call_soon_threadsafe(gate.set)
+            await made["event"].wait()
+
+    STEP["go"] = Gate()  # type: ignore[assignment]
+    async with httpx2.AsyncClient(timeout=20) as client:
+        body = {"query": {"text": "go"}, "prefer": {"streaming": True}}
+        async with client.stream("POST", f"{gateway.url}/ask/stepper", json=body) as response:
+            lines = response.aiter_lines()
+            text = ""
+            while "urn:x:a" not in text:
+                text += await anext(lines) + "\n"
+            assert "urn:x:b" not in text  # the agent still waits for us
+            await gate.wait()
+            made["loop"].call_soon_threadsafe(made["event"].set)
+            async for line in lines:
+                text += line + "\n"
+    names = [name for name, _ in events(text)]
+    assert names == ["start", "result", "progress", "result", "content", "complete"]
+
+
+def test_version_0_55_is_spoken_when_it_is_asked_for_w1(client: httpx2.Client) -> None:
+    body = ask(client, "pumpkin", meta={"version": "0.55"})
+    assert (body["_meta"]["response_type"], body["_meta"]["version"]) == ("answer", "0.55")
+    heard = events(post(client, {"query": {"text": "pumpkin"}, "meta": {"version": "0.55"}}).text)
+    assert "results" not in next(data for name, data in heard if name == "result")
+
+
+def test_what_cannot_be_applied_is_reported_and_not_refused_w5(client: httpx2.Client) -> None:
+    body = ask(client, "pumpkin", query={"wavelength": "over 500 nm"})
+    assert body["_meta"]["ignored_filters"] == ["wavelength"]
+    assert body["_meta"]["ignored_because"]["wavelength"]
+
+
+def test_any_agent_can_be_asked_by_name_and_gives_its_text(client: httpx2.Client) -> None:
+    body = ask(client, "hello", "/ask/echo", query={"price": "5"})
+    assert body["content"][0]["text"].startswith("You said: hello")
+    assert body["structuredData"] == [] and body["_meta"]["ignored_filters"] == ["price"]
+
+
+def test_a_site_that_is_not_here_is_never_fetched_and_finds_nothing_w13(client: httpx2.Client) -> None:
+    body = ask(client, "x", query={"site": "http://169.254.169.254/latest"})
+    assert body["_meta"]["response_type"] == "Failure" and body["error"]["code"] == "NO_RESULTS"
+
+
+def test_get_asks_as_post_does_w8(client: httpx2.Client) -> None:
+    wanted = [item["name"] for item in ask(client, "pumpkin soup")["structuredData"]]
+    for query in (
+        {"query": "pumpkin soup", "prefer.streaming": "false"},
+        {"query.text": "pumpkin soup", "prefer.streaming": "false"},
+        {"query": '{"text": "pumpkin soup"}', "prefer": '{"streaming": false}'},
+    ):
+        response = client.get("/ask", params=query)
+        assert [item["name"] for item in response.json()["structuredData"]] == wanted
+    assert client.get("/ask", params={"query": "soup"}).headers["content-type"].startswith("text/event-stream")
+
+
+def test_the_request_id_comes_back(client: httpx2.Client) -> None:
+    assert ask(client, "pumpkin", meta={"request_id": "r-1"})["_meta"]["request_id"] == "r-1"
+
+
+# -- conversations and questions ------------------------------------------------------------------
+
+
+def test_a_session_context_goes_round_and_keeps_the_conversation(client: httpx2.Client) -> None:
+    first = ask(client, "pumpkin pie", prefer={"response_format": "conv_search"})
+    session = first["_meta"]["session_context"]
+    assert session["conversation_id"].startswith("sb")
+    second = ask(client, "without nuts", meta={"session_context": session})
+    assert second["_meta"]["session_context"] == session
+    assert "pie" in second["_meta"]["decontextualized_query"]
+
+
+def test_a_question_back_is_an_elicitation_and_its_answer_goes_on(client: httpx2.Client) -> None:
+    body = ask(client, "paint", "/ask/asker")
+    assert body["_meta"]["response_type"] == "Elicitation"
+    assert body["elicitation"]["questions"][0] == {
+        "id": "colour",
+        "text": "Which colour?",
+        "type": "single_select",
+        "options": ["red", "blue"],
+    }
+    answered = ask(
+        client,
+        "that one",
+        "/ask/asker",
+        context={"answers": {"colour": "blue"}},
+        meta={"session_context": body["_meta"]["session_context"]},
+    )
+    assert answered["content"][0]["text"] == "You chose blue."
+
+
+def test_a_question_back_in_a_stream_ends_it(client: httpx2.Client) -> None:
+    heard = events(post(client, {"query": {"text": "paint"}}, "/ask/asker").text)
+    assert [name for name, _ in heard] == ["start", "elicitation", "complete"]
+    assert heard[0][1]["_meta"]["response_type"] == "Elicitation"
+    session = heard[-1][1]["_meta"]["session_context"]
+    answer = ask(client, "red", "/ask/asker", meta={"session_context": session})
+    assert answer["content"][0]["text"] == "You chose red."
+
+
+# -- refusals (W-6, W-7) --------------------------------------------------------------------------
+
+REFUSALS: list[tuple[Any, int, str]] = [
+    (b"{", 400, "INVALID_REQUEST"),
+    ([], 400, "INVALID_REQUEST"),
+    ({}, 400, "MISSING_FIELD"),
+    ({"query": {}}, 400, "MISSING_FIELD"),
+    ({"query": "flat", "site": "x"}, 400, "INVALID_REQUEST"),
+    ({"query": {"text": "x"}, "prefer": {"mode": "sing"}}, 400, "UNSUPPORTED_MODE"),
+    ({"query": {"text": "x"}, "prefer": {"response_format": "xml"}}, 400, "UNSUPPORTED_FORMAT"),
+    ({"query": {"text": "x"}, "meta": {"api_version": "9.9"}}, 400, "UNSUPPORTED_VERSION"),
+]
+
+
+@pytest.mark.parametrize(("body", "status", "code"), REFUSALS)
+def test_a_refusal_is_a_failure_in_json(client: httpx2.Client, body: Any, status: int, code: str) -> None:
+    response = post(client, body)
+    assert response.status_code == status and response.headers["content-type"] == "application/json"
+    said = response.json()
+    assert said["_meta"] == {"response_type": "Failure", "version": "0.54"}
+    assert said["error"]["code"] == code and said["error"]["message"]
+
+
+@pytest.mark.parametrize(("body", "status", "code"), REFUSALS)
+def test_a_refusal_is_a_failure_in_a_stream(client: httpx2.Client, body: Any, status: int, code: str) -> None:
+    response = post(client, body, accept="text/event-stream")
+    assert response.status_code == status and response.headers["content-type"].startswith("text/event-stream")
+    [(name, data)] = events(response.text)
+    assert name == "error" and data["_meta"]["response_type"] == "Failure" and data["error"]["code"] == code
+
+
+def test_the_flat_request_is_shown_its_nested_form_w7(client: httpx2.Client) -> None:
+    message = post(client, {"query": "muffins", "site": "a.example", "prev": ["x"]}).json()["error"]["message"]
+    assert '{"query":{"text":"muffins","site":"a.example"},"context":{"prev":["x"]}}' in message
+
+
+def test_a_failing_agent_is_an_internal_error_without_its_text_w6(client: httpx2.Client) -> None:
+    for accept in ("application/json", "text/event-stream"):
+        response = post(client, {"query": {"text": "x"}}, "/ask/broken", accept=accept)
+        assert response.status_code == 500
+        assert "INTERNAL_ERROR" in response.text and "hunter2" not in response.text
+
+
+def test_unknown_agents_and_methods_are_told_in_nlweb(client: httpx2.Client) -> None:
+    missing = post(client, {"query": {"text": "x"}}, "/ask/nobody")
+    assert missing.status_code == 404 and missing.json()["error"]["code"] == "NOT_FOUND"
+    put = client.put("/ask", content=b"{}")
+    assert put.status_code == 405 and put.headers["allow"] == "GET, POST"
+    assert put.json()["error"]["code"] == "INVALID_REQUEST"
+
+
+def test_a_body_over_the_limit_is_refused(client: httpx2.Client, gateway: Served) -> None:
+    most = gateway.gateway.house.limits.body
+    response = post(client, b'{"query": {"text": "' + b"x" * most + b'"}}')
+    assert response.status_code == 413 and response.json()["error"]["code"] == "TOO_LARGE"
+
+
+# -- discovery ------------------------------------------------------------------------------------
+
+
+def test_sites_lists_what_can_be_asked_here(client: httpx2.Client) -> None:
+    assert client.get("/sites").json() == {"message-type": "sites", "sites": ["pumpkins-r-us.com"]}
+
+
+def test_who_finds_agents_by_their_cards(client: httpx2.Client, gateway: Served) -> None:
+    body = client.post("/who", json={"query": {"text": "which colour?"}, "meta": {"version": "0.1"}}).json()
+    best = body["results"][0]
+    assert best["definition"]["name"] == "asker" and best["endpoint"] == f"{gateway.url}/ask/asker"
+    assert best["protocol"] == "nlweb" and 0 < best["score"] <= 100
+    assert body["_meta"]["result_count"] == len(body["results"])
+    everyone = client.get("/who").json()["results"]
+    assert {row["definition"]["name"] for row in everyone} == {"shop", "echo", "asker", "broken", "stepper"}
+    assert client.post("/who", json={"query": {"text": "", "domain": "pumpkins-r-us.com"}}).json()["results"]
+
+
+def test_the_openapi_document_names_every_path_and_model(client: httpx2.Client) -> None:
+    document = client.get("/openapi.json").json()
+    assert set(document["paths"]) == {"/ask", "/ask/{agent}", "/await", "/await/{token}", "/who", "/sites"}
+    schemas = document["components"]["schemas"]
+    assert schemas["Query"]["required"] == ["text"] and schemas["Query"]["additionalProperties"] is True
+    assert {"AskRequest", "AnswerResponse", "Promise", "Error", "Elicitation", "ResultObject"} <= set(schemas)

@@ -1,0 +1,152 @@
+"""What a new installation answers, and how sites are ingested, listed and removed by command."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from conftest import Served, serving
+from nlweb.agents import events
+from nlweb.test_wire import SEED
+from sabir.cli import main
+from sabir.config import gateway_of, settings_of
+from sabir.errors import BadSetup
+
+
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """``sabir serve`` in an empty folder."""
+    home = tmp_path_factory.mktemp("fresh") / "home"
+    with serving(gateway_of(settings_of({"home": str(home)}))) as served:
+        yield served
+
+
+def ask(served: Served, text: str, **query: Any) -> dict[str, Any]:
+    body = {"query": {"text": text, **query}, "prefer": {"streaming": False}}
+    return dict(httpx2.post(f"{served.url}/ask", json=body, timeout=20).json())
+
+
+def test_the_first_question_after_the_first_start_gets_a_good_answer(fresh: Served) -> None:
+    assert fresh.gateway.default == "sites" and "echo" in fresh.gateway.agents
+    body = httpx2.post(f"{fresh.url}/ask", json=SEED, timeout=20).json()
+    names = [item["name"] for item in body["structuredData"]]
+    assert any("Pumpkin" in name for name in names), names
+    assert all(item["offers"]["price"] < 20 for item in body["structuredData"])
+
+
+def test_its_stream_sends_results_one_by_one(fresh: Served) -> None:
+    body = {**SEED, "prefer": {"streaming": True}}
+    heard = events(httpx2.post(f"{fresh.url}/ask", json=body, timeout=20).text)
+    assert [name for name, _ in heard].count("result") > 1
+
+
+def test_all_sites_are_listed_and_asked(fresh: Served) -> None:
+    assert httpx2.get(f"{fresh.url}/sites").json()["sites"] == ["harbour.example", "pumpkins-r-us.com"]
+    found = {item["site"] for item in ask(fresh, "pumpkin breakfast", max_results=20)["structuredData"]}
+    assert found == {"harbour.example", "pumpkins-r-us.com"}
+    one = {item["site"] for item in ask(fresh, "pumpkin breakfast", site="harbour.example")["structuredData"]}
+    assert one == {"harbour.example"}
+
+
+def test_a_summary_holds_no_sentence_that_no_source_holds_w12(fresh: Served) -> None:
+    body = {
+        "query": {"text": "pumpkin breakfast"},
+        "prefer": {"streaming": False, "mode": "list,summarize", "response_format": "conv_search"},
+    }
+    *items, summary = httpx2.post(f"{fresh.url}/ask", json=body, timeout=20).json()["results"]
+    assert summary["@type"] == "Summary" and summary["grounding"]["source_urls"]
+    sources = " ".join(json.dumps(item, ensure_ascii=False) for item in items)
+    sentences = [
+        piece.strip() for piece in summary["text"].split("[") for piece in piece.partition("]")[2:] or (piece,)
+    ]
+    for sentence in filter(None, sentences):
+        assert sentence in sources, sentence
+
+
+def test_echo_is_always_there(fresh: Served) -> None:
+    body = {"query": {"text": "hi"}, "prefer": {"streaming": False}}
+    said = httpx2.post(f"{fresh.url}/ask/echo", json=body).json()["content"][0]["text"]
+    assert said == "You said: hi"
+
+
+def test_a_second_start_has_the_same_sites(tmp_path: Path) -> None:
+    settings = settings_of({"home": str(tmp_path / "home")})
+    with serving(gateway_of(settings)) as served:
+        before = list(served.gateway.agents)
+    with serving(gateway_of(settings)) as served:
+        assert list(served.gateway.agents) == before
+        assert httpx2.get(f"{served.url}/sites").json()["sites"] == ["harbour.example", "pumpkins-r-us.com"]
+
+
+def test_agents_that_are_configured_come_without_the_sample(home: Path) -> None:
+    gateway = gateway_of(settings_of({"home": str(home), "agents": [{"id": "mine", "use": "echo"}]}))
+    assert list(gateway.agents) == ["mine", "echo"]
+    assert list(gateway_of(settings_of({"home": str(home), "sites": []})).agents) == ["echo"]
+
+
+def test_sites_of_the_configuration_are_read_at_start(tmp_path: Path) -> None:
+    page = tmp_path / "pages" / "ferry.md"
+    page.parent.mkdir()
+    page.write_text("# Ferry times\n\nThe ferry leaves at nine and at noon.\n")
+    settings = settings_of(
+        {"home": str(tmp_path / "home"), "sites": [{"name": "ferry.example", "source": str(page.parent)}]}
+    )
+    with serving(gateway_of(settings)) as served:
+        assert list(served.gateway.agents) == ["sites", "ferry.example", "echo"]
+        assert ask(served, "ferry times")["structuredData"][0]["name"] == "Ferry times"
+
+
+def test_a_site_is_ingested_listed_and_removed_by_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = tmp_path / "shop.jsonl"
+    good = {"@type": "Product", "@id": "urn:rope", "name": "Rope", "offers": {"price": 5, "priceCurrency": "USD"}}
+    source.write_text(json.dumps(good) + "\n{broken\n")
+    home = ["--home", str(tmp_path / "home")]
+    assert main(["ingest", str(source), "--site", "shop.example", "--no-vectors", *home]) == 0
+    told = capsys.readouterr()
+    assert "1 new, 0 changed, 0 unchanged, 1 not read" in told.out
+    assert "shop.jsonl:2: not JSON" in told.err
+    assert main(["sites", "--json", *home]) == 0
+    assert json.loads(capsys.readouterr().out) == [{"name": "shop.example", "items": 1, "types": {"Product": 1}}]
+    assert main(["ingest", str(source), "--site", "shop.example", "--no-vectors", "--json", *home]) == 0
+    assert json.loads(capsys.readouterr().out)["unchanged"] == 1
+    source.write_text(json.dumps({**good, "@id": "urn:sail", "name": "Sail"}) + "\n")
+    assert main(["ingest", str(source), "--site", "shop.example", "--no-vectors", "--sync", *home]) == 0
+    assert "1 new, 0 changed, 0 unchanged, 1 removed" in capsys.readouterr().out
+    assert main(["ingest", "--delete", "--site", "shop.example", *home]) == 0
+    assert "1 items removed" in capsys.readouterr().out
+    assert main(["sites", *home]) == 0
+    assert "sabir ingest SOURCE --site NAME" in capsys.readouterr().out
+
+
+def test_ingest_says_what_it_needs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ingest", "--site", "x", "--home", str(tmp_path)]) == 2
+    assert "give a SOURCE to read, or --delete" in capsys.readouterr().err
+    assert main(["ingest", str(tmp_path / "nothing"), "--site", "x", "--home", str(tmp_path)]) == 1
+    assert "no file or folder" in capsys.readouterr().err
+    assert main(["ingest", "http://127.0.0.1:9/feed.xml", "--site", "x", "--home", str(tmp_path)]) == 1
+    assert "127.0.0.1" in capsys.readouterr().err  # a private address is not fetched
+
+
+def test_a_running_gateway_answers_from_what_is_ingested_beside_it(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    page = tmp_path / "ferry.md"
+    page.write_text("# Ferry times\n\nThe ferry leaves at nine and at noon.\n")
+    with serving(gateway_of(settings_of({"home": str(home)}))) as served:
+        assert ask(served, "ferry", site="ferry.example")["error"]["code"] == "NO_RESULTS"
+        assert main(["ingest", str(page), "--site", "ferry.example", "--no-vectors", "--home", str(home)]) == 0
+        for _ in range(100):
+            body = ask(served, "ferry times", site="ferry.example")
+            if "structuredData" in body:
+                break
+        assert body["structuredData"][0]["name"] == "Ferry times"
+        assert "ferry.example" in httpx2.get(f"{served.url}/sites").json()["sites"]
+
+
+def test_an_unknown_key_of_a_site_is_an_error_that_names_the_nearest() -> None:
+    with pytest.raises(BadSetup, match="did you mean sites\\[0\\]\\.source"):
+        settings_of({"sites": [{"name": "x", "sorce": "y"}]})
