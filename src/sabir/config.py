@@ -21,6 +21,7 @@ import yaml
 from .agent import Agent, FunctionAgent
 from .agents.echo import echo
 from .agents.sources import SiteSettings
+from .card import Policy
 from .errors import BadSetup, MissingExtra
 from .gateway import Gateway
 from .guard import AuditSettings, Quotas, Rule
@@ -29,9 +30,11 @@ from .guard.outgoing import Service
 from .guard.profile import SecuritySettings
 from .guard.setup import GuardSettings, IdentitySettings
 from .observe import ObserveSettings
+from .peers.base import Peer
 from .peers.connect import connect
 from .server import Serving, Tls
 from .tasks import TaskSettings
+from .uploads import UploadLimits
 from .wire.rules import Limits
 
 if TYPE_CHECKING:
@@ -102,6 +105,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tasks: TaskSettings = TaskSettings()
     secrets: tuple[str, ...] = ()
     security: SecuritySettings = SecuritySettings()
+    policies: tuple[Policy, ...] = ()  # the gateway's own; required ones are accepted before data flows
+    anonymous: bool = True  # whether anonymous mode can be agreed on
+    uploads: UploadLimits = UploadLimits()
     doors: dict[str, Any] = {}
     log: Log = Log()
     nlip: NlipSettings = NlipSettings()
@@ -161,8 +167,10 @@ def gateway_of(settings: Settings) -> Gateway:
         public_url=settings.public_url,
         hosts=settings.hosts,
         origins=settings.origins,
-        beside=(sites,) if sites is not None else (),
+        beside=[*(each for each in agents if isinstance(each, Peer)), *((sites,) if sites is not None else ())],
         security=settings.security,
+        uploads=settings.uploads,
+        facts={"policies": settings.policies, "anonymous": settings.anonymous},
     )
 
 

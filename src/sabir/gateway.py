@@ -56,7 +56,7 @@ from .stores import Store, open_store
 from .stores.clock import CautiousClock
 from .tasks import Tasks, TaskSettings
 from .turn import Caller
-from .uploads import Uploads
+from .uploads import UploadLimits, Uploads
 from .wire import nlip
 from .wire.rules import LIMITS, Limits
 
@@ -103,6 +103,7 @@ class Gateway:
         origins: Iterable[str] = (),
         facts: Mapping[str, Any] | None = None,
         security: SecuritySettings | None = None,
+        uploads: UploadLimits | None = None,
     ) -> None:
         self.agents = _named(agents)
         self.default = default or next(iter(self.agents))
@@ -147,7 +148,7 @@ class Gateway:
             self.serving.behind_tls_proxy,
             self.guarded,
         )
-        uploads = self.exchange.attachments = Uploads(self.home, self.store, self.guard.seal)
+        kept = self.exchange.attachments = Uploads(self.home, self.store, self.guard.seal, uploads)
         self.exchange.agreements = Agreements(policies_of(self.facts))
         self.exchange.concierge = Concierge(
             cards=lambda caller: self.house.cards(caller, "nlip-http"),
@@ -157,7 +158,7 @@ class Gateway:
             conversations=conversations,
             facts=self.facts,
             public_url=self.public_url,
-            uploads=uploads,
+            uploads=kept,
             agents=lambda: self.agents.values(),
             cancel=self.exchange.cancel_waiting,
             passes=self.guarded.passes,

@@ -115,8 +115,12 @@ async def test_what_is_not_understood_is_told_with_what_is(talk: Talk) -> None:
 
 
 async def test_ethics_security_and_who_you_are_are_told(talk: Talk) -> None:  # SEC-P1.3
-    assert "People decide" in (await talk.control("What is your ethics statement?")).text
-    assert (await talk.control("Which ECMA-434 profile?")).labelled("security") is not None
+    ethics = await talk.control("What is your ethics statement?")
+    assert "ethics" in ethics.text.lower() and ethics.labelled("ethics") is not None
+    report = await talk.control("Which ECMA-434 profile?")
+    told = report.labelled("security")
+    assert told is not None and told.value["standard"] == "ECMA-434:2025"
+    assert all(name in report.text for name in told.value["holds"])
     assert (await talk.tell("authentication", {}))["known"] is False
 
 
@@ -317,7 +321,7 @@ async def test_a_reader_of_ones_own_is_asked_when_no_rule_knows(
     gateway = Gateway(listener, home=home)
     gateway.exchange.concierge._reader = reader  # type: ignore[union-attr, attr-defined]
     talk = Talk(http, f"{serve(gateway).url}/nlip")
-    assert "People decide" in (await talk.control("What are your morals?")).text
+    assert (await talk.control("What are your morals?")).labelled("ethics") is not None
     assert "did not understand" in (await talk.control("mumble")).text
 
 

@@ -173,12 +173,12 @@ class Concierge:
         report = self._facts.get("report")
         told = report() if callable(report) else report
         told = told if isinstance(told, dict) else {"profile": None}
-        profile = told.get("profile")
-        words = f"ECMA-434 profile {profile}" if profile else "No ECMA-434 profile is claimed"
-        held = told.get("holds") or told.get("full") or ()
-        names = f" What holds: {', '.join(map(str, held))}." if isinstance(held, list | tuple) and held else ""
-        statement = str(self._facts.get("security_statement") or "")
-        return Answer.of(f"{words}.{names} {statement}".strip(), "security", told)
+        profile, degree = told.get("profile"), told.get("degree")
+        words = f"ECMA-434 profile {profile} ({degree}) holds." if profile else "No ECMA-434 profile holds in full."
+        held = ", ".join(str(name) for name in told.get("holds", ()))
+        names = f" What holds: {held}." if held else ""
+        text = f"{words}{names} The security statement is at {self.public_url}/security."
+        return Answer.of(text, "security", told)
 
     async def _authentication(self, wish: Wish, turn: Turn) -> Answer:
         caller = turn.caller
