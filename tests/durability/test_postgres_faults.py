@@ -18,10 +18,13 @@ from conftest import Serve
 from sabir import agent
 from sabir.errors import StoreUnavailable
 from sabir.gateway import Gateway
+from sabir.guard import Credentials
+from sabir.line import Ask
 from sabir.message import Message
 from sabir.stores.base import AuditLine, ConversationRow, Record, TaskEvent, TurnEntry, chain
 from sabir.stores.postgres import PostgresStore
-from sabir.turn import PastTurn, Turn
+from sabir.tasks import TaskSettings
+from sabir.turn import Caller, PastTurn, Turn
 from stores.private_postgres import PrivatePostgres
 
 
@@ -157,6 +160,38 @@ async def test_a_connection_that_breaks_between_commit_and_answer_does_not_doubl
     assert told == [True, True, 6.0, 1, None]
     assert (await store.count("q", "k", 0), len(await store.audit_lines()), len(await store.turns("c", 9))) == (6, 3, 2)
     await store.close()
+
+
+async def test_a_task_outlasts_an_outage_that_is_longer_than_its_lease(
+    server: PrivatePostgres, address: str, tmp_path: Path
+) -> None:
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    @agent(name="worker")  # not repeatable: another node that took it over would have to fail it
+    async def worker(turn: Turn) -> str:
+        begun.set()
+        await go_on.wait()
+        return "done"
+
+    settings = TaskSettings(lease=2.0, look=0.05)
+    nodes = [Gateway(worker, home=tmp_path, store=address, tasks=settings) for _ in range(2)]
+    for node in nodes:
+        await node.start()
+    caller = Caller(id="ada", kind="key", address="127.0.0.1")
+    ask = Ask(Message.text("go"), "nlip", credentials=Credentials(caller=caller))
+    task = await nodes[0].tasks.submit(ask)
+    await begun.wait()
+    await asyncio.to_thread(server.stop)
+    await asyncio.sleep(2.5)  # longer than the lease, which is what this is about
+    await asyncio.to_thread(server.start)
+    lease = (await nodes[1].tasks.find(task.id, caller)).lease
+    while (await nodes[1].tasks.find(task.id, caller)).lease <= lease:
+        await asyncio.sleep(0.05)  # it is renewed again
+    go_on.set()
+    done = await nodes[1].tasks.wait(task.id, caller, 10)
+    assert (done.state, done.attempts, done.node) == ("completed", 1, nodes[0].node)
+    for node in nodes:
+        await node.stop()
 
 
 @agent(name="echo")

@@ -77,6 +77,7 @@ class GroupCommit:
     # -- in the thread --------------------------------------------------------------------------
 
     def _run(self, connection: sqlite3.Connection) -> None:
+        group: Group = []
         try:
             while True:
                 with self._lock:
@@ -89,7 +90,11 @@ class GroupCommit:
                 else:
                     self._wake.acquire()
         finally:
+            # If something unforeseen ended the thread, nobody shall wait for it for ever.
+            self._closing = True
             connection.close()
+            stopped = StoreUnavailable("the store has stopped; the log says why")
+            self._tell([(future, None, stopped) for _, future in (*group, *self._waiting)])
 
     def _commit(self, connection: sqlite3.Connection, group: Group) -> None:
         self.groups += 1
@@ -107,6 +112,9 @@ class GroupCommit:
                 for one in group:
                     self._commit(connection, [one])
                 return
+        self._tell(done)
+
+    def _tell(self, done: list[Outcome]) -> None:
         assert self._loop is not None
         try:
             self._loop.call_soon_threadsafe(_resolve, done)

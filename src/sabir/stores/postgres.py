@@ -48,6 +48,7 @@ _RECORD = "space, key, value, owner, expires, version"
 _ENDED = ",".join(f"'{state}'" for state in ENDED)
 _RUNNABLE = ",".join(f"'{state}'" for state in RUNNABLE)
 _CLOCK = "extract(epoch from clock_timestamp())::float8"  # one clock for all nodes
+_SERVER_START = "extract(epoch from pg_postmaster_start_time())::float8"
 _SWEPT_AT_ONCE = 1000
 _IDLE_WRITER = 7 * 86400.0
 _COMMAND_SECONDS = 30.0
@@ -271,11 +272,13 @@ class PostgresStore:
         return int(row[0]) if row else 0
 
     async def claim_task(self, node: str, lease: float, agents: tuple[str, ...]) -> TaskRow | None:
-        # A claim that was made and not told is not lost: it runs out, and is claimed again.
+        # A claim that was made and not told is not lost: it runs out, and is claimed again. While the server was
+        # away nobody could renew, so after its start the holders have the time of a lease to do so.
         row = await self._row(
             f"UPDATE tasks SET node = $1, lease = {_CLOCK} + $2, attempts = attempts + 1, version = version + 1"
             f" WHERE id = (SELECT id FROM tasks WHERE state IN ({_RUNNABLE})"
             f" AND (lease <= {_CLOCK} OR lease > {_CLOCK} + {LONGEST_LEASE}) AND agent = ANY($3)"
+            f" AND (node = '' OR {_CLOCK} > $2 + {_SERVER_START})"
             f" ORDER BY created LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING {_TASK}",
             node,
             lease,

@@ -12,7 +12,7 @@ import msgspec
 from ..guard import Credentials
 from ..line import Ask, turn_id
 from ..message import Message, Part, token_kind
-from ..stores.base import ENDED, TaskRow
+from ..stores.base import ENDED, LONGEST_LEASE, TaskRow
 from ..turn import Caller
 
 # state → what may follow it. A state with nothing behind it is an end.
@@ -33,12 +33,16 @@ class TaskSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     retention: float = 86400.0  # seconds that a task is kept after its last change
     turn_seconds: float = 3600.0  # that an agent may work on one
     answer_seconds: float = 86400.0  # that a question waits for its answer
-    lease: float = 10.0  # seconds after which a node that does not renew is taken for dead
+    lease: float = 20.0  # seconds after which a node that does not renew is taken for dead
     look: float = 1.0  # seconds between two looks into the store for what other nodes did
     running: int = 256  # at once on this node; more wait in the store for any node that has room
     per_owner: int = 10_000  # that have not ended
     attempts: int = 5  # after which a task that never ends is given up
     events: int = 10_000  # stored per task; pieces beyond are left out, the reply never
+
+    def __post_init__(self) -> None:
+        if not 0 < self.look < self.lease <= LONGEST_LEASE:
+            raise ValueError(f"tasks: look must be shorter than lease, and lease at most {LONGEST_LEASE:.0f} seconds")
 
 
 def part_of(body: Mapping[str, Any]) -> Part:
