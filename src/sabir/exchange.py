@@ -136,7 +136,11 @@ class Exchange:
                 turn = self._turn(ask, agent, caller, held.conversation, line, key)
                 turn.ask_back = lambda question: self._ask_back(question, line, held, ask)
                 reply = await self._run(agent, turn, line)
-                await self._record(turn, ask, held, line.asked or turn.message, reply)
+                if not await self._record(turn, ask, held, line.asked or turn.message, reply):
+                    past = await self.store.turn(turn.id)
+                    if past is not None:  # the same key on another node was quicker: its answer is the answer
+                        await self._repeat(past, ask, line, caller, tokens)
+                        return
             line.tokens = (*line.tokens, *turn.issued)
             await line.send(Reply(line.addressed(reply, ask.message)))
         finally:
@@ -155,18 +159,21 @@ class Exchange:
         if past is None:
             self._keys[key] = asyncio.get_running_loop().create_future()
             return False
-        self._tie(line, past.conversation, caller, tokens)
-        await line.send(Reply(line.addressed(past.answered, ask.message)))
+        await self._repeat(past, ask, line, caller, tokens)
         return True
 
-    async def _record(self, turn: Turn, ask: Ask, held: Held, asked: Message, answered: Message) -> None:
+    async def _repeat(self, past: PastTurn, ask: Ask, line: Line, caller: Caller, tokens: Tokens) -> None:
+        self._tie(line, past.conversation, caller, tokens)
+        await line.send(Reply(line.addressed(past.answered, ask.message)))
+
+    async def _record(self, turn: Turn, ask: Ask, held: Held, asked: Message, answered: Message) -> bool:
         now = time.time()
         caller, id = turn.caller, f"{turn.id}?{turn.questions}" if turn.waits else turn.id
         size = size_of(asked) + size_of(answered)
         row = msgspec.structs.replace(held.row, touched=now, expires=self.conversations.expiry(caller, now))
         audit = AuditLine(now, "turn", caller.id, ask.door, turn.agent, "ok", id, row.id, {"bytes": size})
         past = PastTurn(id, now, turn.agent, asked, answered, caller.name or caller.id, row.id)
-        await self.store.record(TurnEntry(row, kept(past, held.conversation.agreed), audit, size))
+        return await self.store.record(TurnEntry(row, kept(past, held.conversation.agreed), audit, size))
 
     async def _audit(self, ask: Ask, line: Line, wrong: SabirError) -> None:
         """A refusal or failure leaves a line too; a store that is down must not hide the reason."""

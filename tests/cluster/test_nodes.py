@@ -405,3 +405,28 @@ async def test_a_turn_that_was_handed_on_is_counted_once_and_what_it_used_goes_o
     for name in ("bo", "cy"):  # others are not held back by what the nodes say to each other
         other = Asker(a, Caller(f"key:{name}", "key"))
         assert (await other.ask("?", "hotel")).text == "a room"
+
+
+async def test_one_key_on_two_nodes_at_once_has_one_answer(cluster: Cluster) -> None:
+    gate, running = asyncio.Event(), 0
+
+    def on(node: str) -> Agent:
+        @agent(name="slow")
+        async def slow(turn: Turn) -> str:
+            nonlocal running
+            running += 1
+            await gate.wait()
+            return f"answered on {node}"
+
+        return slow
+
+    a, b = [await cluster.node(on(name)) for name in ("a", "b")]
+    asking = [asyncio.create_task(Asker(node).ask("?", "slow", key="k1")) for node in (a, b)]
+    await until(lambda: running == 2)
+    gate.set()
+    first, second = await asyncio.gather(*asking)
+    assert first.text == second.text
+    (row,) = await cluster.store.conversations("key:ann")
+    assert row.turns == 1
+    ids = {a.exchange.conversations.opened(reply.tokens[-1], Asker(a).caller) for reply in (first, second)}
+    assert ids == {row.id}
