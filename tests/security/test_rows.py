@@ -1,0 +1,141 @@
+"""Every threat of the security list, and the tests that try it. A row without a test says why."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent.parent
+
+ROWS: dict[str, tuple[str, ...]] = {
+    "SSRF via OAuth, card, file and webhook URLs and redirects": (
+        "guard/test_outbound.py::test_an_address_inside_is_refused_however_it_is_written",
+        "guard/test_outbound.py::test_a_redirect_is_checked_again",
+        "security/test_reach.py::test_a_url_in_a_message_is_not_fetched_by_any_door",
+        "security/test_reach.py::test_a_webhook_inside_is_refused",
+        "security/test_reach.py::test_a_peer_that_redirects_elsewhere_is_not_followed",
+    ),
+    "DNS rebinding in the SSRF guard itself": (
+        "guard/test_outbound.py::test_dns_that_changes_after_the_check_gains_nothing",
+    ),
+    "DNS rebinding, Origin and Host of local servers": (
+        "security/test_front.py::test_a_host_that_is_not_ours_is_refused_by_every_door",
+        "security/test_front.py::test_an_origin_that_is_not_ours_is_refused_by_every_door",
+        "security/test_front.py::test_a_browser_page_of_elsewhere_opens_no_websocket",
+    ),
+    "confused deputy": (
+        "guard/test_policy.py::test_an_agent_asks_with_the_rights_of_its_caller_and_no_more",
+        "security/test_reach.py::test_an_agent_cannot_use_a_tool_that_its_caller_may_not",
+    ),
+    "token passthrough": (
+        "security/test_callers.py::test_a_forged_expired_foreign_or_confused_token_does_not",
+        "security/test_reach.py::test_no_credential_of_a_caller_passes_a_hop",
+        "guard/test_outgoing.py::test_a_callers_token_is_exchanged_and_never_given_to_another_caller",
+    ),
+    "state-handle hijack, session fixation": (
+        "security/test_handles.py::test_a_conversation_opens_for_its_caller_only",
+        "security/test_handles.py::test_a_forged_bent_or_truncated_token_opens_nothing",
+        "security/test_handles.py::test_a_session_cannot_be_fixed_in_advance",
+        "security/test_doors.py::test_a_conversation_of_one_caller_is_not_gone_on_with_by_another_through_any_door",
+    ),
+    "scope creep": ("security/test_callers.py::test_without_the_scope_a_known_caller_is_forbidden",),
+    "prompt injection, tool poisoning, malicious reply": (
+        "guard/test_filters.py::test_orders_to_a_model_are_found_however_they_are_hidden",
+        "guard/test_filters.py::test_a_finding_may_be_marked_or_only_logged",
+    ),
+    "replay, duplicate webhooks": (
+        "security/test_callers.py::test_a_bound_token_is_worth_nothing_without_its_key_and_a_proof_is_good_once",
+        "security/test_handles.py::test_strangers_with_the_same_idempotency_key_are_told_apart",
+    ),
+    "task and tenant isolation": (
+        "security/test_handles.py::test_a_task_is_found_by_its_owner_only",
+        "security/test_doors.py::test_an_a2a_task_of_one_caller_is_not_there_for_another",
+    ),
+    "card forgery": ("a2a/test_cards.py",),
+    "size, depth, $ref, regex, decompression": (
+        "security/test_front.py::test_json_of_any_depth_is_refused_in_the_words_of_the_door",
+        "security/test_front.py::test_a_packed_body_is_not_unpacked",
+        "security/test_front.py::test_a_websocket_frame_over_the_limits_does_not_end_the_gateway",
+        "security/test_front.py::test_a_compressed_websocket_bomb_is_stopped_at_the_limit",
+        "guard/test_filters.py::test_no_text_makes_a_filter_slow",
+        "security/test_doors.py::test_a_schema_reference_is_not_followed",
+    ),
+    "flooding, brute force": (
+        "security/test_callers.py::test_a_flood_is_turned_away_is_told_when_to_come_back_and_leaves_few_lines",
+        "security/test_callers.py::test_guessing_keys_is_slowed_down_for_that_address_only",
+        "guard/test_limits.py::test_a_flood_is_turned_away_before_anyone_looks_who_it_is",
+    ),
+    "missing audit": (
+        "guard/test_audit.py::test_what_was_done_to_it_is_found_and_named",
+        "security/test_leaks.py::test_nothing_planted_is_in_logs_audit_or_metrics",
+    ),
+    "header and body mismatch at gateways": (
+        "security/test_doors.py::test_headers_that_say_other_than_the_body_are_refused",
+        "security/test_front.py::test_a_request_whose_end_is_in_doubt_is_not_answered_as_if_it_were_not",
+    ),
+    "abuse of the token echo": (
+        "security/test_handles.py::test_the_echo_is_capped_in_number_and_size",
+        "security/test_handles.py::test_what_is_echoed_is_json_and_nothing_else",
+        "security/test_reach.py::test_tokens_that_a_peer_plants_are_not_reflected_to_our_callers",
+    ),
+    "token of one conversation or caller used in another": (
+        "security/test_handles.py::test_not_yours_and_not_there_look_the_same",
+        "security/test_handles.py::test_a_token_of_one_kind_is_not_one_of_another",
+        "security/test_callers.py::test_a_pass_is_given_by_control_works_in_the_message_and_in_no_other_hands",
+    ),
+    "downgrade": (
+        "security/test_callers.py::test_wrong_credentials_are_refused_and_not_taken_for_nobody",
+        "security/test_callers.py::test_a_client_certificate_names_its_caller_and_one_of_another_authority_does_not",
+    ),
+    "control messages used to widen limits or switch off policy": (
+        "security/test_reach.py::test_control_only_narrows",
+    ),
+    "leak of system prompt, chain of thought, internals, other callers' context": (
+        "security/test_leaks.py::test_an_agent_that_tells_too_much_is_stopped_on_its_way_out",
+        "security/test_leaks.py::test_an_agent_that_fails_shows_nothing_of_why",
+        "security/test_handles.py::test_nobody_lists_the_conversations_of_strangers",
+    ),
+    "cost amplification": (
+        "security/test_reach.py::test_one_request_does_not_become_many_model_calls",
+        "guard/test_limits.py::test_a_turn_has_one_budget_for_all_agents_in_it",
+    ),
+    "loops between agents and gateways": (
+        "security/test_reach.py::test_two_gateways_that_point_at_each_other_stop",
+        "security/test_reach.py::test_a_question_that_has_come_too_far_is_not_answered",
+    ),
+    "workspace and upload escapes, archive bombs": (
+        "security/test_handles.py::test_an_upload_place_is_no_path",
+        "security/test_handles.py::test_an_upload_place_is_for_its_caller_only",
+    ),
+    "multi-tenant bleed in caches, indexes, pools and metrics": (
+        "guard/test_outgoing.py::test_a_callers_token_is_exchanged_and_never_given_to_another_caller",
+        "observe/test_observe.py::test_the_gateway_counts_its_turns",
+    ),
+    "insiders and changed logs": (
+        "guard/test_audit.py::test_an_end_that_was_cut_off_and_a_chain_made_anew_are_found_by_the_anchor",
+        "security/test_leaks.py::test_keys_at_rest_are_hashes_and_the_gateways_own_key_is_for_its_owner_only",
+    ),
+    "memory and index poisoning by ingested pages": (),
+    "mix-up, open redirect, localhost redirect impersonation": (),
+    "OAuth authorization-URL injection": (),
+    "stdio in proxies, local server compromise": (),
+}
+
+WHY_NOT = {
+    "memory and index poisoning by ingested pages": "ingest from the web is not behind a door yet",
+    "mix-up, open redirect, localhost redirect impersonation": "Sabir is a resource server: no user is redirected",
+    "OAuth authorization-URL injection": "Sabir opens no authorization URL",
+    "stdio in proxies, local server compromise": "no door or peer starts a process that a message names",
+}
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_each_threat_is_tried_or_says_why_not(row: str) -> None:
+    assert bool(ROWS[row]) is (row not in WHY_NOT)
+    for place in ROWS[row]:
+        file, _, name = place.partition("::")
+        tree = ast.parse((TESTS / file).read_text())
+        functions = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+        assert not name or name in functions, place
