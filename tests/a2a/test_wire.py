@@ -21,6 +21,7 @@ from sabir.message import (
     uri_part,
 )
 from sabir.wire import a2a
+from sabir.wire.a2a_heard import Heard
 from sabir.wire.rules import Limits
 
 # One part, and what A2A says of it; read both ways.
@@ -167,8 +168,8 @@ def told(state: str = "working", **more: object) -> a2a.Told:
     return a2a.Told("t1", "c1", state, 1.5, Message.text("asked"), **more)  # type: ignore[arg-type]
 
 
-def heard(*events: object) -> tuple[a2a.Heard, list[object]]:
-    ears = a2a.Heard()
+def heard(*events: object) -> tuple[Heard, list[object]]:
+    ears = Heard()
     made: list[object] = []
     for event in events:
         names = {
@@ -244,4 +245,4 @@ def test_words_beside_a_completed_status_are_the_reply_where_there_are_no_artifa
 
 def test_an_answer_of_no_kind_is_refused() -> None:
     with pytest.raises(BadMessage):
-        a2a.Heard().hear(pb.StreamResponse())
+        Heard().hear(pb.StreamResponse())

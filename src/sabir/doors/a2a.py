@@ -145,6 +145,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     signing_key: str | None = None  # a private key in PEM; cards are signed with it
     push: OutboundRules = OutboundRules()  # where webhooks may be
+    grpc: dict[str, Any] | None = None  # host, port, certificate, key; see a2a_grpc
 
 
 class A2aDoor:
@@ -159,6 +160,7 @@ class A2aDoor:
         self.cards = Cards(house, self.keys)
         self.webhooks = Webhooks(house, self.keys, Outbound(settings.push))
         self.operations = Operations(house, self.cards, self.webhooks)
+        self._grpc = _grpc(house, self.operations, settings.grpc) if settings.grpc is not None else None
         self._answers: Mapping[str, Any] = {
             wire.VERSION: self.operations,
             wire.OLD_VERSION: RequestHandler03(self.operations),
@@ -177,8 +179,13 @@ class A2aDoor:
     async def start(self) -> None:
         await self.keys.start()
         await self.webhooks.start()
+        if self._grpc is not None:
+            await self._grpc.start()
+            self.cards.grpc = self._grpc.address
 
     async def stop(self) -> None:
+        if self._grpc is not None:
+            await self._grpc.stop()
         await self.webhooks.stop()
 
     # -- one request ------------------------------------------------------------------------------
@@ -315,6 +322,18 @@ def _settings(given: Any) -> Settings:
         return msgspec.convert(given, Settings)
     except msgspec.ValidationError as wrong:
         raise BadSetup(f"doors.a2a: {wrong}") from None
+
+
+def _grpc(house: House, operations: Operations, given: dict[str, Any]) -> Any:
+    """Raises:
+    BadSetup: the settings are wrong, or the extra is not installed.
+    """
+    from .a2a_grpc import GrpcServer, GrpcSettings  # noqa: PLC0415  # an extra of its own
+
+    try:
+        return GrpcServer(house, operations, msgspec.convert(given, GrpcSettings))
+    except msgspec.ValidationError as wrong:
+        raise BadSetup(f"doors.a2a.grpc: {wrong}") from None
 
 
 def _id(request: Any) -> str | int | None:

@@ -32,10 +32,10 @@ _BINDINGS: Final = (
 class Cards:
     """The agent card of each agent."""
 
-    def __init__(self, house: House, keys: Keys, grpc: str = "") -> None:
+    def __init__(self, house: House, keys: Keys) -> None:
         self.house = house
+        self.grpc = ""  # where gRPC is served, if it is
         self._keys = keys
-        self._grpc = grpc  # where gRPC is served, if it is
         self._made: dict[str, tuple[bytes, bytes, str]] = {}  # by agent: what it was made of, the body, its tag
 
     async def public(self, agent: str) -> tuple[bytes, str]:
@@ -72,8 +72,8 @@ class Cards:
     def _agent_card(self, agent: str, *, skills: bool, required: bool, whole: bool = False) -> pb.AgentCard:
         url = f"{self.house.public_url.rstrip('/')}/a2a/{agent}"
         interfaces = [(binding, url, version) for binding, version in _BINDINGS]
-        if self._grpc:
-            interfaces.insert(2, ("GRPC", self._grpc, wire.VERSION))
+        if self.grpc:
+            interfaces.insert(2, ("GRPC", self.grpc, wire.VERSION))
         schemes = self._schemes()
         return card_to(self._card(agent), interfaces, schemes=schemes, required=required, skills=skills, whole=whole)
 

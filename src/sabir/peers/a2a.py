@@ -25,6 +25,7 @@ from ..events import Event, Fault, Question, Reply
 from ..message import Message, printable
 from ..wire import a2a as wire
 from ..wire.a2a_card import card_from
+from ..wire.a2a_heard import Heard
 from .base import SECONDS, Call, Clock, Identity, Peer, choose, origin_of, without_credentials
 
 try:
@@ -40,7 +41,8 @@ except ImportError as missing:
 logger = logging.getLogger("sabir.a2a")
 
 WELL_KNOWN: Final = "/.well-known/agent-card.json"
-BINDINGS: Final = ("JSONRPC", "HTTP+JSON")
+GRPC: Final = "GRPC"
+BINDINGS: Final = ("JSONRPC", "HTTP+JSON")  # and GRPC, where the extra is installed and it is asked for
 MOST_BYTES: Final = 64 * 1024 * 1024
 POLLS: Final = (0.05, 0.1, 0.2, 0.5, 1.0)  # seconds between looks at a task; the last one again and again
 RECONNECTS: Final = (0.0, 0.2, 0.5, 1.0, 2.0)  # seconds before each try to go on with a dropped stream
@@ -91,6 +93,7 @@ class A2aPeer(Peer):
         self._origins = frozenset(origin_of(each) for each in (url, *origins))
         self._bindings = bindings
         self._streaming = streaming
+        self._most = most_bytes
         self._client: Client | None = None
         self._service = ""  # the origin that our messages go to
         self._authorization: str | None = None
@@ -108,7 +111,7 @@ class A2aPeer(Peer):
     async def talk(self, message: Message, call: Call) -> AsyncGenerator[Event, None]:
         clock = Clock(call.seconds)
         client = await self._connected(clock)
-        heard = wire.Heard()
+        heard = Heard()
         request = self._request(message, call)
         heard.task = request.message.task_id
         try:
@@ -131,7 +134,7 @@ class A2aPeer(Peer):
         )
         return pb.SendMessageRequest(message=sent)
 
-    def _keep(self, conversation: str, heard: wire.Heard) -> None:
+    def _keep(self, conversation: str, heard: Heard) -> None:
         """Remember where the conversation is, so that its next message goes there."""
         self._places[conversation] = Place(heard.context, heard.task if heard.asks else "")
         self._places.move_to_end(conversation)
@@ -139,7 +142,7 @@ class A2aPeer(Peer):
             self._places.popitem(last=False)
 
     async def _events(
-        self, client: Client, request: pb.SendMessageRequest, heard: wire.Heard, call: Call, clock: Clock
+        self, client: Client, request: pb.SendMessageRequest, heard: Heard, call: Call, clock: Clock
     ) -> AsyncGenerator[Event, None]:
         """Everything about one message: its stream, and what follows when that breaks off or there is none."""
         try:
@@ -158,7 +161,7 @@ class A2aPeer(Peer):
                 yield event
 
     async def _sent(
-        self, client: Client, request: pb.SendMessageRequest, heard: wire.Heard, call: Call, clock: Clock
+        self, client: Client, request: pb.SendMessageRequest, heard: Heard, call: Call, clock: Clock
     ) -> AsyncGenerator[Event, None]:
         """What comes back for a message; if the agent asks who we are, once more with an answer to that."""
         try:
@@ -172,9 +175,7 @@ class A2aPeer(Peer):
             async for event in self._hear(client.send_message(request, context=self._context(call, clock)), heard):
                 yield event
 
-    async def _resumed(
-        self, client: Client, heard: wire.Heard, call: Call, clock: Clock
-    ) -> AsyncGenerator[Event, None]:
+    async def _resumed(self, client: Client, heard: Heard, call: Call, clock: Clock) -> AsyncGenerator[Event, None]:
         """Go on with a task whose stream broke off."""
         for pause in RECONNECTS:
             await asyncio.sleep(min(pause, clock.left))
@@ -191,7 +192,7 @@ class A2aPeer(Peer):
             if heard.ended or heard.asks:
                 return
 
-    async def _polled(self, client: Client, heard: wire.Heard, call: Call, clock: Clock) -> AsyncGenerator[Event, None]:
+    async def _polled(self, client: Client, heard: Heard, call: Call, clock: Clock) -> AsyncGenerator[Event, None]:
         """Look at a task until it has ended or asks something."""
         failed = 0
         for number in range(1_000_000):
@@ -211,7 +212,7 @@ class A2aPeer(Peer):
                 raise PeerUnavailable(self.address, "no answer in time")
             await asyncio.sleep(min(POLLS[min(number, len(POLLS) - 1)], clock.left))
 
-    async def _hear(self, stream: AsyncIterator[pb.StreamResponse], heard: wire.Heard) -> AsyncGenerator[Event, None]:
+    async def _hear(self, stream: AsyncIterator[pb.StreamResponse], heard: Heard) -> AsyncGenerator[Event, None]:
         with _Told(self.address):
             async for response in stream:
                 for event in self._read(response, heard):
@@ -219,7 +220,7 @@ class A2aPeer(Peer):
                 if heard.ended or heard.asks:
                     return
 
-    def _read(self, response: pb.StreamResponse, heard: wire.Heard) -> list[Event]:
+    def _read(self, response: pb.StreamResponse, heard: Heard) -> list[Event]:
         try:
             return heard.hear(response)
         except BadInput as wrong:
@@ -252,6 +253,8 @@ class A2aPeer(Peer):
     async def aclose(self) -> None:
         if self._goodbyes:
             await asyncio.wait(self._goodbyes, timeout=_GOODBYE)
+        if self._client is not None and GRPC in self._bindings:
+            await self._client.close()
         await self._http.aclose()
 
     # -- connecting -------------------------------------------------------------------------------
@@ -293,23 +296,40 @@ class A2aPeer(Peer):
 
     def _made(self, card: pb.AgentCard) -> Client:
         """A client for the interfaces that stand where the card itself stands, or where we were told they may."""
-        near = [each for each in card.supported_interfaces if _origin_or_none(each.url) in self._origins]
+        near = [each for each in card.supported_interfaces if self._is_near(each)]
         usable = [each for each in near if each.protocol_binding in self._bindings]
         if not usable:
             where = "elsewhere" if not near and card.supported_interfaces else "none that we speak"
             raise PeerUnreadable(self.address, f"its card names no interface to use here ({where})")
         del card.supported_interfaces[:]
         card.supported_interfaces.extend(usable)
-        self._service = _origin(usable[0].url)
+        self._service = _origin(self.url if usable[0].protocol_binding == GRPC else usable[0].url)
         if self._service != _origin(self.url):
             self._authorization = choose(self._identities, self._service, None)  # what one service knows, no other does
         config = ClientConfig(
             streaming=self._streaming,
             httpx_client=self._http,
+            grpc_channel_factory=self._channel,
             supported_protocol_bindings=list(self._bindings),
             use_client_preference=True,
         )
         return ClientFactory(config).create(card)
+
+    def _is_near(self, interface: pb.AgentInterface) -> bool:
+        if interface.protocol_binding == GRPC:  # host and port alone; the port is always another
+            return interface.url.rpartition(":")[0].strip("[]") == (httpx.URL(self.url).host)
+        return _origin_or_none(interface.url) in self._origins
+
+    def _channel(self, target: str) -> Any:
+        """A gRPC channel as safe as the address of the card: in the clear only where that is."""
+        try:
+            from grpc import aio, ssl_channel_credentials  # noqa: PLC0415  # an extra of its own
+        except ImportError as missing:
+            raise MissingExtra("A2A over gRPC", "a2a-grpc") from missing
+        options = [("grpc.max_receive_message_length", self._most)]
+        if self.url.startswith("https:"):
+            return aio.secure_channel(target, ssl_channel_credentials(), options)
+        return aio.insecure_channel(target, options)
 
 
 class Limited(httpx.AsyncHTTPTransport):
@@ -364,8 +384,17 @@ class _Told:
         raise _peer_error(self._address, wrong) from None
 
 
+_GRPC_STATUS: Final = {"UNAUTHENTICATED": 401, "PERMISSION_DENIED": 403, "RESOURCE_EXHAUSTED": 429}
+
+
 def _peer_error(address: str, wrong: Exception) -> PeerError:
     cause = wrong.__cause__
+    code = getattr(cause, "code", None)
+    word = code().name if callable(code) else ""  # of a gRPC error
+    if word in _GRPC_STATUS:
+        return PeerRefused(address, f"it answered {word}", _GRPC_STATUS[word])
+    if word in ("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED"):
+        return PeerUnavailable(address, "the connection failed")
     if isinstance(cause, httpx.HTTPStatusError):
         status = cause.response.status_code
         return PeerRefused(address, f"it answered {status}", status)

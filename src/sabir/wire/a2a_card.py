@@ -46,7 +46,13 @@ def card_to(
         description=card.description or card.name,
         version=card.version,
         supported_interfaces=[
-            pb.AgentInterface(protocol_binding=binding, url=url, protocol_version=version)
+            # One gRPC address serves all agents; which one is meant stands in the request.
+            pb.AgentInterface(
+                protocol_binding=binding,
+                url=url,
+                protocol_version=version,
+                tenant=card.name if binding == "GRPC" else "",
+            )
             for binding, url, version in interfaces
         ],
         capabilities=pb.AgentCapabilities(

@@ -1,0 +1,146 @@
+"""A2A over gRPC, beside the HTTP server, on a port of its own: the SDK's servicer in front of the same operations.
+
+Which agent is meant stands in ``tenant``; the card says so. In the clear only on the loopback.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, Awaitable, Callable
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from ..errors import BadSetup, MissingExtra, NotFound, SabirError, Unauthenticated
+from ..guard import Credentials
+from ..guard.limits import is_loopback
+from .a2a_http import problem_of
+from .a2a_tasks import Call, Operations, calling
+from .base import House
+
+try:
+    import grpc
+    from a2a.server.context import ServerCallContext
+    from a2a.server.request_handlers.grpc_handler import GrpcHandler
+    from a2a.types import a2a_pb2_grpc
+    from a2a.utils.errors import A2A_ERROR_MAPPING, JSON_RPC_ERROR_CODE_MAP, A2AError
+except ImportError as missing:
+    raise MissingExtra("A2A over gRPC", "a2a-grpc") from missing
+
+_KINDS: Final = {JSON_RPC_ERROR_CODE_MAP[kind]: kind for kind in A2A_ERROR_MAPPING}
+_GRACE: Final = 2.0  # seconds that calls under way have when the gateway stops
+
+
+class GrpcSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``doors.a2a.grpc`` of the configuration."""
+
+    port: int
+    host: str = "127.0.0.1"
+    certificate: str | None = None  # both in PEM
+    key: str | None = None
+
+
+class Servicer(GrpcHandler):
+    """The SDK's servicer, with our callers, our agents and our failures."""
+
+    def __init__(self, house: House, operations: Operations) -> None:
+        super().__init__(operations)
+        self._house = house
+
+    def _build_call_context(self, context: Any, request: Any) -> ServerCallContext:
+        told = {str(key): value for key, value in context.invocation_metadata() or () if isinstance(value, str)}
+        agent = getattr(request, "tenant", "") or self._house.exchange.default
+        if agent not in self._house.agents:
+            raise NotFound(f"there is no agent {agent[:64]!r} here")
+        hops = told.get("x-sabir-hops", "")
+        credentials = Credentials(
+            _address(context.peer()),
+            told.get("authorization"),
+            headers={name: told[name] for name in ("x-api-key",) if name in told},
+        )
+        known = int(hops) if hops.isdigit() and len(hops) < 4 else 0
+        return calling(Call(agent, credentials, trace=told.get("traceparent"), hops=known))
+
+    async def _handle_unary(
+        self, request: Any, context: Any, handler_func: Callable[[Any], Awaitable[Any]], default_response: Any
+    ) -> Any:
+        try:
+            return await handler_func(self._build_call_context(context, request))
+        except A2AError as wrong:
+            await self.abort_context(wrong, context)
+        except SabirError as wrong:
+            await self._refuse(context, wrong)
+        return default_response
+
+    async def _handle_stream(
+        self, request: Any, context: Any, handler_func: Callable[[Any], AsyncIterable[Any]]
+    ) -> AsyncIterable[Any]:
+        try:
+            async for item in handler_func(self._build_call_context(context, request)):
+                yield item
+        except A2AError as wrong:
+            await self.abort_context(wrong, context)
+        except SabirError as wrong:
+            await self._refuse(context, wrong)
+
+    async def _refuse(self, context: Any, wrong: SabirError) -> None:
+        """A failure of the protocol with its reason, one of the transport with its status."""
+        problem = problem_of(wrong)
+        kind = _KINDS.get(problem.code)
+        if kind is not None and not problem.carried:
+            return await self.abort_context(kind(problem.text), context)
+        if isinstance(wrong, Unauthenticated):
+            context.set_trailing_metadata((("www-authenticate", wrong.challenge),))
+        await context.abort(grpc.StatusCode[problem.word], problem.text)
+
+
+def _address(peer: str) -> str:
+    """``ipv4:127.0.0.1:5000`` and ``ipv6:%5B::1%5D:5000`` as addresses."""
+    place = peer.partition(":")[2].replace("%5B", "[").replace("%5D", "]")
+    return place.rpartition(":")[0].strip("[]")
+
+
+class GrpcServer:
+    """The gRPC side of the door."""
+
+    def __init__(self, house: House, operations: Operations, settings: GrpcSettings) -> None:
+        if settings.certificate is None and not is_loopback("" if settings.host == "localhost" else settings.host):
+            raise BadSetup("doors.a2a.grpc: in the clear only on the loopback; give certificate and key")
+        self._house = house
+        self._servicer = Servicer(house, operations)
+        self._settings = settings
+        self._server: Any = None
+        self.address = ""
+
+    async def start(self) -> None:
+        """Raises:
+        BadSetup: the port is taken, or the certificate cannot be read.
+        """
+        most = self._house.limits.body
+        self._server = grpc.aio.server(options=[("grpc.max_receive_message_length", most), ("grpc.so_reuseport", 0)])
+        a2a_pb2_grpc.add_A2AServiceServicer_to_server(self._servicer, self._server)  # type: ignore[no-untyped-call]
+        place = f"{self._settings.host}:{self._settings.port}"
+        try:
+            port = (
+                self._server.add_insecure_port(place)
+                if self._settings.certificate is None
+                else self._server.add_secure_port(place, self._credentials())
+            )
+        except RuntimeError:
+            raise BadSetup(f"doors.a2a.grpc: {place} cannot be used") from None
+        self.address = f"{self._settings.host}:{port}"
+        await self._server.start()
+
+    def _credentials(self) -> Any:
+        try:
+            key, chain = (
+                Path(self._settings.key or "").read_bytes(),
+                Path(self._settings.certificate or "").read_bytes(),
+            )
+        except OSError as wrong:
+            raise BadSetup(f"doors.a2a.grpc: {wrong.filename}: {wrong.strerror}") from None
+        return grpc.ssl_server_credentials([(key, chain)])
+
+    async def stop(self) -> None:
+        if self._server is not None:
+            await self._server.stop(_GRACE)
