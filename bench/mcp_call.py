@@ -1,0 +1,270 @@
+"""One trivial MCP tool call: a server of the bare SDK, Sabir's door, Sabir in front of that server, FastMCP's proxy.
+
+    python bench/mcp_call.py [--seconds 4] [--connections 8] [--rounds 3] [--version 2025-11-25]
+
+All run at once, one worker each, and are loaded in turn, round by round. The bare server answers from memory; Sabir's
+door stores the turn and its audit line in SQLite, and both ways of Sabir have rights, audit and trace on. Only the CPU
+of the process named is counted, not that of the server behind it. Prints calls a second, latency and CPU a call (the
+median of the rounds) and the two ratios: the door within 1.3 times the bare server's CPU, the gateway with at least 10
+times the calls per CPU second of FastMCP's proxy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import uvloop
+from nlip_echo import cpu_of, free_port
+from venvs import python_with
+
+DOOR_AIM, GATEWAY_AIM = 1.3, 10.0
+CLIENT = {"name": "bench", "version": "1"}
+
+BARE = """
+import sys, uvicorn
+from mcp.server.lowlevel import Server
+import mcp_types as types
+SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+async def list_tools(ctx, params):
+    return types.ListToolsResult(tools=[types.Tool(name="echo", description="Repeats", input_schema=SCHEMA)])
+async def call_tool(ctx, params):
+    return types.CallToolResult(content=[types.TextContent(type="text", text=params.arguments["text"])])
+app = Server("bare", on_list_tools=list_tools, on_call_tool=call_tool).streamable_http_app()
+uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[1]), log_level="critical", access_log=False,
+            loop="uvloop", http="httptools")
+"""
+
+SABIR = """
+import sys
+from sabir import Gateway, agent
+from sabir.guard import Rights, Rule
+from sabir.peers.mcp import McpPeer
+@agent(name="echo", description="Repeats what it hears")
+async def echo(turn):
+    return turn.text
+behind = [McpPeer(sys.argv[3], name="behind")] if len(sys.argv) > 3 else []
+rights = Rights((Rule(roles=("anonymous",), agents=("*",), tools=("echo",)),))
+Gateway(echo, *behind, home=sys.argv[2], rights=rights).run(port=int(sys.argv[1]), say=lambda line: None)
+"""
+
+PROXY = """
+import sys
+from fastmcp.server import create_proxy
+create_proxy(sys.argv[2]).run(transport="http", host="127.0.0.1", port=int(sys.argv[1]), path="/mcp",
+                              show_banner=False, log_level="CRITICAL")
+"""
+
+
+@dataclass
+class Target:
+    name: str
+    port: int
+    pid: int
+    path: str
+    got: list[tuple[float, float, float, float]] = field(default_factory=list)  # calls/s, p50, p99, cpu a call
+
+
+def head(target: Target, body: bytes, more: dict[str, str]) -> bytes:
+    lines = [f"POST {target.path} HTTP/1.1", f"Host: 127.0.0.1:{target.port}", "Content-Type: application/json"]
+    lines += ["Accept: application/json, text/event-stream", f"Content-Length: {len(body)}"]
+    lines += [f"{name}: {value}" for name, value in more.items()]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode() + body
+
+
+def prepared(target: Target, version: str, connections: int) -> list[bytes]:
+    """The bytes of a call for each connection: one session where the version has them, an id for each."""
+    params: dict[str, object] = {"name": "echo", "arguments": {"text": "Hello"}}
+    headers = {"Mcp-Protocol-Version": version, "traceparent": "00-" + "1" * 32 + "-" + "2" * 16 + "-01"}
+    if version == "2026-07-28":
+        headers |= {"Mcp-Method": "tools/call", "Mcp-Name": "echo"}
+        reserved = "io.modelcontextprotocol/"
+        params["_meta"] = {
+            f"{reserved}protocolVersion": version,
+            f"{reserved}clientInfo": CLIENT,
+            f"{reserved}clientCapabilities": {},
+        }
+    else:
+        headers["Mcp-Session-Id"] = session(target, version)
+    calls = ({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params} for id in range(connections))
+    return [head(target, json.dumps(call).encode(), headers) for call in calls]
+
+
+def session(target: Target, version: str) -> str:
+    def post(message: dict[str, object], id: str | None = None) -> str | None:
+        headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+        if id is not None:
+            headers |= {"Mcp-Session-Id": id, "Mcp-Protocol-Version": version}
+        url = f"http://127.0.0.1:{target.port}{target.path}"
+        with urlopen(Request(url, json.dumps(message).encode(), headers), timeout=20) as response:
+            response.read()
+            return response.headers.get("mcp-session-id")
+
+    params = {"protocolVersion": version, "capabilities": {}, "clientInfo": CLIENT}
+    id = post({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}) or ""
+    post({"jsonrpc": "2.0", "method": "notifications/initialized"}, id)
+    return id
+
+
+class Caller(asyncio.Protocol):
+    """One keep-alive connection that calls again as soon as it has the answer, whole or in chunks."""
+
+    def __init__(self, request: bytes, end: float, times: list[float]) -> None:
+        self.request, self.end, self.times = request, end, times
+        self.wrong = 0
+        self.done = asyncio.get_running_loop().create_future()
+        self._buffer = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+        self._send()
+
+    def _send(self) -> None:
+        self._at = time.perf_counter()
+        if self._at >= self.end:
+            self.transport.close()
+            self._finish()
+        else:
+            self.transport.write(self.request)  # type: ignore[attr-defined]
+
+    def _finish(self) -> None:
+        if not self.done.done():
+            self.done.set_result(None)
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        at = self._buffer.find(b"\r\n\r\n")
+        if at < 0:
+            return
+        top = self._buffer[:at].lower()
+        if b"transfer-encoding: chunked" in top:
+            whole = self._buffer.endswith(b"\r\n0\r\n\r\n")
+        else:
+            whole = len(self._buffer) >= at + 4 + int(top.partition(b"content-length:")[2].split(b"\r\n", 1)[0])
+        if whole:
+            if not top.startswith(b"http/1.1 200") or b'"Hello"' not in self._buffer:
+                self.wrong += 1
+            self._buffer = b""
+            self.times.append(time.perf_counter() - self._at)
+            self._send()
+
+    def connection_lost(self, wrong: Exception | None) -> None:
+        if not self.done.done():
+            self.wrong += 1
+            self._finish()
+
+
+async def drive(port: int, requests: list[bytes], seconds: float) -> tuple[list[float], float, int]:
+    loop = asyncio.get_running_loop()
+    times: list[float] = []
+    began = time.perf_counter()
+    callers = []
+    for request in requests:
+        made = partial(Caller, request, began + seconds, times)
+        _, caller = await loop.create_connection(made, "127.0.0.1", port)
+        callers.append(caller)
+    await asyncio.gather(*(caller.done for caller in callers))
+    return sorted(times), time.perf_counter() - began, sum(caller.wrong for caller in callers)
+
+
+def measure(target: Target, requests: list[bytes], seconds: float) -> None:
+    before = cpu_of(target.pid)
+    times, took, wrong = uvloop.run(drive(target.port, requests, seconds))
+    if wrong or not times:
+        raise SystemExit(f"{target.name}: {wrong} wrong answers of {len(times)}")
+    cpu = (cpu_of(target.pid) - before) / len(times)
+    target.got.append((len(times) / took, statistics.median(times), times[int(len(times) * 0.99)], cpu))
+
+
+@contextmanager
+def serving(python: str, script: str, *arguments: str) -> Iterator[tuple[int, int]]:
+    port = free_port()
+    process = subprocess.Popen([python, "-c", script, str(port), *arguments], stderr=subprocess.DEVNULL)
+    try:
+        end = time.monotonic() + 90
+        while True:
+            try:
+                urlopen(f"http://127.0.0.1:{port}/mcp", timeout=2).read()
+                break
+            except (TimeoutError, HTTPError):
+                break
+            except OSError:
+                if time.monotonic() > end or process.poll() is not None:
+                    raise SystemExit("a server did not start") from None
+                time.sleep(0.1)
+        yield port, process.pid
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+
+
+def main() -> int:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--seconds", type=float, default=4.0)
+    options.add_argument("--connections", type=int, default=8)
+    options.add_argument("--rounds", type=int, default=3)
+    options.add_argument("--version", choices=("2025-11-25", "2026-07-28"), default="2025-11-25")
+    chosen = options.parse_args()
+    proxy_python = str(python_with("fastmcp", "fastmcp>=4.1"))
+    homes = [tempfile.mkdtemp(prefix="sabir-bench-") for _ in range(2)]
+    try:
+        with ExitStack() as stack:
+            port, pid = stack.enter_context(serving(sys.executable, BARE))
+            url = f"http://127.0.0.1:{port}/mcp"
+            door = stack.enter_context(serving(sys.executable, SABIR, homes[0]))
+            front = stack.enter_context(serving(sys.executable, SABIR, homes[1], url))
+            proxy = stack.enter_context(serving(proxy_python, PROXY, url))
+            targets = [
+                Target("mcp SDK server", port, pid, "/mcp"),
+                Target("sabir door", *door, "/mcp"),
+                Target("sabir gateway", *front, "/mcp/behind"),
+                Target("FastMCP proxy", *proxy, "/mcp"),
+            ]
+            requests = {target.name: prepared(target, chosen.version, chosen.connections) for target in targets}
+            for target in targets:
+                measure(target, requests[target.name], 1.0)  # warm up
+                target.got.clear()
+            for _ in range(chosen.rounds):
+                for target in targets:
+                    measure(target, requests[target.name], chosen.seconds)
+        return show(targets, chosen.version, chosen.connections)
+    finally:
+        for home in homes:
+            shutil.rmtree(home, ignore_errors=True)
+
+
+def show(targets: list[Target], version: str, connections: int) -> int:
+    cpu = {target.name: statistics.median(each[3] for each in target.got) for target in targets}
+    print(f"MCP {version}, {connections} connections")
+    print(f"  {'':16} {'calls/s':>8} {'p50 ms':>8} {'p99 ms':>8} {'cpu ms/call':>12} {'calls/cpu s':>12}")
+    for target in targets:
+        rate, p50, p99 = (statistics.median(each[at] for each in target.got) for at in range(3))
+        spent = cpu[target.name]
+        shown = f"{rate:>8.0f} {p50 * 1e3:>8.2f} {p99 * 1e3:>8.2f} {spent * 1e3:>12.3f} {1 / spent:>12.0f}"
+        print(f"  {target.name:16} {shown}")
+    door = cpu["sabir door"] / cpu["mcp SDK server"]
+    gateway = cpu["FastMCP proxy"] / cpu["sabir gateway"]
+    print(f"  door / SDK server, CPU a call: {door:.2f} (aim: at most {DOOR_AIM})")
+    print(f"  gateway / FastMCP proxy, calls per CPU second: {gateway:.1f} (aim: at least {GATEWAY_AIM:.0f})")
+    return 0 if door <= DOOR_AIM and gateway >= GATEWAY_AIM else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
