@@ -63,6 +63,7 @@ class ChainedLine(msgspec.Struct, frozen=True):
 GENESIS = "0" * 64
 ENDED = ("completed", "failed", "cancelled", "expired")  # states of a task that nothing follows
 RUNNABLE = ("submitted", "working")
+LIVE = (*RUNNABLE, "input-required")
 # No lease is longer. One that seems so was written before the clock was set back, and holds nothing.
 LONGEST_LEASE = 3600.0
 

@@ -19,6 +19,7 @@ from ..message import Message
 from ..turn import PastTurn
 from .base import (
     ENDED,
+    LIVE,
     LONGEST_LEASE,
     RUNNABLE,
     AuditLine,
@@ -46,6 +47,7 @@ _TURN = "id, at, agent, asked, answered, speaker, conversation"
 _TASK = "body, attempts, node, lease, version"
 _RECORD = "space, key, value, owner, expires, version"
 _ENDED = ",".join(f"'{state}'" for state in ENDED)
+_LIVE = ",".join(f"'{state}'" for state in LIVE)
 _RUNNABLE = ",".join(f"'{state}'" for state in RUNNABLE)
 _CLOCK = "extract(epoch from clock_timestamp())::float8"  # one clock for all nodes
 _SERVER_START = "extract(epoch from pg_postmaster_start_time())::float8"
@@ -268,7 +270,7 @@ class PostgresStore:
         return [_task_row(row) for row in await self._rows(sql, *values, limit)]
 
     async def count_tasks(self, owner: str) -> int:
-        row = await self._row(f"SELECT count(*) FROM tasks WHERE owner = $1 AND state NOT IN ({_ENDED})", owner)
+        row = await self._row(f"SELECT count(*) FROM tasks WHERE owner = $1 AND state IN ({_LIVE})", owner)
         return int(row[0]) if row else 0
 
     async def claim_task(self, node: str, lease: float, agents: tuple[str, ...]) -> TaskRow | None:

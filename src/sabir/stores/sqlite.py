@@ -20,6 +20,7 @@ from ..turn import PastTurn
 from .base import (
     ENDED,
     GENESIS,
+    LIVE,
     LONGEST_LEASE,
     RUNNABLE,
     AuditLine,
@@ -90,6 +91,7 @@ _line_bytes = msgspec.json.Encoder().encode
 
 _SWEPT_AT_ONCE = 1000  # conversations and tasks in one transaction, so that a sweep holds nobody up
 _ENDED = ",".join(f"'{state}'" for state in ENDED)
+_LIVE = ",".join(f"'{state}'" for state in LIVE)
 _RUNNABLE = ",".join(f"'{state}'" for state in RUNNABLE)
 _TURN = "id, at, agent, asked, answered, speaker, conversation"
 _TASK = "body, attempts, node, lease, version"
@@ -298,7 +300,7 @@ class SQLiteStore:
         return [_task_row(row) for row in self._rows(sql, *values, limit)]
 
     async def count_tasks(self, owner: str) -> int:
-        sql = f"SELECT count(*) FROM tasks WHERE owner = ? AND state NOT IN ({_ENDED})"
+        sql = f"SELECT count(*) FROM tasks INDEXED BY tasks_live WHERE owner = ? AND state IN ({_LIVE})"
         return int(self._row(sql, owner)[0])
 
     async def claim_task(self, node: str, lease: float, agents: tuple[str, ...]) -> TaskRow | None:
