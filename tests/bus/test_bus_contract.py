@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from sabir.bus import Bus, Called, Letter, Receiving
+from sabir.bus.base import Load
 from sabir.errors import (
     BadMessage,
     BusUnavailable,
@@ -649,6 +650,37 @@ async def test_a_long_silent_call_is_kept_alive(bus: Bus) -> None:
 
     await bus.serve("hotel", server)
     assert await answers(bus, "hotel", b"") == [b"at last"]
+
+
+# -- load -----------------------------------------------------------------------------------------
+
+
+async def test_what_is_under_way_is_told(bus: Bus) -> None:
+    gate, both = asyncio.Event(), asyncio.Barrier(3)
+
+    async def handler(letter: Letter) -> None:
+        await both.wait()
+        await gate.wait()
+
+    async def server(called: Called) -> None:
+        await both.wait()
+        await gate.wait()
+
+    assert bus.load() == Load()
+    await bus.receive("hotel", handler)
+    await bus.serve("hotel", server)
+    await bus.send(Letter("hotel", b"x"))
+    asking = asyncio.create_task(answers(bus, "hotel", b""))
+    async with asyncio.timeout(10):
+        await both.wait()
+    assert bus.load() == Load(in_hand=1, sending=0, calls=1, serving=1)
+    gate.set()
+    await asking
+
+    async def quiet() -> bool:
+        return bus.load() == Load()
+
+    await until(quiet)
 
 
 # -- closing --------------------------------------------------------------------------------------

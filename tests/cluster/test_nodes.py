@@ -19,6 +19,7 @@ from sabir.gateway import Gateway
 from sabir.guard import Credentials, Quotas, Rights, Rule
 from sabir.line import Ask, Line
 from sabir.message import Message, Part, json_part
+from sabir.observe import ObserveSettings
 from sabir.peers.bus import BusPeer
 from sabir.stores.memory import MemoryStore
 from sabir.turn import Caller, Turn
@@ -430,3 +431,11 @@ async def test_one_key_on_two_nodes_at_once_has_one_answer(cluster: Cluster) -> 
     assert row.turns == 1
     ids = {a.exchange.conversations.opened(reply.tokens[-1], Asker(a).caller) for reply in (first, second)}
     assert ids == {row.id}
+
+
+async def test_metrics_show_what_the_bus_has_under_way(cluster: Cluster) -> None:
+    node = await cluster.node(local, observe=ObserveSettings())
+    assert node.exchange.observer is not None
+    shown = node.exchange.observer.metrics.text()
+    for what in ("in_hand", "sending", "calls", "serving"):
+        assert f"sabir_bus_{what} 0" in shown

@@ -76,6 +76,15 @@ class Receiving(msgspec.Struct, frozen=True):
     idle_seconds: float | None = None  # a member of a group that is away for so long has left
 
 
+class Load(msgspec.Struct, frozen=True):
+    """What this node has under way on the bus."""
+
+    in_hand: int = 0  # letters that were taken and are not handled
+    sending: int = 0  # letters that are not yet kept by the server
+    calls: int = 0  # made here, and not ended
+    serving: int = 0  # calls of others that are answered here
+
+
 Handler = Callable[[Letter], Awaitable[None]]
 
 
@@ -137,6 +146,9 @@ class Bus(Protocol):
 
     async def ping(self) -> None:
         """Answer, or raise ``BusUnavailable``."""
+
+    def load(self) -> Load:
+        """How busy this node is; costs nothing."""
 
     # -- letters to a name -----------------------------------------------------------------------
 

@@ -295,6 +295,14 @@ class Calls:
         """An id that no other call here has; with the instance it is unique everywhere."""
         return f"{next(self._numbers):x}"
 
+    @property
+    def made(self) -> int:
+        return len(self._made)
+
+    @property
+    def served(self) -> int:
+        return len(self._served)
+
     def call(self, name: str, body: bytes, headers: Mapping[str, str] | None, seconds: float | None) -> Calling:
         return Calling(self, name, body, headers or {}, seconds)
 

@@ -122,11 +122,10 @@ class Delivery:
             self._space.clear()
             await self._space.wait()
 
-    async def idle(self) -> None:
-        """Return when nothing is in hand."""
-        while self._hand:
-            self._space.clear()
-            await self._space.wait()
+    @property
+    def in_hand(self) -> int:
+        """How many letters were taken and are not handled."""
+        return len(self._hand)
 
     async def take(self, parcel: Parcel) -> None:
         """Handle the letters of a parcel in their turn."""

@@ -10,7 +10,7 @@ from itertools import count
 import msgspec
 
 from ..errors import BusUnavailable
-from .base import DEFAULT, DeadLetter, Handler, Letter, Receiver, Receiving, Server, check_name
+from .base import DEFAULT, DeadLetter, Handler, Letter, Load, Receiver, Receiving, Server, check_name
 from .calls import Calling, Calls
 from .delivery import Delivery, Seen
 from .framing import Kind, Limits, Packet, packed
@@ -88,6 +88,10 @@ class _Receiver:
         )
         self._task = asyncio.create_task(self._run(), name=f"receiver of {box.name}")
 
+    @property
+    def in_hand(self) -> int:
+        return self._delivery.in_hand
+
     async def _run(self) -> None:
         while True:
             await self._delivery.room()
@@ -141,6 +145,10 @@ class MemoryBus:
     async def ping(self) -> None:
         if not self._open:
             raise BusUnavailable("the bus is closed")
+
+    def load(self) -> Load:
+        in_hand = sum(receiver.in_hand for receiver in self.receivers)
+        return Load(in_hand, 0, self._calls.made, self._calls.served)
 
     # -- letters ----------------------------------------------------------------------------------
 

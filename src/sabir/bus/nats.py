@@ -32,7 +32,7 @@ from nats.js import api
 from nats.js.errors import APIError, BadRequestError, NoStreamResponseError, NotFoundError
 
 from ..errors import BadSetup, BusUnavailable, Unreadable
-from .base import DEFAULT, DeadLetter, Handler, Letter, Receiver, Receiving, Server, check_name
+from .base import DEFAULT, DeadLetter, Handler, Letter, Load, Receiver, Receiving, Server, check_name
 from .calls import Calling, Calls
 from .delivery import Delivery, Seen
 from .framing import (
@@ -129,6 +129,11 @@ class NatsBus:
             raise BusUnavailable("NATS is not connected")
         async with told():
             await self._nc.flush(timeout=2)
+
+    def load(self) -> Load:
+        in_hand = sum(each.in_hand for each in self._receivers if isinstance(each, NatsReceiver))
+        sending = sum(outbox.waiting for outbox in self._outboxes.values())
+        return Load(in_hand, sending, self._calls.made, self._calls.served)
 
     async def _make_streams(self) -> None:
         for kind, retention in RETENTION.items():

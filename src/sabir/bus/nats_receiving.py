@@ -105,6 +105,10 @@ class NatsReceiver:
                 await self._subscription.unsubscribe()
         await self._delivery.stop()
 
+    @property
+    def in_hand(self) -> int:
+        return self._delivery.in_hand
+
     def pull_again(self) -> None:
         """The server has forgotten our request."""
         self._over.set()

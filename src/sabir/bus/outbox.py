@@ -27,6 +27,11 @@ class Outbox:
         self._task: asyncio.Task[None] | None = None
 
     @property
+    def waiting(self) -> int:
+        """How many letters are not yet kept by the server."""
+        return self._count - self._out
+
+    @property
     def empty(self) -> bool:
         return self._task is None and not self._letters
 

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from starlette.routing import BaseRoute
@@ -24,12 +25,20 @@ from ..events import Event, Question
 from ..guard import Credentials
 from ..line import Ask, Line
 from ..message import Message
+from ..observe import Metrics
 from ..peers.bus import TRACE, BusPeer, OtherNodes, address, node_address
 from ..wire import nodes
 from .base import House
 
 logger = logging.getLogger("sabir.bus")
 
+# What is shown of the bus at /metrics: the fields of Load.
+DEPTHS: Final[Mapping[str, str]] = {
+    "in_hand": "Letters taken from the bus and not handled yet.",
+    "sending": "Letters that the bus has not acknowledged yet.",
+    "calls": "Calls to agents on other nodes that have not ended.",
+    "serving": "Calls of other nodes that are answered here.",
+}
 _OFFERED: Final = Template(owner=NODE_OWNER, protocols=("bus",))
 
 
@@ -55,6 +64,8 @@ class BusDoor:
         self._own = {name: agent for name, agent in agents.items() if not isinstance(agent, BusPeer)}
         self._receivers: list[Receiver] = []
         self._tasks: list[asyncio.Task[None]] = []
+        if house.exchange.observer is not None:
+            self._show(house.exchange.observer.metrics)
 
     @property
     def node(self) -> str:
@@ -99,6 +110,13 @@ class BusDoor:
             await receiver.stop()
         await self.directory.close()
         await self.bus.close()
+
+    def _show(self, metrics: Metrics) -> None:
+        for what, text in DEPTHS.items():
+            metrics.gauge(f"sabir_bus_{what}", text, read=partial(self._load, what))
+
+    def _load(self, what: str) -> float:
+        return float(getattr(self.bus.load(), what))
 
     # -- other nodes ask ----------------------------------------------------------------------------
 
