@@ -61,7 +61,8 @@ class Identity:
 def choose(identities: tuple[Identity, ...], origin: str, challenge: str | None) -> str | None:
     """The credential for a service: without a challenge only one that may go at once; else the first whose
     scheme the service asked for, or the first of all."""
-    fitting = [each for each in identities if fnmatchcase(origin, each.service)]
+    forms = (origin, origin_of(origin), origin.removesuffix(":443").removesuffix(":80"))  # with and without its port
+    fitting = [each for each in identities if any(fnmatchcase(form, each.service.rstrip("/")) for form in forms)]
     if challenge is None:
         return next((each.authorization for each in fitting if each.at_once), None)
     asked = challenge.lower()

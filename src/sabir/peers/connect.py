@@ -10,11 +10,19 @@ from urllib.parse import urlsplit
 from ..errors import BadSetup
 from .base import Peer, without_credentials
 
+_HTTP: Final[Mapping[str, tuple[str, str]]] = {
+    "nlip": ("nlip_http", "NlipHttpPeer"),
+    "a2a": ("a2a", "A2aPeer"),
+    "nlweb": ("nlweb", "NlwebPeer"),
+    "mcp": ("mcp", "McpPeer"),
+}
+# Paths that tell the protocol; an address without a path is found out by its first question.
+PATHS: Final[Mapping[str, str]] = {"/ask": "nlweb", "/mcp": "mcp", "/.well-known/agent-card.json": "a2a"}
 # What speaks a scheme, by the name of the protocol, as module and class; the first is taken if none is named.
 # By name, because some of them need an extra.
 PEERS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
-    "http": {"nlip": ("nlip_http", "NlipHttpPeer"), "a2a": ("a2a", "A2aPeer"), "nlweb": ("nlweb", "NlwebPeer")},
-    "https": {"nlip": ("nlip_http", "NlipHttpPeer"), "a2a": ("a2a", "A2aPeer"), "nlweb": ("nlweb", "NlwebPeer")},
+    "http": _HTTP,
+    "https": _HTTP,
     "ws": {"nlip": ("nlip_ws", "NlipWsPeer")},
     "wss": {"nlip": ("nlip_ws", "NlipWsPeer")},
     "amqp": {"nlip": ("nlip_amqp", "NlipAmqpPeer")},
@@ -25,7 +33,8 @@ PEERS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
 def connect(url: str, *, protocol: str | None = None, **options: Any) -> Peer:
     """A peer for the address, to be used as ``async with connect(url) as peer``.
 
-    ``protocol`` names what it speaks where the address does not say; ``options`` are those of the peer.
+    The address says what is spoken there (``/nlip``, ``/ask``, ``/mcp``, ``ws:``, ``amqp:``), or ``protocol`` does;
+    a bare origin is found out. ``options`` are those of the peer.
 
     Raises:
         BadSetup: no peer speaks this, or it needs an extra.
@@ -34,7 +43,12 @@ def connect(url: str, *, protocol: str | None = None, **options: Any) -> Peer:
     spoken = PEERS.get(scheme)
     if spoken is None:
         raise BadSetup(f"{without_credentials(url)!r}: nothing here speaks {scheme or 'an address without a scheme'}")
-    named = spoken.get(protocol or next(iter(spoken)))
+    path = urlsplit(url).path.rstrip("/")
+    if protocol is None and spoken is _HTTP and not path:
+        named: tuple[str, str] | None = ("origin", "OriginPeer")
+    else:
+        wanted = protocol or (PATHS.get(path) if spoken is _HTTP else None) or next(iter(spoken))
+        named = spoken.get(wanted)
     if named is None:
         raise BadSetup(f"{protocol} over {scheme} is not known; known are {', '.join(spoken)}")
     module, name = named

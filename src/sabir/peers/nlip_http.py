@@ -195,6 +195,20 @@ class NlipHttpPeer(NlipPeer):
             finally:
                 await response.aclose()
 
+    async def look(self, url: str, seconds: float) -> int:
+        """The status of a GET, the body unread.
+
+        Raises:
+            PeerUnavailable: no connection, or no answer in time.
+        """
+        looking = Outgoing(b"", {"accept": "*/*"}, Clock(seconds), anonymous=True)
+        try:
+            response = await self._request("GET", url, looking)
+        except _NoConnection as gone:
+            raise PeerUnavailable(self.address, gone.reason) from None
+        await response.aclose()
+        return response.status_code
+
     async def _redirect(self, response: httpx2.Response, url: str) -> str:
         target = urljoin(url, response.headers.get("location", ""))
         await self._drop(response)

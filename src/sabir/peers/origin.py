@@ -1,0 +1,108 @@
+"""OriginPeer: an address that says only where, not how. NLIP is tried first; what else is there is found out.
+
+A server that has no NLIP end-point answers 404 to our message and has not taken it, so it can be said again in another
+tongue: A2A if there is an agent card, NLWeb if there is an ``/ask``, MCP if there is an ``/mcp``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import inspect
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any, Final
+
+from ..errors import BadSetup, MissingExtra, PeerError, PeerRefused, PeerUnreadable
+from ..events import Event
+from ..message import Message
+from .base import Call, Peer, origin_of
+from .nlip_http import NlipHttpPeer
+
+# protocol → where it shows itself, and what speaks it. A probe that is answered by anything but these is a find.
+PROBES: Final[tuple[tuple[str, str, str, str], ...]] = (
+    ("a2a", "/.well-known/agent-card.json", "a2a", "A2aPeer"),
+    ("nlweb", "/ask", "nlweb", "NlwebPeer"),
+    ("mcp", "/mcp", "mcp", "McpPeer"),
+)
+_ABSENT: Final = frozenset({301, 302, 303, 404, 410, 501, 502, 503})
+_NOT_HERE: Final = frozenset({404, 405, 410})
+
+
+class OriginPeer(NlipHttpPeer):
+    """Speaks NLIP, or whatever it finds at its first question."""
+
+    def __init__(self, url: str, **options: Any) -> None:
+        super().__init__(url, **options)
+        self._options = options
+        self._origin = origin_of(url)
+        self._settled: Peer | None = None  # who speaks for us, once that is known
+        self._finding = asyncio.Lock()
+
+    @property
+    def speaks(self) -> str:
+        """The protocol that was found; NLIP as long as nothing was asked."""
+        return self._settled.protocol if self._settled is not None else self.protocol
+
+    async def aclose(self) -> None:
+        if self._settled is not None and self._settled is not self:
+            await self._settled.aclose()
+        await super().aclose()
+
+    async def talk(self, message: Message, call: Call) -> AsyncGenerator[Event, None]:
+        if self._settled is None:
+            try:
+                async with aclosing(super().talk(message, call)) as events:
+                    async for event in events:
+                        self._settled = self
+                        yield event
+                return
+            except (PeerRefused, PeerUnreadable) as wrong:
+                status = wrong.status if isinstance(wrong, PeerRefused) else 404
+                if self._settled is not None or status not in _NOT_HERE:
+                    raise
+                found = await self._find(call)
+                if found is None:
+                    raise
+        other = self._settled
+        assert other is not None
+        talking = super().talk(message, call) if other is self else other.talk(message, call)
+        async with aclosing(talking) as events:
+            async for event in events:
+                yield event
+
+    async def _find(self, call: Call) -> Peer | None:
+        async with self._finding:
+            if self._settled is not None:
+                return self._settled
+            for protocol, path, module, name in PROBES:
+                if not await self._shows(path, call):
+                    continue
+                place = self._origin + (path if protocol != "a2a" else "")
+                peer = self._made(module, name, place)
+                if peer is not None:
+                    self._settled = peer
+                    self.card = peer.card
+                    return peer
+            return None
+
+    async def _shows(self, path: str, call: Call) -> bool:
+        try:
+            status = await self.look(self._origin + path, min(call.seconds, 10.0))
+        except PeerError:
+            return False
+        return status not in _ABSENT
+
+    def _made(self, module: str, name: str, place: str) -> Peer | None:
+        """A peer of another kind with those of our options that it knows; None if its extra is not installed."""
+        try:
+            kind: type[Peer] = getattr(importlib.import_module(f"{__package__}.{module}"), name)
+        except (MissingExtra, ModuleNotFoundError):
+            return None
+        known = inspect.signature(kind.__init__).parameters
+        options = {key: value for key, value in self._options.items() if key in known}
+        options.setdefault("name", self.card.name)
+        try:
+            return kind(place, **options)
+        except BadSetup:
+            return None
