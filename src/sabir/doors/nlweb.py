@@ -148,7 +148,7 @@ class Nlweb:
             try:
                 await self._answer(request, scope, receive, outlet, wishes)
             except NotFound as wrong:
-                if not request.query.site:
+                if not request.query.site or "agent" in scope.get("path_params", {}):
                     raise
                 # A site is a filter, and a filter is never refused: nothing here meets it (W-5, W-13).
                 await outlet.respond(200, outlet.telling.no_results(str(wrong)))
