@@ -434,7 +434,7 @@ async def test_one_key_on_two_nodes_at_once_has_one_answer(cluster: Cluster) -> 
 
 
 async def test_metrics_show_what_the_bus_has_under_way(cluster: Cluster) -> None:
-    node = await cluster.node(local, observe=ObserveSettings())
+    node = await cluster.node(local, observe=ObserveSettings(metrics=True))
     assert node.exchange.observer is not None
     shown = node.exchange.observer.metrics.text()
     for what in ("in_hand", "sending", "calls", "serving"):
