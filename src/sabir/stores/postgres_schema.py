@@ -154,4 +154,4 @@ TASK_AGENT = "ALTER TABLE tasks ADD COLUMN agent text NOT NULL DEFAULT ''"
 
 TASKS_LIVE = "CREATE INDEX tasks_live ON tasks (owner) WHERE state NOT IN ('completed','failed','cancelled','expired')"
 
-MIGRATIONS: tuple[str, ...] = (TABLES, WRITE, TASK_AGENT, TASKS_LIVE)
+MIGRATIONS: tuple[str, ...] = (TABLES, WRITE, TASK_AGENT, TASKS_BY_STATE)

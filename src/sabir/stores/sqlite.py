@@ -300,7 +300,7 @@ class SQLiteStore:
         return [_task_row(row) for row in self._rows(sql, *values, limit)]
 
     async def count_tasks(self, owner: str) -> int:
-        sql = f"SELECT count(*) FROM tasks INDEXED BY tasks_live WHERE owner = ? AND state IN ({_LIVE})"
+        sql = f"SELECT count(*) FROM tasks WHERE owner = ? AND state IN ({_LIVE})"
         return int(self._row(sql, owner)[0])
 
     async def claim_task(self, node: str, lease: float, agents: tuple[str, ...]) -> TaskRow | None:
