@@ -152,6 +152,6 @@ WRITE = """
 
 TASK_AGENT = "ALTER TABLE tasks ADD COLUMN agent text NOT NULL DEFAULT ''"
 
-TASKS_LIVE = "CREATE INDEX tasks_live ON tasks (owner) WHERE state NOT IN ('completed','failed','cancelled','expired')"
+TASKS_BY_STATE = "CREATE INDEX tasks_by_state ON tasks (owner, state)"
 
 MIGRATIONS: tuple[str, ...] = (TABLES, WRITE, TASK_AGENT, TASKS_BY_STATE)

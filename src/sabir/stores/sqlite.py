@@ -78,7 +78,7 @@ MIGRATIONS: tuple[str, ...] = (
     """,
     "ALTER TABLE tasks ADD COLUMN agent TEXT NOT NULL DEFAULT ''",
     # Counted for every task that is submitted; what has ended must not make that slower.
-    "CREATE INDEX tasks_live ON tasks (owner) WHERE state NOT IN ('completed','failed','cancelled','expired')",
+    "CREATE INDEX tasks_by_state ON tasks (owner, state)",
 )
 
 _pack = msgspec.msgpack.Encoder().encode
