@@ -356,9 +356,8 @@ async def test_an_agent_that_no_node_serves_any_more_says_so(cluster: Cluster) -
     assert await refused()
 
 
+@pytest.mark.parametrize("cluster", ["nats"], indirect=True)  # one process does not lose half of itself
 async def test_a_repeatable_agent_is_asked_on_another_node_when_the_first_is_lost(cluster: Cluster) -> None:
-    if cluster.kind == "memory":
-        pytest.skip("one process does not lose half of itself")
     calls: list[str] = []
     begun = asyncio.Event()
 
@@ -439,3 +438,31 @@ async def test_metrics_show_what_the_bus_has_under_way(cluster: Cluster) -> None
     shown = node.exchange.observer.metrics.text()
     for what in ("in_hand", "sending", "calls", "serving"):
         assert f"sabir_bus_{what} 0" in shown
+
+
+async def test_a_node_that_is_about_to_stop_leaves_its_turns_to_others(cluster: Cluster) -> None:
+    asked: list[str] = []
+
+    def on(node: str) -> Agent:
+        @agent(name="hotel")
+        async def hotel(turn: Turn) -> str:
+            asked.append(node)
+            return node
+
+        return hotel
+
+    stopping = await cluster.node(on("n1"), local)
+    await cluster.node(on("n2"), local)
+    a = await cluster.node(local)
+    stopping.exchange.closing = True
+    for _ in range(6):
+        assert (await Asker(a).ask("?", "hotel")).text == "n2"
+    assert asked == ["n2"] * 6
+
+
+async def test_when_every_node_is_about_to_stop_that_is_said(cluster: Cluster) -> None:
+    only = await cluster.node(agent(name="hotel")(lambda turn: "a room"), local)
+    a = await cluster.node(local)
+    only.exchange.closing = True
+    with pytest.raises(PeerUnavailable, match=r"hotel: (every node that has it is about to stop|no node answers)"):
+        await Asker(a).ask("?", "hotel")

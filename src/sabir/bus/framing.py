@@ -40,7 +40,7 @@ class Limits(msgspec.Struct, frozen=True):
     deliveries: int = 10  # of one frame without an acknowledgement, before its letters are dead
     backoff: tuple[float, ...] = (0.1, 0.5, 2.0, 8.0)  # between attempts; the last repeats
     in_hand: int = 1024  # letters a receiver holds before it takes no more
-    seen: int = 65_536  # ids of handled letters that are remembered
+    seen: int = 8_192  # ids of handled letters that are remembered, for each inbox
     stop_seconds: float = 5.0  # what was begun may be finished this long after a stop
     send_seconds: float = 30.0  # how long send tries while the server is away
     # calls

@@ -106,8 +106,7 @@ class BusDoor:
         for name in self._own:
             with suppress(SabirError):  # then the lease runs out
                 await self.directory.deregister(name, NODE_OWNER, node=self.node)
-        for receiver in self._receivers:
-            await receiver.stop()
+        await self._serve_no_more()
         await self.directory.close()
         await self.bus.close()
 
@@ -122,6 +121,11 @@ class BusDoor:
 
     async def _asked(self, called: Called) -> None:
         """A turn of another node, for an agent of this one."""
+        if self.house.exchange.closing:
+            # Others of this name take over; who asked is told so, because nothing has begun here.
+            await self._serve_no_more()
+            await called.send(nodes.ELSEWHERE)
+            return
         asked = nodes.decode_asked(called.body)
         name = called.name.removeprefix(address(""))
         quotas = self.house.guard.quotas
@@ -162,6 +166,11 @@ class BusDoor:
 
         if not await self.house.exchange.waits.bring_here(answer.conversation, answer.message, Line(send)):
             raise NotFound("no turn waits for this")
+
+    async def _serve_no_more(self) -> None:
+        receivers, self._receivers = self._receivers, []
+        for receiver in receivers:
+            await receiver.stop()
 
     # -- what is offered ----------------------------------------------------------------------------
 

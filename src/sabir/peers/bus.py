@@ -27,12 +27,17 @@ from ..turn import Turn
 from ..wire import nodes
 
 TRACE: Final = "traceparent"
+_TRIES: Final = 3  # nodes that a turn is offered to
 WAITING: Final = "waiting"  # conversation → the node on which its turn waits for an answer
 
 
 def address(agent: str) -> str:
     """The name on the bus under which an agent's turns are served."""
     return f"agent.{agent}"
+
+
+class _NotBegun(Exception):
+    """The node that was asked is about to stop, and has not begun."""
 
 
 class BusPeer:
@@ -52,20 +57,21 @@ class BusPeer:
         return f"<agent {self.card.name} on another node>"
 
     async def __call__(self, turn: Turn, /) -> AsyncIterator[Event]:
-        """Hand the turn on; a repeatable agent is asked again if its node is lost before it said anything."""
+        """Hand the turn on; to another node if the first is about to stop, or is lost and the agent is repeatable."""
         asked = nodes.encode(nodes.Asked.of(turn))
-        again = self.card.repeatable
-        while True:
+        for left in range(_TRIES - 1, -1, -1):
             begun = False
             try:
                 async for event in self._talk(turn, asked):
                     begun = True
                     yield event
                 return
+            except _NotBegun:
+                if not left:
+                    raise PeerUnavailable(self.card.name, "every node that has it is about to stop") from None
             except (PeerUnavailable, Unavailable):
-                if begun or not again:
+                if begun or not left or not self.card.repeatable:
                     raise
-                again = False
 
     async def _talk(self, turn: Turn, asked: bytes) -> AsyncIterator[Event]:
         name = self.card.name
@@ -75,6 +81,8 @@ class BusPeer:
         try:
             async with self.bus.call(address(name), asked, headers=headers) as call:
                 async for piece in call:
+                    if piece == nodes.ELSEWHERE:
+                        raise _NotBegun
                     event = nodes.decode_event(piece)
                     if isinstance(event, Question):
                         asked_back = True

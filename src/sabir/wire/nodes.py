@@ -93,6 +93,10 @@ _READERS: Final[Mapping[str, Callable[[Any], Event]]] = {
 }
 
 
+# Instead of events: this node is about to stop and has not begun; ask another.
+ELSEWHERE: Final = _encoder.encode(("elsewhere", None))
+
+
 def encode_event(event: Event) -> bytes:
     kind, body = _WRITERS[type(event)]
     return _encoder.encode((kind, body(event)))
@@ -141,6 +145,7 @@ def _decoded(decoder: msgspec.msgpack.Decoder[T], data: bytes, what: str) -> T:
 
 
 __all__ = [
+    "ELSEWHERE",
     "LOSSES",
     "Answer",
     "Asked",
