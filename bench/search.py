@@ -28,6 +28,7 @@ SIZE = 384
 VOCABULARY = 20_000
 WORDS = 40
 ROOT = Path(__file__).resolve().parent.parent
+HYBRID = ("lancedb",)  # chromadb's embedded mode has no words to join with
 PEERS = {"lancedb": ("lancedb", "pyarrow", "numpy"), "chromadb": ("chromadb", "numpy")}
 
 
@@ -148,7 +149,7 @@ class LanceDB:
         return rows.column("id").to_pylist()
 
     def nearest(self, vector: np.ndarray) -> list[int]:
-        found = self.table.search(vector, vector_column_name="vector").metric("cosine").nprobes(20).refine_factor(10)
+        found = self.table.search(vector, vector_column_name="vector").metric("cosine")  # as hybrid has it
         return found.limit(10).select(["id"]).to_arrow().column("id").to_pylist()
 
 
@@ -284,9 +285,10 @@ def verdict(found: dict[tuple[str, int], dict[str, Any]], sizes: list[int]) -> i
     peers = {name: found[name, large] for name in PEERS if (name, large) in found}
     for name, peer in peers.items():
         ratio = ours["rate"] / peer["hybrid"]["rate"]
-        print(f"sabir / {name} at {large}: {ratio:.2f} times the queries a second, recall {found['sabir', large]['recall']:.3f}"
-              f" against {peer['recall']:.3f}{' (vectors alone)' if name == 'chromadb' else ''}")  # fmt: skip
-        right = right and ratio >= 1
+        alone = "" if name in HYBRID else " (vectors alone)"
+        recalls = f"recall {found['sabir', large]['recall']:.3f} against {peer['recall']:.3f}{alone}"
+        print(f"sabir / {name} at {large}: {ratio:.2f} times the queries a second, {recalls}")
+        right = right and (ratio >= 1 or name not in HYBRID)
     if small != large and ("sabir", small) in found:
         growth = ours["p50"] / found["sabir", small]["hybrid"]["p50"]
         print(f"growth from {small} to {large}: {growth:.2f} times the time for {large / small:.0f} times the items")

@@ -184,3 +184,11 @@ async def test_search_goes_on_by_words_while_the_endpoint_is_away() -> None:
     away.away = True
     assert (await found(index, "pumpkin"))[0] == "r1"
     await index.close()
+
+
+async def test_two_writers_of_one_directory_wait_for_each_other(tmp_path: Path) -> None:
+    one, other = LocalIndex(tmp_path, None), LocalIndex(tmp_path, None)
+    await asyncio.gather(
+        *(index.put([item(number, "lamp")]) for number, index in enumerate([one, other, one, other, one]))
+    )
+    assert {id async for id, _, _ in one.listed("site")} == {f"w{number}" for number in range(5)}

@@ -28,13 +28,13 @@ from .embed import Embedder, Vectors
 from .item import Item
 from .lexical import Lexical, Reader
 from .passages import embedded, item_key, passages
-from .rank import Ranked, contenders, fused
+from .rank import SEMANTIC, Ranked, bar, contenders, fused
 from .vectors import VectorFile
 
 _Column: TypeAlias = NDArray[np.int64]
 logger = logging.getLogger("sabir.search")
 
-DEPTH: Final = 100  # passages that each ranking gives, at least
+DEPTH: Final = 64  # passages that each ranking gives, at least
 SCAN: Final = 4_000  # so few passages are compared one by one; more by the graph, then checked
 _BATCH: Final = 32  # passages embedded at a time
 _SAVE: Final = 15.0  # seconds between saves while vectors are being computed
@@ -218,11 +218,17 @@ class LocalIndex:
             return fused(lexical, {}, floor=0.0, semantic=False)
         near = self._nearest(reader, where, vector, depth)
         floor = self._embedder.floor
-        wordless, unlike = contenders(lexical, near, floor=floor, count=query.start + query.limit)
-        lexical |= reader.shares(terms, wordless) if terms else {}
-        near |= vectors.cosines(vector, unlike)
+        count = query.start + query.limit
+        worst = max(0.0, (min(near.values()) - floor) / (1 - floor)) if len(near) >= depth else 0.0
+        high = bar(lexical, near, floor=floor, count=count)
+        near |= vectors.cosines(vector, contenders(lexical, 1 - SEMANTIC, near, worst, high))
+        if terms:
+            worst = min(lexical.values()) if len(lexical) >= depth else 0.0
+            high = bar(lexical, near, floor=floor, count=count)
+            likeness = {key: max(0.0, (cosine - floor) / (1 - floor)) for key, cosine in near.items()}
+            lexical |= reader.shares(terms, contenders(likeness, SEMANTIC, lexical, worst, high))
         liked = vectors.cosines(liking, near) if liking is not None else None
-        unknown = {key for key in lexical if key not in vectors.keys}
+        unknown = lexical.keys() - vectors.keys
         return fused(lexical, near, floor=floor, semantic=True, unknown=unknown, liking=liked)
 
     def _nearest(self, reader: Reader, where: object, vector: Vectors, depth: int) -> dict[int, float]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
-from ..errors import MissingExtra
+from ..errors import MissingExtra, StoreUnavailable
 from . import places
 from .attributes import Attributes
 from .conditions import (
@@ -49,6 +50,7 @@ _K1: Final = 1.2  # tantivy's, for the most that BM25 can give
 _ANALYZER: Final = "words"
 _HEAP: Final = 64_000_000
 _FEW: Final = 250
+_PATIENCE: Final = 60.0  # seconds to wait for another writer
 
 Doc = Any  # tantivy's addresses, documents and queries; its stubs are partial
 
@@ -83,7 +85,7 @@ class Lexical:
     @contextmanager
     def writer(self) -> Iterator[Writer]:
         """A writer; what it wrote is durable and seen when the block is left, or not at all."""
-        inner = self._index.writer(_HEAP, 1)
+        inner = self._writer()
         try:
             yield Writer(inner, self._schema)
             inner.commit()
@@ -93,6 +95,17 @@ class Lexical:
         finally:
             inner.wait_merging_threads()
         self._index.reload()
+
+    def _writer(self) -> Doc:
+        """tantivy's writer, of which there is one at a time over all processes; wait for it."""
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                return self._index.writer(_HEAP, 1)
+            except ValueError as busy:
+                if "lock" not in str(busy).lower() or time.monotonic() > deadline:
+                    raise StoreUnavailable("another process is writing to the search index") from busy
+            time.sleep(0.05)  # runs on a thread of its own
 
     def reload(self) -> None:
         self._index.reload()

@@ -22,7 +22,6 @@ from .taxonomy import TYPE_WORDS, ancestors
 from .vocabulary import COUNTED, DIETS, MEASURES, NUTRIENTS
 from .words import STOPWORDS, fold, singular
 
-
 # Filters are looked for in so many characters; what is longer is prose, and patterns are dear on it.
 MAX_READ: Final = 400
 

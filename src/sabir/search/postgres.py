@@ -23,7 +23,7 @@ from .embed import Embedder, Vectors
 from .item import Item
 from .passages import embedded, item_key, passages
 from .postgres_where import Where
-from .rank import Ranked, contenders, fused
+from .rank import SEMANTIC, Ranked, bar, contenders, fused
 
 try:
     import asyncpg
@@ -32,7 +32,7 @@ except ImportError as missing:
 
 logger = logging.getLogger("sabir.search")
 
-DEPTH: Final = 100
+DEPTH: Final = 64
 NAME_WEIGHT: Final = 0.5
 _BATCH: Final = 32
 _K1, _B = 1.2, 0.75
@@ -255,9 +255,14 @@ class PostgresIndex:
             return fused(lexical, {}, floor=0.0, semantic=False)
         near = await self._nearest(vector, query.where, depth)
         floor = self._embedder.floor
-        wordless, unlike = contenders(lexical, near, floor=floor, count=query.start + query.limit)
-        lexical |= await self._best(weights, most, (), wordless, depth)
+        count = query.start + query.limit
+        worst = max(0.0, (min(near.values()) - floor) / (1 - floor)) if len(near) >= depth else 0.0
+        unlike = contenders(lexical, 1 - SEMANTIC, near, worst, bar(lexical, near, floor=floor, count=count))
         compared = await self._cosines(vector, unlike)
+        likeness = {key: max(0.0, (cosine - floor) / (1 - floor)) for key, cosine in (near | compared).items()}
+        worst = min(lexical.values()) if len(lexical) >= depth else 0.0
+        high = bar(lexical, near | compared, floor=floor, count=count)
+        lexical |= await self._best(weights, most, (), contenders(likeness, SEMANTIC, lexical, worst, high), depth)
         unknown = set(unlike) - compared.keys()  # no vector yet
         near |= compared
         liked = await self._cosines(liking, list(near)) if liking is not None else None

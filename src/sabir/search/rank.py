@@ -8,10 +8,11 @@ the same for every query, so it can be shown and cut.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from typing import Final
 
 import msgspec
+import numpy as np
 
 SEMANTIC: Final = 0.5  # the weight of meaning against words
 FULL: Final = 0.75  # the sum that a passage all about the query reaches: tf and cosine never reach 1
@@ -34,7 +35,7 @@ def fused(
     *,
     floor: float,
     semantic: bool,
-    unknown: Container[int] = frozenset(),
+    unknown: Set[int] = frozenset(),
     liking: Mapping[int, float] | None = None,
 ) -> list[Ranked]:
     """All passages of both, best first. ``lexical`` is a share from 0 to 1, ``cosine`` as it was measured.
@@ -42,49 +43,48 @@ def fused(
     Of passages in ``unknown`` meaning is not computed yet, and their words stand for it; where nothing is
     known of meaning at all (``semantic`` unset), words are all there is.
     """
-    ranked = []
-    for key in lexical.keys() | cosine.keys():
-        words = lexical.get(key, 0.0)
-        likeness = max(0.0, (cosine[key] - floor) / (1 - floor)) if key in cosine else None
-        meaning = likeness if likeness is not None else words if key in unknown else 0.0
-        total = (1 - SEMANTIC) * words + SEMANTIC * meaning if semantic else words
-        if liking and key in liking:
-            total += LIKING * max(0.0, (liking[key] - floor) / (1 - floor))
-        ranked.append(Ranked(key, round(100 * min(1.0, total / FULL), 2), words, likeness))
+    keys = list(lexical.keys() | cosine.keys())
+    words = np.array([lexical.get(key, 0.0) for key in keys])
+    cosines = np.array([cosine.get(key, -1.0) for key in keys])
+    likeness = np.maximum(0.0, (cosines - floor) / (1 - floor))
+    if unknown:
+        likeness = np.where([key in unknown and key not in cosine for key in keys], words, likeness)
+    totals = (1 - SEMANTIC) * words + SEMANTIC * likeness if semantic else words
+    if liking:
+        liked = np.array([liking.get(key, -1.0) for key in keys])
+        totals = totals + LIKING * np.maximum(0.0, (liked - floor) / (1 - floor))
+    scores = np.round(100 * np.minimum(1.0, totals / FULL), 2)
     # By key where scores are equal, so that pages do not overlap.
-    ranked.sort(key=lambda each: (-each.score, -each.lexical - (each.semantic or 0.0), each.key))
-    return ranked
+    order = np.lexsort((np.array(keys, np.int64), -totals, -scores))
+    rows = zip(
+        (keys[at] for at in order), scores[order].tolist(), words[order].tolist(), likeness[order].tolist(), strict=True
+    )
+    return [Ranked(key, score, share, like if key in cosine else None) for key, score, share, like in rows]
+
+
+def bar(lexical: Mapping[int, float], cosine: Mapping[int, float], *, floor: float, count: int) -> float:
+    """The sum that a passage must reach to be among the best ``count``, by what is known for sure."""
+    least = [
+        (1 - SEMANTIC) * lexical.get(key, 0.0) + SEMANTIC * _likeness(cosine.get(key, -1.0), floor)
+        for key in lexical.keys() | cosine.keys()
+    ]
+    least.sort(reverse=True)
+    return least[count - 1] if len(least) >= count else 0.0
 
 
 def contenders(
-    lexical: Mapping[int, float], cosine: Mapping[int, float], *, floor: float, count: int
-) -> tuple[list[int], list[int]]:
-    """The passages that could be among the best ``count`` and of which one evidence is not known yet.
+    known: Mapping[int, float], weight: float, others: Mapping[int, float], most: float, bar: float
+) -> list[int]:
+    """Those passages of ``known`` that are not in ``others`` and could reach the bar.
 
-    Given are the best of each ranking, so what is missing in one is at most its worst: ``(without
-    lexical, without cosine)``. Knowing only these exactly gives the same first ``count`` as knowing all.
+    Given are the best of each ranking, so what is missing in the other has at most its worst, ``most``.
+    Knowing only the contenders exactly gives the same best as knowing all.
     """
-    likeness = {key: max(0.0, (value - floor) / (1 - floor)) for key, value in cosine.items()}
-    most_words = min(lexical.values(), default=0.0)
-    most_likeness = min(likeness.values(), default=0.0)
-    sure = [
-        (1 - SEMANTIC) * lexical.get(key, 0.0) + SEMANTIC * likeness.get(key, 0.0)
-        for key in lexical.keys() | likeness.keys()
-    ]
-    sure.sort(reverse=True)
-    bar = sure[count - 1] if len(sure) >= count else 0.0
-    return (
-        [
-            key
-            for key, value in likeness.items()
-            if key not in lexical and (1 - SEMANTIC) * most_words + SEMANTIC * value >= bar
-        ],
-        [
-            key
-            for key, value in lexical.items()
-            if key not in likeness and (1 - SEMANTIC) * value + SEMANTIC * most_likeness >= bar
-        ],
-    )
+    return [key for key, value in known.items() if key not in others and weight * value + (1 - weight) * most >= bar]
+
+
+def _likeness(cosine: float, floor: float) -> float:
+    return (cosine - floor) / (1 - floor) if cosine > floor else 0.0
 
 
 def reciprocal(rankings: Iterable[Iterable[int]], k: int = RRF_K) -> list[int]:
