@@ -49,6 +49,8 @@ from .guard.setup import GuardSettings, guarded
 from .message import Message
 from .observe import ObserveSettings, observer_of
 from .peers.base import Peer
+from .peers.kept import KeptTokens
+from .peers.nlip import NlipPeer
 from .randomness import new_id
 from .server import Serving, bind, check_exposure, serve
 from .statements import statement
@@ -121,6 +123,9 @@ class Gateway:
         self.guard.rights = rights or self.guard.rights
         self.guard.filters = filters or self.guard.filters
         self._audit_days = settings.audit.days
+        for each in self.agents.values():
+            if isinstance(each, Peer):
+                each.outgoing = self.guarded.outgoing
         self.facts: dict[str, Any] = {
             "ethics": statement("ethics"),
             "report": self.security_report,
@@ -168,6 +173,9 @@ class Gateway:
         self.doors = self._doors(extra_doors)
         self._front = Front(self.doors, self.serving, hosts, origins)
         self._beside = tuple(beside)  # what agents need open while the gateway runs, such as an index
+        for peer in (*agents, *self._beside):
+            if isinstance(peer, NlipPeer):
+                peer.kept = KeptTokens(self.store, self.guard.seal)
         self._open = AsyncExitStack()
         self._sweeping: asyncio.Task[None] | None = None
         self._meeting: asyncio.Task[None] | None = None

@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from conftest import Serve
+from conftest import Serve, serving
 from sabir.agent import agent
 from sabir.errors import SabirError
 from sabir.gateway import Gateway
@@ -157,3 +157,25 @@ async def test_a_dead_hop_is_told_in_words(serve: Serve, home: Path) -> None:
     async with NlipHttpPeer(served.url, retries=0) as client:
         with pytest.raises(SabirError, match="no connection"):
             await client.ask("hi")
+
+
+async def test_a_conversation_over_a_middle_gateway_outlives_its_restart(serve: Serve, home: Path) -> None:
+    SEEN.clear()
+    third = serve(Gateway(last, home=home / "3"))
+
+    def middle() -> Gateway:
+        peer = NlipHttpPeer(third.url, name="to-third")
+        return Gateway(peer, home=home / "2", beside=[peer])
+
+    with serving(middle()) as before:
+        async with NlipHttpPeer(before.url) as client:
+            await client.ask("one")
+            assert await client.propose_anonymous("") is None
+            assert (await client.ask("two")).text == "two, after 0"
+            kept = client.conversation
+    with serving(middle()) as after:
+        async with NlipHttpPeer(after.url, conversation=kept) as client:
+            assert (await client.ask("three")).text == "three, after 1"
+    assert SEEN[-1].conversation.agreed.get("anonymous") is True
+    raw = (home / "2" / "sabir.db").read_bytes()
+    assert b"conversation_sabir" not in raw  # what the next hop gave us is sealed where it is kept

@@ -136,7 +136,7 @@ async def test_the_other_slash_form_is_tried_once_on_404() -> None:
 
     async with raw_server(only_slash) as server, connect(server.url) as peer:
         assert (await peer.ask("x")).text == "ok"
-    async with raw_server(lambda heard, n: http(404, "no")) as server, connect(server.url) as peer:
+    async with raw_server(lambda heard, n: http(404, "no")) as server, connect(server.url + "/nlip") as peer:
         with pytest.raises(PeerRefused) as refused:
             await peer.ask("x")
     assert refused.value.status == 404

@@ -19,6 +19,7 @@ from ..events import Delta, Event, Progress, Question, Reply
 from ..message import CONTROL, Message, Part, json_part
 from ..wire import nlip
 from .base import SECONDS, Call, Peer, message_of
+from .kept import Kept, KeptTokens
 from .tokens import PeerTokens
 
 _MOST_CONVERSATIONS: Final = 10_000
@@ -43,6 +44,7 @@ class NlipPeer(Peer):
         self.identity = identity
         self._tokens: OrderedDict[str, PeerTokens] = OrderedDict()
         self._anonymous: set[str] = set()
+        self.kept: KeptTokens | None = None  # set by a gateway, so that conversations outlive it
         if conversation is not None:
             self._tokens[""] = conversation
 
@@ -109,6 +111,7 @@ class NlipPeer(Peer):
             return "its connection shows who we are"
         self.forget(conversation)
         self._anonymous.add(conversation)
+        await self._keep(conversation)
         try:
             answer = await self.control(
                 "Can we go on in anonymous mode?",
@@ -116,14 +119,32 @@ class NlipPeer(Peer):
                 conversation=conversation,
             )
         except PeerError:
-            self._anonymous.discard(conversation)
+            await self._not_anonymous(conversation)
             raise
         told = answer.labelled("anonymous")
         value = told.value if told is not None else None
         if isinstance(value, dict) and value.get("accepted") is True:
             return None
-        self._anonymous.discard(conversation)
+        await self._not_anonymous(conversation)
         return str(value.get("refused", "it does not agree")) if isinstance(value, dict) else "it does not know how"
+
+    async def _not_anonymous(self, conversation: str) -> None:
+        self._anonymous.discard(conversation)
+        await self._keep(conversation)
+
+    async def _recall(self, conversation: str) -> None:
+        """Take up what another process, or this one before its restart, knew of the conversation."""
+        if self.kept is None or not conversation:
+            return
+        kept = await self.kept.get(self.card.name, conversation)
+        if kept is not None:
+            self._tokens[conversation] = kept.tokens
+            (self._anonymous.add if kept.anonymous else self._anonymous.discard)(conversation)
+
+    async def _keep(self, conversation: str) -> None:
+        if self.kept is not None and conversation:
+            known = Kept(self.tokens(conversation), conversation in self._anonymous)
+            await self.kept.put(self.card.name, conversation, known)
 
     @property
     def shows_itself(self) -> bool:
@@ -135,6 +156,7 @@ class NlipPeer(Peer):
         """Send one message with its tokens; yield partial messages and then the last one."""
 
     async def talk(self, message: Message, call: Call) -> AsyncGenerator[Event, None]:
+        await self._recall(call.conversation)
         if call.anonymous and call.conversation not in self._anonymous:
             # Agreed on before this peer was started anew; the other side does not know us any more.
             why = await self.propose_anonymous(call.conversation)
@@ -145,7 +167,10 @@ class NlipPeer(Peer):
         sent = self.tokens(call.conversation).on(message)
         async with aclosing(self.exchange(sent, call)) as replies:
             async for reply in replies:
-                self._tokens[call.conversation] = self.tokens(call.conversation).after(reply, sent)
+                before = self.tokens(call.conversation)
+                after = self._tokens[call.conversation] = before.after(reply, sent)
+                if after is not before:
+                    await self._keep(call.conversation)
                 said = reply.without_tokens()
                 event = nlip.event_of(said)
                 if isinstance(event, Reply) and said.is_error and not message.is_control:

@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any, Final
 
-from ..errors import BadSetup, MissingExtra, PeerError, PeerRefused, PeerUnreadable
+from ..errors import BadSetup, MissingExtra, PeerError, PeerRefused
 from ..events import Event
 from ..message import Message
 from .base import Call, Peer, origin_of
@@ -57,9 +57,8 @@ class OriginPeer(NlipHttpPeer):
                         self._settled = self
                         yield event
                 return
-            except (PeerRefused, PeerUnreadable) as wrong:
-                status = wrong.status if isinstance(wrong, PeerRefused) else 404
-                if self._settled is not None or status not in _NOT_HERE:
+            except PeerRefused as wrong:
+                if self._settled is not None or wrong.status not in _NOT_HERE:
                     raise
                 found = await self._find(call)
                 if found is None:
