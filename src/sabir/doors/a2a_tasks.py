@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import secrets
 from collections.abc import AsyncGenerator
 from typing import Any, Final
 from uuid import uuid4
@@ -22,10 +23,12 @@ from ..line import Ask
 from ..message import Message, Part, token_part
 from ..stores.base import TaskRow
 from ..tasks import FINAL
+from ..tasks.states import rests
 from ..turn import Caller
 from ..wire import a2a as wire
 from .a2a_cards import Cards
 from .a2a_push import Webhooks
+from .a2a_quick import Quick
 from .a2a_told import context_of, events_of, told_of, updates
 from .base import House
 
@@ -73,12 +76,14 @@ class Operations(RequestHandler):
     # -- messages ---------------------------------------------------------------------------------
 
     async def on_message_send(self, params: pb.SendMessageRequest, context: ServerCallContext) -> pb.Task:
-        row, caller, _ = await self._sent(params, _call(context))
-        if not params.configuration.return_immediately:
+        configuration = params.configuration
+        at_once = configuration.return_immediately or configuration.HasField("task_push_notification_config")
+        row, caller, _ = await self._sent(params, _call(context), waits=not at_once)
+        if not configuration.return_immediately and not rests(row):
             row = await self.tasks.wait(row.id, caller, self.house.guard.quotas.turn_seconds)
-        asked = row.state == "completed" and not params.message.task_id
-        told = told_of(row, () if asked else await events_of(self.tasks, row.id))
-        return wire.task_to(told, history=_wanted(params.configuration))
+        plain = row.state == "completed" and not params.message.task_id
+        told = told_of(row, () if plain else await events_of(self.tasks, row.id))
+        return wire.task_to(told, history=_wanted(configuration))
 
     async def on_message_send_stream(
         self, params: pb.SendMessageRequest, context: ServerCallContext
@@ -101,8 +106,13 @@ class Operations(RequestHandler):
         async for _, update in updates(self.tasks, told, caller, events[-1].number if events else 0):
             yield update
 
-    async def _sent(self, params: pb.SendMessageRequest, call: Call) -> tuple[TaskRow, Caller, int]:
-        """Take in a message: a new task, or the answer that one waits for; and the last event before it."""
+    async def _sent(
+        self, params: pb.SendMessageRequest, call: Call, *, waits: bool = False
+    ) -> tuple[TaskRow, Caller, int]:
+        """Take in a message: a new task, or the answer that one waits for; and the last event before it.
+
+        With ``waits``, a new task is given back when it has ended or asks something.
+        """
         sent = params.message
         _check(sent)
         message = wire.message_from(sent, self.house.limits)
@@ -114,12 +124,12 @@ class Operations(RequestHandler):
         if sent.task_id:
             row, since = await self._answered(sent, message, call, caller)
         else:
-            row, since = await self._submitted(sent, message, call, caller), 0
+            row, since = await self._submitted(sent, message, call, caller, waits), 0
         if told:
             await self.webhooks.create(config, row, caller, call.version)
         return row, caller, since
 
-    async def _submitted(self, sent: pb.Message, message: Message, call: Call, caller: Caller) -> TaskRow:
+    async def _submitted(self, sent: pb.Message, message: Message, call: Call, caller: Caller, waits: bool) -> TaskRow:
         id = _task_id(sent, call, caller)
         again = await self.tasks.store.task(id) if id is not None else None
         if again is not None and again.owner == caller.id and again.message.without_tokens() == message:
@@ -135,7 +145,12 @@ class Operations(RequestHandler):
             hops=call.hops,
         )
         detail = {"context": token.content, "message": sent.message_id}
-        return await self.tasks.submit(ask, detail=detail, id=id if again is None else None)
+        if again is not None:
+            id = None
+        if waits:
+            quick = Quick(self.tasks, ask, id or secrets.token_hex(32), detail)
+            return await quick.row(self.house.guard.quotas.turn_seconds)
+        return await self.tasks.submit(ask, detail=detail, id=id)
 
     async def _answered(self, sent: pb.Message, message: Message, call: Call, caller: Caller) -> tuple[TaskRow, int]:
         row, _ = await self._found(sent.task_id, call, caller)
