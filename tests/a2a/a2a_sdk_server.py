@@ -25,12 +25,18 @@ class Executor(AgentExecutor):
 
     def __init__(self) -> None:
         self.cancelled = threading.Event()
+        self.reached = threading.Event()
+        self.go_on = threading.Event()
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
         words = context.get_user_input()
         if words == "message":
             await event_queue.enqueue_event(new_text_message("a message", context_id=context.context_id))
             return
+        if words == "late":  # says nothing at all until it is told to
+            self.reached.set()
+            while not self.go_on.is_set():
+                await asyncio.sleep(0.005)
         task = context.current_task or new_task_from_user_message(context.message)
         if context.current_task is None:
             await event_queue.enqueue_event(task)
@@ -58,6 +64,8 @@ class Executor(AgentExecutor):
     async def _wait(self, updater: TaskUpdater, words: str, asked: bool) -> None:
         await updater.start_work(updater.new_agent_message([pb.Part(text="waiting")]))
         await asyncio.Event().wait()
+
+    _late = _wait
 
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
         self.cancelled.set()

@@ -82,6 +82,19 @@ async def test_leaving_cancels_over_there(peer: A2aPeer, remote: tuple[str, Exec
     assert await asyncio.to_thread(executor.cancelled.wait, 10)
 
 
+async def test_leaving_before_the_first_word_cancels_too(peer: A2aPeer, remote: tuple[str, Executor]) -> None:
+    executor = remote[1]
+    for event in (executor.cancelled, executor.reached, executor.go_on):
+        event.clear()
+    asking = asyncio.create_task(peer.ask("late"))
+    assert await asyncio.to_thread(executor.reached.wait, 10)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    executor.go_on.set()
+    assert await asyncio.to_thread(executor.cancelled.wait, 10)
+
+
 async def test_the_card_becomes_ours(peer: A2aPeer) -> None:
     assert isinstance(peer, Agent)
     await peer.discover()

@@ -58,6 +58,20 @@ class Place(msgspec.Struct, frozen=True):
     task: str = ""
 
 
+class _Going:
+    """One call on its way: its first answer, which tells the task, is waited for even if the caller leaves before."""
+
+    __slots__ = ("first", "stream")
+
+    def __init__(self) -> None:
+        self.stream: AsyncIterator[pb.StreamResponse] | None = None
+        self.first: asyncio.Future[pb.StreamResponse | None] | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self.first is not None and not self.first.done()
+
+
 class A2aPeer(Peer):
     """``async with A2aPeer("https://example.com") as peer: await peer.ask("hello")``."""
 
@@ -111,11 +125,11 @@ class A2aPeer(Peer):
     async def talk(self, message: Message, call: Call) -> AsyncGenerator[Event, None]:
         clock = Clock(call.seconds)
         client = await self._connected(clock)
-        heard = Heard()
+        heard, going = Heard(), _Going()
         request = self._request(message, call)
         heard.task = request.message.task_id
         try:
-            async with aclosing(self._events(client, request, heard, call, clock)) as events:
+            async with aclosing(self._events(client, request, heard, going, call, clock)) as events:
                 async for event in events:
                     if isinstance(event, Reply | Fault | Question):
                         self._keep(call.conversation, heard)
@@ -124,8 +138,8 @@ class A2aPeer(Peer):
                     yield event
             raise PeerUnreadable(self.address, "it ended without an answer")
         finally:
-            if heard.task and not heard.ended and not heard.asks:
-                self._say_goodbye(client, heard.task)
+            if going.is_open or (heard.task and not heard.ended and not heard.asks):
+                self._say_goodbye(client, heard, going)
 
     def _request(self, message: Message, call: Call) -> pb.SendMessageRequest:
         place = self._places.get(call.conversation, Place())
@@ -142,11 +156,11 @@ class A2aPeer(Peer):
             self._places.popitem(last=False)
 
     async def _events(
-        self, client: Client, request: pb.SendMessageRequest, heard: Heard, call: Call, clock: Clock
+        self, client: Client, request: pb.SendMessageRequest, heard: Heard, going: _Going, call: Call, clock: Clock
     ) -> AsyncGenerator[Event, None]:
         """Everything about one message: its stream, and what follows when that breaks off or there is none."""
         try:
-            async for event in self._sent(client, request, heard, call, clock):
+            async for event in self._sent(client, request, heard, going, call, clock):
                 yield event
         except PeerUnavailable:
             if not heard.state:
@@ -161,19 +175,20 @@ class A2aPeer(Peer):
                 yield event
 
     async def _sent(
-        self, client: Client, request: pb.SendMessageRequest, heard: Heard, call: Call, clock: Clock
+        self, client: Client, request: pb.SendMessageRequest, heard: Heard, going: _Going, call: Call, clock: Clock
     ) -> AsyncGenerator[Event, None]:
         """What comes back for a message; if the agent asks who we are, once more with an answer to that."""
-        try:
-            async for event in self._hear(client.send_message(request, context=self._context(call, clock)), heard):
-                yield event
-        except PeerRefused as refused:
-            shown = choose(self._identities, self._service, "") if refused.status == 401 else None
-            if shown is None or shown == self._authorization:
-                raise
-            self._authorization = shown
-            async for event in self._hear(client.send_message(request, context=self._context(call, clock)), heard):
-                yield event
+        for _ in range(2):
+            stream = client.send_message(request, context=self._context(call, clock))
+            try:
+                async for event in self._hear(stream, heard, going):
+                    yield event
+                return
+            except PeerRefused as refused:
+                shown = choose(self._identities, self._service, "") if refused.status == 401 else None
+                if shown is None or shown == self._authorization:
+                    raise
+                self._authorization = shown
 
     async def _resumed(self, client: Client, heard: Heard, call: Call, clock: Clock) -> AsyncGenerator[Event, None]:
         """Go on with a task whose stream broke off."""
@@ -212,8 +227,17 @@ class A2aPeer(Peer):
                 raise PeerUnavailable(self.address, "no answer in time")
             await asyncio.sleep(min(POLLS[min(number, len(POLLS) - 1)], clock.left))
 
-    async def _hear(self, stream: AsyncIterator[pb.StreamResponse], heard: Heard) -> AsyncGenerator[Event, None]:
+    async def _hear(
+        self, stream: AsyncIterator[pb.StreamResponse], heard: Heard, going: _Going | None = None
+    ) -> AsyncGenerator[Event, None]:
         with _Told(self.address):
+            if going is not None:
+                going.stream, going.first = stream, asyncio.ensure_future(_next(stream))
+                first = await asyncio.shield(going.first)
+                if first is None:
+                    return
+                for event in self._read(first, heard):
+                    yield event
             async for response in stream:
                 for event in self._read(response, heard):
                     yield event
@@ -232,22 +256,29 @@ class A2aPeer(Peer):
             headers["traceparent"] = call.trace
         if self._authorization is not None:
             headers["authorization"] = self._authorization
+        if self._service == _origin(self.url):  # a card may point elsewhere, where this identity must not go
+            headers.update(call.headers)
         return ClientCallContext(timeout=max(0.001, clock.left), service_parameters=headers)
 
     # -- ending -----------------------------------------------------------------------------------
 
-    def _say_goodbye(self, client: Client, task: str) -> None:
+    def _say_goodbye(self, client: Client, heard: Heard, going: _Going) -> None:
         """Nobody waits for this task any more: cancel it over there, without holding up who left."""
-        saying = asyncio.ensure_future(self._cancel(client, task))
+        saying = asyncio.ensure_future(self._cancel(client, heard, going))
         self._goodbyes.add(saying)
         saying.add_done_callback(self._goodbyes.discard)
 
-    async def _cancel(self, client: Client, task: str) -> None:
-        context = self._context(Call(), Clock(_GOODBYE))
+    async def _cancel(self, client: Client, heard: Heard, going: _Going) -> None:
         try:
             with _Told(self.address):
-                await client.cancel_task(pb.CancelTaskRequest(id=task), context=context)
-        except PeerError as wrong:
+                async with asyncio.timeout(_GOODBYE):
+                    if going.first is not None and going.is_open:
+                        first = await going.first  # which task it is, only its first answer says
+                        self._read(first or pb.StreamResponse(task=pb.Task()), heard)
+                    if heard.task and not heard.ended:
+                        context = self._context(Call(), Clock(_GOODBYE))
+                        await client.cancel_task(pb.CancelTaskRequest(id=heard.task), context=context)
+        except (PeerError, TimeoutError) as wrong:
             logger.info("could not cancel: %s", wrong)
 
     async def aclose(self) -> None:
@@ -412,6 +443,10 @@ def _peer_error(address: str, wrong: Exception) -> PeerError:
     if isinstance(wrong, A2AClientError):
         return PeerUnreadable(address, printable(wrong.message, _REASON))
     return PeerUnreadable(address, "its answer is not A2A")
+
+
+async def _next(stream: AsyncIterator[pb.StreamResponse]) -> pb.StreamResponse | None:
+    return await anext(stream, None)
 
 
 @functools.cache
