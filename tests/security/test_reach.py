@@ -16,6 +16,7 @@ from sabir import Turn, agent
 from sabir.agent import reply_of
 from sabir.gateway import Gateway
 from sabir.guard.limits import Quotas
+from sabir.guard.outgoing import Service
 from sabir.guard.policy import Rule
 from sabir.guard.setup import GuardSettings
 from sabir.message import Message
@@ -219,3 +220,24 @@ def test_control_only_narrows(serve: Serve, home: Path) -> None:
             reply = caller.ask(say(sneaky, own, control=True))
             assert reply.status_code == 200
             assert caller.ask(big).status_code == 413
+
+
+def test_a_service_is_met_with_an_identity_of_ours(serve: Serve, home: Path, inside: Site) -> None:
+    inside.answers["/nlip"] = lambda *_: (200, {"content-type": "application/json"}, nlip_reply("from behind"))
+    settings = GuardSettings(services=(Service(inside.url, token="our-own-token"),))
+    served = serve(Gateway(connect(f"{inside.url}/nlip", name="behind"), home=home, guard=settings))
+    with Caller(served.url) as caller:
+        assert caller.ask(say("hello")).json()["content"] == "from behind"
+    assert inside.heard[-1][1]["authorization"] == "Bearer our-own-token"
+
+
+def test_a_peer_that_keeps_failing_is_left_alone(serve: Serve, home: Path, inside: Site) -> None:
+    """The circuit breaker: a dead peer costs one look now and then, not one for each question."""
+    inside.says("/nlip", b"broken", 500)
+    served = serve(Gateway(connect(f"{inside.url}/nlip", name="behind"), home=home))
+    with Caller(served.url) as caller:
+        replies = [caller.ask(say("hello")) for _ in range(12)]
+    assert {reply.status_code for reply in replies} == {502}
+    assert "it failed 5 times; tried again in" in replies[-1].json()["content"]
+    asked = [body for path, _, body in inside.heard if path == "/nlip" and b'"hello"' in body]
+    assert len(asked) == 5

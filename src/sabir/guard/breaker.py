@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from ..errors import BadInput, PeerUnavailable, Refused, SabirError
+from ..errors import BadInput, PeerRefused, PeerUnavailable, Refused, SabirError
 
 
 class Breaker:
@@ -47,8 +47,8 @@ class Breaker:
     def call(self) -> Iterator[None]:
         """Stand around one call to the peer.
 
-        What the peer refuses is an answer; only ``PeerError``, ``OSError`` and time-outs that leave the block
-        count as failures. A call that is cancelled counts as nothing.
+        What the peer refuses is an answer, unless it says that it failed; other errors and time-outs that leave the
+        block count as failures. A call that is cancelled counts as nothing.
 
         Raises:
             PeerUnavailable: the breaker is open, and the peer is not called.
@@ -58,6 +58,9 @@ class Breaker:
             yield
         except (Refused, BadInput):
             self.succeeded()
+            raise
+        except PeerRefused as no:
+            self.failed() if isinstance(no.status, int) and no.status >= 500 else self.succeeded()
             raise
         except (SabirError, OSError, TimeoutError):
             self.failed()

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from types import TracebackType
 from typing import Final, Literal, Self
@@ -20,6 +20,8 @@ from urllib.parse import urlsplit
 from ..card import Card
 from ..errors import BadSetup, PeerError, PeerRefused, PeerUnreadable
 from ..events import Event, Fault, Question, Reply
+from ..guard.breaker import Breaker
+from ..guard.outgoing import Outgoing
 from ..message import Message
 from ..turn import Turn
 
@@ -40,6 +42,7 @@ class Call:
     hops: int = 0
     pieces: bool = False  # whether pieces ahead of the answer are wanted
     anonymous: bool = False  # nothing that tells who asks goes along
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)  # who we are to this service, for this caller
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,8 @@ class Peer(ABC):
         self.seconds = seconds
         self.address = without_credentials(url)
         self.card = Card(name=name or name_of(url), description=f"A remote agent at {self.address}")
+        self.outgoing: Outgoing | None = None  # set by the gateway: our identities, by service and caller
+        self.breaker = Breaker(self.card.name)  # for turns; who asks by hand learns each failure
 
     @abstractmethod
     def talk(self, message: Message, call: Call) -> AsyncGenerator[Event, None]:
@@ -127,6 +132,8 @@ class Peer(ABC):
             PeerError: as ``ask`` does, told by the peer's name: where it is, is not the caller's affair.
         """
         message = turn.message
+        anonymous = bool(turn.conversation.agreed.get("anonymous"))
+        shown = await self.outgoing.headers(self.url, turn.caller) if self.outgoing and not anonymous else {}
         call = Call(
             turn.conversation.id,
             min(turn.remaining, self.seconds),
@@ -134,17 +141,19 @@ class Peer(ABC):
             turn.trace,
             turn.hops + 1,
             pieces=True,
-            anonymous=bool(turn.conversation.agreed.get("anonymous")),
+            anonymous=anonymous,
+            headers=shown,
         )
         while True:
             asked: Question | None = None
             try:
-                async with aclosing(self.talk(message, call)) as events:
-                    async for event in events:
-                        if isinstance(event, Question):
-                            asked = event
-                        elif not isinstance(event, Reply) or asked is None:
-                            yield event
+                with self.breaker.call():
+                    async with aclosing(self.talk(message, call)) as events:
+                        async for event in events:
+                            if isinstance(event, Question):
+                                asked = event
+                            elif not isinstance(event, Reply) or asked is None:
+                                yield event
             except PeerError as wrong:
                 raise self._told(wrong) from None
             if asked is None:

@@ -256,6 +256,7 @@ class NlipHttpPeer(NlipPeer):
             headers["traceparent"] = call.trace
         if call.hops:
             headers["x-sabir-hops"] = str(call.hops)
+        headers.update(call.headers)
         return headers
 
     # -- reading ----------------------------------------------------------------------------------

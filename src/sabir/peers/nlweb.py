@@ -238,6 +238,7 @@ class NlwebPeer(Peer):
             headers["idempotency-key"] = call.key
         if self._authorization is not None and not call.anonymous:
             headers["authorization"] = self._authorization
+        headers.update(call.headers)
         content = msgspec.json.encode(body)
         self._show("sent", content)
         request = self._client.build_request(
