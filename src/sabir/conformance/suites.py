@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import httpx2
 
 from ..errors import BadSetup, MissingExtra
-from . import nlip_http, nlip_ws
+from . import nlip_http, nlip_ws, nlweb
 from .base import Level, Outcome, Report, Wire, choose, run_checks
 
 OnOutcome = Callable[[Outcome], None]
@@ -112,7 +112,21 @@ async def _check_amqp(url: str, options: Options) -> list[Outcome]:
             await target.close()
 
 
-SUITES: Final[Mapping[str, Runner]] = {"nlip": check_nlip}
+async def check_nlweb(url: str, options: Options) -> Report:
+    """The NLWeb suite, at ``/ask`` of the address."""
+    async with options.client() as client:
+        outcomes = await nlweb.run_suite(
+            client,
+            url,
+            level=options.level,
+            pause=options.pause,
+            seconds=options.seconds,
+            on_outcome=options.on_outcome,
+        )
+    return Report(url.rpartition("@")[2] if "@" in url else url, "nlweb", tuple(outcomes))
+
+
+SUITES: Final[Mapping[str, Runner]] = {"nlip": check_nlip, "nlweb": check_nlweb}
 
 
 def suite(protocol: str) -> Runner:
