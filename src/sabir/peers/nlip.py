@@ -20,6 +20,7 @@ from ..message import CONTROL, Message, Part, json_part
 from ..wire import nlip
 from .base import SECONDS, Call, Peer, message_of
 from .kept import Kept, KeptTokens
+from .terms import HISTORY, Terms
 from .tokens import PeerTokens
 
 _MOST_CONVERSATIONS: Final = 10_000
@@ -44,6 +45,7 @@ class NlipPeer(Peer):
         self.identity = identity
         self._tokens: OrderedDict[str, PeerTokens] = OrderedDict()
         self._anonymous: set[str] = set()
+        self._terms: dict[str, Terms] = {}
         self.kept: KeptTokens | None = None  # set by a gateway, so that conversations outlive it
         if conversation is not None:
             self._tokens[""] = conversation
@@ -69,6 +71,7 @@ class NlipPeer(Peer):
     def forget(self, conversation: str = "") -> None:
         """Begin anew: the next message of this conversation carries no token of the old one."""
         self._tokens.pop(conversation, None)
+        self._terms.pop(conversation, None)
 
     # -- control ----------------------------------------------------------------------------------
 
@@ -76,6 +79,30 @@ class NlipPeer(Peer):
         """Talk about the talk: ask for policies, limits, an upload place, and so on. Raises as ``ask`` does."""
         message = message_of(said).with_parts(parts).with_type(CONTROL)
         return await self._whole_answer(message, Call(conversation, self.seconds))
+
+    async def agree_limits(self, *, conversation: str = "", **proposed: int) -> dict[str, int]:
+        """Propose limits (``body``, ``reply``, ``submessages``, ``rate_per_minute``); those that are agreed.
+
+        From then on nothing larger is sent, and nothing larger than ``reply`` is taken.
+        """
+        wish = json_part({"propose": proposed}, label="limits")
+        answer = await self.control("Can we agree on these limits?", wish, conversation=conversation)
+        told = answer.labelled("limits")
+        return self._terms.setdefault(conversation, Terms()).take_limits(told.value if told is not None else None)
+
+    async def keep_context(self, keeper: str, *, window: int | None = None, conversation: str = "") -> str:
+        """Agree on who keeps the context: ``server``, ``client`` (this peer) or ``both``; who it is now.
+
+        What the one side kept until now is handed to the other, so the agent's context stays as it was.
+        """
+        terms = self._terms.setdefault(conversation, Terms())
+        wish: dict[str, str | int] = {"keeper": keeper, **({"window": window} if window is not None else {})}
+        handed = (json_part(terms.history, label=HISTORY),) if terms.we_keep and keeper != "client" else ()
+        answer = await self.control(
+            f"Let the {keeper} keep the context.", json_part(wish, label="context"), *handed, conversation=conversation
+        )
+        told, history = answer.labelled("context"), answer.labelled(HISTORY)
+        return terms.take_context(told and told.value, history and history.value)
 
     async def discover(self) -> None:
         """Ask by control which agents are there; ours is the one that the address names, or the first."""
@@ -164,6 +191,8 @@ class NlipPeer(Peer):
                 raise PeerRefused(self.address, f"anonymous mode is not agreed to any more: {why}")
         if call.conversation in self._anonymous:
             call = replace(call, anonymous=True, trace=None)
+        terms = self._terms.get(call.conversation)
+        asked, message = message, terms.outgoing(message) if terms is not None else message
         sent = self.tokens(call.conversation).on(message)
         async with aclosing(self.exchange(sent, call)) as replies:
             async for reply in replies:
@@ -173,6 +202,8 @@ class NlipPeer(Peer):
                     await self._keep(call.conversation)
                 said = reply.without_tokens()
                 event = nlip.event_of(said)
+                if terms is not None and isinstance(event, Reply):
+                    terms.incoming(asked, said, self.address)
                 if isinstance(event, Reply) and said.is_error and not message.is_control:
                     raise PeerRefused(self.address, said.text[:_REASON_LENGTH] or "it said only that it failed")
                 yield event
