@@ -17,7 +17,7 @@ _HTTP: Final[Mapping[str, tuple[str, str]]] = {
     "mcp": ("mcp", "McpPeer"),
 }
 # Paths that tell the protocol; an address without a path is found out by its first question.
-PATHS: Final[Mapping[str, str]] = {"/ask": "nlweb", "/mcp": "mcp", "/.well-known/agent-card.json": "a2a"}
+PATHS: Final[Mapping[str, str]] = {"nlip": "nlip", "ask": "nlweb", "mcp": "mcp", "a2a": "a2a", "agent-card.json": "a2a"}
 # What speaks a scheme, by the name of the protocol, as module and class; the first is taken if none is named.
 # By name, because some of them need an extra.
 PEERS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
@@ -47,10 +47,16 @@ def connect(url: str, *, protocol: str | None = None, **options: Any) -> Peer:
     if protocol is None and spoken is _HTTP and not path:
         named: tuple[str, str] | None = ("origin", "OriginPeer")
     else:
-        wanted = protocol or (PATHS.get(path) if spoken is _HTTP else None) or next(iter(spoken))
+        wanted = protocol or (_told_by(path) if spoken is _HTTP else None) or next(iter(spoken))
         named = spoken.get(wanted)
     if named is None:
         raise BadSetup(f"{protocol} over {scheme} is not known; known are {', '.join(spoken)}")
     module, name = named
     make: type[Peer] = getattr(importlib.import_module(f"{__package__}.{module}"), name)
     return make(url, **options)
+
+
+def _told_by(path: str) -> str | None:
+    """The protocol that the first or the last step of a path names: ``/ask``, ``/a2a/painter``, an agent card."""
+    steps = path.strip("/").split("/")
+    return PATHS.get(steps[0]) or PATHS.get(steps[-1])
