@@ -16,6 +16,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from http.cookiejar import CookieJar, DefaultCookiePolicy
+from pathlib import Path
 from typing import Final
 from urllib.parse import urljoin, urlsplit, urlunsplit
 from uuid import uuid4
@@ -24,13 +25,14 @@ import httpx2
 
 from .._version import __version__
 from ..errors import BadInput, BadSetup, PeerError, PeerRefused, PeerUnavailable, PeerUnreadable
-from ..message import Message
+from ..message import Message, Part, json_part, uri_part
 from ..wire import nlip
 from ..wire.rules import Limits
 from .base import SECONDS, Call, Clock, Identity, OnWire, choose, origin_of, without_credentials
 from .foreign import reason_in
 from .nlip import NlipPeer
 from .tokens import PeerTokens
+from .transfer import Transfer
 
 # A peer's answer may be larger than what we take from strangers.
 REPLY_LIMITS: Final = Limits(body=64 * 1024 * 1024, tokens=64, submessages=4096)
@@ -97,6 +99,39 @@ class NlipHttpPeer(NlipPeer):
     @property
     def shows_itself(self) -> bool:
         return self._certified
+
+    # -- beside the messages ----------------------------------------------------------------------
+
+    async def upload(
+        self,
+        source: bytes | Path,
+        content_type: str = "application/octet-stream",
+        name: str = "",
+        *,
+        conversation: str = "",
+    ) -> Part:
+        """Put something large where the agent can read it; the part to send with the next message.
+
+        Raises:
+            PeerRefused: no place is offered, or it does not take this.
+            PeerUnavailable: no connection, or it broke too often.
+        """
+        answer = await self.control(
+            "I have a large file; where can I upload it?", json_part({}, label="upload"), conversation=conversation
+        )
+        transfer = self._transfer(conversation)
+        place = transfer.place_in(answer)
+        await transfer.put(place, source, content_type, name)
+        return uri_part(place, label=name or None)
+
+    async def fetch(self, reference: Part | str, to: Path, *, most: int = 4 * 1024**3, conversation: str = "") -> Path:
+        """Write what a reply points to into a file. Raises as ``ask`` does."""
+        uri = reference if isinstance(reference, str) else str(reference.content)
+        return await self._transfer(conversation).fetch(uri, to, most)
+
+    def _transfer(self, conversation: str) -> Transfer:
+        shown = None if conversation in self._anonymous else self._authorization
+        return Transfer(self._client, self.url, self.address, shown)
 
     # -- one message ------------------------------------------------------------------------------
 

@@ -1,0 +1,108 @@
+"""Uploads and downloads from the client's side, against our own gateway and through a pipe that breaks."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from conftest import Serve
+from sabir.agent import agent
+from sabir.errors import PeerRefused, PeerUnreadable
+from sabir.gateway import Gateway
+from sabir.message import Message
+from sabir.peers.nlip_http import NlipHttpPeer
+from sabir.turn import Turn
+
+
+@agent(name="mirror")
+async def mirror(turn: Turn) -> Message:
+    """Gives back what is attached."""
+    (attached,) = await turn.attachments.all(turn.message)
+    given = await turn.attachments.give(attached.path, attached.subformat, attached.name)
+    return Message.text(f"{attached.size} {attached.subformat} {attached.name} {attached.sha256}").with_part(given)
+
+
+@pytest.mark.parametrize("as_file", [False, True], ids=["bytes", "file"])
+async def test_what_is_uploaded_comes_back_by_download(serve: Serve, home: Path, tmp_path: Path, as_file: bool) -> None:
+    data = bytes(range(256)) * 4000
+    source = tmp_path / "in.png"
+    source.write_bytes(data)
+    served = serve(Gateway(mirror, home=home))
+    async with NlipHttpPeer(served.url) as peer:
+        part = await peer.upload(source if as_file else data, "image/png", 'a "cat".png')
+        reply = await peer.ask(Message.text("mirror this").with_part(part))
+        assert reply.text == f"{len(data)} image/png a _cat_.png {hashlib.sha256(data).hexdigest()}"
+        link = reply.labelled("download")
+        assert link is not None
+        got = await peer.fetch(link, tmp_path / "out.png")
+        with pytest.raises(PeerUnreadable, match="larger than 1000 bytes"):
+            await peer.fetch(link, tmp_path / "small.png", most=1000)
+    assert got.read_bytes() == data
+
+
+async def test_an_upload_goes_on_after_the_connection_broke(serve: Serve, home: Path) -> None:
+    served = serve(Gateway(mirror, home=home))
+    data = bytes(range(256)) * 16_000
+    broken = 0
+
+    pipes: list[asyncio.Task[None]] = []
+
+    async def pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal broken
+        task = asyncio.current_task()
+        assert task is not None
+        pipes.append(task)
+        far_reader, far_writer = await asyncio.open_connection(served.host, served.port)
+
+        async def back() -> None:
+            try:
+                while answer := await far_reader.read(65536):
+                    writer.write(answer)
+            except ConnectionError:
+                pass
+            writer.close()
+
+        returning = asyncio.create_task(back())
+        passed = 0
+        try:
+            while piece := await reader.read(65536):
+                far_writer.write(piece)
+                await far_writer.drain()
+                passed += len(piece)
+                if passed > 1_500_000 and broken < 2:
+                    broken += 1
+                    writer.transport.abort()
+                    break
+        except ConnectionError:
+            pass
+        far_writer.transport.abort()
+        await returning
+        writer.transport.abort()
+
+    between = await asyncio.start_server(pipe, "127.0.0.1", 0)
+    port = between.sockets[0].getsockname()[1]
+    gateway = served.gateway
+    assert gateway.exchange.concierge is not None
+    gateway.exchange.concierge.public_url = f"http://127.0.0.1:{port}"  # type: ignore[attr-defined]
+    async with NlipHttpPeer(f"http://127.0.0.1:{port}") as peer:
+        part = await peer.upload(data)
+        reply = await peer.ask(Message.text("mirror").with_part(part))
+    between.close()
+    await between.wait_closed()
+    await asyncio.gather(*pipes)
+    assert broken == 2
+    assert reply.text.endswith(hashlib.sha256(data).hexdigest())
+
+
+async def test_addresses_of_others_are_not_followed(serve: Serve, home: Path, tmp_path: Path) -> None:
+    served = serve(Gateway(mirror, home=home))
+    async with NlipHttpPeer(served.url) as peer:
+        for uri in ("http://other.example/x", "ftp://127.0.0.1/x", "file:///etc/passwd"):
+            with pytest.raises(PeerRefused, match="not followed"):
+                await peer.fetch(uri, tmp_path / "x")
+        with pytest.raises(PeerRefused) as gone:
+            await peer.fetch(f"{served.url}/nlip/upload/made-up", tmp_path / "x")
+    assert gone.value.status == 404
