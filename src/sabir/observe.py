@@ -45,8 +45,9 @@ class Counter:
 
     kind = "counter"
 
-    def __init__(self, name: str, text: str, labels: Labels = ()) -> None:
+    def __init__(self, name: str, text: str, labels: Labels = (), read: Callable[[], float] | None = None) -> None:
         self.name, self.text, self.labels = name, text, labels
+        self._read = read  # asked when the metrics are, instead of being told
         self._values: dict[Labels, float] = {}
 
     def add(self, *labels: str, by: float = 1.0) -> None:
@@ -57,26 +58,19 @@ class Counter:
         return self._values.get(labels, 0.0)
 
     def lines(self) -> Iterator[str]:
+        if self._read is not None:
+            self._values[()] = float(self._read())
         for labels, value in sorted(self._values.items()):
             yield f"{self.name}{_written(self.labels, labels)} {_number(value)}"
 
 
 class Gauge(Counter):
-    """A number that is what it is. It may be read when asked for, instead of being set."""
+    """A number that is what it is."""
 
     kind = "gauge"
 
-    def __init__(self, name: str, text: str, labels: Labels = (), read: Callable[[], float] | None = None) -> None:
-        super().__init__(name, text, labels)
-        self._read = read
-
     def set(self, value: float, *labels: str) -> None:
         self._values[_within(self._values, labels)] = value
-
-    def lines(self) -> Iterator[str]:
-        if self._read is not None:
-            self._values[()] = float(self._read())
-        return super().lines()
 
 
 class Histogram:
@@ -143,8 +137,8 @@ class Metrics:
         self.started = time.time()
         self.gauge("sabir_start_time_seconds", "When this process began to serve.", read=lambda: self.started)
 
-    def counter(self, name: str, text: str, labels: Labels = ()) -> Counter:
-        return self._add(Counter(name, text, labels))
+    def counter(self, name: str, text: str, labels: Labels = (), read: Callable[[], float] | None = None) -> Counter:
+        return self._add(Counter(name, text, labels, read))
 
     def gauge(self, name: str, text: str, labels: Labels = (), read: Callable[[], float] | None = None) -> Gauge:
         return self._add(Gauge(name, text, labels, read))

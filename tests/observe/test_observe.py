@@ -104,6 +104,11 @@ def test_the_gateway_counts_its_turns(serve: Serve, home: Path) -> None:
     assert 'sabir_turn_seconds_count{door="nlip-http",agent="parrot"} 1' in lines
     assert "# TYPE sabir_turn_seconds histogram" in lines and "sabir_turns_running 0" in lines
     assert "PLANTED" not in answer.text
+    read = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+    assert 0 < int(read["sabir_store_commits_total"]) <= int(read["sabir_store_writes_total"])
+    assert {name: read[name] for name in ("sabir_store_waiting", "sabir_tasks_running", "sabir_peers_open")} == {
+        "sabir_store_waiting": "0", "sabir_tasks_running": "0", "sabir_peers_open": "0",
+    }  # fmt: skip
 
 
 def test_metrics_are_off_unless_asked_for(serve: Serve, home: Path) -> None:

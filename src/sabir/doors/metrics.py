@@ -11,9 +11,26 @@ from starlette.types import ASGIApp
 
 from ..errors import Forbidden, SabirError, Unauthenticated
 from ..guard.limits import is_loopback
-from ..observe import CONTENT_TYPE, ObserveSettings
+from ..observe import CONTENT_TYPE, Metrics, ObserveSettings
+from ..peers.base import Peer
 from ..wire import nlip
 from .base import House, credentials_of
+
+
+def watch(house: House, metrics: Metrics) -> None:
+    """Metrics that are read from the house when somebody asks for them."""
+    peers = [agent for agent in house.agents.values() if isinstance(agent, Peer)]
+    metrics.gauge("sabir_tasks_running", "Tasks this node works on.", read=lambda: house.tasks.running)
+    metrics.gauge("sabir_peers_open", "Peers left alone because they keep failing.", read=lambda: _open(peers))
+    writing = getattr(house.store, "writing", None)  # not every kind of store writes in groups
+    if writing is not None:
+        metrics.counter("sabir_store_commits_total", "Commits of the store.", read=lambda: writing()[0])
+        metrics.counter("sabir_store_writes_total", "Writes, many to a commit.", read=lambda: writing()[1])
+        metrics.gauge("sabir_store_waiting", "Writes that wait for the next commit.", read=lambda: writing()[2])
+
+
+def _open(peers: list[Peer]) -> int:
+    return sum(peer.breaker.state == "open" for peer in peers)
 
 
 class MetricsDoor:
@@ -25,6 +42,8 @@ class MetricsDoor:
         self.house = house
         found = house.settings.get(self.name)
         self.settings = found if isinstance(found, ObserveSettings) else ObserveSettings()
+        if house.exchange.observer is not None:
+            watch(house, house.exchange.observer.metrics)
 
     def raw(self) -> Mapping[str, ASGIApp]:
         return {}

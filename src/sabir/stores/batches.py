@@ -53,6 +53,10 @@ class Batches:
         self.batches = 0
         self.writes = 0
 
+    @property
+    def waiting(self) -> int:
+        return len(self._waiting)
+
     def start(self) -> None:
         self._loop = asyncio.create_task(self._run(), name="sabir-store")
 

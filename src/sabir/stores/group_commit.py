@@ -48,6 +48,10 @@ class GroupCommit:
         self.groups = 0
         self.jobs = 0
 
+    @property
+    def waiting(self) -> int:
+        return len(self._waiting)
+
     def start(self, connection: sqlite3.Connection) -> None:
         """Begin to write through this connection, which is ours from now on."""
         self._loop = asyncio.get_running_loop()

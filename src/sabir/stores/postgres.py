@@ -98,6 +98,11 @@ class PostgresStore:
         if pool is not None:
             pool.terminate()
 
+    def writing(self) -> tuple[int, int, int]:
+        """Commits so far, writes in them, and writes that wait; for those who watch."""
+        writer = self._writer
+        return (writer.batches, writer.writes, writer.waiting) if writer is not None else (0, 0, 0)
+
     async def ping(self) -> None:
         await self._row("SELECT 1")
 

@@ -135,6 +135,10 @@ class SQLiteStore:
             self._reader.close()
             self._reader = None
 
+    def writing(self) -> tuple[int, int, int]:
+        """Commits so far, writes in them, and writes that wait; for those who watch."""
+        return self._writer.groups, self._writer.jobs, self._writer.waiting
+
     async def ping(self) -> None:
         await self._writer.submit(lambda connection: connection.execute("SELECT 1").fetchone())
 

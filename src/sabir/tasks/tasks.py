@@ -72,6 +72,11 @@ class Tasks:
 
     # -- for doors --------------------------------------------------------------------------------
 
+    @property
+    def running(self) -> int:
+        """How many tasks this node works on now."""
+        return len(self._runs)
+
     async def submit(self, ask: Ask, *, detail: dict[str, Any] | None = None, id: str | None = None) -> TaskRow:
         """Accept a turn to be answered later. It is stored when this returns.
 
