@@ -10,7 +10,7 @@ import pytest
 from sabir.bus import Bus, Limits, open_bus
 from sabir.bus.memory import MemoryBus
 
-from .on_nats import NATS, remove_streams
+from .on_nats import NATS, need_nats, remove_streams
 
 # Short enough that a test which waits for a time-out does not take long.
 QUICK = Limits(backoff=(0.01, 0.02), attempts=3, ack_seconds=1.0, alive_seconds=0.1, send_seconds=5.0, stop_seconds=0.1)
@@ -45,6 +45,8 @@ class Nodes:
 
 @pytest.fixture(params=["memory", "nats"])
 async def nodes(request: pytest.FixtureRequest) -> AsyncIterator[Nodes]:
+    if request.param == "nats":
+        need_nats()
     nodes = Nodes(request.param)
     yield nodes
     await nodes.close()

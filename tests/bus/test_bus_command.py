@@ -14,11 +14,12 @@ from sabir.cli.main import main
 from sabir.errors import TurnFailed
 
 from .conftest import QUICK
-from .on_nats import NATS, remove_streams
+from .on_nats import NATS, need_nats, remove_streams
 
 
 @pytest.fixture
 async def address() -> AsyncIterator[str]:
+    need_nats()
     prefix = f"test{uuid4().hex[:12]}"
     yield f"{NATS}?prefix={prefix}"
     await remove_streams(NATS, prefix)

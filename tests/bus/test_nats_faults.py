@@ -244,10 +244,36 @@ async def test_a_full_stream_refuses_and_keeps_what_it_has(server: NatsServer) -
 async def test_a_server_that_is_not_there_is_said_so(server: NatsServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sabir.bus.nats._CONNECT_SECONDS", 0.5)
     server.kill()
-    bus = open_bus(server.url)
-    with pytest.raises(BusUnavailable, match="NATS does not answer"):
+    bus = open_bus(f"nats://ann:s3cret@127.0.0.1:{server.port}")
+    with pytest.raises(BusUnavailable, match=f"^no NATS server answers at 127.0.0.1:{server.port}$"):
         await bus.open()
     await bus.close()
+
+
+async def test_a_wrong_log_in_and_a_server_without_jetstream_are_said_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sabir.bus.nats._CONNECT_SECONDS", 1.0)
+    locked = NatsServer(tmp_path / "locked", "-js", "--user", "ann", "--pass", "s3cret")
+    plain = NatsServer(tmp_path / "plain", "--http_port", "0")
+    locked.start()
+    plain.start()
+    try:
+        for log_in, wrong in (("ann:s3cret@", None), ("ann:guess@", "refuses the log-in"), ("", "refuses the log-in")):
+            bus = open_bus(f"nats://{log_in}127.0.0.1:{locked.port}")
+            if wrong is None:
+                await bus.open()
+            else:
+                with pytest.raises(BadSetup, match=wrong):
+                    await bus.open()
+            await bus.close()
+        bus = open_bus(plain.url)
+        with pytest.raises(BadSetup, match="bus: the NATS server has no JetStream; start it with -js"):
+            await bus.open()
+        await bus.close()
+    finally:
+        locked.kill()
+        plain.kill()
 
 
 async def test_send_says_when_the_server_stays_away(server: NatsServer) -> None:

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from bus.on_nats import NATS, remove_streams
+from bus.on_nats import NATS, need_nats, remove_streams
 from sabir.agent import Agent, agent
 from sabir.bus import Bus, open_bus
 from sabir.bus.memory import MemoryBus
@@ -61,6 +61,8 @@ class Cluster:
 
 @pytest.fixture(params=["memory", "nats"])
 async def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Cluster]:
+    if request.param == "nats":
+        need_nats()
     cluster = Cluster(request.param, tmp_path)
     yield cluster
     await cluster.close()

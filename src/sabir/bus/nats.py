@@ -29,7 +29,7 @@ from nats.aio.client import Server as NatsServer
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from nats.js import api
-from nats.js.errors import APIError, BadRequestError, NoStreamResponseError, NotFoundError
+from nats.js.errors import APIError, BadRequestError, NoStreamResponseError, NotFoundError, ServiceUnavailableError
 
 from ..errors import BadSetup, BusUnavailable, Unreadable
 from .base import DEFAULT, DeadLetter, Handler, Letter, Load, Receiver, Receiving, Server, check_name
@@ -55,6 +55,7 @@ _OPTIONS: Final = frozenset({"prefix", "replicas", "credentials", "max_bytes"})
 _CONNECT_SECONDS: Final = 10.0
 _REPLY_SECONDS: Final = 2.0  # for one answer of the server
 _DUPLICATE_SECONDS: Final = 120.0
+_NO_JETSTREAM: Final = frozenset({None, 10039, 10076})  # error codes; None: nobody answers for it
 _STORE_FAILED: Final = 10077  # the server's error code for a stream that is full
 _RECONNECT_SECONDS: Final = (0.05, 5.0)  # first and longest wait
 
@@ -96,22 +97,44 @@ class NatsBus:
 
         Raises:
             BusUnavailable: no server answers.
+            BadSetup: the server refuses the log-in that the address holds, or has no JetStream.
         """
         self._instance = self._calls.instance = uuid4().hex
         async with told():
+            await self._connect()
+            try:
+                await self._make_streams()
+            except ServiceUnavailableError as away:
+                if away.err_code in _NO_JETSTREAM:
+                    raise BadSetup("bus: the NATS server has no JetStream; start it with -js") from None
+                raise
+            await self._nc.subscribe(f"{self.prefix}.back.{self._instance}.*", cb=self._packet)
+
+    async def _connect(self) -> None:
+        met: list[Exception] = []  # on the way; the client tries again by itself, and then only says that time is over
+
+        async def note(wrong: Exception) -> None:
+            logger.debug("NATS: %s", type(wrong).__name__)
+            if not self._nc.is_connected:
+                met[:] = (wrong,)
+
+        try:
             async with asyncio.timeout(_CONNECT_SECONDS):
                 await self._nc.connect(
                     self._servers,
                     name=f"{self.prefix} {self._instance[:8]}",
-                    error_cb=_note,
+                    error_cb=note,
                     reconnected_cb=self._reconnected,
                     max_reconnect_attempts=-1,
                     reconnect_time_wait=1,
                     reconnect_to_server_handler=_next_server,
                     user_credentials=self._credentials,
                 )
-            await self._make_streams()
-            await self._nc.subscribe(f"{self.prefix}.back.{self._instance}.*", cb=self._packet)
+        except TimeoutError:
+            if met and "authorization" in str(met[0]).lower():
+                raise BadSetup("bus: NATS refuses the log-in that its address holds") from None
+            hosts = ", ".join(server.rpartition("@")[2].rpartition("/")[2] for server in self._servers)
+            raise BusUnavailable(f"no NATS server answers at {hosts}") from None
 
     async def close(self) -> None:
         for receiver in list(self._receivers):
@@ -410,10 +433,6 @@ class _Serving:
         if self._bus.gone(self):
             with suppress(nats.errors.Error):
                 await self._subscription.unsubscribe()
-
-
-async def _note(wrong: Exception) -> None:
-    logger.debug("NATS: %s", type(wrong).__name__)
 
 
 def _next_server(servers: list[NatsServer], info: dict[str, Any]) -> tuple[NatsServer | None, float]:
