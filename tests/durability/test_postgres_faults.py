@@ -144,7 +144,7 @@ async def test_a_connection_that_breaks_between_commit_and_answer_does_not_doubl
         answer = await send(values)
         if not broken:
             broken += 1
-            await writer._let_go()
+            writer._let_go()
             raise ConnectionResetError("the answer was lost on its way")
         return answer
 

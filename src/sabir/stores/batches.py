@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from time import time as now
 from typing import Any, TypeAlias
@@ -20,6 +21,7 @@ from ..errors import StoreUnavailable
 from .outage import ERRORS, Outage
 
 MAX_BATCH = 512
+_GOODBYE = 5.0  # seconds for taking leave of the server
 _SQL = f"SELECT fresh, counts, numbers FROM write_batch({', '.join(f'${n}' for n in range(1, 27))})"
 _TURN, _LINE, _COUNT, _EVENT = 14, 3, 4, 2  # arrays that each kind of write fills
 
@@ -66,7 +68,9 @@ class Batches:
         self._wake.set()
         if self._loop is not None:
             await self._loop
-        await self._let_go()
+        if self._connection is not None:
+            with suppress(*ERRORS):
+                await self._connection.close(timeout=_GOODBYE)
 
     def submit(self, write: Write) -> asyncio.Future[Any]:
         """Hand in a write. The future resolves after its commit."""
@@ -77,15 +81,21 @@ class Batches:
         return write.done
 
     async def _run(self) -> None:
-        while True:
-            batch, self._waiting = self._waiting[:MAX_BATCH], self._waiting[MAX_BATCH:]
-            if batch:
-                await self._commit(batch)
-            elif self._closing:
-                return
-            else:
-                self._wake.clear()
-                await self._wake.wait()
+        batch: list[Write] = []
+        try:
+            while True:
+                batch, self._waiting = self._waiting[:MAX_BATCH], self._waiting[MAX_BATCH:]
+                if batch:
+                    await self._commit(batch)
+                elif self._closing:
+                    return
+                else:
+                    self._wake.clear()
+                    await self._wake.wait()
+        finally:
+            # If something unforeseen ended this, nobody shall wait for it for ever.
+            self._closing = True
+            _fail([*batch, *self._waiting], StoreUnavailable("the store has stopped; the log says why"))
 
     async def _commit(self, batch: list[Write]) -> None:
         self._number += 1
@@ -119,10 +129,10 @@ class Batches:
             assert row is not None  # a function with OUT parameters gives one row
             return row
         except ERRORS:
-            await self._let_go()
+            self._let_go()
             raise
 
-    async def _let_go(self) -> None:
+    def _let_go(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.terminate()

@@ -8,6 +8,7 @@ such that doing them again changes nothing more.
 
 from __future__ import annotations
 
+import asyncio
 from time import time as now
 from typing import Any
 
@@ -54,6 +55,7 @@ _SERVER_START = "extract(epoch from pg_postmaster_start_time())::float8"
 _SWEPT_AT_ONCE = 1000
 _IDLE_WRITER = 7 * 86400.0
 _COMMAND_SECONDS = 30.0
+_GOODBYE = 5.0  # seconds for taking leave of the server
 
 
 class PostgresStore:
@@ -96,7 +98,11 @@ class PostgresStore:
         if writer is not None:
             await writer.stop()
         if pool is not None:
-            pool.terminate()
+            try:
+                async with asyncio.timeout(_GOODBYE):
+                    await pool.close()
+            except ERRORS:  # it is away, or still busy
+                pool.terminate()
 
     def writing(self) -> tuple[int, int, int]:
         """Commits so far, writes in them, and writes that wait; for those who watch."""
