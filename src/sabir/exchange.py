@@ -98,7 +98,7 @@ class Exchange:
                 turn.ask_back = ask.ask_back or turn.ask_back
                 await line.send(Reply(line.addressed(await self._run(agent, turn, line), ask.message)))
         except SabirError as wrong:
-            await self._audit(ask, line, wrong)
+            await self.audit(ask, wrong, line)
             if line.moved is None:
                 raise
             line.end(wrong)
@@ -175,16 +175,17 @@ class Exchange:
         past = PastTurn(id, now, turn.agent, asked, answered, caller.name or caller.id, row.id)
         return await self.store.record(TurnEntry(row, kept(past, held.conversation.agreed), audit, size))
 
-    async def _audit(self, ask: Ask, line: Line, wrong: SabirError) -> None:
+    async def audit(self, ask: Ask, wrong: SabirError, line: Line | None = None) -> None:
         """A refusal or failure leaves a line too; a store that is down must not hide the reason."""
-        caller = line.caller.id if line.caller is not None else "unknown"
-        turn = line.turn.id if line.turn is not None else ""
-        kind = "failed" if line.turn is not None else "refused"
-        with suppress(StoreUnavailable):
-            name = ask.agent or self.default
-            name = name if name in self.agents else "unknown"  # a name from the wire is content
-            told = AuditLine(time.time(), kind, caller, ask.door, name, type(wrong).__name__, turn)
-            if (admitted := self.guard.trail.admit(told, ask.credentials.address)) is not None:
+        caller = line.caller.id if line is not None and line.caller is not None else "unknown"
+        turn = line.turn.id if line is not None and line.turn is not None else ""
+        name = ask.agent or self.default
+        name = name if name in self.agents else "unknown"  # a name from the wire is content
+        told = AuditLine(
+            time.time(), "failed" if turn else "refused", caller, ask.door, name, type(wrong).__name__, turn
+        )
+        if (admitted := self.guard.trail.admit(told, ask.credentials.address)) is not None:
+            with suppress(StoreUnavailable):
                 await self.store.audit(admitted)
 
     # -- agent ------------------------------------------------------------------------------------

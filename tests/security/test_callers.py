@@ -382,3 +382,17 @@ def test_what_remains_is_told_with_every_answer_and_by_control(serve: Serve, hom
     assert replies[0].headers["ratelimit-policy"] == '"requests";q=10'
     assert told["requests"]["remaining"] == pytest.approx(6, abs=0.5)
     assert told["daily-turns"]["remaining"] == 96
+
+
+def test_every_refusal_leaves_a_line_also_of_what_was_to_be_done_later(serve: Serve, home: Path) -> None:
+    served = serve(Gateway(who, home=home, guard=GuardSettings(rights=(Rule(("staff",)),))))
+    with Caller(served.url) as stranger:
+        assert stranger.ask(say("hi")).status_code == 401
+        assert stranger.ask(say("hi"), prefer="respond-async").status_code == 401
+        assert stranger.ask(say("hi"), authorization="Bearer x").status_code == 401
+    told = [(line.line.kind, line.line.outcome, line.line.caller) for line in audited(home)]
+    assert told == [
+        ("refused", "Unauthenticated", "anonymous"),
+        ("refused", "Unauthenticated", "unknown"),
+        ("refused", "Unauthenticated", "unknown"),
+    ]
