@@ -85,8 +85,7 @@ async def test_an_upload_goes_on_after_the_connection_broke(serve: Serve, home: 
     between = await asyncio.start_server(pipe, "127.0.0.1", 0)
     port = between.sockets[0].getsockname()[1]
     gateway = served.gateway
-    assert gateway.exchange.concierge is not None
-    gateway.exchange.concierge.public_url = f"http://127.0.0.1:{port}"  # type: ignore[attr-defined]
+    gateway.exchange.attachments.public_url = f"http://127.0.0.1:{port}"
     async with NlipHttpPeer(f"http://127.0.0.1:{port}") as peer:
         part = await peer.upload(data)
         reply = await peer.ask(Message.text("mirror").with_part(part))

@@ -261,3 +261,28 @@ async def test_two_connections_do_not_write_one_place_at_once(served: Served, ht
             pass
         assert (await http.put(uri, content=b"mine")).status_code == 409
         assert (await http.delete(uri)).status_code == 409
+
+
+async def test_uploads_have_a_port_of_their_own_when_asked_for(  # HTTP-6.1.1
+    serve: Serve, home: Path, http: httpx2.AsyncClient
+) -> None:
+    served = serve(Gateway(reader, giver, home=home, doors={"upload": {"port": 0}}))
+    talk = Talk(http, served)
+    uri = await talk.place()
+    assert not uri.startswith(served.url)
+    assert (await http.put(uri, content=b"abc")).status_code == 201
+    assert (await talk.refer(uri)).text.startswith("3 ")
+    here = served.url + uri[uri.index("/nlip/upload") :]
+    assert (await http.put(here, content=b"abc")).status_code in (404, 405)  # and not on the port for talk
+    given = (await Talk(http, served, "giver").say(Message.text("give"))).labelled("download")
+    assert given is not None
+    assert len((await http.get(given.content)).content) == 1_000_000
+
+
+def test_a_listener_in_the_clear_is_refused_outside_this_machine(home: Path) -> None:  # CORE-7.1
+    from sabir.errors import BadSetup
+
+    with pytest.raises(BadSetup, match=r"plain HTTP on 0\.0\.0\.0"):
+        Gateway(reader, home=home, doors={"upload": {"port": 0, "host": "0.0.0.0"}})
+    with pytest.raises(BadSetup, match=r"doors\.upload"):
+        Gateway(reader, home=home, doors={"upload": {"prot": 1}})

@@ -338,7 +338,13 @@ class Concierge:
             "fields": ["contents", "file"],
             "resume": "HEAD tells Upload-Offset; PATCH with Upload-Offset goes on from there",
         }
-        return Answer(text, (uri_part(self.public_url + path, label="upload"), json_part(told, label="upload-terms")))
+        return Answer(
+            text,
+            (
+                uri_part((self._uploads.public_url or self.public_url) + path, label="upload"),
+                json_part(told, label="upload-terms"),
+            ),
+        )
 
 
 def history(turns: Iterable[PastTurn]) -> list[dict[str, Any]]:

@@ -8,6 +8,9 @@
 - ``GET``: what is there, with ``Range``; for replies that are too large for a message.
 - ``DELETE``: give the place up.
 
+It listens on the gateway's own port, or on one of its own (``doors: {upload: {port: 8081}}``, HTTP-6.1.1), so that bulk
+traffic and talk do not share one.
+
 ``Repr-Digest: sha-256=:…:`` (RFC 9530) is checked against what arrived. Bodies stream to disk; a connection that
 breaks keeps what has come. Multipart cannot be resumed. Every answer with a body but a download is NLIP.
 """
@@ -19,19 +22,24 @@ import base64
 import binascii
 import os
 import re
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from email.message import Message as Headers
 from typing import Final
 
+import msgspec
+import uvicorn
 from python_multipart.multipart import MultipartParser
+from starlette.applications import Starlette
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..errors import (
     BadMessage,
     BadMethod,
+    BadSetup,
     Conflict,
     NotFound,
     SabirError,
@@ -40,6 +48,7 @@ from ..errors import (
     Unavailable,
     Unreadable,
 )
+from ..guard.limits import is_loopback
 from ..message import MEDIA, Message, json_part, media_of, printable, uri_part
 from ..turn import Caller
 from ..uploads import BLOCK, PATH, Upload, Uploads, Writing
@@ -62,12 +71,17 @@ class UploadDoor:
     def __init__(self, house: House) -> None:
         self.house = house
         self.uploads: Uploads = house.exchange.attachments
+        self.listener = listener_of(house.settings.get(DOOR), behind_proxy=house.behind_proxy)
         self._sweeping: asyncio.Task[None] | None = None
+        self._own: Listening | None = None
 
     def raw(self) -> Mapping[str, ASGIApp]:
         return {}
 
     def routes(self) -> Sequence[BaseRoute]:
+        return self._routes() if self.listener is None else []
+
+    def _routes(self) -> list[BaseRoute]:
         app = _App(self)
         return [Route(path, app, methods=None) for path in (PATH.rstrip("/"), PATH, PATH + "{place}")]
 
@@ -76,9 +90,14 @@ class UploadDoor:
 
     async def start(self) -> None:
         self.uploads.public_url = self.house.public_url
+        if self.listener is not None:
+            self._own = Listening(Starlette(routes=self._routes()), self.listener)
+            self.uploads.public_url = await self._own.start()
         self._sweeping = asyncio.create_task(self._sweep())
 
     async def stop(self) -> None:
+        if self._own is not None:
+            await self._own.stop()
         if self._sweeping is not None:
             self._sweeping.cancel()
             with suppress(asyncio.CancelledError):
@@ -142,7 +161,7 @@ class UploadDoor:
             state = {"offset": writing.received, "length": writing.upload.total}
             said = Message.text(f"{writing.received} bytes are here.").with_part(json_part(state, label="upload"))
             return await _say(send, 200, said, [(b"upload-offset", str(writing.received).encode())])
-        await _say(send, 201, _done_message(done, self.house.public_url + PATH + place), _state(self.uploads, done))
+        await _say(send, 201, _done_message(done, self.uploads.public_url + PATH + place), _state(self.uploads, done))
 
     async def _give(self, upload: Upload, wishes: Wishes, send: Send) -> None:
         if upload.size is None:
@@ -171,6 +190,86 @@ class UploadDoor:
             await send({"type": "http.response.body", "body": b""})
         finally:
             os.close(handle)
+
+
+class Listener(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An address of its own for uploads."""
+
+    port: int
+    host: str = "127.0.0.1"
+    public_url: str = ""
+    tls_cert: str | None = None
+    tls_key: str | None = None
+
+
+def listener_of(given: object, *, behind_proxy: bool) -> Listener | None:
+    """The listener that ``doors: {upload: …}`` asks for; None: the gateway's own port.
+
+    Raises:
+        BadSetup: the settings are wrong, or it would listen to the network in the clear (CORE-7.1).
+    """
+    if not isinstance(given, Mapping) or not given:
+        return None
+    try:
+        listener = msgspec.convert(given, Listener)
+    except msgspec.ValidationError as wrong:
+        raise BadSetup(f"doors.{DOOR}: {wrong}") from None
+    if listener.tls_cert is None and not is_loopback(listener.host) and not behind_proxy:
+        raise BadSetup(f"doors.{DOOR}: plain HTTP on {listener.host} needs tls_cert and tls_key, or behind_tls_proxy")
+    return listener
+
+
+class _Quiet(uvicorn.Server):
+    """A server beside another one: signals are not its affair."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+class Listening:
+    """The separate listener, while it runs."""
+
+    def __init__(self, app: ASGIApp, listener: Listener) -> None:
+        self._listener = listener
+        self._server = _Quiet(
+            uvicorn.Config(
+                app,
+                lifespan="off",
+                log_level="warning",
+                access_log=False,
+                server_header=False,
+                ssl_certfile=listener.tls_cert,
+                ssl_keyfile=listener.tls_key,
+                timeout_graceful_shutdown=5,
+            )
+        )
+        self._running: asyncio.Task[None] | None = None
+
+    async def start(self) -> str:
+        """Listen; the public URL.
+
+        Raises:
+            BadSetup: the address cannot be used.
+        """
+        listener = self._listener
+        sock = socket.socket(socket.AF_INET6 if ":" in listener.host else socket.AF_INET)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if hasattr(socket, "SO_REUSEPORT"):
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)  # each worker has its own
+        try:
+            sock.bind((listener.host, listener.port))
+        except OSError as wrong:
+            sock.close()
+            raise BadSetup(f"doors.{DOOR}: cannot listen on port {listener.port}: {wrong.strerror}") from None
+        self._running = asyncio.create_task(self._server.serve(sockets=[sock]), name="upload listener")
+        scheme = "https" if listener.tls_cert is not None else "http"
+        return listener.public_url.rstrip("/") or f"{scheme}://{listener.host}:{sock.getsockname()[1]}"
+
+    async def stop(self) -> None:
+        self._server.should_exit = True
+        if self._running is not None:
+            await self._running
 
 
 class _App:
@@ -251,7 +350,10 @@ def _number(headers: Mapping[str, str], name: str) -> int | None:
 
 
 def _digest(value: str | None) -> str | None:
-    """The hex of a SHA-256 in ``Repr-Digest: sha-256=:base64:``, or None if another algorithm is named."""
+    """The hex of a SHA-256 in It listens on the gateway's own port, or on one of its own (``doors: {upload: {port: 8081}}``, HTTP-6.1.1), so that bulk
+    traffic and talk do not share one.
+
+    ``Repr-Digest: sha-256=:base64:``, or None if another algorithm is named."""
     match = re.search(r"sha-256=:?([A-Za-z0-9+/=]+):?", value or "", re.IGNORECASE)
     if match is None:
         return None
