@@ -16,7 +16,7 @@ import httpx
 import jwt
 import pytest
 from a2a.types import a2a_pb2 as pb
-from a2a.utils.errors import TaskNotFoundError
+from a2a.utils.errors import InvalidParamsError, TaskNotFoundError
 from a2a_bench import Bench, Keys, closed, connected, said, saying
 
 from conftest import serving
@@ -176,6 +176,31 @@ async def test_a_webhook_may_not_point_inside(serve, home: Path, http: httpx.Asy
     request = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": params}
     answer = await http.post(f"{served.url}/a2a", json=request, headers={"a2a-version": "1.0"})
     assert (answer.status_code, answer.json()["error"]["data"][0]["reason"]) == (403, "PERMISSION_DENIED")
+
+
+async def test_credentials_of_receivers_are_sealed_in_the_store(
+    serve, gateway: Gateway, bench: Bench, receiver: Receiver, home: Path
+) -> None:
+    client = await connected(serve(gateway).url, "slow", as_="alice", streaming=False)
+    config = pb.TaskPushNotificationConfig(url=receiver.url, token="plain-t0ken-in-the-store")
+    await said(client, saying("work", return_immediately=True, task_push_notification_config=config))
+    kept = b"".join(path.read_bytes() for path in home.glob("sabir.db*"))
+    assert b"a2a-push" in kept
+    assert b"plain-t0ken-in-the-store" not in kept
+    bench.gate.open()
+    await receiver.until("TASK_STATE_COMPLETED")
+    await closed(client)
+
+
+@pytest.mark.parametrize("token", ["a\r\nx: y", "naïve", "\x00"])
+async def test_a_token_that_no_header_can_hold_is_refused(
+    serve, gateway: Gateway, receiver: Receiver, token: str
+) -> None:
+    client = await connected(serve(gateway).url, "echo", streaming=False)
+    config = pb.TaskPushNotificationConfig(url=receiver.url, token=token)
+    with pytest.raises(InvalidParamsError, match="HTTP header"):
+        await said(client, saying("work", task_push_notification_config=config))
+    await closed(client)
 
 
 async def test_telling_goes_on_after_a_restart(home: Path, receiver: Receiver) -> None:

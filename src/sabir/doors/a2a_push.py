@@ -76,12 +76,12 @@ class Webhooks:
     # -- configurations ---------------------------------------------------------------------------
 
     async def create(
-        self, config: pb.TaskPushNotificationConfig, task: TaskRow, caller: Caller, version: str
+        self, config: pb.TaskPushNotificationConfig, task: TaskRow, caller: Caller, version: str, since: int = 0
     ) -> pb.TaskPushNotificationConfig:
-        """Tell this receiver of the task from now on. The same id again replaces it.
+        """Tell this receiver of the task, of everything after event ``since``. The same id again replaces it.
 
         Raises:
-            BadMessage: the URL is missing.
+            BadMessage: the URL is missing, or what shall be sent with it cannot be.
             Forbidden: it points where this gateway does not connect to.
             TooMany: the task has enough receivers.
         """
@@ -92,15 +92,19 @@ class Webhooks:
         kept.task_id = task.id
         if len(await self._of(task.id)) >= MOST_PER_TASK:
             raise TooMany(f"at most {MOST_PER_TASK} receivers a task", retry_after=60.0)
-        receiver = Receiver(MessageToDict(kept), task.id, caller, version, 0, self._node, time.time() + LEASE)
-        await self._put(receiver, kept.id, task)
-        self._tell(f"{task.id}/{kept.id}")
+        key = f"{task.id}/{kept.id}"
+        receiver = Receiver(MessageToDict(kept), task.id, caller, version, since, self._node, time.time() + LEASE)
+        await self._store.put(Record(SPACE, key, self._sealed(key, receiver), task.owner, task.expires))
+        self._tell(key)
         return kept
 
     async def check(self, config: pb.TaskPushNotificationConfig) -> None:
         """Refuse a receiver that could not be told; raises as ``create`` does."""
         if not config.url:
             raise BadMessage(wire.PROTOCOL, "$.url", "the URL of the receiver, which is required")
+        for field, value in (("token", config.token), ("authentication", _credential(config))):
+            if not (value.isascii() and value.isprintable()):
+                raise BadMessage(wire.PROTOCOL, f"$.{field}", "letters that an HTTP header can hold")
         url = self._outbound.check(config.url)
         await self._outbound.addresses(url.host, url.port or (443 if url.scheme == "https" else 80))
 
@@ -109,12 +113,14 @@ class Webhooks:
         NotFound: the task has no configuration of this id.
         """
         record = await self._store.get(SPACE, f"{task.id}/{id}")
-        if record is None:
+        receiver = self._opened(record)
+        if receiver is None:
             raise NotFound("there is no such push notification configuration")
-        return msgspec.json.decode(record.value, type=Receiver).message
+        return receiver.message
 
     async def list(self, task: TaskRow) -> list[pb.TaskPushNotificationConfig]:
-        return [msgspec.json.decode(record.value, type=Receiver).message for record in await self._of(task.id)]
+        found = [self._opened(record) for record in await self._of(task.id)]
+        return [receiver.message for receiver in found if receiver is not None]
 
     async def delete(self, task: TaskRow, id: str) -> None:
         """Stop telling this receiver; deleting what is not there is no error."""
@@ -126,9 +132,15 @@ class Webhooks:
     async def _of(self, task: str) -> list[Record]:
         return await self._store.list(SPACE, prefix=f"{task}/", limit=MOST_PER_TASK + 1)
 
-    async def _put(self, receiver: Receiver, id: str, task: TaskRow) -> None:
-        value = msgspec.json.encode(receiver)
-        await self._store.put(Record(SPACE, f"{task.id}/{id}", value, task.owner, task.expires))
+    def _sealed(self, key: str, receiver: Receiver) -> bytes:
+        """A receiver as it is kept: sealed, because it holds the credentials of others."""
+        return self._house.guard.seal.seal(SPACE, msgspec.json.encode(receiver), key).encode()
+
+    def _opened(self, record: Record | None) -> Receiver | None:
+        if record is None:
+            return None
+        opened = self._house.guard.seal.open(SPACE, record.value.decode(), record.key)
+        return msgspec.json.decode(opened, type=Receiver) if opened is not None else None
 
     # -- telling ----------------------------------------------------------------------------------
 
@@ -149,36 +161,44 @@ class Webhooks:
             await self._fetcher.close()
 
     async def _look(self) -> None:
-        """Take over receivers that no node tells: after a restart of this one, or the loss of another."""
+        """Keep the receivers told here, and take over those that no node tells: after a restart, or another's loss."""
         while True:
             with suppress(SabirError):
                 for record in await self._store.list(SPACE, limit=10_000):
-                    receiver = msgspec.json.decode(record.value, type=Receiver)
-                    mine = record.key in self._telling
-                    if not mine and receiver.lease < time.time() and await self._hold(record, receiver):
+                    if record.key in self._telling:
+                        await self._noted(record.key)
+                    elif await self._take(record):
                         self._tell(record.key)
-            await asyncio.sleep(LEASE / 2)
+            await asyncio.sleep(LEASE / 3)
 
-    async def _hold(self, record: Record, receiver: Receiver, told: int | None = None) -> bool:
-        """Renew the lease on a receiver, and note how far it was told; False if it is gone or another's."""
-        now = msgspec.structs.replace(
-            receiver,
-            node=self._node,
-            lease=time.time() + LEASE,
-            told=receiver.told if told is None else told,
-        )
-        renewed = msgspec.structs.replace(record, value=msgspec.json.encode(now))
-        return await self._store.put(renewed, expect=record.version)
+    async def _take(self, record: Record) -> bool:
+        receiver = self._opened(record)
+        if receiver is None or receiver.lease >= time.time():
+            return False
+        return await self._keep(record, msgspec.structs.replace(receiver, node=self._node, lease=time.time() + LEASE))
 
     async def _let_go(self, key: str) -> None:
         """Leave a receiver to whoever comes next."""
         record = await self._store.get(SPACE, key)
-        if record is None:
-            return
-        receiver = msgspec.json.decode(record.value, type=Receiver)
-        if receiver.node == self._node:
-            free = msgspec.json.encode(msgspec.structs.replace(receiver, lease=0.0))
-            await self._store.put(msgspec.structs.replace(record, value=free), expect=record.version)
+        receiver = self._opened(record)
+        if record is not None and receiver is not None and receiver.node == self._node:
+            await self._keep(record, msgspec.structs.replace(receiver, lease=0.0))
+
+    async def _keep(self, record: Record, receiver: Receiver) -> bool:
+        changed = msgspec.structs.replace(record, value=self._sealed(record.key, receiver))
+        return await self._store.put(changed, expect=record.version)
+
+    async def _noted(self, key: str, told: int | None = None) -> bool:
+        """Renew the lease on a receiver, and note how far it was told; False if it is gone or another node's."""
+        while True:
+            record = await self._store.get(SPACE, key)
+            receiver = self._opened(record)
+            if record is None or receiver is None or receiver.node != self._node:
+                return False
+            number = receiver.told if told is None else told
+            renewed = msgspec.structs.replace(receiver, lease=time.time() + LEASE, told=number)
+            if await self._keep(record, renewed):
+                return True
 
     def _tell(self, key: str) -> None:
         running = self._telling.get(key)
@@ -195,28 +215,21 @@ class Webhooks:
 
     async def _told(self, key: str) -> None:
         """Tell one receiver everything until the task has ended; a task that waits for input is waited for."""
-        while (record := await self._store.get(SPACE, key)) is not None:
-            receiver = msgspec.json.decode(record.value, type=Receiver)
-            row = await self._house.tasks.find(receiver.task, receiver.caller)
-            before = [e for e in await events_of(self._house.tasks, row.id) if e.number <= receiver.told]
-            told = told_of(row, before)
-            async for number, update in updates(self._house.tasks, told, receiver.caller, receiver.told):
+        tasks = self._house.tasks
+        while (receiver := self._opened(await self._store.get(SPACE, key))) is not None:
+            row = await tasks.find(receiver.task, receiver.caller)
+            told = told_of(row, [e for e in await events_of(tasks, row.id) if e.number <= receiver.told])
+            async for number, update in updates(tasks, told, receiver.caller, receiver.told):
                 await self._send(receiver, told, update)
                 if not await self._noted(key, number):
                     return
-            row = await self._house.tasks.find(receiver.task, receiver.caller)
+            row = await tasks.find(receiver.task, receiver.caller)
             if row.state in FINAL:
                 await self._store.delete(SPACE, key)
                 return
-            while row.state == "input-required" and await self._noted(key):
+            while row.state == "input-required":
                 await asyncio.sleep(1.0)
-                row = await self._house.tasks.find(receiver.task, receiver.caller)
-
-    async def _noted(self, key: str, told: int | None = None) -> bool:
-        record = await self._store.get(SPACE, key)
-        if record is None:
-            return False
-        return await self._hold(record, msgspec.json.decode(record.value, type=Receiver), told)
+                row = await tasks.find(receiver.task, receiver.caller)
 
     async def _send(self, receiver: Receiver, told: wire.Told, update: wire.Update) -> None:
         """Send one notification, a few times if need be."""
@@ -252,11 +265,14 @@ class Webhooks:
         headers = {"content-type": "application/a2a+json", "x-a2a-notification-signature": signed}
         if config.token:
             headers["x-a2a-notification-token"] = config.token
-        if config.authentication.credentials:
-            headers["authorization"] = f"{config.authentication.scheme} {config.authentication.credentials}"
-        else:
-            headers["authorization"] = f"Bearer {signed}"
+        headers["authorization"] = _credential(config) or f"Bearer {signed}"
         return headers
+
+
+def _credential(config: pb.TaskPushNotificationConfig) -> str:
+    """What the receiver wants to see, if it said."""
+    shown = config.authentication
+    return f"{shown.scheme} {shown.credentials}" if shown.credentials else ""
 
 
 def _body(update: wire.Update, told: wire.Told, version: str) -> bytes:

@@ -240,7 +240,8 @@ class Operations(RequestHandler):
     ) -> pb.TaskPushNotificationConfig:
         call = _call(context)
         row, caller = await self._found(params.task_id, call)
-        return await self.webhooks.create(params, row, caller, call.version)
+        events = await events_of(self.tasks, row.id)
+        return await self.webhooks.create(params, row, caller, call.version, events[-1].number if events else 0)
 
     async def on_get_task_push_notification_config(
         self, params: pb.GetTaskPushNotificationConfigRequest, context: ServerCallContext
