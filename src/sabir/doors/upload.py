@@ -350,10 +350,7 @@ def _number(headers: Mapping[str, str], name: str) -> int | None:
 
 
 def _digest(value: str | None) -> str | None:
-    """The hex of a SHA-256 in It listens on the gateway's own port, or on one of its own (``doors: {upload: {port: 8081}}``, HTTP-6.1.1), so that bulk
-    traffic and talk do not share one.
-
-    ``Repr-Digest: sha-256=:base64:``, or None if another algorithm is named."""
+    """The hex of a SHA-256 in ``Repr-Digest: sha-256=:base64:``, or None if another algorithm is named."""
     match = re.search(r"sha-256=:?([A-Za-z0-9+/=]+):?", value or "", re.IGNORECASE)
     if match is None:
         return None
