@@ -11,10 +11,10 @@ from typing import Final
 
 from .. import _version
 from ..errors import BadInput, BadSetup, PeerRefused, PeerUnavailable, Refused, SabirError
-from . import ask, audit, bus, check, ingest, keys, serve, sites, store
+from . import ask, audit, bus, check, ingest, keys, mcp, serve, sites, store
 
 # Each module has NAME, HELP, add(parser) and run(arguments) -> exit code.
-COMMANDS: Final[tuple[ModuleType, ...]] = (serve, ask, ingest, sites, check, keys, audit, store, bus)
+COMMANDS: Final[tuple[ModuleType, ...]] = (serve, ask, ingest, sites, check, keys, audit, store, bus, mcp)
 
 # What scripts can rely on.
 OK: Final = 0

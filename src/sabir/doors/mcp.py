@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
-from mcp.server.lowlevel import Server
+from mcp.server.lowlevel import NotificationOptions, Server
+from mcp.server.stdio import stdio_server
 from mcp.server.subscriptions import (
     InMemorySubscriptionBus,
     ListenHandler,
@@ -201,3 +202,15 @@ class Mcp:
         place = f'resource_metadata="{self.house.public_url}{METADATA}{path.rstrip("/")}"'
         others = [each for each in wrong.challenge.split(", ") if each != "Bearer"]
         return ", ".join([f"Bearer {place}", *others])
+
+
+async def speak(house: House, agent: str | None = None) -> None:
+    """MCP over standard input and output, until the client is gone. Whoever started this process may do everything."""
+    turns = Turns(house)
+    offer = Offer(house, turns, ListenHandler(InMemorySubscriptionBus()), only=agent)
+    try:
+        async with stdio_server() as (read, write):
+            options = offer.server.create_initialization_options(NotificationOptions(True, True, True))
+            await offer.server.run(read, write, options)
+    finally:
+        await turns.close()

@@ -366,7 +366,9 @@ async def over_stdio() -> None:
 def over_http(port: int) -> None:
     app = Everything().server.streamable_http_app()
     sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     sock.bind(("127.0.0.1", port))
+    sock.listen(128)  # from now on nobody is refused
     print(f"http://127.0.0.1:{sock.getsockname()[1]}/mcp", flush=True)
     uvicorn.Server(uvicorn.Config(app, log_level="warning", ws="none", timeout_graceful_shutdown=1)).run([sock])
 

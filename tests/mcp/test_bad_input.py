@@ -1,0 +1,188 @@
+"""What must not come in: malformed, oversized, foreign, of a wrong version. The protocol's codes, nothing leaked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from conftest import Serve, Served
+from sabir.agent import agent
+from sabir.gateway import Gateway
+from sabir.guard import Identity, Rights, Rule
+from sabir.guard.identity import Credentials
+from sabir.message import Part
+from sabir.turn import Caller, Turn
+
+HEADERS = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+INITIALIZE: dict[str, Any] = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}},
+}
+
+
+@agent(description="Repeats")
+async def echo(turn: Turn) -> str:
+    return turn.text
+
+
+@pytest.fixture
+def served(serve: Serve, home: Path) -> Served:
+    return serve(Gateway(echo, home=home, store="memory:"))
+
+
+def post(served: Served, body: bytes | dict[str, Any], **headers: str) -> httpx2.Response:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    content = {"content": body} if isinstance(body, bytes) else {"json": body}
+    return httpx2.post(f"{served.url}/mcp", headers={**HEADERS, **named}, **content)  # type: ignore[arg-type]
+
+
+def call(method: str, params: dict[str, Any] | None = None, id: object = 7) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": id, "method": method, "params": params or {}}
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [
+        (b"{", 400, -32700),
+        (b"\xff\xfe", 400, -32700),
+        (b"[" * 100_000, 400, -32700),
+        (b"[]", 400, -32600),
+        (b'"hello"', 400, -32600),
+        (b"{}", 400, -32600),
+        (b'{"jsonrpc":"2.0","id":true,"method":"ping"}', 400, -32600),
+        (b'{"jsonrpc":"1.0","id":1,"method":"ping"}', 400, -32600),
+        (b'{"jsonrpc":"2.0","id":1,"method":"ping","params":[1]}', 400, -32600),
+        (b'{"jsonrpc":"2.0","id":1,"method":"no/such"}', 200, -32601),
+        (b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"arguments":7}}', 200, -32602),
+    ],
+)
+def test_what_is_no_request_is_answered_in_json_rpc(served: Served, body: bytes, status: int, code: int) -> None:
+    response = post(served, body)
+    assert (response.status_code, response.json()["error"]["code"]) == (status, code)
+    assert "Traceback" not in response.text
+    assert "pydantic" not in response.text
+
+
+def test_too_much_is_413(served: Served) -> None:
+    response = post(served, b"x" * (served.gateway.house.limits.body + 1))
+    assert response.status_code == 413
+
+
+def test_compressed_bodies_are_not_unpacked(served: Served) -> None:
+    assert post(served, b"\x1f\x8b", content_encoding="gzip").status_code == 415
+
+
+def test_another_content_type_is_415(served: Served) -> None:
+    assert post(served, b"{}", content_type="text/plain").status_code == 415
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "OPTIONS"])
+def test_another_method_is_405(served: Served, method: str) -> None:
+    response = httpx2.request(method, f"{served.url}/mcp", headers=HEADERS)
+    assert response.status_code == 405
+    assert "POST" in response.headers["allow"]
+
+
+def test_an_unknown_version_is_named_with_those_we_speak(served: Served) -> None:
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2099-01-01",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    body = call("tools/list", {"_meta": meta})
+    response = post(served, body, mcp_protocol_version="2099-01-01", mcp_method="tools/list")
+    assert response.status_code == 400
+    assert response.json()["error"]["code"] == -32022
+    assert response.json()["error"]["data"]["supported"] == ["2026-07-28"]
+
+
+@pytest.mark.parametrize("wrong", [{"mcp_method": "tools/call"}, {"mcp_protocol_version": "2099-01-01"}])
+def test_headers_that_say_something_else_than_the_body_are_refused(served: Served, wrong: dict[str, str]) -> None:
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    headers = {"mcp_protocol_version": "2026-07-28", "mcp_method": "tools/list", **wrong}
+    response = post(served, call("tools/list", {"_meta": meta}), **headers)
+    assert (response.status_code, response.json()["error"]["code"]) == (400, -32020)
+
+
+@pytest.mark.parametrize("header", ["host", "origin"])
+def test_a_page_from_elsewhere_cannot_call(served: Served, header: str) -> None:
+    value = "evil.example.com" if header == "host" else "http://evil.example.com"
+    assert post(served, INITIALIZE, **{header: value}).status_code == 403
+
+
+def test_an_agent_that_is_not_there_is_404(served: Served) -> None:
+    response = httpx2.post(f"{served.url}/mcp/nobody", headers=HEADERS, json=INITIALIZE)
+    assert response.status_code == 404
+
+
+@pytest.mark.parametrize("session", ["made-up", "sb1.AAAA"])
+def test_a_session_that_was_not_given_is_404(served: Served, session: str) -> None:
+    assert post(served, call("tools/list"), mcp_session_id=session).status_code == 404
+
+
+def test_a_changed_session_is_404(served: Served) -> None:
+    session = post(served, INITIALIZE).headers["mcp-session-id"]
+    last = "A" if session[-1] != "A" else "B"
+    assert post(served, call("tools/list"), mcp_session_id=session).status_code == 200
+    assert post(served, call("tools/list"), mcp_session_id=session[:-2] + last + session[-1]).status_code == 404
+
+
+def test_a_conversation_that_is_not_ours_begins_a_new_one(served: Served) -> None:
+    body = call("tools/call", {"name": "echo", "arguments": {"text": "hi", "conversation": "sb1.forged"}})
+    result = post(served, body).json()["result"]
+    assert result["structuredContent"]["conversation"] != "sb1.forged"
+
+
+class ByName:
+    """Whoever says a name is believed; enough to tell two callers apart."""
+
+    challenge = "Bearer"
+    issuer = "https://login.example.com"
+
+    async def verify(self, credentials: Credentials, tokens: tuple[Part, ...]) -> Caller | None:
+        if credentials.authorization is None:
+            return None
+        name = credentials.authorization.removeprefix("Bearer ")
+        return Caller(id=name, kind="subject", roles=frozenset({"member"}))
+
+
+@pytest.fixture
+def guarded(serve: Serve, home: Path) -> Served:
+    rights = Rights((Rule(roles=("member",)),))
+    return serve(Gateway(echo, home=home, store="memory:", identity=Identity([ByName()]), rights=rights))
+
+
+def test_who_does_not_say_who_they_are_learns_where_a_token_comes_from(guarded: Served) -> None:
+    response = post(guarded, INITIALIZE)
+    assert response.status_code == 401
+    place = f"{guarded.url}/.well-known/oauth-protected-resource/mcp"
+    assert response.headers["www-authenticate"] == f'Bearer resource_metadata="{place}"'
+    about = httpx2.get(place).json()
+    assert about["resource"] == f"{guarded.url}/mcp"
+    assert about["authorization_servers"] == ["https://login.example.com"]
+
+
+def test_a_session_of_one_caller_is_not_there_for_another(guarded: Served) -> None:
+    session = post(guarded, INITIALIZE, authorization="Bearer ada").headers["mcp-session-id"]
+    mine = post(guarded, call("tools/list"), authorization="Bearer ada", mcp_session_id=session)
+    theirs = post(guarded, call("tools/list"), authorization="Bearer bob", mcp_session_id=session)
+    assert (mine.status_code, theirs.status_code) == (200, 404)
+
+
+def test_conversations_are_resources_of_their_owner_alone(guarded: Served) -> None:
+    say = call("tools/call", {"name": "echo", "arguments": {"text": "a secret"}})
+    assert post(guarded, say, authorization="Bearer ada").status_code == 200
+    listed = post(guarded, call("resources/list"), authorization="Bearer ada").json()["result"]["resources"]
+    uri = next(each["uri"] for each in listed if each["uri"].startswith("sabir://conversations/"))
+    read = call("resources/read", {"uri": uri})
+    assert "a secret" in post(guarded, read, authorization="Bearer ada").text
+    refused = post(guarded, read, authorization="Bearer bob")
+    assert refused.json()["error"]["code"] == -32602
+    assert "a secret" not in refused.text

@@ -1,0 +1,75 @@
+"""The official suite ``@modelcontextprotocol/conformance``: our door, and our gateway in front of an SDK server."""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from conftest import Serve
+from mcp_servers import everything
+from sabir.agents.echo import echo
+from sabir.gateway import Gateway
+from sabir.peers.mcp import McpPeer
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+SDK_SERVER = ROOT / "tests" / "mcp_servers" / "sdk_server.py"
+VERSIONS = {"2025-11-25": 30, "2026-07-28": 37}
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+
+
+@pytest.fixture(scope="module")
+def suite() -> ModuleType:
+    """The script that runs the suite, with the suite installed."""
+    loader = importlib.machinery.SourceFileLoader("mcp_conformance", str(ROOT / "scripts" / "mcp_conformance"))
+    spec = importlib.util.spec_from_loader("mcp_conformance", loader)
+    assert spec is not None
+    script = importlib.util.module_from_spec(spec)
+    loader.exec_module(script)
+    try:
+        script.suite()
+    except (subprocess.CalledProcessError, FileNotFoundError) as wrong:
+        pytest.skip(f"the suite cannot be installed here: {wrong}")
+    return script
+
+
+@pytest.fixture
+def sdk_server() -> Iterator[str]:
+    """The address of a server that is written with the SDK alone."""
+    process = subprocess.Popen([sys.executable, str(SDK_SERVER)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        yield process.stdout.readline().strip()
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def failures(suite: ModuleType, url: str, version: str) -> dict[str, list[str]]:
+    found = suite.run("server", url, version)
+    assert len(found) == VERSIONS[version]
+    return {scenario: wrong for scenario, wrong in found.items() if wrong}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_all_required_server_scenarios_pass_at_our_door(
+    suite: ModuleType, serve: Serve, tmp_path: Path, version: str
+) -> None:
+    served = serve(everything.gateway(str(tmp_path)))
+    assert failures(suite, f"{served.url}/mcp", version) == {}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_no_scenario_is_lost_through_a_gateway(
+    suite: ModuleType, serve: Serve, tmp_path: Path, sdk_server: str, version: str
+) -> None:
+    assert failures(suite, sdk_server, version) == {}, "the server behind does not pass by itself"
+    served = serve(Gateway(echo, McpPeer(sdk_server, name="behind"), home=tmp_path, store="memory:"))
+    assert failures(suite, f"{served.url}/mcp/behind", version) == {}
