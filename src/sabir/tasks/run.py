@@ -32,8 +32,9 @@ class Run:
         if self.coroutine is not None:
             self.coroutine.cancel()
 
-    def answer(self, message: Message) -> None:
-        """Hand the agent the answer it waits for."""
-        self.known += 1
-        with suppress(Cancelled):  # it no longer waits
-            self.line.answer(message)
+    def give(self, answers: tuple[Message, ...]) -> None:
+        """Hand the agent those answers of its task that it has not got yet."""
+        new, self.known = answers[self.known :], max(self.known, len(answers))
+        for message in new:
+            with suppress(Cancelled):  # it no longer waits
+                self.line.answer(message)

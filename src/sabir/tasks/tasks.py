@@ -90,11 +90,15 @@ class Tasks:
         """
         if self.exchange.closing or self._closing:
             raise ShuttingDown("the gateway is stopping; try again in a moment", retry_after=5.0)
-        caller = await self.exchange.guard.admit(ask.credentials, ask.message.tokens)
         agent = ask.agent or self.exchange.default
-        if agent not in self.exchange.agents:
-            raise NotFound(f"there is no agent {agent[:64]!r} here")
-        self.exchange.guard.rights.check(caller, agent=agent, door=ask.door)
+        try:
+            caller = await self.exchange.guard.admit(ask.credentials, ask.message.tokens)
+            self.exchange.guard.rights.check(caller, agent=agent, door=ask.door)
+            if agent not in self.exchange.agents:
+                raise NotFound(f"there is no agent {agent[:64]!r} here")
+        except SabirError as wrong:
+            await self.exchange.audit(ask, wrong)
+            raise
         id = id or id_of(ask, caller)
         again = await self.store.task(id)
         if again is None:
@@ -249,7 +253,7 @@ class Tasks:
         await self._store_event(id, "answer", {"message": msgspec.to_builtins(said, builtin_types=(bytes,))})
         run = self._runs.get(id)
         if run is not None:
-            run.answer(said)
+            run.give(answers)
         self._wake.set()  # if its node has died, somebody must take it up
         return changed
 
@@ -288,8 +292,7 @@ class Tasks:
         if task is None:
             return run.stop()
         run.version = task.version
-        for message in task.answers[run.known :]:
-            run.answer(message)
+        run.give(task.answers)
 
     async def _take_up(self) -> None:
         while len(self._runs) < self.settings.running and not self.exchange.closing:
