@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 
-from conftest import Served
+from conftest import Served, serving
 from nlweb.agents import STEP, events
 from nlweb.test_wire import SEED
+from sabir import Gateway
+from sabir.agents.echo import echo
+from sabir.guard import Quotas
 
 
 def post(client: httpx2.Client, body: Any, path: str = "/ask", **headers: str) -> httpx2.Response:
@@ -235,6 +239,15 @@ def test_a_body_over_the_limit_is_refused(client: httpx2.Client, gateway: Served
     most = gateway.gateway.house.limits.body
     response = post(client, b'{"query": {"text": "' + b"x" * most + b'"}}')
     assert response.status_code == 413 and response.json()["error"]["code"] == "TOO_LARGE"
+
+
+def test_over_the_rate_is_429_with_when_to_come_back_w6(home: Path) -> None:
+    with serving(Gateway(echo, home=home, quotas=Quotas(rate_per_address=1, burst=1))) as served:
+        with httpx2.Client(base_url=served.url) as client:
+            responses = [post(client, {"query": {"text": "x"}, "prefer": {"streaming": False}}) for _ in range(5)]
+    refused = next(response for response in responses if response.status_code != 200)
+    assert refused.status_code == 429 and int(refused.headers["retry-after"]) >= 1
+    assert refused.json()["error"]["code"] == "RATE_LIMITED"
 
 
 # -- discovery ------------------------------------------------------------------------------------

@@ -6,8 +6,10 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from sabir.errors import BadMessage, SabirError, TooBig, UnknownVersion, Unreadable, tree
+from sabir.errors import BadInput, BadMessage, SabirError, TooBig, UnknownVersion, Unreadable, tree
 from sabir.events import Delta, Field, Progress, Question
 from sabir.message import Message, json_part, text_part
 from sabir.wire import nlweb
@@ -44,6 +46,14 @@ SEED = {
 }
 RECIPE = {"@type": "Recipe", "@id": "https://a.example/1", "name": "Pumpkin soup", "site": "a.example", "score": 71.5}
 META = json_part({"question": "soup", "rewritten": False, "ignored": [], "total": 1, "coverage": 1.0}, label="meta")
+
+
+KEYS = st.sampled_from(
+    ["query", "context", "prefer", "meta", "text", "site", "mode", "prev", "memory", "streaming", "api_version",
+     "score", "session_context", "start_num", "max_results", "@type", "@id", "url", "name", "actions", "grounding"]
+)  # fmt: skip
+PATHS = ["query", "query.text", "query.site", "query.price.max", "query.price", "prefer", "prefer.streaming",
+         "prefer.mode", "meta.start_num", "meta.session_context.conversation_id", "context.prev"]  # fmt: skip
 
 
 def ask(**sections: Any) -> nlweb.AskRequest:
@@ -260,6 +270,13 @@ def test_a_result_gets_what_clients_drop_it_without() -> None:
     assert set(body["structuredData"][0]) == {"@type", "@id", "name", "site", "score"}
 
 
+def test_a_result_that_fits_no_model_is_told_and_not_blamed_on_the_caller() -> None:
+    odd = {"@type": "Recipe", "score": "high", "url": ["u"], "actions": [5], "grounding": "here", "name": {"en": "x"}}
+    [item] = told(Message.of(META, json_part(odd, label="result")))["structuredData"]
+    assert item["@type"] == "Recipe" and item["score"] == 0.0 and isinstance(item["@id"], str)
+    assert item["name"] == {"en": "x"} and item["url"] == ["u"]
+
+
 def test_an_agent_that_is_no_site_gives_its_text() -> None:
     assert told(Message.text("hello"))["content"][0]["text"] == "hello"
     results = told(Message.text("hello"), prefer={"response_format": "conv_search"})["results"]
@@ -335,6 +352,45 @@ def test_a_failure_in_a_stream_has_meta_and_error_in_one_event() -> None:
     [(name, data)] = events(raw)
     assert name == "error"
     assert data["_meta"]["response_type"] == "Failure" and data["error"]["code"] == "NO_RESULTS"
+
+
+# -- anything at all --------------------------------------------------------------------------------
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=5),
+    max_leaves=12,
+)
+
+
+@given(JSON)
+@settings(max_examples=400, deadline=None)
+def test_any_json_is_read_or_refused_with_a_place(value: Any) -> None:
+    body = value if not isinstance(value, dict) else {"query": {"text": "x"}, **value}
+    try:
+        request = nlweb.decode_ask(json.dumps(body).encode())
+        nlweb.message_of(request)
+        nlweb.Telling.of(request)
+    except BadInput as refused:
+        assert refused.where.startswith("$") and code_of(refused)[0] in (400, 413)
+
+
+@given(st.lists(st.tuples(st.sampled_from(PATHS) | st.text(max_size=6), st.text(max_size=8)), max_size=6))
+@settings(max_examples=300, deadline=None)
+def test_any_url_is_read_or_refused_with_a_place(pairs: list[tuple[str, str]]) -> None:
+    try:
+        ask_of_pairs(pairs)
+    except BadInput as refused:
+        assert refused.where.startswith("$")
+
+
+@given(JSON)
+@settings(max_examples=300, deadline=None)
+def test_any_result_of_an_agent_can_be_told(value: Any) -> None:
+    message = Message.of(
+        META, json_part({"@type": "Thing", **(value if isinstance(value, dict) else {})}, label="result")
+    )
+    assert len(told(message)["structuredData"]) == 1
 
 
 # -- tables ---------------------------------------------------------------------------------------

@@ -313,7 +313,11 @@ class Telling:
 
     def item(self, value: Json) -> ResultObject:
         """A result as clients need it: with an id, a site and a score, without which some drop it."""
-        made = result(value)
+        try:
+            made = result(value)
+        except BadMessage:  # an agent's own fault is not told as its caller's: what fits no model is told as it is
+            kind = value.get("@type")
+            made = ResultObject(kind if isinstance(kind, str) else "Thing", fields=value)
         fills: Json = {}
         if made.id is None:
             fills["id"] = made.url or f"urn:sabir:{_digest(value)}"
