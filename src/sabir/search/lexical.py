@@ -46,6 +46,7 @@ except ImportError as missing:
     raise MissingExtra("the search index", "search") from missing
 
 NAME_WEIGHT: Final = 0.5  # of a word in the name, on top of the text
+COMMON: Final = 0.05  # share of the rarest word's weight below which a word is left out
 _K1: Final = 1.2  # tantivy's, for the most that BM25 can give
 _ANALYZER: Final = "words"
 _HEAP: Final = 64_000_000
@@ -162,8 +163,7 @@ class Reader:
 
     def terms(self, text: str) -> Terms | None:
         """The text as a query of its words; None if none of them is in the index."""
-        clauses: list[tuple[Any, Doc]] = []
-        most = 0.0
+        found: list[tuple[Doc, float]] = []
         count = max(1, len(self))
         for term in self._analyzer.analyze(text)[:64]:
             for field, weight in (("body", 1.0), ("name", NAME_WEIGHT)):
@@ -176,11 +176,15 @@ class Reader:
                     having, weight = 1, weight / 2
                 else:
                     continue
-                clauses.append((Occur.Should, tantivy.Query.boost_query(query, weight)))
-                most += weight * (_K1 + 1) * math.log(1 + (count - having + 0.5) / (having + 0.5))
-        if not clauses:
+                rarity = math.log(1 + (count - having + 0.5) / (having + 0.5))
+                found.append((tantivy.Query.boost_query(query, weight), weight * rarity))
+        # A word that nearly all passages have costs the most time and moves nothing.
+        least = COMMON * max((worth for _, worth in found), default=0.0)
+        kept = [(query, worth) for query, worth in found if worth >= least]
+        if not kept:
             return None
-        return Terms(tantivy.Query.boolean_query(clauses), max(most, 1e-9))
+        most = sum(worth for _, worth in kept) * (_K1 + 1)
+        return Terms(tantivy.Query.boolean_query([(Occur.Should, query) for query, _ in kept]), max(most, 1e-9))
 
     def best(self, terms: Terms, where: Doc | None, count: int) -> dict[int, float]:
         """The passages with the most of the query, each with the share it has of the most there can be."""

@@ -35,6 +35,7 @@ logger = logging.getLogger("sabir.search")
 DEPTH: Final = 64
 NAME_WEIGHT: Final = 0.5
 _BATCH: Final = 32
+COMMON: Final = 0.05  # as in the embedded engine
 _K1, _B = 1.2, 0.75
 
 _TABLES: Final = """
@@ -288,6 +289,8 @@ class PostgresIndex:
             for field, weight in (("b", 1.0), ("n", NAME_WEIGHT))
             if (n := having.get((term, field), 0))
         ]
+        least = COMMON * max((weight for _, _, weight in weights), default=0.0)
+        weights = [each for each in weights if each[2] >= least]
         return weights, sum(weight for _, _, weight in weights) * (_K1 + 1)
 
     async def _best(
