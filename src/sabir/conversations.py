@@ -204,6 +204,13 @@ class Conversations:
         """Count open conversations anew; called after a sweep has removed some."""
         self._open.clear()
 
+    async def agreed_in(self, tokens: Tokens, caller: Caller) -> Conversation:
+        """The conversation as an agent that remembers nothing sees it: no turns, but what was agreed in it."""
+        row = await self.store.conversation(tokens.conversation) if tokens.conversation is not None else None
+        if row is None or row.ended or row.owner != caller.id:
+            return _NOWHERE
+        return Conversation(row.id, (), row.agreed)
+
     # -- agreements -------------------------------------------------------------------------------
 
     async def agree(self, held: ConversationRow, agreed: dict[str, Any]) -> ConversationRow:
@@ -232,6 +239,7 @@ class Holding:
 
 
 _NONE = Tokens()
+_NOWHERE = Conversation("")
 
 
 def _peer_token(echo: tuple[Part, ...], caller: Caller) -> str | None:

@@ -93,8 +93,9 @@ class Exchange:
             if agent.card.remembers and ask.conversation is None:
                 await self._in_conversation(ask, line, agent, caller, tokens)
             else:
-                line.tokens = tokens.echo
-                turn = self._turn(ask, agent, caller, ask.conversation or Conversation(""), line)
+                line.tokens = tokens.echo if tokens.own is None else (*tokens.echo, tokens.own)
+                there = ask.conversation or await self.conversations.agreed_in(tokens, caller)
+                turn = self._turn(ask, agent, caller, there, line)
                 turn.ask_back = ask.ask_back or turn.ask_back
                 await line.send(Reply(line.addressed(await self._run(agent, turn, line), ask.message)))
         except SabirError as wrong:

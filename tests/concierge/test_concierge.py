@@ -335,3 +335,24 @@ async def test_the_gateways_own_policies_hold_for_every_agent(
     assert talk.status == 403
     assert (await talk.tell("policy", {"accept": ["retention"]}))["retention"]["accept"] is True
     assert (await talk.say("hi")).text == "hi"
+
+
+async def test_what_is_agreed_holds_for_an_agent_that_remembers_nothing(
+    serve: Serve, home: Path, http: httpx2.AsyncClient
+) -> None:
+    @agent(name="forgetful", remembers=False, policies=(Policy("privacy", "Nothing is kept.", required=True),))
+    async def forgetful(turn: Turn) -> str:
+        SEEN.append(turn)
+        return f"{turn.text} {len(turn.conversation.turns)}"
+
+    talk = Talk(http, f"{serve(Gateway(forgetful, home=home)).url}/nlip")
+    await talk.say("too early")
+    assert talk.status == 403
+    await talk.control("I accept your privacy policy")
+    await talk.tell("limits", {"propose": {"body": 300}})
+    held = talk.tokens
+    assert (await talk.say("hi")).text == "hi 0"
+    assert talk.tokens == held  # our token comes back in every reply (D-16)
+    await talk.say("x" * 400)
+    assert talk.status == 413
+    assert len(SEEN) == 1
