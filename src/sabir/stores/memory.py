@@ -179,7 +179,7 @@ class MemoryStore:
     async def claim_task(self, node: str, lease: float, agents: tuple[str, ...]) -> TaskRow | None:
         await self.ping()
         at = now()
-        for task in sorted(self._tasks.values(), key=lambda task: task.created):
+        for task in sorted(self._tasks.values(), key=lambda task: (task.created, task.id)):
             held = at < task.lease <= at + LONGEST_LEASE
             if task.state in RUNNABLE and task.agent in agents and not held:
                 claimed = self._tasks[task.id] = msgspec.structs.replace(

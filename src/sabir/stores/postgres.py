@@ -292,7 +292,7 @@ class PostgresStore:
             f" WHERE id = (SELECT id FROM tasks WHERE state IN ({_RUNNABLE})"
             f" AND (lease <= {_CLOCK} OR lease > {_CLOCK} + {LONGEST_LEASE}) AND agent = ANY($3)"
             f" AND (node = '' OR {_CLOCK} > $2 + {_SERVER_START})"
-            f" ORDER BY created LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING {_TASK}",
+            f" ORDER BY created, id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING {_TASK}",
             node,
             lease,
             list(agents),

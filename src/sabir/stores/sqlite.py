@@ -310,7 +310,7 @@ class SQLiteStore:
     async def claim_task(self, node: str, lease: float, agents: tuple[str, ...]) -> TaskRow | None:
         free = (
             f"SELECT id FROM tasks WHERE state IN ({_RUNNABLE}) AND (lease <= ? OR lease > ?)"
-            f" AND agent IN ({','.join('?' * len(agents))}) ORDER BY created LIMIT 1"
+            f" AND agent IN ({','.join('?' * len(agents))}) ORDER BY created, id LIMIT 1"
         )
 
         def job(connection: sqlite3.Connection) -> TaskRow | None:
