@@ -23,9 +23,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from starlette.types import ASGIApp
 
+from .connections import Http, HttpWithCertificate, Patience, WebSocketWithCertificate
 from .errors import BadSetup
 from .guard.limits import is_loopback
-from .mutual_tls import HttpWithCertificate, WebSocketWithCertificate
 
 logger = logging.getLogger("sabir")
 
@@ -104,6 +104,12 @@ class Server(uvicorn.Server):
         self._seconds = seconds
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ending: asyncio.Future[None] | None = None
+        self.patience = Patience()
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % self.patience.every == 0:
+            self.patience.look(list(self.server_state.connections), asyncio.get_running_loop().time())
+        return await super().on_tick(counter)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         self._loop = asyncio.get_running_loop()
@@ -145,7 +151,7 @@ def uvicorn_config(app: ASGIApp, serving: Serving) -> uvicorn.Config:
         host=serving.host,
         port=serving.port,
         loop="auto",
-        http=HttpWithCertificate if serving.tls.client_ca else "httptools",
+        http=HttpWithCertificate if serving.tls.client_ca else Http,
         ws=WebSocketWithCertificate if serving.tls.client_ca else "websockets-sansio",
         ws_max_size=serving.max_message,
         ws_ping_interval=serving.ws_ping_seconds,

@@ -1,0 +1,91 @@
+"""Clients that begin to say something and never end: each costs a connection, until patience ends."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from attackers import Caller, say
+
+from conftest import Served, serving
+from sabir import Turn, agent
+from sabir.connections import Patience
+from sabir.gateway import Gateway
+from sabir.server import Server
+
+HEAD = b"POST /nlip HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+
+
+@agent(description="Repeats")
+async def parrot(turn: Turn) -> str:
+    return turn.text
+
+
+@pytest.fixture
+def impatient(home: Path) -> Iterator[Served]:
+    with serving(Gateway(parrot, home=home)) as served:
+        assert isinstance(served.server, Server)
+        served.server.patience = Patience(head=0.5, body=0.5, every=1)
+        yield served
+
+
+def opened(served: Served, begun: bytes) -> socket.socket:
+    sock = socket.create_connection((served.host, served.port), timeout=20)
+    sock.sendall(begun)
+    return sock
+
+
+def ended(sock: socket.socket) -> bool:
+    """Whether the gateway ends the connection without an answer."""
+    try:
+        return sock.recv(1) == b""
+    except ConnectionResetError:
+        return True
+    finally:
+        sock.close()
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [
+        b"",
+        b"POST /nl",
+        HEAD,
+        HEAD + b"Content-Length: 100\r\n\r\n",
+        HEAD + b"Transfer-Encoding: chunked\r\n\r\n5\r\nab",
+    ],
+    ids=["nothing", "half a line", "half a head", "no body", "half a chunk"],
+)
+def test_who_never_finishes_is_let_go(impatient: Served, begun: bytes) -> None:
+    waiting = [opened(impatient, begun) for _ in range(20)]
+    with Caller(impatient.url) as other:
+        assert other.ask(say("still here?")).status_code == 200
+    assert all(ended(sock) for sock in waiting)
+
+
+def test_who_is_slow_but_goes_on_is_heard(impatient: Served) -> None:
+    """A body that comes in pieces, each in time, though all together take longer than any pause may."""
+    body = json.dumps(say("a slow word")).encode()
+    sock = opened(impatient, HEAD + b"Connection: close\r\nContent-Length: %d\r\n\r\n" % len(body))
+    step = len(body) // 12 + 1
+    for at in range(0, len(body), step):
+        time.sleep(0.12)  # the pauses are what is tested
+        sock.sendall(body[at : at + step])
+    answer = b"".join(iter(lambda: sock.recv(65536), b""))
+    sock.close()
+    assert answer.startswith(b"HTTP/1.1 200") and b"a slow word" in answer
+
+
+def test_a_connection_that_owes_nothing_stays_open(impatient: Served) -> None:
+    body = json.dumps(say("one")).encode()
+    request = HEAD + b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
+    sock = opened(impatient, request)
+    assert sock.recv(65536).startswith(b"HTTP/1.1 200")
+    time.sleep(1.2)  # longer than patience, and than its looks are apart
+    sock.sendall(request)
+    assert sock.recv(65536).startswith(b"HTTP/1.1 200")
+    sock.close()
