@@ -55,7 +55,7 @@ from ..search import (
     result,
     structured,
 )
-from ..search.attributes import attributes
+from ..search.attributes import recalled
 from ..search.conditions import Has, Is, Not, holds
 from ..search.followup import decontextualized, is_more
 from ..search.results import reordered
@@ -322,7 +322,7 @@ class _Search:
             if all(holds(each, of) for each in firm)
             else msgspec.structs.replace(hit, score=hit.score * _AGAINST_MEMORY)
             for hit in hits
-            if (of := attributes(hit.item))
+            if (of := recalled(hit.item))
         ]
         return tuple(sorted(weighed, key=lambda hit: -hit.score))
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -98,6 +99,21 @@ def attributes(item: Item) -> Attributes:
     )
 
 
+def recalled(item: Item) -> Attributes:
+    """The same, kept for a while: what is found once is found again."""
+    key = item.fingerprint
+    found = _recent.get(key)
+    if found is None:
+        if len(_recent) >= _RECALLED:
+            _recent.clear()
+        found = _recent[key] = attributes(item)
+    return found
+
+
+_RECALLED: Final = 4_096
+_recent: dict[str, Attributes] = {}
+
+
 def grams(words: list[str]) -> Iterator[str]:
     """Single words and neighbouring pairs, the keys of ``Attributes.has``."""
     previous = ""
@@ -107,6 +123,12 @@ def grams(words: list[str]) -> Iterator[str]:
             if previous:
                 yield f"{previous} {word}"
         previous = word if word not in STOPWORDS else ""
+
+
+@lru_cache(maxsize=20_000)
+def _keys(value: str) -> frozenset[str]:
+    """A value as a whole and by its words; values come again and again."""
+    return frozenset((squeezed(value), *tokens(_FREE.sub(r"\1free", spaced(value)))))
 
 
 class _Collector:
@@ -186,9 +208,7 @@ class _Collector:
         if field.lower() == "suitablefordiet":
             value = re.sub(r"\s*Diet$", "", spaced(value), flags=re.IGNORECASE)
         self.labels.setdefault(field, []).append(value)
-        keys = self.words.setdefault(field.lower(), set())
-        keys.add(squeezed(value))
-        keys.update(tokens(_FREE.sub(r"\1free", spaced(value))))
+        self.words.setdefault(field.lower(), set()).update(_keys(value))
 
 
 def _derive(fields: Mapping[str, JSON], found: _Collector) -> None:

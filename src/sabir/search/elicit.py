@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from .attributes import attributes
+from .attributes import recalled
 from .base import Hit
 from .item import JSON
 from .words import content_words, spaced, squeezed
@@ -69,7 +69,7 @@ def question(text: str, hits: Sequence[Hit], *, asked: Collection[str] = ()) -> 
     if len(close) < ENOUGH or len(content_words(text)) > SHORT:
         return None
     said = {squeezed(word) for word in content_words(text)}
-    known = [attributes(hit.item).labels for hit in close]
+    known = [recalled(hit.item).labels for hit in close]
     best: Elicited | None = None
     for field, words in QUESTIONS.items():
         if field.casefold() in {each.casefold() for each in asked}:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from .attributes import Attributes, attributes
+from .attributes import Attributes, recalled
 from .base import Hit
 from .extract import stands_alone
 from .item import JSON
@@ -70,7 +70,7 @@ def reordered(hits: Sequence[Hit], order: tuple[str, bool], close: float = 0.5) 
     """Those hits that fit well, by a field; then the rest as they were. Items without the field come after."""
     field, ascending = order
     good = [hit for hit in hits if hit.score >= close * hits[0].score]
-    valued = [(value, hit) for hit in good if (value := _value(attributes(hit.item), field)) is not None]
+    valued = [(value, hit) for hit in good if (value := _value(recalled(hit.item), field)) is not None]
     valued.sort(key=lambda pair: pair[0] if ascending else -pair[0])
     first = [hit for _, hit in valued]
     return (*first, *(hit for hit in hits if hit not in first))

@@ -55,7 +55,11 @@ def singular(word: str) -> str:
 
 def tokens(text: str) -> list[str]:
     """Folded words in order, plurals made singular."""
-    return [singular(re.sub(r"['’]s?$", "", word).replace("’", "'")) for word in _TOKEN.findall(fold(text))]
+    return [singular(word if word.isalnum() else _possessed(word)) for word in _TOKEN.findall(fold(text))]
+
+
+def _possessed(word: str) -> str:
+    return re.sub(r"['’]s?$", "", word).replace("’", "'")
 
 
 def content_words(text: str) -> list[str]:
