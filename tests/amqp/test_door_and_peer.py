@@ -14,6 +14,7 @@ from amqp.conftest import amqp_gateway, door_of, rabbitmqctl
 from sabir.agent import agent
 from sabir.agents.echo import echo
 from sabir.errors import BadSetup, PeerRefused, PeerUnavailable, Unavailable
+from sabir.gateway import Gateway
 from sabir.message import Message, binary_part
 from sabir.peers.amqp_connection import AmqpConnection, Incoming
 from sabir.peers.connect import connect
@@ -262,3 +263,38 @@ async def test_nobody_at_the_address_is_no_answer_in_time(broker: str, prefix: s
     async with NlipAmqpPeer(f"{broker}/{prefix}-nobody") as peer:
         with pytest.raises(PeerUnavailable, match="in time"):
             await peer.ask("hi", seconds=0.3)
+
+
+async def test_the_door_waits_for_a_broker_that_comes_later(home: Path, broker: str, prefix: str) -> None:
+    async with proxy() as later:
+        port = later.port
+    address = f"{prefix}-later"
+    settings = {"url": f"amqp://guest:guest@127.0.0.1:{port}", "address": address}
+    gateway = Gateway(echo, home=home, doors={"nlip-amqp": settings})
+    await gateway.start()  # it starts, and says that the broker is not there
+    try:
+        pipe = Proxy()
+        server = await asyncio.start_server(pipe.serve, "127.0.0.1", port)
+        await asyncio.wait_for(door_of(gateway).ready.wait(), 20)
+        async with NlipAmqpPeer(f"{broker}/{address}") as peer:
+            assert (await peer.ask("hello")).text == "You said: hello"
+    finally:
+        await gateway.stop()
+        pipe.cut()
+        server.close()
+        await server.wait_closed()
+        await asyncio.gather(*pipe._tasks, return_exceptions=True)
+
+
+async def test_a_letter_that_is_too_large_is_told_and_one_far_too_large_is_not_even_kept(
+    home: Path, broker: str, prefix: str
+) -> None:
+    address = f"{prefix}-large"
+    async with amqp_gateway(home, broker, address, noting):
+        async with NlipAmqpPeer(f"{broker}/{address}") as peer:
+            with pytest.raises(PeerRefused, match="at most 1048576 bytes"):
+                await peer.ask("x" * 1_100_000)
+            with pytest.raises(PeerUnavailable, match="in time"):
+                await peer.ask("x" * 3_000_000, seconds=3)
+            assert (await peer.ask("still there?")).text.startswith("noted still there?")
+    assert len(SEEN) == 1

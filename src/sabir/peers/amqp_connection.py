@@ -60,11 +60,13 @@ OnLetter = Callable[[Incoming], None]
 
 
 class _Receiving:
-    def __init__(self, link: Any, on_letter: OnLetter, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, link: Any, on_letter: OnLetter, most: int, loop: asyncio.AbstractEventLoop) -> None:
         self.link = link
         self.on_letter = on_letter
+        self.most = most
         self.opened: asyncio.Future[str] = loop.create_future()
         self.buffer = bytearray()
+        self.dropped = False
 
 
 class _Sending:
@@ -309,13 +311,16 @@ class AmqpConnection:
             return
         if delivery.pending:
             receiving.buffer += link.recv(delivery.pending)
+        if len(receiving.buffer) > receiving.most:  # it is read to its end, but not kept
+            receiving.buffer, receiving.dropped = bytearray(), True
         if delivery.partial:
             return
         raw, receiving.buffer = bytes(receiving.buffer), bytearray()
+        dropped, receiving.dropped = receiving.dropped, False
         link.advance()
         link.flow(1)
         try:
-            letter = letter_of(raw)
+            letter = letter_of(b"" if dropped else raw)
         except (proton.ProtonException, ValueError, TypeError, AttributeError):
             delivery.update(proton.Delivery.REJECTED)
             delivery.settle()
@@ -354,8 +359,12 @@ class AmqpConnection:
         kind = "queues" if major.isdigit() and int(major) >= 4 else "queue"
         return f"/{kind}/{quote(address, safe='')}"
 
-    async def receive(self, address: str | None, on_letter: OnLetter, *, credit: int = CREDIT) -> str:
+    async def receive(
+        self, address: str | None, on_letter: OnLetter, *, credit: int = CREDIT, most: int = MOST_BYTES
+    ) -> str:
         """Read letters from an address (None: one that the other side makes up); the address.
+
+        Letters of more than ``most`` bytes are rejected unread.
 
         Raises:
             PeerError: the other side does not allow it.
@@ -371,7 +380,8 @@ class AmqpConnection:
             link.source.dynamic = True
         else:
             link.source.address = self._terminus(address)
-        receiving = self._receiving[name] = _Receiving(link, on_letter, asyncio.get_running_loop())
+        link.max_message_size = most
+        receiving = self._receiving[name] = _Receiving(link, on_letter, most, asyncio.get_running_loop())
         link.open()
         link.flow(credit)
         self.kick()
