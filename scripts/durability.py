@@ -51,7 +51,7 @@ class Gateway:
     def config(self) -> list[str]:
         """Doors that nobody here knocks at are off, because what they import makes each start slow."""
         file = self.home / "sabir.yaml"
-        file.write_text("doors: {mcp: false, a2a: false, nlip-amqp: false}\n")
+        file.write_text("doors: {mcp: false, a2a: false, nlip-amqp: false}\nsites: []\n")
         return [str(file)]
 
     async def start(self) -> None:

@@ -340,7 +340,8 @@ class Gateway:
             scheme = url.replace("http", "ws", 1) if "WebSocket" in name else url
             lines.append(f"  {name:<{width}}  {scheme}{path}" if path.startswith("/") else f"  {name:<{width}}  {path}")
         lines += [f"  not here: {why}" for why in self.absent]
-        lines.append(f'Try:  sabir ask {url} "Hello"')
+        examples = (example for skill in self.agents[self.default].card.skills for example in skill.examples)
+        lines.append(f'Try:  sabir ask {url} "{next(examples, "Hello")}"')
         return lines
 
 
