@@ -193,7 +193,8 @@ def test_dev_tls_speaks_tls_1_3_and_nothing_older(tmp_path: Path) -> None:
         with socket.create_connection((host, int(port))) as raw, pytest.raises(ssl.SSLError):
             old.wrap_socket(raw, server_hostname="127.0.0.1")
         done = subprocess.run(
-            [*SABIR, "ask", running.url, "hello", "--agent", "echo", "--ca", str(tmp_path / "state" / "dev-tls" / "cert.pem")],
+            [*SABIR, "ask", running.url, "hello", "--agent", "echo",
+             "--ca", str(tmp_path / "state" / "dev-tls" / "cert.pem")],
             capture_output=True, text=True, cwd=tmp_path, timeout=30,
         )  # fmt: skip
         assert "hello" in done.stdout, done.stderr
