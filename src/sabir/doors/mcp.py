@@ -33,7 +33,8 @@ from ..peers.mcp import McpPeer
 from ..turn import Caller
 from .base import House
 from .mcp_http import Entrance
-from .mcp_offer import Offer
+from .mcp_nlweb import NlwebTools
+from .mcp_offer import Offer, Tool
 from .mcp_relay import Relay
 from .mcp_stream import DOOR
 from .mcp_turns import Turns
@@ -62,6 +63,7 @@ class Mcp:
         settings = house.settings.get(DOOR)
         self.settings: Mapping[str, Any] = settings if isinstance(settings, Mapping) else {}
         self.turns = Turns(house)
+        self._nlweb = NlwebTools(house, self.turns)
         self._bus = InMemorySubscriptionBus()
         self._listen = ListenHandler(self._bus)
         self._offers: dict[str | None, Offer] = {}
@@ -115,7 +117,8 @@ class Mcp:
         """The end-point of one agent, or of all."""
         offer = self._offers.get(agent)
         if offer is None:
-            offer = self._offers[agent] = Offer(self.house, self.turns, self._listen, only=agent)
+            more = self._nlweb if agent is None or self.house.agents[agent].card.site is not None else _no_more
+            offer = self._offers[agent] = Offer(self.house, self.turns, self._listen, only=agent, tools=more)
         return offer
 
     def _server(self, path: str, caller: Caller) -> Server[Any] | Relay:
@@ -204,10 +207,15 @@ class Mcp:
         return ", ".join([f"Bearer {place}", *others])
 
 
+def _no_more(caller: Caller) -> list[Tool]:
+    return []
+
+
 async def speak(house: House, agent: str | None = None) -> None:
     """MCP over standard input and output, until the client is gone. Whoever started this process may do everything."""
     turns = Turns(house)
-    offer = Offer(house, turns, ListenHandler(InMemorySubscriptionBus()), only=agent)
+    more = NlwebTools(house, turns) if agent is None else _no_more
+    offer = Offer(house, turns, ListenHandler(InMemorySubscriptionBus()), only=agent, tools=more)
     try:
         async with stdio_server() as (read, write):
             options = offer.server.create_initialization_options(NotificationOptions(True, True, True))

@@ -66,6 +66,7 @@ class Offer:
         self.only = only
         self._turns = turns
         self._tools = tools
+        self._known: dict[str, tuple[Card, Mapping[str, Skill | None]]] = {}
         card = house.agents[only].card if only is not None else None
         self.server: Server[Any] = Server(
             only or "sabir",
@@ -139,18 +140,18 @@ class Offer:
         tools = [
             wire.tool(name, card, skill)
             for card in self.cards(visit.caller)
-            for name, skill in wire.tools_of(card).items()
+            for name, skill in self._tools_of(card).items()
         ]
         tools += [tool.described for tool in self._tools(visit.caller)]
         return _page("tools", tools, params.cursor)
 
     async def _call_tool(self, ctx: Context, visit: Visit, params: types.CallToolRequestParams) -> Json:
         arguments = params.arguments or {}
-        for tool in self._tools(visit.caller):
-            if tool.name == params.name:
-                return await tool.call(ctx, visit, arguments)
         found = self._tool(visit.caller, params.name)
         if found is None:
+            for tool in self._tools(visit.caller):
+                if tool.name == params.name:
+                    return await tool.call(ctx, visit, arguments)
             raise MCPError(wire.INVALID_PARAMS, f"there is no tool {params.name[:64]!r} here")
         card, skill = found
         try:
@@ -162,10 +163,17 @@ class Offer:
 
     def _tool(self, caller: Caller, name: str) -> tuple[Card, Skill | None] | None:
         for card in self.cards(caller):
-            tools = wire.tools_of(card)
+            tools = self._tools_of(card)
             if name in tools:
                 return card, tools[name]
         return None
+
+    def _tools_of(self, card: Card) -> Mapping[str, Skill | None]:
+        """The tools of a card, worked out once; a peer that has changed has another card."""
+        known = self._known.get(card.name)
+        if known is None or known[0] is not card:
+            known = self._known[card.name] = (card, wire.tools_of(card))
+        return known[1]
 
     # -- prompts ------------------------------------------------------------------------------------
 

@@ -21,11 +21,14 @@ from mcp.shared.message import ServerMessageMetadata
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel
 
+from ..conversations import Tokens
 from ..errors import BadMessage, Cancelled, Conflict, Refused, SabirError
 from ..events import Delta, Event, Progress, Question, Reply
 from ..guard import Guard
 from ..line import Ask, Line
 from ..message import Message
+from ..stores.base import TaskRow
+from ..tasks import key_of
 from ..wire import mcp as wire
 from ..wire import mcp_ask
 from .base import House
@@ -75,6 +78,36 @@ class Turns:
             return await OneTurn(self, ctx, ask, finish, given).begin()
         turn = await self._taken_up(state, ctx, visit, ask)
         return await turn.go_on(ctx, given)
+
+    async def answer_within(
+        self, ctx: Context, visit: Visit, ask: Ask, finish: Finish, seconds: float, detail: dict[str, Any]
+    ) -> dict[str, Any] | TaskRow:
+        """The result, or the task that the turn has become because it takes longer than this.
+
+        Raises:
+            SabirError: refused or failed.
+        """
+        params = ctx.params or {}
+        if params.get("requestState") is not None:
+            return await self.answer(ctx, visit, ask, finish)
+        id = uuid4().hex + uuid4().hex
+        self._findable(ask, id)
+        given = params.get("inputResponses")
+        turn = OneTurn(self, ctx, ask, finish, given if isinstance(given, Mapping) else {})
+        self.start(turn)
+        if await turn.settles(seconds):
+            return await turn.outcome()
+        assert turn.task is not None
+        self._running.discard(turn.task)  # from now on it is looked after by the tasks
+        return await self.house.tasks.adopt(ask, turn.line, turn.task, id=id, detail=detail, last=Progress())
+
+    def _findable(self, ask: Ask, id: str) -> None:
+        """If the turn becomes a task and its node dies, its heir shall find the same conversation and turn."""
+        ask.key = ask.key or key_of(id)
+        caller = ask.credentials.caller
+        if not ask.message.tokens and caller is not None:
+            token = self.house.exchange.conversations.token(uuid4().hex, caller, Tokens())
+            ask.message = ask.message.with_part(token)
 
     async def _taken_up(self, state: object, ctx: Context, visit: Visit, ask: Ask) -> OneTurn:
         guard: Guard = self.house.guard
@@ -129,7 +162,20 @@ class OneTurn:
 
     async def begin(self) -> dict[str, Any]:
         self._turns.start(self)
-        return await self._settled()
+        return await self.outcome()
+
+    async def settles(self, seconds: float) -> bool:
+        """Whether there is an outcome within this time. A request that is taken back ends its turn."""
+        try:
+            done, _ = await asyncio.wait({self._outcome}, timeout=seconds)
+        except asyncio.CancelledError:
+            self._take_back()
+            raise
+        return bool(done) or self.line.caller is None
+
+    def _take_back(self) -> None:
+        if self.task is not None:
+            self.task.cancel("its request was taken back")
 
     async def go_on(self, ctx: Context, given: Mapping[str, Any]) -> dict[str, Any]:
         """A retry: what it brings is the answer, or the same is wanted again."""
@@ -143,7 +189,7 @@ class OneTurn:
         self._question = None
         self._outcome = asyncio.get_running_loop().create_future()
         self.line.answer(answer)
-        return await self._settled()
+        return await self.outcome()
 
     async def run(self) -> None:
         try:
@@ -152,12 +198,11 @@ class OneTurn:
             self._settle(wrong)
         self._settle(Cancelled("the turn went on in another request"))
 
-    async def _settled(self) -> dict[str, Any]:
+    async def outcome(self) -> dict[str, Any]:
         try:
             outcome = await self._outcome
         except asyncio.CancelledError:
-            if self.task is not None:
-                self.task.cancel("its request was taken back")
+            self._take_back()
             raise
         if not isinstance(outcome, SabirError):
             return outcome

@@ -172,7 +172,7 @@ class Nlweb:
     async def _answer(
         self, request: AskRequest, scope: Scope, receive: Receive, outlet: Outlet, wishes: Wishes
     ) -> None:
-        agent, card = self._agent(request, scope)
+        agent, card = self.agent_for(request, scope)
         telling = Telling.of(request, card.site or card.name)
         outlet.tell(telling)
         ask = Ask(
@@ -191,7 +191,7 @@ class Nlweb:
         patient = streams and asked is None and not wishes.respond_async
         await self.asking.ask(ask, outlet, receive, wait, patient=patient)
 
-    def _agent(self, request: AskRequest, scope: Scope) -> tuple[str | None, Card]:
+    def agent_for(self, request: AskRequest, scope: Scope) -> tuple[str | None, Card]:
         """Who is asked: by the path; by the site; else the default agent. None for the name is the default.
 
         Raises:
@@ -216,7 +216,7 @@ class Nlweb:
         named = named or default
         return (None if named == default else named), agents[named].card
 
-    async def _site_names(self, caller: Caller) -> list[str]:
+    async def site_names(self, caller: Caller) -> list[str]:
         """The sites that this caller can ask here."""
         names: list[str] = []
         for card in self.house.cards(caller, DOOR):
@@ -284,7 +284,7 @@ class Nlweb:
         try:
             if scope["method"] not in ("GET", "POST"):
                 raise BadMethod(PROTOCOL, "method", "GET, POST")
-            names = await self._site_names(await self._caller(scope))
+            names = await self.site_names(await self._caller(scope))
             await outlet.body(200, msgspec.json.encode({"message-type": "sites", "sites": names}))
         except SabirError as wrong:
             await self.refuse(outlet, wrong)

@@ -1,0 +1,190 @@
+"""NLWeb's tools over MCP: ``ask``, ``await``, ``list_sites`` and ``who``, where a site can be asked.
+
+A result is a valid one of MCP, which NLWeb's own server does not give: text for people in ``content``, and the whole
+NLWeb body in ``structuredContent``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ..errors import NotFound, SabirError
+from ..line import Ask
+from ..message import Message
+from ..stores.base import TaskRow
+from ..turn import Caller
+from ..wire import mcp as wire
+from ..wire.nlweb_answers import UNKNOWN_PROMISE, Telling
+from ..wire.nlweb_hub import message_of
+from ..wire.nlweb_models import FailureResponse, Response, plain
+from ..wire.nlweb_requests import ask_of, await_of, who_of
+from .base import House
+from .mcp_offer import Tool
+from .mcp_stream import DOOR, Visit
+from .mcp_turns import Context, Turns
+from .nlweb import LONGEST_WAIT, WAIT, Nlweb, OfSites
+from .nlweb_promises import TELLING, Promises, told
+from .nlweb_who import answer_of, found
+
+Json = dict[str, Any]
+_OBJECT: Final = {"type": "object"}
+_QUERY: Final = {
+    "description": "What to find: words, or an object with text, site and any further attribute as a filter",
+    "anyOf": [
+        {"type": "string"},
+        {"type": "object", "properties": {"text": {"type": "string"}, "site": {}}, "required": ["text"]},
+    ],
+}
+_ASK: Final[Json] = {
+    "name": "ask",
+    "title": "Ask a site",
+    "description": "Finds what suits a question in natural language, with filters, and answers in lists or words.",
+    "inputSchema": {
+        "type": "object",
+        "properties": {"query": _QUERY, "context": _OBJECT, "prefer": _OBJECT, "meta": _OBJECT},
+        "required": ["query"],
+    },
+    "outputSchema": _OBJECT,
+}
+_AWAIT: Final[Json] = {
+    "name": "await",
+    "title": "Await a promise",
+    "description": "How a promise of ask stands: its answer, or another promise; or takes the question back.",
+    "inputSchema": {
+        "type": "object",
+        "properties": {
+            "promise_token": {"type": "string"},
+            "action": {"type": "string", "enum": ["checkin", "cancel"]},
+            "meta": _OBJECT,
+        },
+        "required": ["promise_token"],
+    },
+    "outputSchema": _OBJECT,
+}
+_SITES: Final[Json] = {
+    "name": "list_sites",
+    "title": "List sites",
+    "description": "The sites that can be asked here.",
+    "inputSchema": {"type": "object", "properties": {}},
+    "outputSchema": _OBJECT,
+}
+_WHO: Final[Json] = {
+    "name": "who",
+    "title": "Who can answer",
+    "description": "Which agents here suit a question, and where they are.",
+    "inputSchema": {"type": "object", "properties": {"query": _QUERY, "meta": _OBJECT}, "required": ["query"]},
+    "outputSchema": _OBJECT,
+}
+
+
+class NlwebTools:
+    """The four tools, over the same turns, tasks and cards as the NLWeb door."""
+
+    def __init__(self, house: House, turns: Turns) -> None:
+        self.house = house
+        self._turns = turns
+        self._nlweb = Nlweb(house)
+        self._promises = Promises(house.tasks)
+        self._tools = [
+            Tool(_ASK, self._ask),
+            Tool(_AWAIT, self._await),
+            Tool(_SITES, self._sites),
+            Tool(_WHO, self._who),
+        ]
+
+    def __call__(self, caller: Caller) -> list[Tool]:
+        """The tools, if there is a site that this caller may ask. An agent of the same name goes first."""
+        cards = self.house.cards(caller, DOOR)
+        if not any(card.site is not None or isinstance(self.house.agents[card.name], OfSites) for card in cards):
+            return []
+        taken = {name for card in cards for name in wire.tools_of(card)}
+        return [tool for tool in self._tools if tool.name not in taken]
+
+    async def _ask(self, ctx: Context, visit: Visit, arguments: Json) -> Json:
+        try:
+            request = ask_of(_nested(arguments), lenient=True)
+            agent, card = self._nlweb.agent_for(request, {})
+            telling = Telling.of(request, card.site or card.name)
+        except SabirError as wrong:
+            return _result(Telling().failure(wrong))
+        ask = Ask(message_of(request), DOOR, agent, visit.credentials, trace=visit.trace, hops=visit.hops)
+
+        def finish(reply: Message) -> Json:
+            return _result(telling.reply(reply.without_tokens(), wire.conversation_of(reply)))
+
+        wait = request.prefer.wait if request.prefer.wait is not None else WAIT
+        try:
+            outcome = await self._turns.answer_within(
+                ctx, visit, ask, finish, min(max(0.0, wait), LONGEST_WAIT), {TELLING: telling.kept()}
+            )
+        except wire.TOLD_AS_RESULT as wrong:
+            return _result(telling.failure(wrong))
+        return _result(told(outcome, telling)) if isinstance(outcome, TaskRow) else outcome
+
+    async def _await(self, ctx: Context, visit: Visit, arguments: Json) -> Json:
+        telling = Telling()
+        try:
+            request = await_of({"action": "checkin", **arguments})
+            telling = Telling.of_meta(request.meta)
+            caller = await self.house.guard.admit(visit.credentials, ())
+            response = await self._promises.look(request.promise_token, request.action, caller, telling, 0.0)
+        except NotFound:
+            wrong = NotFound("there is no such promise, or it is not yours, or it has expired")
+            return _result(telling.failure(wrong, code=UNKNOWN_PROMISE))
+        except wire.TOLD_AS_RESULT as wrong_input:
+            return _result(telling.failure(wrong_input))
+        return _result(response)
+
+    async def _sites(self, ctx: Context, visit: Visit, arguments: Json) -> Json:
+        caller = await self.house.guard.admit(visit.credentials, ())
+        names = await self._nlweb.site_names(caller)
+        return _shown(", ".join(names) or "There are no sites here.", {"message-type": "sites", "sites": names})
+
+    async def _who(self, ctx: Context, visit: Visit, arguments: Json) -> Json:
+        caller = await self.house.guard.admit(visit.credentials, ())
+        try:
+            request = who_of(arguments)
+        except wire.TOLD_AS_RESULT as wrong:
+            return wire.failed_result(str(wrong))
+        rows = found(request, self.house.cards(caller, DOOR), self.house.public_url)
+        words = "\n".join(f"{row['definition']['name']}: {row['endpoint']}" for row in rows)
+        return _shown(words or "Nobody here suits that.", answer_of(rows, request))
+
+
+def _nested(arguments: Mapping[str, Any]) -> Json:
+    """Over MCP the query may also be words alone."""
+    query = arguments.get("query")
+    given = {name: value for name, value in arguments.items() if name in ("query", "context", "prefer", "meta")}
+    return {**given, "query": {"text": query}} if isinstance(query, str) else given
+
+
+def _result(response: Response) -> Json:
+    """An NLWeb body as the result of a tool call; ``NO_RESULTS`` and the like are failures that a model can act on."""
+    body: Json = plain(response)
+    result = _shown(_words(body), body)
+    if isinstance(response, FailureResponse):
+        result["isError"] = response.error.code != "NO_RESULTS"
+    return result
+
+
+def _shown(words: str, body: Json) -> Json:
+    return {"content": [{"type": "text", "text": words}], "structuredContent": body}
+
+
+def _words(body: Mapping[str, Any]) -> str:
+    """What a person reads of an NLWeb body."""
+    if "error" in body:
+        return str(body["error"].get("message", ""))
+    if "elicitation" in body:
+        asked = body["elicitation"]
+        return "\n".join([str(asked.get("text", "")), *(str(q.get("text", "")) for q in asked.get("questions", ()))])
+    if "promise" in body:
+        return f"Not yet. Await the promise {body['promise']['token']}."
+    texts = [str(each.get("text", "")) for each in body.get("content") or () if isinstance(each, Mapping)]
+    named = (f"{n}. {each.get('name', '')}: {each.get('description', '')}" for n, each in _numbered(body))
+    return "\n".join(text for text in (*texts, *(() if texts else named)) if text.strip())
+
+
+def _numbered(body: Mapping[str, Any]) -> list[tuple[int, Mapping[str, Any]]]:
+    return list(enumerate((each for each in body.get("results") or () if isinstance(each, Mapping)), 1))
