@@ -34,6 +34,11 @@ if find_spec("sabir.peers.nlweb") is not None:
     PEERS["nlweb"] = ("ask", NlwebPeer)
 
 
+@pytest.fixture
+def peers() -> dict[str, tuple[str, Callable[..., Peer]]]:
+    return PEERS
+
+
 @pytest.fixture(scope="session")
 def gate() -> Gate:
     return Gate()

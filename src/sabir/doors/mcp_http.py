@@ -101,6 +101,7 @@ class Entrance:
             match scope["method"]:
                 case "POST":
                     body = await self._body(receive, headers)
+                    _carried(visit, body)
                     serve = self._modern if modern else self._legacy
                     await serve(server, visit, headers, body, scope, receive, answer)
                 case "GET" if not modern:
@@ -385,6 +386,19 @@ class Entrance:
         for session in self.sessions.values():
             if session.stream is not None:
                 session.stream.put_nowait(b"")
+
+
+def _carried(visit: Visit, body: Any) -> None:
+    """What clients that cannot set headers for one request say in its ``_meta``: trace and hops."""
+    params = body.get("params") if isinstance(body, dict) else None
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    if not isinstance(meta, dict):
+        return
+    hops, trace = meta.get(wire.HOPS), meta.get("traceparent")
+    if isinstance(hops, int) and 0 < hops < 1000:
+        visit.hops = max(visit.hops, hops)
+    if visit.trace is None and isinstance(trace, str):
+        visit.trace = trace[:64]
 
 
 def _not_one_message() -> SabirError:

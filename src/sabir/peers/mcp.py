@@ -129,7 +129,9 @@ class McpPeer(Peer):
         if not self.tools:
             await self.refresh()
         name, arguments = self._meant(message, self._conversations.get(call.conversation))
-        reply = await self.call(name, arguments, seconds=call.seconds, ask=ask, tell=tell, trace=call.trace)
+        reply = await self.call(
+            name, arguments, seconds=call.seconds, ask=ask, tell=tell, trace=call.trace, hops=call.hops
+        )
         token = wire.conversation_of(reply)
         if token is not None:
             self._conversations[call.conversation] = token
@@ -200,6 +202,7 @@ class McpPeer(Peer):
         ask: AskBack | None = None,
         tell: Tell | None = None,
         trace: str | None = None,
+        hops: int = 0,
     ) -> Message:
         """Call one tool and return what it says; a failure of the tool is a message of type error.
 
@@ -209,7 +212,7 @@ class McpPeer(Peer):
             PeerUnreadable: the answer is not of the protocol.
         """
         async with self._link() as link:
-            result = await link.call(tool, dict(arguments), seconds or self.seconds, ask, tell, trace)
+            result = await link.call(tool, dict(arguments), seconds or self.seconds, ask, tell, trace, hops)
         try:
             return wire.message_of(result)
         except SabirError as wrong:
@@ -378,11 +381,12 @@ class Link:
         ask: AskBack | None,
         tell: Tell | None,
         trace: str | None,
+        hops: int,
     ) -> dict[str, Any]:
         """The result of a tool; input that it wants is asked for on the way."""
         if not self.stateless:
             self._ask, self._tell = ask, tell
-        meta: Any = {"traceparent": trace} if trace else None
+        meta: Any = {**({"traceparent": trace} if trace else {}), **({wire.HOPS: hops} if hops else {})} or None
 
         async def on_progress(progress: float, total: float | None, message: str | None) -> None:
             if tell is not None:

@@ -53,6 +53,7 @@ Json = dict[str, Any]
 
 PART: Final = "io.sabir/part"  # in a block's _meta: the fields of the Part that the block has no place for
 CONVERSATION: Final = "io.sabir/conversation"  # in a result's _meta: the token that continues the conversation
+HOPS: Final = "io.sabir/hops"  # in a request's _meta: how many gateways it has passed
 STRUCTURED: Final = "structuredContent"  # label of the part that holds a tool's structured result
 ARGUMENTS: Final = "arguments"  # label of the part that holds a tool's arguments, where no skill names it
 
