@@ -33,7 +33,7 @@ class Query(msgspec.Struct, frozen=True):
 class Hit(msgspec.Struct, frozen=True):
     """An item that was found, and the passage of it that fits the query best.
 
-    ``score`` is from 0 to 100: the mean of the share of the query's words (weighted by rarity) that the
+    ``score`` is from 0 to 100: the nearly even mean of the share of the query's words (weighted by rarity) that the
     passage holds and of its likeness in meaning, of what a passage that is all about the query reaches.
     Above 60 it is about what was asked, from 30 it touches it, below 20 it is chance.
     """

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
-SEMANTIC: Final = 0.5  # the weight of meaning against words
+SEMANTIC: Final = 0.45  # the weight of meaning against words; between what two unlike collections like best
 FULL: Final = 0.75  # the sum that a passage all about the query reaches: tf and cosine never reach 1
 LIKING: Final = 0.1  # the weight of what is known of the asker
 RRF_K: Final = 60
