@@ -7,7 +7,7 @@ import pytest
 from guard_clock import Clock
 from sabir.errors import TooMany, TurnFailed
 from sabir.guard import Credentials, Guard, Quotas, Rates, Seal
-from sabir.guard.limits import Places
+from sabir.guard.limits import Places, place_of
 from sabir.guard.usage import Usage
 from sabir.message import Message
 from sabir.stores.memory import MemoryStore
@@ -165,3 +165,15 @@ def test_a_turn_has_one_budget_for_all_agents_in_it() -> None:
     with pytest.raises(TurnFailed, match="budget of 3 calls is used up"):
         subs[3].spend(calls=1)
     assert turn.meter.tokens == 30
+
+
+def test_a_house_with_many_ipv6_addresses_is_one_place(clock: Clock) -> None:
+    assert place_of("192.0.2.7") == "192.0.2.7" == place_of("::ffff:192.0.2.7")
+    assert place_of("2001:db8:1:2:3:4:5:6") == place_of("2001:db8:1:2::9%eth0") == "2001:db8:1:2::/64"
+    assert place_of("not:an:address") == "not:an:address"
+    rates = Rates(Quotas(rate_per_address=1.0, burst=2.0), clock=clock)
+    for last in range(2):
+        rates.check_address(f"2001:db8::{last}")
+    with pytest.raises(TooMany):
+        rates.check_address("2001:db8::ffff")
+    rates.check_address("2001:db8:0:1::1")

@@ -242,3 +242,14 @@ def test_names_from_the_wire_do_not_write_headers_or_log_lines(
         assert "set-cookie" not in reply.headers and reply.status_code in (401, 404)
     assert "\nERROR forged" not in caplog.text
     survived(house, stranger)
+
+
+def test_the_page_runs_nothing_of_elsewhere_and_cannot_be_framed(stranger: Caller) -> None:
+    """What agents and peers say is shown by this page; it must not become part of it."""
+    page = stranger.http.get("/")
+    policy = page.headers["content-security-policy"]
+    for rule in ("default-src 'none'", "script-src 'self'", "frame-ancestors 'none'", "base-uri 'none'"):
+        assert rule in policy
+    assert "unsafe" not in policy and "*" not in policy
+    assert page.headers["x-content-type-options"] == "nosniff"
+    assert "<script>" not in page.text and "onclick=" not in page.text

@@ -14,7 +14,7 @@ import msgspec
 from ..errors import TooMany, Unauthenticated
 from ..message import Part, token_kind
 from ..turn import Caller
-from .limits import Buckets
+from .limits import Buckets, place_of
 
 
 class Credentials(msgspec.Struct, frozen=True):
@@ -101,7 +101,8 @@ class Identity:
         proofs = tuple(part for part in tokens if token_kind(part.subformat) == "authentication") if tokens else ()
         if not (credentials.presented or proofs or credentials.certificate):
             return None
-        if self._mistakes.left(credentials.address) < 1.0:
+        place = place_of(credentials.address)
+        if self._mistakes.left(place) < 1.0:
             raise TooMany("too many wrong credentials from this address", retry_after=5.0)
         try:
             known = await self._first(credentials, ())
@@ -109,7 +110,7 @@ class Identity:
                 raise Unauthenticated("these credentials are not known here", self.challenge)
             return await self._first(credentials, proofs) if known is None and proofs else known
         except Unauthenticated:
-            self._mistakes.take(credentials.address)
+            self._mistakes.take(place)
             raise
 
     async def _first(self, credentials: Credentials, proofs: tuple[Part, ...]) -> Caller | None:

@@ -10,7 +10,8 @@ import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from ipaddress import ip_address
+from functools import lru_cache
+from ipaddress import IPv6Address, IPv6Network, ip_address
 
 import msgspec
 
@@ -120,7 +121,7 @@ class Rates:
             TooMany: over the rate; says when to come back.
         """
         if address and not self._spared(address):
-            _within(self._addresses.take(address))
+            _within(self._addresses.take(place_of(address)))
 
     def check_caller(self, caller: Caller) -> None:
         """Raises:
@@ -141,7 +142,8 @@ class Rates:
         """What is left for a caller; None where nothing is counted."""
         if self._spared(caller.address):
             return None
-        buckets, key = (self._addresses, caller.address) if caller.is_anonymous else (self._callers, caller.id)
+        known = (self._addresses, place_of(caller.address)), (self._callers, caller.id)
+        buckets, key = known[0] if caller.is_anonymous else known[1]
         left = buckets.left(key)
         return Remaining("requests", buckets.burst, left, (buckets.burst - left) / buckets.rate)
 
@@ -194,7 +196,19 @@ def holder_of(caller: Caller) -> str:
     """Whose account something goes on: a known caller's own, else that of the address; an agent's is its caller's."""
     if caller.kind == "agent" and caller.on_behalf_of:
         return caller.on_behalf_of
-    return f"anonymous@{caller.address}" if caller.is_anonymous else caller.id
+    return f"anonymous@{place_of(caller.address)}" if caller.is_anonymous else caller.id
+
+
+@lru_cache(maxsize=10_000)
+def place_of(address: str) -> str:
+    """The place that an address stands for: itself; in IPv6 its network, since one house has 2^64 addresses there."""
+    if ":" not in address:
+        return address
+    try:
+        found = IPv6Address(address.partition("%")[0])
+    except ValueError:
+        return address
+    return str(found.ipv4_mapped or IPv6Network((found, 64), strict=False))
 
 
 _LOOPBACK = frozenset({"127.0.0.1", "::1", ""})
