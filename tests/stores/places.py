@@ -5,25 +5,27 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from urllib.parse import urlencode
 from uuid import uuid4
 
 import asyncpg
 import pytest
 
 POSTGRES = os.environ.get("SABIR_TEST_POSTGRES", "postgresql://postgres@127.0.0.1:5432/test")
+QUICK = {"synchronous_commit": "off"}  # no test here cuts the power; those that kill the server have their own
 
 
 @asynccontextmanager
 async def schema() -> AsyncIterator[str]:
     """The address of an empty schema of its own, dropped afterwards."""
     try:
-        connection = await asyncpg.connect(POSTGRES, timeout=5)
+        connection = await asyncpg.connect(POSTGRES, timeout=5, server_settings=QUICK)
     except (OSError, asyncpg.PostgresError) as away:
         pytest.skip(f"no PostgreSQL server at {POSTGRES.rpartition('@')[2]}: {away}")
     name = f"test_{uuid4().hex[:16]}"
     try:
         await connection.execute(f"CREATE SCHEMA {name}")
-        yield f"{POSTGRES}?search_path={name}"
+        yield f"{POSTGRES}?search_path={name}&{urlencode(QUICK)}"
     finally:
         await connection.execute(f"DROP SCHEMA IF EXISTS {name} CASCADE")
         await connection.close()
