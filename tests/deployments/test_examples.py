@@ -8,6 +8,8 @@ from pathlib import Path
 from types import ModuleType
 from urllib.parse import unquote
 
+import pytest
+
 from conftest import Serve
 from sabir import Gateway, Message, Turn, agent, connect
 from sabir.message import binary_part
@@ -112,3 +114,27 @@ async def test_back_level(serve: Serve, home: Path) -> None:
         assert speech is not None and speech.content == b"The lights are on."
     part = await module.only_json(served.url)
     assert (part.format, part.kind, part.value["text"]) == ("structured", "json", "The lights are on.")
+
+
+@agent(name="adder", description="Adds numbers")
+async def adder(turn: Turn) -> str:
+    return f"The sum is {sum(int(word) for word in turn.text.split() if word.isdigit())}"
+
+
+async def test_mode_a(serve: Serve, home: Path) -> None:  # TR-9
+    pytest.importorskip("mcp")
+    vendor = serve(Gateway(adder, home=home / "vendor"))  # its MCP door is the vendor's server
+    served = serve(example("mode_a").gateway(f"{vendor.url}/mcp", str(home / "front")))
+    async with connect(f"{served.url}/nlip") as peer:
+        assert "The sum is 5" in (await peer.ask("2 and 3")).text
+
+
+async def test_mode_b(serve: Serve, home: Path) -> None:  # TR-9
+    pytest.importorskip("mcp")
+    pytest.importorskip("a2a")
+    module = example("mode_b")
+    vendor = serve(Gateway(adder, home=home / "vendor"))
+    far = serve(module.far(f"{vendor.url}/mcp", str(home / "far")))
+    near = serve(module.near(far.url, str(home / "near")))
+    async with connect(near.url, protocol="a2a") as client:
+        assert "The sum is 9" in (await client.ask("4 and 5")).text
