@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import msgspec
@@ -16,7 +16,7 @@ from sabir.errors import BusUnavailable
 from .conftest import QUICK
 from .nats_server import NatsServer, free_port
 
-LIMITS = msgspec.structs.replace(QUICK, send_seconds=30.0)
+LIMITS = msgspec.structs.replace(QUICK, send_seconds=60.0)
 
 
 @pytest.fixture
@@ -34,6 +34,14 @@ def servers(tmp_path: Path) -> Iterator[list[NatsServer]]:
         server.kill()
 
 
+@pytest.fixture
+async def bus(servers: list[NatsServer]) -> AsyncIterator[Bus]:
+    hosts = ",".join(server.url.removeprefix("nats://") for server in servers)
+    bus = await open_when_ready(f"nats://{hosts}?replicas=3")
+    yield bus
+    await bus.close()
+
+
 async def open_when_ready(address: str) -> Bus:
     """The three take a moment to agree on who leads."""
     async with asyncio.timeout(60):
@@ -48,9 +56,9 @@ async def open_when_ready(address: str) -> Bus:
 
 
 @pytest.mark.slow
-async def test_a_server_lost_with_its_disk_loses_no_letter_that_was_acknowledged(servers: list[NatsServer]) -> None:
-    hosts = ",".join(server.url.removeprefix("nats://") for server in servers)
-    bus = await open_when_ready(f"nats://{hosts}?replicas=3")
+async def test_a_server_lost_with_its_disk_loses_no_letter_that_was_acknowledged(
+    bus: Bus, servers: list[NatsServer]
+) -> None:
     acknowledged: list[bytes] = []
 
     async def send(count: int) -> None:
@@ -71,7 +79,7 @@ async def test_a_server_lost_with_its_disk_loses_no_letter_that_was_acknowledged
         if len(got) == 100:
             done.set()
 
-    async with asyncio.timeout(40):
+    async with asyncio.timeout(60):
         while True:
             try:
                 await bus.receive("hotel", handler)
@@ -80,4 +88,3 @@ async def test_a_server_lost_with_its_disk_loses_no_letter_that_was_acknowledged
                 await asyncio.sleep(0.2)
         await done.wait()
     assert got == acknowledged
-    await bus.close()
