@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from ..card import Card
 from ..errors import MissingExtra, NotFound
 from ..turn import ANONYMOUS, Caller
 from ..wire import a2a as wire
@@ -49,8 +50,8 @@ class Cards:
         known = self._made.get(agent)
         if known is not None and known[0] == made_of:
             return known[1], known[2]
-        allowed = self.house.guard.rights.allows(ANONYMOUS, agent=agent, door=DOOR)
-        made = await self._signed(self._agent_card(agent, skills=allowed, required=not allowed))
+        seen = self.house.guard.rights.visible(ANONYMOUS, card, DOOR)
+        made = await self._signed(self._agent_card(seen or card, skills=seen is not None, required=seen is None))
         told: dict[str, Any] = agent_card_to_dict(made)
         unsigned = {key: value for key, value in told.items() if key != "signatures"}
         tag = f'W/"{hashlib.sha256(msgspec.json.encode(unsigned, order="sorted")).hexdigest()[:32]}"'
@@ -61,21 +62,23 @@ class Cards:
     async def extended(self, agent: str, caller: Caller) -> pb.AgentCard:
         """The card for a known caller: with limits, and the skills it has a right to."""
         self.house.guard.rights.check(caller, agent=agent, door=DOOR)
-        return await self._signed(self._agent_card(agent, skills=True, required=False, whole=True))
+        seen = self.house.guard.rights.visible(caller, self._card(agent), DOOR)
+        assert seen is not None  # or the check would have refused
+        return await self._signed(self._agent_card(seen, skills=True, required=False, whole=True))
 
-    def _card(self, agent: str) -> Any:
+    def _card(self, agent: str) -> Card:
         found = self.house.agents.get(agent)
         if found is None:
             raise NotFound(f"there is no agent {agent[:64]!r} here")
         return found.card
 
-    def _agent_card(self, agent: str, *, skills: bool, required: bool, whole: bool = False) -> pb.AgentCard:
-        url = f"{self.house.public_url.rstrip('/')}/a2a/{agent}"
+    def _agent_card(self, card: Card, *, skills: bool, required: bool, whole: bool = False) -> pb.AgentCard:
+        url = f"{self.house.public_url.rstrip('/')}/a2a/{card.name}"
         interfaces = [(binding, url, version) for binding, version in _BINDINGS]
         if self.grpc:
             interfaces.insert(2, ("GRPC", self.grpc, wire.VERSION))
         schemes = self._schemes()
-        return card_to(self._card(agent), interfaces, schemes=schemes, required=required, skills=skills, whole=whole)
+        return card_to(card, interfaces, schemes=schemes, required=required, skills=skills, whole=whole)
 
     def _schemes(self) -> dict[str, pb.SecurityScheme]:
         """How callers may say who they are."""
