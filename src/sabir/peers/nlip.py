@@ -190,7 +190,7 @@ class NlipPeer(Peer):
             if why is not None:
                 raise PeerRefused(self.address, f"anonymous mode is not agreed to any more: {why}")
         if call.conversation in self._anonymous:
-            call = replace(call, anonymous=True, trace=None)
+            call = replace(call, anonymous=True, trace=None, headers={})
         terms = self._terms.get(call.conversation)
         asked, message = message, terms.outgoing(message) if terms is not None else message
         sent = self.tokens(call.conversation).on(message)
