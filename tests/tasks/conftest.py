@@ -25,7 +25,8 @@ from stores.places import schema
 
 ADA = Caller(id="ada", kind="key", address="127.0.0.1")
 EVE = Caller(id="eve", kind="key", address="127.0.0.1")
-QUICK = TaskSettings(lease=0.3, look=0.02)
+QUICK = TaskSettings(lease=10.0, look=0.02)
+SHORT = 0.4  # seconds of a lease, for tests in which a node dies
 
 
 def asked(text: str, agent: str | None = None, caller: Caller = ADA, message: Message | None = None) -> Ask:

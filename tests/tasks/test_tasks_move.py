@@ -9,7 +9,7 @@ from sabir.message import Message
 from sabir.tasks import part_of
 from sabir.turn import Turn
 
-from .conftest import ADA, MakeNode, asked, until
+from .conftest import ADA, SHORT, MakeNode, asked, until
 
 
 class Worker:
@@ -52,10 +52,10 @@ async def test_a_task_submitted_here_is_polled_there(node: MakeNode) -> None:
 
 async def test_a_lease_is_renewed_while_the_agent_works(node: MakeNode) -> None:
     worker = Worker(repeatable=True)
-    here, _ = await node(worker.agent), await node(worker.agent)
+    here, _ = await node(worker.agent, lease=1.0), await node(worker.agent, lease=1.0)
     task = await here.tasks.submit(asked("go"))
     first = await here.tasks.find(task.id, ADA)
-    await until(lambda seen: seen.lease > first.lease + 0.5, here, task.id)  # longer than the lease itself
+    await until(lambda seen: seen.lease > first.lease + 1.2, here, task.id)  # longer than the lease itself
     assert worker.calls == 1
     worker.go_on.set()
     assert (await here.tasks.wait(task.id, ADA, 5)).attempts == 1
@@ -63,7 +63,7 @@ async def test_a_lease_is_renewed_while_the_agent_works(node: MakeNode) -> None:
 
 async def test_repeatable_work_of_a_dead_node_is_finished_by_another(node: MakeNode) -> None:
     worker = Worker(repeatable=True)
-    here, there = await node(worker.agent), await node(worker.agent)
+    here, there = await node(worker.agent, lease=SHORT), await node(worker.agent, lease=SHORT)
     task = await here.tasks.submit(asked("go"))
     await worker.begun.wait()
     here.die()
@@ -82,11 +82,11 @@ async def test_repeatable_work_of_a_dead_node_is_finished_by_another(node: MakeN
 
 async def test_work_that_is_not_repeatable_fails_with_the_reason(node: MakeNode) -> None:
     worker = Worker(repeatable=False)
-    here = await node(worker.agent)
+    here = await node(worker.agent, lease=SHORT)
     task = await here.tasks.submit(asked("go"))
     await worker.begun.wait()
     here.die()
-    there = await node(worker.agent)
+    there = await node(worker.agent, lease=SHORT)
     done = await there.tasks.wait(task.id, ADA, 10)
     assert (done.state, worker.calls) == ("failed", 1)
     assert done.fault == (
@@ -96,7 +96,7 @@ async def test_work_that_is_not_repeatable_fails_with_the_reason(node: MakeNode)
 
 async def test_a_turn_that_was_recorded_is_not_run_again_even_if_it_is_not_repeatable(node: MakeNode) -> None:
     worker = Worker(repeatable=False)
-    here = await node(worker.agent)
+    here = await node(worker.agent, lease=SHORT)
     worker.go_on.set()
     recorded = asyncio.Event()
 
@@ -112,7 +112,7 @@ async def test_a_turn_that_was_recorded_is_not_run_again_even_if_it_is_not_repea
     task = await here.tasks.submit(asked("go"))
     await recorded.wait()
     here.die()
-    there = await node(worker.agent)
+    there = await node(worker.agent, lease=SHORT)
     done = await there.tasks.wait(task.id, ADA, 10)
     assert (done.state, worker.calls) == ("completed", 1)
     assert done.reply is not None and done.reply.text == "begun and done"
@@ -165,13 +165,13 @@ async def test_an_answer_given_on_one_node_reaches_the_agent_on_another(node: Ma
 
 async def test_a_question_survives_the_death_of_its_node(node: MakeNode) -> None:
     heard: list[str] = []
-    here = await node(asker(True, heard))
+    here = await node(asker(True, heard), lease=SHORT)
     task = await here.tasks.submit(asked("paint"))
     await here.tasks.wait(task.id, ADA, 5)
     await here.tasks.answer(task.id, ADA, Message.text("red"))
     await until(lambda seen: seen.state == "input-required", here, task.id)
     here.die()
-    there = await node(asker(True, heard))
+    there = await node(asker(True, heard), lease=SHORT)
     waiting = await there.tasks.wait(task.id, ADA, 1)
     assert waiting.state == "input-required"
     assert waiting.question is not None and waiting.question["text"] == "How big?"
@@ -185,11 +185,11 @@ async def test_a_question_survives_the_death_of_its_node(node: MakeNode) -> None
 
 
 async def test_a_question_of_a_dead_node_fails_when_answered_if_the_agent_is_not_repeatable(node: MakeNode) -> None:
-    here = await node(asker(False, []))
+    here = await node(asker(False, []), lease=SHORT)
     task = await here.tasks.submit(asked("paint"))
     await here.tasks.wait(task.id, ADA, 5)
     here.die()
-    there = await node(asker(False, []))
+    there = await node(asker(False, []), lease=SHORT)
     await there.tasks.answer(task.id, ADA, Message.text("red"))
     done = await until(lambda seen: seen.state == "failed", there, task.id)
     assert done.fault is not None and "not repeatable" in done.fault
@@ -241,11 +241,11 @@ async def test_a_node_that_lost_its_lease_stops_and_cannot_overwrite_its_heir(no
 
 async def test_a_task_that_never_ends_is_given_up(node: MakeNode) -> None:
     worker = Worker(repeatable=True)
-    here = await node(worker.agent, attempts=2, running=0)
+    here = await node(worker.agent, attempts=2, running=0, lease=SHORT)
     task = await here.tasks.submit(asked("go"))
     for _ in range(2):
         assert await here.store.claim_task("short-lived", 0.0, ("worker",)) is not None
-    there = await node(worker.agent, attempts=2)
+    there = await node(worker.agent, attempts=2, lease=SHORT)
     done = await there.tasks.wait(task.id, ADA, 5)
     assert (done.state, done.fault) == ("failed", "worker was started 2 times and never finished")
 
