@@ -124,7 +124,7 @@ def json_of(body: bytes, limits: Limits) -> Any:
         raise TooBig(wire.PROTOCOL, "$", f"at most {most} levels of nesting") from None
     except (msgspec.DecodeError, ValueError):
         raise Unreadable(wire.PROTOCOL, "$", "JSON in UTF-8") from None
-    if body.count(b"{") + body.count(b"[") > most and depth_of(value, most + 1) > most:
+    if body.count(b"{") + body.count(b"[") > most and depth_of(value, most) > most:
         raise TooBig(wire.PROTOCOL, "$", f"at most {most} levels of nesting")
     return value
 

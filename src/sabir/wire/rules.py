@@ -331,7 +331,7 @@ def depth_of(value: object, most: int) -> int:
     """How deeply a value is nested; stops counting just past ``most``."""
     deepest = 0
     layer: list[object] = [value]
-    while layer and deepest <= most:
+    while layer and deepest <= most + 1:
         layer = [child for item in layer for child in _children(item)]
         deepest += 1
     return deepest - 1
