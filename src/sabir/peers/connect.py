@@ -26,6 +26,7 @@ PEERS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     "ws": {"nlip": ("nlip_ws", "NlipWsPeer")},
     "wss": {"nlip": ("nlip_ws", "NlipWsPeer")},
     "amqp": {"nlip": ("nlip_amqp", "NlipAmqpPeer")},
+    "stdio": {"mcp": ("mcp", "McpPeer")},
     "amqps": {"nlip": ("nlip_amqp", "NlipAmqpPeer")},
 }
 

@@ -9,6 +9,7 @@ a question of the server always belongs to one call. A server that is gone is tr
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -34,6 +35,7 @@ from ..wire import mcp as wire
 from ..wire import mcp_ask
 from .base import SECONDS, Call, Identity, Peer, choose, origin_of
 
+STDIO: Final = "stdio:"
 ROUNDS: Final = 10  # times a server may ask for input before one call is given up
 MOST_LINKS: Final = 16
 MOST_CONVERSATIONS: Final = 10_000
@@ -60,6 +62,21 @@ class Program:
     env: Mapping[str, str] | None = None
     directory: str | None = None
 
+    @classmethod
+    def of(cls, address: str) -> Program:
+        """``stdio:python server.py`` as a program.
+
+        Raises:
+            BadSetup: it names none.
+        """
+        try:
+            words = shlex.split(address.removeprefix(STDIO))
+        except ValueError as wrong:
+            raise BadSetup(f"{address[:80]}: {wrong}") from None
+        if not words:
+            raise BadSetup(f"{address[:80]}: expected stdio: and a command")
+        return cls(words[0], tuple(words[1:]))
+
 
 class McpPeer(Peer):
     """An MCP server. Use it as an Agent, or its tools by ``call``."""
@@ -78,8 +95,10 @@ class McpPeer(Peer):
         tool: str | None = None,
         version: str = "auto",
     ) -> None:
+        if isinstance(where, str) and where.startswith(STDIO):
+            where = Program.of(where)
         self.program = where if isinstance(where, Program) else None
-        super().__init__(where if isinstance(where, str) else f"stdio:{where.command}", name=name, seconds=seconds)
+        super().__init__(where if isinstance(where, str) else f"{STDIO}{where.command}", name=name, seconds=seconds)
         self.tool = tool
         self.version = version
         self.unavailable: str | None = None  # why it cannot be used now
@@ -217,6 +236,22 @@ class McpPeer(Peer):
             return wire.message_of(result)
         except SabirError as wrong:
             raise PeerUnreadable(self.address, str(wrong)) from None
+
+    async def prompt(self, name: str, arguments: Mapping[str, str] | None = None) -> Message:
+        """What a prompt of the server says. Raises as ``call`` does."""
+        async with self._link() as link:
+            result = await link.client.get_prompt(name, dict(arguments or {}))
+            blocks = [
+                each.content.model_dump(mode="json", by_alias=True, exclude_none=True) for each in result.messages
+            ]
+        return Message.of(*(wire.part_of(block) for block in blocks)) if blocks else Message.text("")
+
+    async def read(self, uri: str) -> Message:
+        """What a resource of the server holds. Raises as ``call`` does."""
+        async with self._link() as link:
+            result = await link.client.read_resource(uri)
+            contents = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in result.contents]
+        return Message.of(*(wire.part_of_contents(each) for each in contents)) if contents else Message.text("")
 
     # -- connections --------------------------------------------------------------------------------
 

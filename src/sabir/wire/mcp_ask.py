@@ -228,7 +228,14 @@ def response_of(question: Question, answer: Message) -> Json:
     if action is not None and isinstance(action.value, dict):
         return {"action": action.value.get("action", "decline")}
     values = _values(question, answer)
-    return {"action": "accept", "content": values} if values is not None else {"action": "decline"}
+    return {"action": "accept", "content": _filled(question, values)} if values is not None else {"action": "decline"}
+
+
+def _filled(question: Question, values: Json) -> Json:
+    """What was not said is what the form proposes."""
+    properties = schema_of(question).get("properties") or {}
+    proposed = {name: shape["default"] for name, shape in properties.items() if "default" in shape}
+    return {**proposed, **values}
 
 
 def _values(question: Question, answer: Message) -> Json | None:
