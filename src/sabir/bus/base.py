@@ -23,11 +23,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
-from uuid import uuid4
 
 import msgspec
 
 from ..errors import BadMessage
+from ..randomness import new_id
 
 _LONGEST_NAME = 200
 
@@ -41,7 +41,7 @@ class Letter(msgspec.Struct, frozen=True, array_like=True):
 
     to: str
     body: bytes
-    id: str = msgspec.field(default_factory=lambda: uuid4().hex)
+    id: str = msgspec.field(default_factory=new_id)
     sender: str = ""
     order: str = ""
     headers: dict[str, str] = {}
