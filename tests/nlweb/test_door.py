@@ -13,9 +13,10 @@ import pytest
 from conftest import Served, serving
 from nlweb.agents import STEP, events
 from nlweb.test_wire import SEED
-from sabir import Gateway
+from sabir import Gateway, agent
 from sabir.agents.echo import echo
 from sabir.guard import Quotas
+from sabir.turn import Turn
 
 
 def post(client: httpx2.Client, body: Any, path: str = "/ask", **headers: str) -> httpx2.Response:
@@ -248,6 +249,17 @@ def test_over_the_rate_is_429_with_when_to_come_back_w6(home: Path) -> None:
     refused = next(response for response in responses if response.status_code != 200)
     assert refused.status_code == 429 and int(refused.headers["retry-after"]) >= 1
     assert refused.json()["error"]["code"] == "RATE_LIMITED"
+
+
+def test_a_turn_past_its_deadline_is_a_timeout(home: Path) -> None:
+    @agent(description="never ends")
+    async def sleeper(turn: Turn) -> str:
+        await asyncio.Event().wait()
+        return ""
+
+    with serving(Gateway(sleeper, home=home, quotas=Quotas(turn_seconds=0.3))) as served:
+        response = httpx2.post(f"{served.url}/ask/", json={"query": {"text": "x"}, "prefer": {"streaming": False}})
+    assert response.status_code == 504 and response.json()["error"]["code"] == "TIMEOUT"
 
 
 # -- discovery ------------------------------------------------------------------------------------

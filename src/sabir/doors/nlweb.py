@@ -118,7 +118,7 @@ class Nlweb:
         self.promises = Promises(house.tasks)
 
     def raw(self) -> Mapping[str, ASGIApp]:
-        return {"/ask": self.ask, "/await": self.check_in, "/who": self.who, "/sites": self.sites}
+        return {"/ask": self.ask, "/ask/": self.ask, "/await": self.check_in, "/who": self.who, "/sites": self.sites}
 
     def routes(self) -> Sequence[BaseRoute]:
         return [

@@ -11,7 +11,7 @@ from starlette.types import Message as Packet
 from starlette.types import Receive, Send
 
 from ..conversations import Tokens
-from ..errors import SabirError
+from ..errors import SabirError, ShuttingDown
 from ..events import Delta, Event, Progress, Question, Reply
 from ..exchange import Exchange
 from ..guard import Credentials
@@ -179,6 +179,8 @@ class Asking:
     async def _ended(self, turn: asyncio.Task[None], outlet: Outlet) -> None:
         if not turn.done():
             return  # it asked back; the answer comes with a later request
+        if turn.cancelled():
+            raise ShuttingDown("the gateway is stopping; try again in a moment", retry_after=5.0)
         try:
             await turn
         except SabirError as wrong:

@@ -80,6 +80,20 @@ class Turn {
     this.put(make("p", { className: "understood" }, `Searched for: ${query}`));
   }
 
+  about(meta) {
+    this.understood(meta.decontextualized_query);
+    const ignored = Object.entries(meta.ignored_because ?? {}).map(([name, why]) => `${name} (${why})`);
+    if (ignored.length && !this.ignored) {
+      this.ignored = true;
+      this.put(make("p", { className: "understood" }, `Not applied: ${ignored.join("; ")}`));
+    }
+    if (meta.coverage < 1 && !this.young) {
+      this.young = true;
+      const share = Math.floor(meta.coverage * 100);
+      this.put(make("p", { className: "understood" }, `This index is new: ${share} % of it is known by meaning, the rest by its words. Answers get better in a moment.`));
+    }
+  }
+
   say(text) {
     if (!text) return;
     // A list in words repeats the cards; a summary cites them.
@@ -304,7 +318,7 @@ async function* events(response) {
 
 async function take(turn, name, data) {
   if (data._meta?.session_context) session = data._meta.session_context;
-  if (data._meta) turn.understood(data._meta.decontextualized_query);
+  if (data._meta) turn.about(data._meta);
   if (name === "result") turn.result(data.item);
   else if (name === "content") turn.say(data.text);
   else if (name === "progress") turn.wait(data.progress, data.message);
