@@ -16,9 +16,10 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 from conftest import Served
 from sabir.card import Card, Policy, Skill
-from sabir.errors import BadSetup
+from sabir.errors import BadSetup, PeerUnreadable
 from sabir.gateway import Gateway
 from sabir.guard import Identity, Rights, Rule
+from sabir.peers.a2a import A2aPeer
 from sabir.wire.a2a_card import card_from, card_to
 
 
@@ -94,15 +95,14 @@ async def test_an_agent_that_strangers_may_not_use_hides_its_skills(serve, home:
     await client._transport.httpx_client.aclose()
 
 
-@pytest.mark.parametrize(
-    "key",
-    [
-        ec.generate_private_key(ec.SECP256R1()),
-        ed25519.Ed25519PrivateKey.generate(),
-        rsa.generate_private_key(65537, 2048),
-    ],
-    ids=["ES256", "EdDSA", "RS256"],
-)
+KEYS = {
+    "ES256": ec.generate_private_key(ec.SECP256R1()),
+    "EdDSA": ed25519.Ed25519PrivateKey.generate(),
+    "RS256": rsa.generate_private_key(65537, 2048),
+}
+
+
+@pytest.mark.parametrize("key", KEYS.values(), ids=KEYS)
 async def test_a_card_is_signed_with_the_configured_key(serve, home: Path, http: httpx.AsyncClient, key) -> None:
     served = serve(Gateway(*Bench().agents(), home=home, doors={"a2a": {"signing_key": _written(home, key)}}))
     card = parse_agent_card((await http.get(f"{served.url}/.well-known/agent-card.json")).json())
@@ -115,6 +115,21 @@ async def test_a_card_is_signed_with_the_configured_key(serve, home: Path, http:
     card.description = "Something else"
     with pytest.raises(InvalidSignaturesError):
         verify(card)
+
+
+async def test_a_peer_believes_only_cards_that_known_keys_signed(serve, home: Path, http: httpx.AsyncClient) -> None:
+    served = serve(Gateway(*Bench().agents(), home=home, doors={"a2a": {"signing_key": _written(home, KEYS["ES256"])}}))
+    known = (await http.get(f"{served.url}/a2a/.well-known/jwks.json")).json()
+    async with A2aPeer(f"{served.url}/a2a/echo", card_keys=known) as peer:
+        assert (await peer.ask("hi")).text == "hi"
+    other = serve(Gateway(*Bench().agents(), home=home / "other"))
+    for url in (served.url, other.url):  # signed by somebody else, and not signed
+        stranger = known if url == other.url else (await http.get(f"{other.url}/a2a/.well-known/jwks.json")).json()
+        async with A2aPeer(f"{url}/a2a/echo", card_keys=stranger) as peer:
+            with pytest.raises(PeerUnreadable, match="not signed by a key we know"):
+                await peer.ask("hi")
+    with pytest.raises(BadSetup, match="card_keys"):
+        A2aPeer(served.url, card_keys={"keys": [{"kty": "nonsense"}]})
 
 
 def test_a_key_that_cannot_be_used_is_said_at_start(home: Path) -> None:

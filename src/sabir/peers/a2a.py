@@ -12,7 +12,7 @@ import functools
 import logging
 import ssl
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing
 from typing import Any, Final
 from uuid import uuid4
@@ -34,7 +34,10 @@ try:
     from a2a.client.errors import A2AClientError, A2AClientTimeoutError, AgentCardResolutionError
     from a2a.types import a2a_pb2 as pb
     from a2a.utils.errors import JSON_RPC_ERROR_CODE_MAP, A2AError
+    from a2a.utils.signing import SignatureVerificationError, create_signature_verifier
     from google.protobuf.json_format import ParseError
+    from jwt import PyJWK, PyJWKSet
+    from jwt.exceptions import PyJWKError, PyJWTError
 except ImportError as missing:
     raise MissingExtra("A2A", "a2a") from missing
 
@@ -46,6 +49,7 @@ BINDINGS: Final = ("JSONRPC", "HTTP+JSON")  # and GRPC, where the extra is insta
 MOST_BYTES: Final = 64 * 1024 * 1024
 POLLS: Final = (0.05, 0.1, 0.2, 0.5, 1.0)  # seconds between looks at a task; the last one again and again
 RECONNECTS: Final = (0.0, 0.2, 0.5, 1.0, 2.0)  # seconds before each try to go on with a dropped stream
+_ALGORITHMS: Final = ("ES256", "ES384", "ES512", "EdDSA", "RS256")
 _GOODBYE: Final = 2.0  # seconds that telling the remote agent may take when nobody waits any more
 _MOST_CONVERSATIONS: Final = 10_000
 _REASON: Final = 500
@@ -88,6 +92,7 @@ class A2aPeer(Peer):
         bindings: tuple[str, ...] = BINDINGS,
         origins: tuple[str, ...] = (),
         streaming: bool = True,
+        card_keys: Mapping[str, Any] | None = None,
         verify: ssl.SSLContext | None = None,
         connections: int = 100,
         most_bytes: int = MOST_BYTES,
@@ -99,6 +104,7 @@ class A2aPeer(Peer):
         bindings: which may be used, the one we like best first.
         origins: where the card may send us beside its own origin.
         streaming: False polls instead.
+        card_keys: a JSON Web Key Set; a card that none of them has signed is refused.
         """
         super().__init__(url, name=name, seconds=seconds)
         self._named = name is not None
@@ -108,6 +114,7 @@ class A2aPeer(Peer):
         self._bindings = bindings
         self._streaming = streaming
         self._most = most_bytes
+        self._verifier = _verifier(card_keys) if card_keys is not None else None
         self._client: Client | None = None
         self._service = ""  # the origin that our messages go to
         self._authorization: str | None = None
@@ -317,7 +324,11 @@ class A2aPeer(Peer):
             headers = {"authorization": self._authorization} if self._authorization else {}
             try:
                 with _Told(self.address):
-                    return await resolver.get_agent_card(http_kwargs={"headers": headers, "timeout": clock.left})
+                    return await resolver.get_agent_card(
+                        http_kwargs={"headers": headers, "timeout": clock.left}, signature_verifier=self._verifier
+                    )
+            except SignatureVerificationError:
+                raise PeerUnreadable(self.address, "its card is not signed by a key we know") from None
             except PeerRefused as refused:
                 shown = choose(self._identities, _origin(base), "") if refused.status == 401 else None
                 if shown is None or shown == self._authorization:
@@ -443,6 +454,24 @@ def _peer_error(address: str, wrong: Exception) -> PeerError:
     if isinstance(wrong, A2AClientError):
         return PeerUnreadable(address, printable(wrong.message, _REASON))
     return PeerUnreadable(address, "its answer is not A2A")
+
+
+def _verifier(keys: Mapping[str, Any]) -> Callable[[pb.AgentCard], None]:
+    """Raises:
+    BadSetup: this is no key set.
+    """
+    try:
+        known = {key.key_id: key for key in PyJWKSet.from_dict(dict(keys)).keys}
+    except PyJWTError:
+        raise BadSetup("card_keys: expected a JSON Web Key Set") from None
+
+    def key_of(kid: str | None, jku: str | None) -> PyJWK:
+        found = known.get(kid)
+        if found is None:  # where the card says its key is, anybody could have put one
+            raise PyJWKError("not a key we know")
+        return found
+
+    return create_signature_verifier(key_of, list(_ALGORITHMS))
 
 
 async def _next(stream: AsyncIterator[pb.StreamResponse]) -> pb.StreamResponse | None:
