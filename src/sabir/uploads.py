@@ -349,24 +349,27 @@ class Attachments:
         self._conversation = conversation
         self._caller = caller
 
-    @staticmethod
-    def refers(message: Message) -> bool:
-        """Whether a message names a place for uploads."""
+    def refers(self, message: Message) -> bool:
+        """Whether a message names a place for uploads here."""
         if message.format != "structured" and not message.submessages:
             return False
-        return any(_place(part) is not None for part in message.parts)
+        return any(self.is_ours(part) for part in message.parts)
+
+    def is_ours(self, part: Part) -> bool:
+        """Whether a part names a place of this gateway; those of others are just addresses."""
+        return _place(part) is not None and str(part.content).startswith(self._uploads.public_url)
 
     async def check(self, message: Message) -> None:
         """Raises:
         Forbidden: the message refers to an upload that is not of this conversation, or not complete.
         """
         for part in message.parts:
-            if _place(part) is not None:
+            if self.is_ours(part):
                 await self.open(part)
 
     async def all(self, message: Message) -> list[Attachment]:
         """Every upload that a message refers to."""
-        return [await self.open(part) for part in message.parts if _place(part) is not None]
+        return [await self.open(part) for part in message.parts if self.is_ours(part)]
 
     async def open(self, reference: Part | str) -> Attachment:
         """The upload that a URI stands for.

@@ -105,3 +105,18 @@ async def test_addresses_of_others_are_not_followed(serve: Serve, home: Path, tm
         with pytest.raises(PeerRefused) as gone:
             await peer.fetch(f"{served.url}/nlip/upload/made-up", tmp_path / "x")
     assert gone.value.status == 404
+
+
+async def test_uploads_and_downloads_pass_a_middle_gateway(serve: Serve, home: Path, tmp_path: Path) -> None:  # DEP-MID
+    """The client reaches only the first gateway: what it uploads is put on, what comes back is offered there."""
+    far = serve(Gateway(mirror, home=home / "far"))
+    hop = NlipHttpPeer(far.url, name="mirror-far")
+    near = serve(Gateway(hop, home=home / "near", beside=[hop]))
+    data = bytes(range(256)) * 2000
+    async with NlipHttpPeer(near.url) as peer:
+        part = await peer.upload(data, "image/png", "cat.png")
+        reply = await peer.ask(Message.text("mirror").with_part(part))
+        assert reply.text == f"{len(data)} image/png cat.png {hashlib.sha256(data).hexdigest()}"
+        link = reply.labelled("download")
+        assert link is not None and str(link.content).startswith(near.url)
+        assert (await peer.fetch(link, tmp_path / "out")).read_bytes() == data

@@ -109,6 +109,7 @@ class AmqpConnection:
         self._sessions: dict[bool, Any] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._why = "the connection was lost"
+        self._kicking = False
         self._writer: asyncio.StreamWriter | None = None
         self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -217,12 +218,17 @@ class AmqpConnection:
 
     def kick(self) -> None:
         """Let the engine work on what happened, and write what it wants to say."""
-        while (event := self._collector.peek()) is not None:
-            name = event.type.name
-            react = self._reactions.get(name)
-            if react is not None:
-                react(self, event)
-            self._collector.pop()
+        if self._kicking:
+            return  # called by a reaction: the loop below goes on with whatever that caused
+        self._kicking = True
+        try:
+            while (event := self._collector.peek()) is not None:
+                react = self._reactions.get(event.type.name)
+                if react is not None:
+                    react(self, event)
+                self._collector.pop()
+        finally:
+            self._kicking = False
         if self._writer is None or self._writer.is_closing():
             return
         while (size := self._transport.pending()) > 0:

@@ -17,6 +17,7 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 from urllib.parse import urljoin, urlsplit, urlunsplit
 from uuid import uuid4
@@ -25,7 +26,9 @@ import httpx2
 
 from .._version import __version__
 from ..errors import BadInput, BadSetup, PeerError, PeerRefused, PeerUnavailable, PeerUnreadable
+from ..events import Event, Reply
 from ..message import Message, Part, json_part, uri_part
+from ..turn import Turn
 from ..wire import nlip
 from ..wire.rules import Limits
 from .base import SECONDS, Call, Clock, Identity, OnWire, choose, origin_of, without_credentials
@@ -37,6 +40,7 @@ from .transfer import Transfer
 # A peer's answer may be larger than what we take from strangers.
 REPLY_LIMITS: Final = Limits(body=64 * 1024 * 1024, tokens=64, submessages=4096)
 MAX_REDIRECTS: Final = 3
+_MOST_CARRIED: Final = 4 * 1024**3  # bytes of one download that is passed on
 _JSON: Final = "application/json"
 _SSE: Final = "text/event-stream"
 _HIDDEN: Final = frozenset({b"authorization", b"proxy-authorization", b"x-api-key", b"cookie", b"set-cookie"})
@@ -128,6 +132,49 @@ class NlipHttpPeer(NlipPeer):
         """Write what a reply points to into a file. Raises as ``ask`` does."""
         uri = reference if isinstance(reference, str) else str(reference.content)
         return await self._transfer(conversation).fetch(uri, to, most)
+
+    async def __call__(self, turn: Turn, /) -> AsyncIterator[Event]:
+        """As every peer; and what is uploaded here, or to be fetched there, is carried over, as neither side reaches
+        the other's addresses."""
+        if turn.attachments is None:
+            async for event in super().__call__(turn):
+                yield event
+            return
+        try:
+            turn.message = await self._carried(turn)
+            async for event in super().__call__(turn):
+                yield Reply(await self._brought(event.message, turn)) if isinstance(event, Reply) else event
+        except PeerError as wrong:
+            raise self._told(wrong) from None
+
+    async def _carried(self, turn: Turn) -> Message:
+        """The message with our callers' uploads put to the next hop."""
+        message: Message = turn.message
+        if not turn.attachments.refers(message):
+            return message
+        parts = []
+        for part in message.parts:
+            if turn.attachments.is_ours(part):
+                held = await turn.attachments.open(part)
+                name = held.name or (part.label or "")
+                part = await self.upload(held.path, held.subformat, name, conversation=turn.conversation.id)
+            parts.append(part)
+        return Message.of(*parts, messagetype=message.messagetype)
+
+    async def _brought(self, reply: Message, turn: Turn) -> Message:
+        """The reply with what the next hop gives fetched, and offered here."""
+        given = [part for part in reply.parts if part.label == "download" and part.kind == "uri"]
+        if not given:
+            return reply
+        parts = []
+        transfer = self._transfer(turn.conversation.id)
+        for part in reply.parts:
+            if part in given:
+                with TemporaryDirectory(prefix="sabir-") as folder:
+                    file = await transfer.fetch(str(part.content), Path(folder) / "given", _MOST_CARRIED)
+                    part = await turn.attachments.give(file)
+            parts.append(part)
+        return Message.of(*parts, messagetype=reply.messagetype)
 
     def _transfer(self, conversation: str) -> Transfer:
         shown = None if conversation in self._anonymous else self._authorization
