@@ -13,6 +13,7 @@ import os
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self, TypeAlias
 
@@ -65,6 +66,15 @@ class _Owners:
         return _Owners(np.concatenate((self._keys[kept], keys)), np.concatenate((self._items[kept], items)))
 
 
+@dataclass(frozen=True, slots=True)
+class _Filter:
+    """Conditions as a query (None: all meet them), how many passages meet them, and which, if few."""
+
+    query: object | None
+    count: int
+    keys: list[int] | None
+
+
 class LocalIndex:
     """An Engine in a directory; without one, in memory. Without an embedder, words alone.
 
@@ -78,6 +88,7 @@ class LocalIndex:
         self._vectors = VectorFile(self._directory, embedder.name, embedder.size) if embedder else None
         self._known = self._read_fields()
         self._owners = _Owners(*self._lexical.reader().pairs())
+        self._filters: tuple[_Owners, dict[tuple[Condition, ...], _Filter]] = (self._owners, {})
         self._cache: OrderedDict[str, Vectors] = OrderedDict()
         self._writing = asyncio.Lock()
         self._worker: asyncio.Task[None] | None = None
@@ -174,10 +185,10 @@ class LocalIndex:
     def search_now(self, query: Query, vector: Vectors | None, liking: Vectors | None = None) -> Found:
         """The same on the calling thread, with the query's vector given."""
         reader = self._lexical.reader()
-        where = reader.where(query.where)
+        where = self._filter(reader, query.where)
         coverage = self._coverage(reader)
         if not query.text.strip():
-            return self._listing(reader, query, where, coverage)
+            return self._listing(reader, query, where.query, coverage)
         ranked = self._ranked(reader, query, where, vector, liking)
         owners = self._owners.items_of([each.key for each in ranked])
         best: dict[int, Ranked] = {}
@@ -208,11 +219,11 @@ class LocalIndex:
         return tuple(Facet(field, reader.counts(field, where)) for field in fields)
 
     def _ranked(
-        self, reader: Reader, query: Query, where: object, vector: Vectors | None, liking: Vectors | None
+        self, reader: Reader, query: Query, where: _Filter, vector: Vectors | None, liking: Vectors | None
     ) -> list[Ranked]:
         depth = max(DEPTH, 2 * (query.start + query.limit))
         terms = reader.terms(query.text)
-        lexical = reader.best(terms, where, depth) if terms else {}
+        lexical = reader.best(terms, where.query, depth) if terms else {}
         vectors = self._vectors
         if vectors is None or vector is None or self._embedder is None or not vectors.keys:
             return fused(lexical, {}, floor=0.0, semantic=False)
@@ -231,22 +242,40 @@ class LocalIndex:
         unknown = lexical.keys() - vectors.keys
         return fused(lexical, near, floor=floor, semantic=True, unknown=unknown, liking=liked)
 
-    def _nearest(self, reader: Reader, where: object, vector: Vectors, depth: int) -> dict[int, float]:
+    def _nearest(self, reader: Reader, where: _Filter, vector: Vectors, depth: int) -> dict[int, float]:
         """The nearest passages among those that meet the conditions: exact if few, else by the graph."""
         vectors = self._vectors
         assert vectors is not None
-        if where is None:
+        if where.query is None:
             return vectors.nearest(vector, depth)
-        count = reader.count(where)
-        if count <= SCAN:
-            exact = vectors.cosines(vector, reader.keys(where, count) if count else [])
+        if where.keys is not None:
+            exact = vectors.cosines(vector, where.keys)
             return dict(sorted(exact.items(), key=lambda pair: -pair[1])[:depth])
-        wanted = depth
+        wanted = int(1.3 * depth * len(reader) / where.count)
         while True:
-            near = vectors.nearest(vector, wanted := min(len(vectors), wanted * 4))
-            allowed = set(reader.allowed(where, list(near)))
-            if len(allowed) >= min(depth, count) or wanted >= len(vectors):
+            wanted = min(len(vectors), max(depth, wanted))
+            near = vectors.nearest(vector, wanted)
+            allowed = set(reader.allowed(where.query, list(near)))
+            if len(allowed) >= min(depth, where.count) or wanted >= len(vectors):
                 return {key: cosine for key, cosine in near.items() if key in allowed}
+            wanted *= 3
+
+    def _filter(self, reader: Reader, conditions: tuple[Condition, ...]) -> _Filter:
+        """Conditions against the index as it is; kept until it changes, because sites ask with the same ones."""
+        if not conditions:
+            return _Filter(None, len(reader), None)
+        state, kept = self._filters
+        if state is not self._owners or len(kept) >= _CACHED:
+            self._filters = (self._owners, kept := {})
+        found = kept.get(conditions)
+        if found is None:
+            query = reader.where(conditions)
+            count = reader.count(query)
+            if count == len(reader):
+                query = None  # all meet them: nothing to filter
+            keys = reader.keys(query, count) if query is not None and 0 < count <= SCAN else None
+            found = kept[conditions] = _Filter(query, count, keys if count else [])
+        return found
 
     async def _vector(self, text: str) -> Vectors | None:
         text = " ".join(text.split())
