@@ -431,10 +431,17 @@ def _with_cors(send: Send, origin: bytes) -> Send:
     return sending
 
 
+# What a page of an allowed origin may send: what the doors read.
+_ALLOWED_HEADERS: Final = (
+    b"authorization, x-api-key, dpop, content-type, accept, prefer, idempotency-key, traceparent, "
+    b"a2a-version, a2a-extensions, mcp-protocol-version, mcp-session-id, mcp-method, mcp-name, last-event-id"
+)
+
+
 async def _preflight(send: Send) -> None:
     headers = [
         (b"access-control-allow-methods", b"GET, POST, PUT, DELETE"),
-        (b"access-control-allow-headers", b"authorization, content-type, prefer, idempotency-key, accept, traceparent"),
+        (b"access-control-allow-headers", _ALLOWED_HEADERS),
         (b"access-control-max-age", b"600"),
     ]
     await send({"type": "http.response.start", "status": 204, "headers": headers})

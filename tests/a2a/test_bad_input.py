@@ -8,8 +8,10 @@ from typing import Any
 
 import httpx
 import pytest
+from a2a_bench import Bench
 
 from conftest import Served
+from sabir.gateway import Gateway
 
 SEND = {"message": {"messageId": "1", "role": "ROLE_USER", "parts": [{"text": "hi"}]}}
 V1 = {"a2a-version": "1.0", "content-type": "application/json"}
@@ -165,6 +167,18 @@ async def test_other_hosts_and_origins_are_refused(url: str, http: httpx.AsyncCl
     assert "access-control-allow-origin" not in answer.headers
     answer = await http.get(f"{url}/.well-known/agent-card.json", headers={"host": "evil.example"})
     assert answer.status_code == 403
+
+
+async def test_a_page_of_an_allowed_origin_may_say_which_version_it_speaks(
+    serve, home, http: httpx.AsyncClient
+) -> None:
+    served = serve(Gateway(*Bench().agents(), home=home, origins=["https://page.example"]))
+    asked = {"origin": "https://page.example", "access-control-request-method": "POST"}
+    answer = await http.options(f"{served.url}/a2a", headers=asked)
+    assert "a2a-version" in answer.headers["access-control-allow-headers"]
+    answer = await http.post(f"{served.url}/a2a", content=rpc("SendMessage"), headers={**V1, **asked})
+    assert answer.headers["access-control-allow-origin"] == "https://page.example"
+    assert "result" in answer.json()
 
 
 async def test_methods_and_paths_that_are_not_there(url: str, http: httpx.AsyncClient) -> None:
