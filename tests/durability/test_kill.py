@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 import sys
 import time
@@ -11,22 +10,16 @@ from types import ModuleType
 
 import pytest
 
+from durability.scripts import SCRIPTS, load_script
 from sabir.message import Message
 from sabir.stores.base import AuditLine, ConversationRow, TurnEntry
 from sabir.stores.sqlite import SQLiteStore
 from sabir.turn import PastTurn
 
-SCRIPTS = Path(__file__).parents[2] / "scripts"
-
 
 @pytest.fixture(scope="module")
 def durability() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("durability", SCRIPTS / "durability.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["durability"] = module
-    spec.loader.exec_module(module)
-    return module
+    return load_script("durability")
 
 
 @pytest.mark.slow
