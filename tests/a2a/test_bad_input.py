@@ -169,9 +169,7 @@ async def test_other_hosts_and_origins_are_refused(url: str, http: httpx.AsyncCl
     assert answer.status_code == 403
 
 
-async def test_a_page_of_an_allowed_origin_may_say_which_version_it_speaks(
-    serve, home, http: httpx.AsyncClient
-) -> None:
+async def test_a_page_of_an_allowed_origin_may_say_its_version(serve, home, http: httpx.AsyncClient) -> None:
     served = serve(Gateway(*Bench().agents(), home=home, origins=["https://page.example"]))
     asked = {"origin": "https://page.example", "access-control-request-method": "POST"}
     answer = await http.options(f"{served.url}/a2a", headers=asked)
