@@ -387,3 +387,12 @@ async def test_an_answer_kept_at_another_origin_is_not_fetched() -> None:  # D-2
         with pytest.raises(PeerRefused, match="another origin"):
             await peer.ask("x")
     assert len(server.heard) == 1
+
+
+async def test_a_refusal_that_says_the_same_twice_is_told_once() -> None:  # D-12
+    twice = text("who are you?", messagetype="control")
+    twice["submessages"] = [{"format": "text", "subformat": "english", "content": "who are you?", "label": "error"}]
+    async with raw_server(lambda heard, n: http(403, twice)) as server, connect(server.url) as peer:
+        with pytest.raises(PeerRefused) as refused:
+            await peer.ask("x")
+    assert str(refused.value).endswith("it answered 403: who are you?")

@@ -33,9 +33,11 @@ def _phrase(status: int) -> str:
 
 def _nlip(body: bytes) -> str:
     try:
-        return nlip.decode(body).without_tokens().text
+        message = nlip.decode(body)
     except BadInput:
         return ""
+    # A refusal in a control exchange says the same twice: as its text, and as a part labelled error (D-12).
+    return "\n".join(dict.fromkeys(str(part.content) for part in message.parts if part.format == "text"))
 
 
 def _json(body: bytes) -> str:
