@@ -275,7 +275,9 @@ async def _item(index: LocalIndex, id: str) -> Item:
 
 async def test_memory_moves_items_that_it_speaks_against_down(shop: LocalIndex) -> None:
     async def scores(*memory: str) -> dict[str, float]:
-        message = await Asker(agent(shop, questions=False)).reply("chicken curry or soup", SiteAsk(memory=memory, min_score=0.0))
+        message = await Asker(agent(shop, questions=False)).reply(
+            "chicken curry or soup", SiteAsk(memory=memory, min_score=0.0)
+        )
         return {each["@id"]: each["score"] for each in results(message)}
 
     plain, remembered = await scores(), await scores("vegan", "likes the sea")
