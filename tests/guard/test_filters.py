@@ -303,10 +303,14 @@ async def test_html_parts_links_and_markdown_links_are_made_safe_and_the_rest_is
         Part("structured", "html", "<p onclick=x>hi</p>"),
         Part("structured", "uri", "javascript:alert(1)"),
         Part("structured", "uri", "https://ok.example/"),
+        json_part(
+            {"url": " JavaScript:alert(1)", "text": "javascript: the good parts", "links": ["https://a.example/"]}
+        ),
     )
     safe = await Html().outbound(message, ANONYMOUS)
     assert [part.content for part in safe.parts] == [
         "see [this](about:blank) and <b>that</b>", "<p>hi</p>", "about:blank", "https://ok.example/",
+        {"url": "about:blank", "text": "javascript: the good parts", "links": ["https://a.example/"]},
     ]  # fmt: skip
     plain = Message.text("nothing here")
     assert await Html().outbound(plain, ANONYMOUS) is plain

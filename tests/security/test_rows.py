@@ -117,14 +117,18 @@ ROWS: dict[str, tuple[str, ...]] = {
         "guard/test_audit.py::test_an_end_that_was_cut_off_and_a_chain_made_anew_are_found_by_the_anchor",
         "security/test_leaks.py::test_keys_at_rest_are_hashes_and_the_gateways_own_key_is_for_its_owner_only",
     ),
-    "memory and index poisoning by ingested pages": (),
+    "memory and index poisoning by ingested pages": (
+        "security/test_poison.py::test_a_poisoned_page_is_an_item_of_its_own_site_and_of_no_other",
+        "security/test_poison.py::test_orders_in_an_item_are_shown_as_data_or_stopped_by_the_filter",
+        "security/test_poison.py::test_what_a_source_no_longer_has_is_removed_on_sync",
+        "security/test_poison.py::test_a_page_that_points_inside_is_not_followed_there",
+    ),
     "mix-up, open redirect, localhost redirect impersonation": (),
     "OAuth authorization-URL injection": (),
     "stdio in proxies, local server compromise": (),
 }
 
 WHY_NOT = {
-    "memory and index poisoning by ingested pages": "ingest from the web is not behind a door yet",
     "mix-up, open redirect, localhost redirect impersonation": "Sabir is a resource server: no user is redirected",
     "OAuth authorization-URL injection": "Sabir opens no authorization URL",
     "stdio in proxies, local server compromise": "no door or peer starts a process that a message names",

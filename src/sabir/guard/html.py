@@ -1,7 +1,7 @@
 """A filter for HTML: what goes out to be shown has no active content.
 
 HTML is read into tags and text and written anew from an allow-list, so what is not known does not pass. In plain
-text nothing is changed but the links that run code.
+text and in JSON values nothing is changed but the links that run code.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from ..message import Message, Part
+from ..message import JSON, Message, Part
 from ..turn import Caller
 
 _TAGS: Final = {
@@ -35,8 +35,8 @@ _WHOLE: Final = frozenset(
 _LINKS: Final = frozenset({"href", "src"})
 _SCHEMES: Final = frozenset({"http", "https", "mailto", "tel"})
 _CONTROL: Final = re.compile(r"[\x00-\x20\x7f-\xa0\u200b-\u200f\u2028-\u202f\ufeff]")
-_MARKDOWN_LINK: Final = re.compile(
-    r"(\]\(\s{0,8}<?)\s{0,8}((?:javascript|vbscript|data)\s{0,8}:[^)\s]{0,2000})", re.IGNORECASE
+_IN_TEXT: Final = re.compile(
+    r"\b(?:(?:java|vb|live)script|data)\s{0,4}:(?=\S)(?:[^\s()]|\([^\s()]{0,200}\)){1,2000}", re.IGNORECASE
 )
 
 
@@ -113,12 +113,38 @@ class Html:
         return msgspec.structs.replace(message, content=parts[0].content, submessages=parts[1:])
 
 
+def _harmless(match: re.Match[str]) -> str:
+    return "about:blank" if _CODE.match(_CONTROL.sub("", match[0])) else match[0]
+
+
+_CODE: Final = re.compile(
+    r"(?:java|vb|live)script:|data:(?:text/html|image/svg|application/xhtml|text/xml)", re.IGNORECASE
+)
+
+
+_LINKED: Final = frozenset({"url", "uri", "href", "src", "link", "image", "thumbnail", "logo", "sameas", "@id"})
+
+
+def _without_code(value: JSON, name: str = "") -> JSON:
+    """A JSON value whose links run no code. Its texts are data and stay: who shows them must escape them."""
+    if isinstance(value, str):
+        is_link = name in _LINKED or not any(c.isspace() for c in value.strip())
+        return "about:blank" if is_link and _CODE.match(_CONTROL.sub("", value[:200])) else value
+    if isinstance(value, dict):
+        return {key: _without_code(each, str(key).lower()) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_code(each, name) for each in value]
+    return value
+
+
 def _safe(part: Part) -> Part:
     content = part.content
     if part.format == "structured" and part.kind in ("html", "xml") and isinstance(content, str):
         return msgspec.structs.replace(part, content=sanitized(content))
     if part.format == "structured" and part.kind == "uri" and isinstance(content, str) and not safe_link(content):
         return msgspec.structs.replace(part, content="about:blank")
+    if part.format == "structured" and part.kind == "json":
+        return msgspec.structs.replace(part, content=_without_code(content))
     if part.format == "text" and isinstance(content, str):
-        return msgspec.structs.replace(part, content=_MARKDOWN_LINK.sub(r"\1about:blank", content))
+        return msgspec.structs.replace(part, content=_IN_TEXT.sub(_harmless, content))
     return part
