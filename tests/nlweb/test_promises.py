@@ -64,6 +64,16 @@ class Kitchen:
 
         return kitchen
 
+    def cook(self) -> Any:
+        @agent(name="cook", description="Asks, then cooks slowly")
+        async def cook(turn: Turn) -> str:
+            answer = await turn.ask("How?")
+            while not self.ready.is_set():
+                await asyncio.sleep(0.01)
+            return f"Cooked it {answer.text}."
+
+        return cook
+
 
 @agent(description="Asks in the middle of long work")
 async def waiter(turn: Turn) -> AsyncIterator[Any]:
@@ -77,7 +87,9 @@ async def waiter(turn: Turn) -> AsyncIterator[Any]:
 
 def made(home: Path, kitchen: Kitchen) -> Gateway:
     quick = TaskSettings(lease=1.0, look=0.05)
-    return Gateway(kitchen.agent(), echo, waiter, home=home, identity=Identity((ByName(),)), tasks=quick)
+    return Gateway(
+        kitchen.agent(), kitchen.cook(), echo, waiter, home=home, identity=Identity((ByName(),)), tasks=quick
+    )
 
 
 @contextmanager
@@ -233,6 +245,24 @@ def test_a_promise_that_asks_back_is_an_elicitation(home: Path, kitchen: Kitchen
         asked = until(lambda: (r := look(served, token)).status_code == 200 and r.json(), "the question")
         assert asked["_meta"]["response_type"] == "Elicitation"
         assert asked["elicitation"]["questions"][0]["options"] == ["rare", "done"]
+
+
+def test_an_answer_after_which_the_work_goes_on_for_long_is_a_promise_too(home: Path, kitchen: Kitchen) -> None:
+    with open_kitchen(made(home, kitchen), kitchen) as served:
+        asked = ask(served, path="/ask/cook", wait=5).json()
+        assert asked["_meta"]["response_type"] == "Elicitation"
+        body = {
+            "query": {"text": "rare"},
+            "prefer": {"streaming": False, "wait": 0.2},
+            "meta": {"session_context": asked["_meta"]["session_context"]},
+        }
+        who = {"authorization": "Bearer anna"}
+        promised = httpx2.post(f"{served.url}/ask/cook", json=body, headers=who, timeout=20)
+        assert promised.status_code == 202
+        kitchen.ready.set()
+        token = promised.json()["promise"]["token"]
+        got = until(lambda: (r := look(served, token)).status_code != 202 and r.json(), "the answer")
+        assert got["content"][0]["text"] == "Cooked it rare."
 
 
 def test_a_client_that_goes_away_cancels_the_turn(home: Path, kitchen: Kitchen) -> None:

@@ -143,7 +143,7 @@ class Nlweb:
         outlet = Outlet(send)
         outlet.stream = Stream(Telling()) if wishes.accepts_events else None
         try:
-            request = await self._request(scope, receive, outlet, wishes)
+            request = await self._request(scope, receive, outlet)
             outlet.tell(Telling.of(request))
             try:
                 await self._answer(request, scope, receive, outlet, wishes)
@@ -155,7 +155,7 @@ class Nlweb:
         except SabirError as wrong:
             await self.refuse(outlet, wrong)
 
-    async def _request(self, scope: Scope, receive: Receive, outlet: Outlet, wishes: Wishes) -> AskRequest:
+    async def _request(self, scope: Scope, receive: Receive, outlet: Outlet) -> AskRequest:
         if scope["method"] == "GET":
             pairs = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
             return ask_of_pairs(pairs)

@@ -49,6 +49,10 @@ class Outlet:
         part = self.line.conversation if self.line is not None else None
         return part.content if part is not None and isinstance(part.content, str) else None
 
+    @property
+    def ended(self) -> bool:
+        return self.begun if self.stream is None else self.stream.ended
+
     async def event(self, event: Event) -> None:
         """One event of the turn."""
         if isinstance(event, Reply | Question):
@@ -124,8 +128,10 @@ class Asking:
         answered = asyncio.get_running_loop().create_future()
         progress = Progress()
 
-        async def event(event: Event) -> None:
+        async def send(event: Event) -> None:
             nonlocal progress
+            if line.send is not send:  # the turn waited for this request, and both are a task now
+                return await line.send(event)
             if isinstance(event, Progress):
                 progress = event
             await outlet.event(event)
@@ -136,7 +142,7 @@ class Asking:
         if wait <= 0:
             return await self._later(ask, outlet, id)
         await self._prepare(ask, id)
-        line = outlet.line = Line(event)
+        line = outlet.line = Line(send)
         turn = self._begin(ask, line)
         waits = Waits(turn, answered, receive, outlet)
         try:
@@ -145,13 +151,18 @@ class Asking:
             if waits.gone:
                 turn.cancel()
                 return None
-            promise = await self._promise(ask, line, turn, id, progress, outlet.telling)
+            await self._admitted(line, turn)
+            if turn.done() or outlet.ended:
+                return await self._ended(turn, outlet)
+            self._turns.discard(turn)
+            detail = {TELLING: outlet.telling.kept()}
+            task = await self._tasks.adopt(ask, line, turn, id=id, detail=detail, last=progress)
         except asyncio.CancelledError:
             turn.cancel()
             raise
         finally:
             waits.stop()
-        await self._promised(outlet, promise)
+        await self._promised(outlet, Promise(id, message=task.note or None, progress=task.progress))
 
     async def _prepare(self, ask: Ask, id: str) -> None:
         """If it becomes a task and its node dies, its heir shall find the same conversation and the recorded turn."""
@@ -159,9 +170,7 @@ class Asking:
             ask.key = key_of(id)
         if not ask.message.tokens:
             caller = await self._exchange.guard.identity.caller(ask.credentials, ())
-            ask.credentials = Credentials(
-                caller.address, caller=caller
-            )  # who it is was asked once; a proof is good once
+            ask.credentials = Credentials(caller.address, caller=caller)  # a proof may be good only once
             token = self._exchange.conversations.token(uuid4().hex, caller, Tokens())
             ask.message = ask.message.with_part(token)
 
@@ -192,16 +201,11 @@ class Asking:
         task = await self._tasks.submit(ask, id=id, detail={TELLING: outlet.telling.kept()})
         await self._promised(outlet, Promise(task.id))
 
-    async def _promise(
-        self, ask: Ask, line: Line, turn: asyncio.Task[None], id: str, progress: Progress, telling: Telling
-    ) -> Promise:
+    @staticmethod
+    async def _admitted(line: Line, turn: asyncio.Task[None]) -> None:
+        """Only an admitted turn can become somebody's task; a guard that asks far away may take its time."""
         while line.caller is None and not turn.done():
-            await asyncio.sleep(0.01)  # the guard still asks who it is
-        if turn.done():
-            await turn
-        self._turns.discard(turn)
-        task = await self._tasks.adopt(ask, line, turn, id=id, detail={TELLING: telling.kept()}, last=progress)
-        return Promise(task.id, message=task.note or None, progress=task.progress)
+            await asyncio.sleep(0.01)
 
     async def _promised(self, outlet: Outlet, promise: Promise) -> None:
         headers = [(b"location", f"/await/{promise.token}".encode()), (b"retry-after", b"1")]
