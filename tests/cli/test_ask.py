@@ -94,3 +94,17 @@ def test_nothing_to_say_is_exit_2(tmp_path: Path) -> None:
 
 def test_the_version_is_said(tmp_path: Path) -> None:
     assert sabir(tmp_path, "--version").stdout.startswith("sabir 0.")
+
+
+def test_a_large_file_is_uploaded_beside_the_message(serve: Serve, home: Path, tmp_path: Path) -> None:  # CORE-6.4
+    @agent(name="reader")
+    async def reader(turn: Turn) -> str:
+        (held,) = await turn.attachments.all(turn.message)
+        return f"{held.size} {held.subformat} {held.name}"
+
+    film = tmp_path / "film.mp4"
+    film.write_bytes(bytes(3_000_000))
+    url = serve(Gateway(reader, home=home)).url
+    for words in (["look"], []):
+        done = sabir(tmp_path, "ask", url, *words, "--file", str(film))
+        assert done.stdout == "3000000 video/mp4 film.mp4\n", done.stderr

@@ -21,13 +21,15 @@ from ..errors import BadSetup
 from ..events import Delta, Question, Reply
 from ..message import Message, Part, binary_part, json_part, media_of, text_part
 from ..peers.base import Identity, origin_of
-from ..peers.connect import connect
+from ..peers.connect import PEERS, kind_of, taken
 from ..peers.nlip import NlipPeer
+from ..peers.nlip_http import NlipHttpPeer
 from ..peers.tokens import PeerTokens
 from ..wire import nlip
 
 NAME = "ask"
-HELP = "Ask an agent something, over NLIP."
+LARGE = 512 * 1024  # bytes; a larger file is uploaded, and the message refers to it
+HELP = "Ask an agent something, over NLIP, NLWeb, MCP or A2A."
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -36,6 +38,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--agent", metavar="NAME", help="which agent there (default: the default one)")
     parser.add_argument(
         "--file", metavar="F", action="append", default=[], help="send this file along; may be repeated"
+    )
+    parser.add_argument(
+        "--protocol", choices=list(PEERS["http"]), help="what it speaks, where the address does not say"
     )
     parser.add_argument("--control", action="store_true", help="speak to the gateway itself, about the talk")
     parser.add_argument("--new", action="store_true", help="begin a new conversation")
@@ -64,8 +69,12 @@ async def _ask(arguments: argparse.Namespace) -> int:
     remembered = place_of(url)
     if not arguments.new:
         options["conversation"] = restore(remembered)
-    message = said(arguments)
-    async with connect(url, **options) as peer:
+    large = [Path(name) for name in arguments.file if is_large(Path(name))] if url.startswith("http") else []
+    message = said(arguments, large)
+    make = kind_of(url, arguments.protocol)
+    async with make(url, **taken(make, options)) as peer:
+        if isinstance(peer, NlipHttpPeer):
+            message = message.with_parts([await peer.upload(path, type_of(path), path.name) for path in large])
         if arguments.stream:
             reply = await _stream(peer, message)
         else:
@@ -94,16 +103,28 @@ async def _stream(peer: Any, message: Message) -> Message:
     return reply
 
 
-def said(arguments: argparse.Namespace) -> Message:
-    """The message that the arguments describe."""
+def is_large(path: Path) -> bool:
+    """Whether a file goes beside the message and not in it."""
+    try:
+        return path.stat().st_size > LARGE
+    except OSError as wrong:
+        raise BadSetup(f"{path}: {wrong.strerror}") from wrong
+
+
+def said(arguments: argparse.Namespace, large: list[Path]) -> Message:
+    """The message that the arguments describe, without the files that are uploaded."""
     text = arguments.text
     if text == "-":
         text = sys.stdin.read()
     if text is None and not arguments.file:
         raise BadSetup("there is nothing to say: give TEXT, or --file")
-    parts = [file_part(Path(name)) for name in arguments.file]
-    first = text_part(text) if text is not None else parts.pop(0)
+    parts = [file_part(Path(name)) for name in arguments.file if Path(name) not in large]
+    first = text_part(text or "") if text is not None or not parts else parts.pop(0)
     return Message.of(first, *parts, messagetype="control" if arguments.control else None)
+
+
+def type_of(path: Path) -> str:
+    return mimetypes.guess_type(path.name)[0] or "application/octet-stream"
 
 
 def file_part(path: Path) -> Part:
@@ -112,7 +133,7 @@ def file_part(path: Path) -> Part:
         data = path.read_bytes()
     except OSError as wrong:
         raise BadSetup(f"{path}: {wrong.strerror}") from wrong
-    kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+    kind = type_of(path)
     try:
         if kind == "application/json":
             return json_part(msgspec.json.decode(data), label=path.name)
