@@ -65,6 +65,7 @@ async def test_vectors_of_another_model_are_not_mixed_in(tmp_path: Path) -> None
 async def test_a_second_reader_sees_what_the_first_writes(tmp_path: Path) -> None:
     async with LocalIndex(tmp_path, Hashed()) as writer, LocalIndex(tmp_path, Hashed()) as reader:
         await writer.put([item(1, "zebra")])
+        assert [id async for id, _, _ in reader.listed("site")] == ["w1"]
         assert await found(reader, "zebra") == ["w1"]
         await writer.delete("site", ["w1"])
         assert await found(reader, "zebra") == []

@@ -147,35 +147,38 @@ class LocalIndex:
 
     async def get(self, site: str, id: str) -> Item | None:
         key = item_key(site, id)
-        return (await asyncio.to_thread(self._reader().items, [key])).get(key)
+        reader = await self._reader()
+        return (await asyncio.to_thread(reader.items, [key])).get(key)
 
     async def listed(self, site: str) -> AsyncIterator[tuple[str, str, str]]:
-        for row in await asyncio.to_thread(lambda: list(self._reader().listed(site))):
+        reader = await self._reader()
+        for row in await asyncio.to_thread(lambda: list(reader.listed(site))):
             yield row
 
     async def sites(self) -> tuple[Site, ...]:
-        reader = self._reader()
+        reader = await self._reader()
         return tuple(
             Site(name, count, dict(reader.counts("@type", reader.site(name), 1_000)))
             for name, count in reader.site_counts()
         )
 
     async def fields(self) -> Fields:
+        await self._refresh()
         return self._known
 
     async def count(self, where: tuple[Condition, ...]) -> int:
-        reader = self._reader()
+        reader = await self._reader()
         return await asyncio.to_thread(lambda: reader.count(reader.where(where), items=True))
 
     async def locate(self, place: str) -> tuple[float, float] | None:
-        reader = self._reader()
+        reader = await self._reader()
         points = await asyncio.to_thread(lambda: reader.points(reader.where((In(place),)), 1_000))
         if not points:
             return None
         return sum(lat for _, lat, _ in points) / len(points), sum(lon for _, _, lon in points) / len(points)
 
     async def search(self, query: Query) -> Found:
-        self._refresh()
+        await self._refresh()
         if self._worker is None:
             self._wake()
         vector = await self._vector(query.text)
@@ -353,22 +356,26 @@ class LocalIndex:
 
     # What other processes do to the directory
 
-    def _reader(self) -> Reader:
-        self._refresh()
+    async def _reader(self) -> Reader:
+        await self._refresh()
         return self._lexical.reader()
 
-    def _refresh(self) -> None:
+    async def _refresh(self) -> None:
+        """Take in what other processes wrote; off the loop, because a large index takes its time."""
         stamp = self._stamp()
         if stamp != self._seen:
             self._seen = stamp
-            self._lexical.reload()
-            self._owners = _Owners(*self._lexical.reader().pairs())
-            self._known = self._read_fields()
+            await asyncio.to_thread(self._reload)
             self._wake()
         now = time.monotonic()
         if self._vectors is not None and now - self._checked > 1.0:
             self._checked = now
-            self._vectors.refresh()
+            await asyncio.to_thread(self._vectors.refresh)
+
+    def _reload(self) -> None:
+        self._lexical.reload()
+        self._owners = _Owners(*self._lexical.reader().pairs())
+        self._known = self._read_fields()
 
     def _stamp(self) -> int:
         if self._directory is None:
