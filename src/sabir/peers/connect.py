@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -34,12 +35,17 @@ PEERS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
 def connect(url: str, *, protocol: str | None = None, **options: Any) -> Peer:
     """A peer for the address, to be used as ``async with connect(url) as peer``.
 
-    The address says what is spoken there (``/nlip``, ``/ask``, ``/mcp``, ``ws:``, ``amqp:``), or ``protocol`` does;
-    a bare origin is found out. ``options`` are those of the peer.
+    The address says what is spoken there (``/nlip``, ``/ask``, ``/mcp``, ``/a2a``, ``ws:``, ``amqp:``), or ``protocol``
+    does; a bare origin is found out. ``options`` are those of the peer.
 
     Raises:
         BadSetup: no peer speaks this, or it needs an extra.
     """
+    return kind_of(url, protocol)(url, **options)
+
+
+def kind_of(url: str, protocol: str | None = None) -> Callable[..., Peer]:
+    """What makes the peer for an address; raises as ``connect`` does."""
     scheme = urlsplit(url).scheme.lower()
     spoken = PEERS.get(scheme)
     if spoken is None:
@@ -54,7 +60,14 @@ def connect(url: str, *, protocol: str | None = None, **options: Any) -> Peer:
         raise BadSetup(f"{protocol} over {scheme} is not known; known are {', '.join(spoken)}")
     module, name = named
     make: type[Peer] = getattr(importlib.import_module(f"{__package__}.{module}"), name)
-    return make(url, **options)
+    return make
+
+
+def taken(make: Callable[..., Peer], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the options that this kind of peer takes."""
+    known = inspect.signature(make).parameters
+    every = any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values())
+    return {name: value for name, value in options.items() if every or name in known}
 
 
 def _told_by(path: str) -> str | None:
