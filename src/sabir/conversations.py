@@ -252,12 +252,3 @@ def _peer_token(echo: tuple[Part, ...], caller: Caller) -> str | None:
         raw = content.encode() if isinstance(content, str) else content
         return hashlib.sha256(caller.id.encode() + b"\x00" + raw).hexdigest()
     return None
-
-
-def size_of(message: Message) -> int:
-    """Roughly what a message takes of the stored context."""
-    content = message.content
-    size = len(content) if isinstance(content, str | bytes) else 64
-    for part in message.submessages:
-        size += len(part.content) if isinstance(part.content, str | bytes) else 64
-    return size

@@ -26,7 +26,7 @@ from typing import Any
 import msgspec
 
 from .agent import Agent
-from .conversations import Conversations, Held, Tokens, size_of
+from .conversations import Conversations, Held, Tokens
 from .errors import (
     DeadlineExceeded,
     NotFound,
@@ -36,7 +36,7 @@ from .errors import (
     TurnFailed,
 )
 from .events import Fault, Question, Reply
-from .guard import Guard
+from .guard import Guard, size_of
 from .guard.agreements import Agreements, kept
 from .line import Ask, Line, turn_id
 from .message import Message

@@ -117,7 +117,8 @@ class Gateway:
         self.public_url = public_url or _url(self.serving)
         settings = guard or GuardSettings(quotas=quotas or Quotas())
         seal = Seal(*keys_from(self.home, secrets))
-        self.guarded = guarded(settings, self.store, seal, public_url=self.public_url)
+        proxied = self.serving.behind_tls_proxy
+        self.guarded = guarded(settings, self.store, seal, public_url=self.public_url, behind_proxy=proxied)
         self.guard = self.guarded.guard
         self.guard.identity = identity or self.guard.identity
         self.guard.rights = rights or self.guard.rights

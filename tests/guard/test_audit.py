@@ -174,11 +174,11 @@ def test_a_flood_of_refusals_is_counted_and_not_written(clock: Clock) -> None:
     assert refused(address="192.0.2.2") is not None
     clock.now += 60
     line = refused()
-    assert line is not None and line.detail == {"left_out": 997}
+    assert line is not None and line.detail == {"address": "192.0.2.1", "left_out": 997}
     for _ in range(10):
         refused()
     [rest] = trail.left_out()
-    assert rest.detail == {"left_out": 8} and rest.kind == "refused"
+    assert rest.detail == {"address": "192.0.2.1", "left_out": 8} and rest.kind == "refused"
     assert trail.left_out() == []
 
 

@@ -80,6 +80,17 @@ async def test_a_token_makes_a_caller_with_its_roles_and_scopes(issuer: Issuer, 
     assert (await known.caller(with_token(ec))).id == f"{ISSUER}#bob"
 
 
+async def test_roles_may_stand_inside_another_claim(site: Site, fetcher: Fetcher, clock: Clock) -> None:
+    publish(site, RSA)
+    issuer = Issuer(
+        ISSUER, ("sabir",), jwks=f"{site.url}/jwks", roles_claim="realm_access.roles", scopes_are_roles=False
+    )
+    known = identity(issuer, fetcher, clock)
+    for inside, roles in (({"roles": ["staff"]}, {"staff"}), ("odd", set()), ({"roles": "staff"}, set())):
+        caller = await known.caller(with_token(signed(claims(clock, realm_access=inside))))
+        assert caller.roles == roles
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

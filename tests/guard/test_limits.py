@@ -42,10 +42,14 @@ def test_this_machine_is_spared_unless_a_rate_is_configured(clock: Clock) -> Non
     for _ in range(5):
         spared.check(local)
     assert spared.remaining(local) is None
-    counted = Rates(Quotas(burst=1.0, rate_per_address=1.0), clock=clock)
-    counted.check(local)
-    with pytest.raises(TooMany):
+    # Behind a proxy that does not say for whom it asks, everybody seems to be this machine.
+    for counted in (
+        Rates(Quotas(burst=1.0, rate_per_address=1.0), clock=clock),
+        Rates(Quotas(burst=1.0), behind_proxy=True, clock=clock),
+    ):
         counted.check(local)
+        with pytest.raises(TooMany):
+            counted.check(local)
 
 
 async def test_a_flood_is_turned_away_before_anyone_looks_who_it_is() -> None:

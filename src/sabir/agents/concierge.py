@@ -16,9 +16,10 @@ import msgspec
 
 from ..agent import Agent
 from ..card import Card, Policy
-from ..conversations import Conversations, size_of
+from ..conversations import Conversations
 from ..errors import SabirError
 from ..events import Event, Reply
+from ..guard import size_of
 from ..guard.agreements import HISTORY, past_turns, policies_of
 from ..guard.limits import Quotas, Remaining
 from ..guard.passes import Passes
@@ -295,7 +296,7 @@ class Concierge:
         value = wish.value
         if value.get("end") or value.get("erase"):
             return await self._end(turn, erase=bool(value.get("erase")))
-        marks = {name: value[name] for name in ("headless", "background", "name", "related") if name in value}
+        marks = _marks(value)
         if marks:
             held = {**turn.conversation.agreed.get("session", {}), **marks}
             words = ", ".join(name for name, on in marks.items() if on)
@@ -375,6 +376,13 @@ ETHICS: Final = (
     "People decide; this agent assists. It says that it is software, does no covert profiling, treats callers "
     "alike, can be stopped at any time, and its answers may be wrong."
 )
+
+
+def _marks(value: Mapping[str, Any]) -> dict[str, bool | str]:
+    """What a caller notes about its session: flags, and short names."""
+    flags = {name: value[name] for name in ("headless", "background") if isinstance(value.get(name), bool)}
+    names = {name: value[name][:100] for name in ("name", "related") if isinstance(value.get(name), str)}
+    return {**flags, **names}
 
 
 def _session(row: ConversationRow, current: str) -> dict[str, Any]:

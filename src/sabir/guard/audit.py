@@ -214,6 +214,8 @@ class Trail:
     def admit(self, line: AuditLine, address: str = "") -> AuditLine | None:
         """The line to write, with how many like it were left out before; None if this one is left out too."""
         key = (line.kind, line.outcome, line.door, line.caller, address)
+        if address:  # who was refused is often nobody known; from where is all there is
+            line = msgspec.structs.replace(line, detail={**line.detail, "address": address})
         now = self._clock()
         seen = self._seen.get(key)
         if seen is None or now - seen[0] >= 60.0:
@@ -232,9 +234,10 @@ class Trail:
     def left_out(self) -> list[AuditLine]:
         """What was counted and not yet told; for the end, and for now and then."""
         told: list[AuditLine] = []
-        for (kind, outcome, door, caller, _), seen in self._seen.items():
+        for (kind, outcome, door, caller, address), seen in self._seen.items():
             if seen[2]:
-                told.append(_counting(AuditLine(time.time(), kind, caller, door, outcome=outcome), seen[2]))
+                line = AuditLine(time.time(), kind, caller, door, outcome=outcome, detail={"address": address})
+                told.append(_counting(line, seen[2]))
                 seen[2] = 0.0
         return told
 

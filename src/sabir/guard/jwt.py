@@ -47,7 +47,7 @@ class Issuer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     algorithms: tuple[str, ...] = ("RS256", "PS256", "ES256", "ES384", "Ed25519")
     leeway: float = 60.0  # seconds by which clocks may differ
     roles: tuple[str, ...] = ()  # roles of everyone it vouches for
-    roles_claim: str = "roles"
+    roles_claim: str = "roles"  # dots lead inside: realm_access.roles
     scopes_are_roles: bool = True  # ``scope: "read write"`` gives the roles ``scope:read`` and ``scope:write``
     longest_life: float | None = None  # refuse tokens that live longer, unless bound to a key (SG ID-7)
     dpop: bool = False  # refuse tokens that are not bound to the caller's key (RFC 9449)
@@ -263,7 +263,7 @@ class JwtVerifier:
     def _named(self, claims: Mapping[str, Any]) -> Caller:
         issuer = self._issuer
         roles = set(issuer.roles)
-        given = claims.get(issuer.roles_claim)
+        given = _at(claims, issuer.roles_claim)
         if isinstance(given, list):
             roles.update(role for role in given if isinstance(role, str) and role not in _RESERVED)
         if issuer.scopes_are_roles and isinstance(claims.get("scope"), str):
@@ -308,6 +308,14 @@ def _read(token: str) -> tuple[jws.CompactSignature, dict[str, Any]] | None:
 def _time(claims: Mapping[str, Any], name: str) -> float | None:
     value = claims.get(name)
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _at(claims: Mapping[str, Any], name: str) -> Any:
+    """The claim of this name, or the one that its dots lead to: ``realm_access.roles``."""
+    found: Any = claims
+    for step in (name,) if name in claims else name.split("."):
+        found = found.get(step) if isinstance(found, dict) else None
+    return found
 
 
 def _thumbprint(claims: Mapping[str, Any]) -> str | None:

@@ -98,8 +98,12 @@ class Remaining(msgspec.Struct, frozen=True):
 class Rates:
     """Requests per second of each caller, each address and each agent."""
 
-    def __init__(self, quotas: Quotas, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._spare_loopback = quotas.rate_per_caller is None and quotas.rate_per_address is None
+    def __init__(
+        self, quotas: Quotas, *, behind_proxy: bool = False, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        # Behind a proxy that does not say for whom it asks, everybody seems to be this machine.
+        spared = quotas.rate_per_caller is None and quotas.rate_per_address is None
+        self._spare_loopback = spared and not behind_proxy
         caller, address, agent = quotas.rate_per_caller, quotas.rate_per_address, quotas.rate_per_agent
         self._callers = Buckets(DEFAULT_RATE if caller is None else caller, quotas.burst, clock=clock)
         self._addresses = Buckets(DEFAULT_RATE if address is None else address, quotas.burst, clock=clock)

@@ -19,7 +19,7 @@ from .identity import CertificateVerifier, Identity, Verifier
 from .injection import PromptInjection
 from .jwt import Issuer, JwtVerifier, KeySource, SubjectTokens
 from .keys import Keys, KeyVerifier
-from .limits import Quotas
+from .limits import Quotas, Rates
 from .oauth import challenge, protected_resource
 from .outbound import Fetcher, Outbound, OutboundRules
 from .outgoing import Outgoing, Service
@@ -80,7 +80,9 @@ class Guarded:
         await self.trusted.close()
 
 
-def guarded(settings: GuardSettings, store: Store, seal: Seal, *, public_url: str = "") -> Guarded:
+def guarded(
+    settings: GuardSettings, store: Store, seal: Seal, *, public_url: str = "", behind_proxy: bool = False
+) -> Guarded:
     """Build the guard.
 
     Raises:
@@ -103,6 +105,7 @@ def guarded(settings: GuardSettings, store: Store, seal: Seal, *, public_url: st
         filters_of(settings.filters),
         Usage(settings.quotas, store),
         Trail(settings.audit.refusals_per_minute),
+        Rates(settings.quotas, behind_proxy=behind_proxy),
     )
     outgoing = Outgoing(settings.services, trusted, subjects)
     return Guarded(guard, keys, passes, outbound, Fetcher(outbound), outgoing, trusted, settings.identity)

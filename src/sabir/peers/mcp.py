@@ -317,7 +317,13 @@ class McpPeer(Peer):
         if self._http is None:
             timeout = httpx2.Timeout(CONNECT_SECONDS, read=None)
             limits = httpx2.Limits(max_connections=256, max_keepalive_connections=64)
-            self._http = httpx2.AsyncClient(headers=self.headers, auth=self._auth, timeout=timeout, limits=limits)
+            self._http = httpx2.AsyncClient(
+                headers=self.headers,
+                auth=self._auth,
+                timeout=timeout,
+                limits=limits,
+                trust_env=False,  # no password from ~/.netrc leaves by surprise
+            )
         return self._http
 
     def changed(self) -> None:
