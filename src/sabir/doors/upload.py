@@ -35,6 +35,7 @@ from python_multipart.multipart import MultipartParser
 from starlette.applications import Starlette
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Message as Packet
 
 from ..errors import (
     BadMessage,
@@ -57,6 +58,7 @@ from .base import House, credentials_of
 
 DOOR: Final = "upload"
 SWEEP_SECONDS: Final = 60.0
+IDLE_SECONDS: Final = 60.0
 FIELDS: Final = frozenset({"contents", "file"})
 METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 _RANGE: Final = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18}|\*)")
@@ -392,11 +394,25 @@ def _subformat(content_type: str) -> str:
 # -- bodies ---------------------------------------------------------------------------------------
 
 
+async def _next(receive: Receive) -> Packet:
+    """The next piece of the body; who sends nothing for long is not waited for, and may resume.
+
+    Raises:
+        Unreadable: the connection is gone, or silent.
+    """
+    try:
+        async with asyncio.timeout(IDLE_SECONDS):
+            packet = await receive()
+    except TimeoutError:
+        raise Unreadable("upload", "body", f"some of it every {IDLE_SECONDS:g} seconds") from None
+    if packet["type"] == "http.disconnect":
+        raise Unreadable("upload", "body", "the whole body")
+    return packet
+
+
 async def _raw(receive: Receive, writing: Writing) -> None:
     while True:
-        packet = await receive()
-        if packet["type"] == "http.disconnect":
-            raise Unreadable("upload", "body", "the whole body")
+        packet = await _next(receive)
         await writing.write(packet.get("body", b""))
         if not packet.get("more_body"):
             return
@@ -423,9 +439,7 @@ class Form:
         parser = self._parser()
         more = True
         while more:
-            packet = await receive()
-            if packet["type"] == "http.disconnect":
-                raise Unreadable("upload", "body", "the whole body")
+            packet = await _next(receive)
             more = packet.get("more_body", False)
             try:
                 parser.write(packet.get("body", b""))

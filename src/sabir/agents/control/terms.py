@@ -16,6 +16,7 @@ from ...guard.limits import Quotas
 from ...message import FORMATS, JSON, Part, json_part, language_name
 from ...wire.rules import Limits
 
+_MOST_TOLD: Final = 20  # items of a proposal that are looked at; a long one must not make a longer answer
 KEEPERS: Final = ("server", "client", "both")
 # The least that can be agreed on, so that a conversation stays possible.
 FLOORS: Final[Mapping[str, int]] = {
@@ -87,7 +88,7 @@ def on_limits(said: Mapping[str, Any], limits: Limits, quotas: Quotas, agreed: M
 def _lowered(proposed: Mapping[str, Any], most: Mapping[str, int]) -> tuple[dict[str, int], list[str]]:
     changed: dict[str, int] = {}
     notes: list[str] = []
-    for name, value in proposed.items():
+    for name, value in list(proposed.items())[:_MOST_TOLD]:
         if name not in most:
             notes.append(f"{name!s:.40} cannot be negotiated.")
         elif isinstance(value, bool) or not isinstance(value, int | float) or value != value:
@@ -168,8 +169,8 @@ def _unmet(said: Mapping[str, Any], policies: Sequence[Policy]) -> list[str]:
         for policy in policies:
             if policy.kind == kind:
                 stated.update(policy.terms)
-        unmet += [f"{kind}.{name} = {value}" for name, value in demands.items() if not _holds(stated.get(name), value)]
-    return unmet
+        unmet += [f"{kind}.{n} = {v}"[:200] for n, v in demands.items() if not _holds(stated.get(n), v)]
+    return unmet[:_MOST_TOLD]
 
 
 def _holds(stated: object, wanted: object) -> bool:
@@ -226,9 +227,12 @@ def on_accept(said: Mapping[str, Any]) -> Answer:
     """Note which formats and languages a back-level client reads (DEP-BACK)."""
     wanted = said.get("formats", said.get("is", ()))
     listed = [wanted] if isinstance(wanted, str) else list(wanted) if isinstance(wanted, list | tuple) else []
-    formats = [str(each).strip().lower() for each in listed]
+    formats = [each.strip().lower()[:100] for each in listed[:20] if isinstance(each, str)]
     known = [each for each in formats if each.partition("/")[0] in FORMATS]
-    languages = [language_name(str(each)) for each in said.get("languages", ()) if isinstance(each, str)]
+    spoken = said.get("languages")
+    languages = (
+        [language_name(each) for each in spoken[:20] if isinstance(each, str)] if isinstance(spoken, list) else []
+    )
     if not known and not languages:
         return Answer.of(
             "Tell me the formats you read, such as text, structured/json, binary/image.",
