@@ -1,0 +1,112 @@
+"""What the guard keeps in a store, on every kind of store, with two nodes at it at the same time."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from sabir.errors import SabirError, TooMany, Unauthenticated
+from sabir.guard import Credentials, Quotas
+from sabir.guard.audit import retain, verify
+from sabir.guard.dpop import Dpop
+from sabir.guard.keys import Keys, KeyVerifier
+from sabir.guard.usage import Usage
+from sabir.stores import Store, open_store
+from sabir.stores.base import AuditLine
+from sabir.turn import Caller
+from stores.places import schema
+
+ALICE = Caller("key:a", "key")
+
+
+@asynccontextmanager
+async def opened(address: str) -> AsyncIterator[Store]:
+    store = open_store(address)
+    await store.open()
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+async def nodes(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[tuple[Store, Store]]:
+    """Two nodes on one store."""
+    if request.param == "postgresql":
+        async with schema() as place, opened(place) as one, opened(place) as two:
+            yield one, two
+    else:
+        place = f"sqlite:///{tmp_path}/sabir.db"
+        async with opened(place) as one, opened(place) as two:
+            yield one, two
+
+
+async def test_a_daily_quota_is_exact_when_two_nodes_count_at_once(nodes: tuple[Store, Store]) -> None:
+    quotas = Quotas(daily_turns=30)
+    counting = [Usage(quotas, store) for store in nodes]
+
+    async def begin(number: int) -> bool:
+        try:
+            await counting[number % 2].begin(ALICE)
+            return True
+        except TooMany:
+            return False
+
+    assert sum(await asyncio.gather(*(begin(number) for number in range(100)))) == 30
+
+
+async def test_a_proof_is_good_once_when_it_comes_to_two_nodes_at_once(nodes: tuple[Store, Store]) -> None:
+    checking = [Dpop(store) for store in nodes]
+
+    async def once(number: int) -> bool:
+        try:
+            await checking[number % 2]._once("thumb", "the same id")
+            return True
+        except Unauthenticated:
+            return False
+
+    assert sum(await asyncio.gather(*(once(number) for number in range(20)))) == 1
+
+
+async def test_a_key_made_on_one_node_is_known_and_revoked_on_the_other(nodes: tuple[Store, Store]) -> None:
+    one, two = nodes
+    key, text = await Keys(one).add("alice", roles=("staff",))
+    verifier = KeyVerifier(Keys(two), seconds=0.0)
+    presented = Credentials("192.0.2.1", f"Bearer {text}")
+    caller = await verifier.verify(presented, ())
+    assert caller is not None and caller.roles == {"staff"}
+    await Keys(one).revoke(key.id)
+    with pytest.raises(Unauthenticated):
+        await verifier.verify(presented, ())
+
+
+async def test_the_chain_is_whole_when_two_nodes_write_it_and_after_retention(nodes: tuple[Store, Store]) -> None:
+    now = time.time()
+    old = [AuditLine(now - 40 * 86400, "turn", f"key:{n}", detail={"bytes": n, "größe": "ß"}) for n in range(20)]
+    for line in old:
+        await nodes[0].audit(line)
+    await asyncio.gather(*(nodes[n % 2].audit(AuditLine(now, "turn", f"key:{n}")) for n in range(60)))
+    verdict = await verify(nodes[1])
+    assert (verdict.whole, verdict.lines) == (True, 80)
+    assert await retain(nodes[0], 30.0) == 20
+    after = await verify(nodes[1], anchor=verdict.anchor)
+    assert (after.whole, after.first, after.lines) == (True, 21, 61)
+
+
+async def test_a_store_that_is_gone_lets_nobody_in_by_mistake(nodes: tuple[Store, Store]) -> None:
+    """Fail closed: what cannot be checked is not believed, and what cannot be counted is not given."""
+    _, text = await Keys(nodes[0]).add("alice")
+    await nodes[1].close()
+    for refused in (
+        KeyVerifier(Keys(nodes[1])).verify(Credentials("192.0.2.1", f"Bearer {text}"), ()),
+        Usage(Quotas(daily_turns=1), nodes[1]).begin(ALICE),
+        Dpop(nodes[1])._once("thumb", "id"),
+    ):
+        with pytest.raises(SabirError):
+            await refused
+    await nodes[1].open()
