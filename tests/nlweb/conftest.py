@@ -38,7 +38,8 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     index = LocalIndex(None, None)
     shop = Shop(index, "pumpkins-r-us.com", name="shop", questions=False)
     shop.opened = index
-    with serving(Gateway(shop, echo, asker, broken, stepper, home=home, beside=(shop,))) as served:
+    harbour = SiteAgent(index, "harbour.example", name="harbour")  # this one asks back
+    with serving(Gateway(shop, echo, asker, broken, stepper, harbour, home=home, beside=(shop,))) as served:
         yield served
 
 

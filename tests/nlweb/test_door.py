@@ -185,6 +185,24 @@ def test_a_question_back_in_a_stream_ends_it(client: httpx2.Client) -> None:
     assert answer["content"][0]["text"] == "You chose red."
 
 
+def test_a_site_asks_for_the_facet_that_splits_best_and_goes_on_with_the_answer_w10(client: httpx2.Client) -> None:
+    body = ask(client, "recipes", "/ask/harbour")
+    [question] = body["elicitation"]["questions"]
+    assert question["type"] == "multi_select" and len(question["options"]) >= 2
+    chosen = question["options"][0]
+    assert chosen.endswith(")")  # options say how many there are
+    session = {"session_context": body["_meta"]["session_context"]}
+    answers = {question["id"]: [chosen]}
+    answered = ask(client, "that", "/ask/harbour", context={"answers": answers}, meta=session)
+    assert answered["structuredData"]
+    assert all(chosen.startswith(item["recipeCategory"]) for item in answered["structuredData"])
+    again = ask(client, "recipes", "/ask/harbour", context={"answers": answers})  # the same without a session
+    asked = again.get("elicitation", {"questions": []})["questions"]
+    assert question["id"] not in [each["id"] for each in asked]  # never twice for the same facet
+    later = ask(client, "without nuts", "/ask/harbour", meta=session)
+    assert later["_meta"]["decontextualized_query"] == "recipes without nuts"  # the topic is the question, not "that"
+
+
 # -- refusals (W-6, W-7) --------------------------------------------------------------------------
 
 REFUSALS: list[tuple[Any, int, str]] = [
@@ -266,7 +284,7 @@ def test_a_turn_past_its_deadline_is_a_timeout(home: Path) -> None:
 
 
 def test_sites_lists_what_can_be_asked_here(client: httpx2.Client) -> None:
-    assert client.get("/sites").json() == {"message-type": "sites", "sites": ["pumpkins-r-us.com"]}
+    assert client.get("/sites").json() == {"message-type": "sites", "sites": ["pumpkins-r-us.com", "harbour.example"]}
 
 
 def test_who_finds_agents_by_their_cards(client: httpx2.Client, gateway: Served) -> None:
@@ -276,7 +294,7 @@ def test_who_finds_agents_by_their_cards(client: httpx2.Client, gateway: Served)
     assert best["protocol"] == "nlweb" and 0 < best["score"] <= 100
     assert body["_meta"]["result_count"] == len(body["results"])
     everyone = client.get("/who").json()["results"]
-    assert {row["definition"]["name"] for row in everyone} == {"shop", "echo", "asker", "broken", "stepper"}
+    assert {row["definition"]["name"] for row in everyone} == {"shop", "echo", "asker", "broken", "stepper", "harbour"}
     assert client.post("/who", json={"query": {"text": "", "domain": "pumpkins-r-us.com"}}).json()["results"]
 
 

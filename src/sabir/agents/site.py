@@ -60,7 +60,7 @@ from ..search.conditions import Has, Is, Not, holds
 from ..search.followup import decontextualized, is_more
 from ..search.results import reordered
 from ..search.words import content_words, fold, tokens
-from ..turn import Turn
+from ..turn import PastTurn, Turn
 
 MODES: Final = ("list", "summarize", "generate")
 CHANCE: Final = 20.0  # a score below which a hit is chance; see search.Hit
@@ -224,7 +224,7 @@ class _Search:
         previous = self._previous()
         if is_more(text) and previous and not self.ask.start:
             self.start = self.limit * (1 + sum(1 for each in reversed(previous) if is_more(each)))
-        self.question = self.ask.rewritten or await self._on_its_own(text, previous)
+        self.question = self.ask.rewritten or await self._on_its_own(text, self._understood())
         known = await self.engine.fields()
         filters = {**self.ask.filters, **elicit.answered(self.answers)}
         spoken = from_text(self.question, known, self.now)
@@ -296,6 +296,12 @@ class _Search:
             return self.ask.prev
         return tuple(past.asked.text for past in self.turn.conversation.turns if past.asked.text)
 
+    def _understood(self) -> tuple[str, ...]:
+        """Earlier questions as they were understood: "breakfast", said in answer to a question, is no topic itself."""
+        if self.ask.prev is not None:
+            return self.ask.prev
+        return tuple(text for past in self.turn.conversation.turns if (text := _question_of(past)))
+
     def _said_before(self) -> set[str]:
         return {past.answered.text for past in self.turn.conversation.turns}
 
@@ -354,6 +360,12 @@ class _Search:
             return await asyncio.wait_for(call, None if seconds == float("inf") else seconds)
         except (SabirError, TimeoutError):
             return otherwise
+
+
+def _question_of(past: PastTurn) -> str:
+    meta = past.answered.labelled("meta")
+    understood = meta.value.get("question") if meta is not None and isinstance(meta.value, dict) else None
+    return understood if isinstance(understood, str) and understood else past.asked.text
 
 
 async def _told(search: _Search, modes: tuple[str, ...]) -> AsyncIterator[Event]:

@@ -16,8 +16,10 @@ from ..events import Delta, Event, Progress, Question, Reply
 from ..exchange import Exchange
 from ..guard import Credentials
 from ..line import Ask, Line
+from ..message import Part
 from ..tasks import Tasks, key_of
-from ..wire.nlweb_answers import Stream, Telling, code_of, encode, final
+from ..wire.nlweb_answers import Stream, Telling, code_of, encode
+from ..wire.nlweb_hub import META
 from ..wire.nlweb_models import Promise, Response
 from .nlweb_promises import TELLING
 
@@ -29,7 +31,7 @@ Headers = Sequence[tuple[bytes, bytes]]
 class Outlet:
     """The response to one request: one JSON body, or events; sent once, whoever sends it."""
 
-    __slots__ = ("_send", "begun", "line", "stream", "telling")
+    __slots__ = ("_send", "_understood", "begun", "line", "stream", "telling")
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -37,6 +39,7 @@ class Outlet:
         self.stream: Stream | None = None  # None: one JSON body
         self.line: Line | None = None
         self.begun = False
+        self._understood: Part | None = None
 
     def tell(self, telling: Telling) -> None:
         self.telling = telling
@@ -55,6 +58,8 @@ class Outlet:
 
     async def event(self, event: Event) -> None:
         """One event of the turn."""
+        if isinstance(event, Delta) and event.part.label == META:
+            self._understood = event.part
         if isinstance(event, Reply | Question):
             await self._end(event)
         elif self.stream is not None and isinstance(event, Delta | Progress):
@@ -63,7 +68,12 @@ class Outlet:
 
     async def _end(self, event: Reply | Question) -> None:
         if self.stream is None or isinstance(event, Question):
-            await self.respond(200, final(event, self.telling, self.token))
+            told = (
+                self.telling.reply(event.message, self.token)
+                if isinstance(event, Reply)
+                else self.telling.question(event, self.token, self._understood)
+            )
+            await self.respond(200, told)
         else:
             await self._open(200)
             await self._chunk(self.stream.reply(event.message, self.token), last=True)

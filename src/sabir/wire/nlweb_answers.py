@@ -43,7 +43,7 @@ from ..errors import (
     UnknownVersion,
     Unreadable,
 )
-from ..events import Delta, Progress, Question, Reply
+from ..events import Delta, Progress, Question
 from ..message import Message, Part
 from . import nlip
 from .nlweb_hub import (
@@ -260,8 +260,15 @@ class Telling:
             structured_content={"results": [plain(item) for item in items]},
         )
 
-    def question(self, question: Question, token: str | None = None) -> ElicitationResponse:
-        return ElicitationResponse(self.meta(self.version.elicitation, token), elicitation_of(question))
+    def question(
+        self, question: Question, token: str | None = None, understood: Part | None = None
+    ) -> ElicitationResponse:
+        """``understood`` is the part in which a site agent told how it reads the question, before it asked back."""
+        meta = self.meta(self.version.elicitation, token)
+        if understood is not None:
+            about = self.about(Message.of(understood), token)
+            meta = msgspec.structs.replace(about, response_type=meta.response_type, response_format=None)
+        return ElicitationResponse(meta, elicitation_of(question))
 
     def promise(self, promise: Promise, token: str | None = None) -> PromiseResponse:
         return PromiseResponse(self.meta(self.version.promise, token), promise)
@@ -490,8 +497,3 @@ def _event_of(response: Response) -> tuple[str, Json]:
 def sse(name: str, data: Any) -> bytes:
     """One server-sent event. JSON holds no line break, so one data line is enough."""
     return b"event: %s\ndata: %s\n\n" % (name.encode(), msgspec.json.encode(data))
-
-
-def final(event: Reply | Question, telling: Telling, token: str | None = None) -> Response:
-    """The response that ends a request whose pieces are not shown."""
-    return telling.reply(event.message, token) if isinstance(event, Reply) else telling.question(event, token)
