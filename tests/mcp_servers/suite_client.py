@@ -60,7 +60,9 @@ async def main(url: str) -> None:
             client_secret=CONTEXT.get("client_secret"),
             metadata_url="https://conformance-test.local/client-metadata.json",
         )
-    version = VERSION if VERSION == "2026-07-28" else "legacy"
+    # A version that is refused is negotiated only by who asks first; the other scenarios say which one they want.
+    modern = "auto" if SCENARIO == "request-metadata" else VERSION
+    version = modern if VERSION == "2026-07-28" else "legacy"
     async with McpPeer(url, name="suite", auth=auth, version=version, seconds=20) as peer:
         await use(peer)
 

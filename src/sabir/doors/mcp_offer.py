@@ -24,10 +24,12 @@ from ..errors import NotFound, SabirError
 from ..guard import Credentials
 from ..line import Ask
 from ..message import Message
+from ..stores.base import TaskRow
 from ..turn import Caller
 from ..wire import mcp as wire
 from .base import House
 from .mcp_stream import DOOR, Visit
+from .mcp_tasks import EXTENSION, TASK_AFTER, TOOL, GetTask, McpTasks, UpdateTask, created, knows_tasks
 from .mcp_turns import Context, Finish, Turns
 
 Json = dict[str, Any]
@@ -66,6 +68,9 @@ class Offer:
         self.only = only
         self._turns = turns
         self._tools = tools
+        settings = house.settings.get(DOOR)
+        after = settings.get("task_after") if isinstance(settings, Mapping) else None
+        self._task_after = float(after) if after is not None else TASK_AFTER
         self._known: dict[str, tuple[Card, Mapping[str, Skill | None]]] = {}
         card = house.agents[only].card if only is not None else None
         self.server: Server[Any] = Server(
@@ -92,6 +97,11 @@ class Offer:
         add("resources/unsubscribe", types.UnsubscribeRequestParams, self._told(self._unsubscribe))
         add("completion/complete", types.CompleteRequestParams, self._told(self._complete))
         add("logging/setLevel", types.SetLevelRequestParams, self._told(self._set_level))
+        tasks = McpTasks(self.house, self._skill)
+        add("tasks/get", GetTask, self._told(tasks.get))
+        add("tasks/update", UpdateTask, self._told(tasks.update))
+        add("tasks/cancel", GetTask, self._told(tasks.cancel))
+        self.server.extensions[EXTENSION] = {}
         add("subscriptions/listen", types.SubscriptionsListenRequestParams, listen)
 
     def _told(self, handler: Handler[ParamsT]) -> Callable[[Context, ParamsT], Awaitable[Json]]:
@@ -157,7 +167,15 @@ class Offer:
         try:
             wire.check_arguments(wire.INPUT if skill is None else skill.input_schema, arguments)
             ask = self._ask(visit, wire.asked(arguments, skill), card.name)
-            return await self._turns.answer(ctx, visit, ask, lambda reply: wire.result_of(reply, skill))
+
+            def finish(reply: Message) -> Json:
+                return wire.result_of(reply, skill)
+
+            if not knows_tasks(ctx):
+                return await self._turns.answer(ctx, visit, ask, finish)
+            detail = {TOOL: params.name}
+            outcome = await self._turns.answer_within(ctx, visit, ask, finish, self._task_after, detail)
+            return created(outcome) if isinstance(outcome, TaskRow) else outcome
         except wire.TOLD_AS_RESULT as wrong:
             return wire.failed_result(str(wrong))
 
@@ -167,6 +185,10 @@ class Offer:
             if name in tools:
                 return card, tools[name]
         return None
+
+    def _skill(self, caller: Caller, tool: str) -> Skill | None:
+        found = self._tool(caller, tool)
+        return found[1] if found is not None else None
 
     def _tools_of(self, card: Card) -> Mapping[str, Skill | None]:
         """The tools of a card, worked out once; a peer that has changed has another card."""

@@ -191,6 +191,27 @@ def question_of(method: str, params: Mapping[str, Any], id: str = "") -> Questio
     raise BadMessage(PROTOCOL, "$.method", "elicitation/create, sampling/createMessage or roots/list")
 
 
+def question_in(stored: Mapping[str, Any]) -> Question:
+    """The question that a task keeps as plain values, of the kind it was."""
+    if stored.get("questions"):
+        return Several.of(*(question_in(each) for each in stored["questions"]))
+    id, text = str(stored.get("id", "")), str(stored.get("text", ""))
+    if stored.get("params"):
+        return Sampling(text, id=id, params=dict(stored["params"]))
+    schema = stored.get("schema")
+    fields = tuple(
+        Field(
+            str(each.get("id", "")),
+            str(each.get("text", "")),
+            str(each.get("kind", "text")),
+            tuple(each.get("options", ())),
+            bool(each.get("required", True)),
+        )
+        for each in stored.get("fields") or ()
+    )
+    return Question(text, fields, dict(schema) if isinstance(schema, Mapping) else None, id)
+
+
 def fields_of(schema: Mapping[str, Any]) -> tuple[Field, ...]:
     required = set(schema.get("required") or ())
     fields = []
