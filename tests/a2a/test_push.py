@@ -22,6 +22,7 @@ from a2a_bench import Bench, Keys, closed, connected, said, saying
 from conftest import serving
 from sabir.gateway import Gateway
 from sabir.guard import Identity
+from sabir.peers.a2a import A2aPeer
 from sabir.tasks import TaskSettings
 
 
@@ -222,3 +223,26 @@ async def test_telling_goes_on_after_a_restart(home: Path, receiver: Receiver) -
         done = await receiver.until("TASK_STATE_COMPLETED")
         assert done["statusUpdate"]["taskId"] == asking.task.id
         await closed(client)
+
+
+@pytest.mark.parametrize("far_agent", ["slow", "asker"])
+async def test_our_peer_is_rung_up_instead_of_polling(serve, home: Path, bench: Bench, far_agent: str) -> None:
+    far = serve(Gateway(*bench.agents(), home=home / "far", doors={"a2a": {"push": {"private": True}}}))
+    peer = A2aPeer(f"{far.url}/a2a/{far_agent}", name="far", push=True)
+    near = serve(Gateway(peer, home=home / "near"))
+    async with httpx.AsyncClient(trust_env=False, timeout=30.0) as http:
+        message = {"format": "text", "subformat": "english", "content": "work"}
+        asking = asyncio.create_task(http.post(f"{near.url}/nlip", json=message))
+        if far_agent == "slow":
+            assert await asyncio.to_thread(bench.gate.entered.wait, 10)
+            bench.gate.open()
+        answer = (await asking).json()
+        expected = {"slow": "first last", "asker": "Which colour?"}[far_agent]
+        assert answer["content"] == expected
+        assert peer.hooks is not None
+        assert peer.hooks.heard > 0
+        for path, token in (("far/guessed", "x"), ("nobody/guessed", "x")):
+            wrong = await http.post(
+                f"{near.url}/a2a/.hooks/{path}", json={}, headers={"x-a2a-notification-token": token}
+            )
+            assert wrong.status_code == 404

@@ -27,6 +27,7 @@ from ..errors import (
     UnknownVersion,
 )
 from ..guard.outbound import Outbound, OutboundRules
+from ..peers.a2a import A2aPeer
 from ..wire import a2a as wire
 from .a2a_cards import Cards
 from .a2a_http import (
@@ -136,6 +137,7 @@ PATHS: Final[tuple[tuple[str, re.Pattern[str], str], ...]] = (
     ("DELETE", re.compile(_CONFIGS + "/(?P<id>[^/:]+)"), "DeleteTaskPushNotificationConfig"),
     ("GET", re.compile("extendedAgentCard"), "GetExtendedAgentCard"),
 )
+_HOOKS: Final = ".hooks/"  # no agent's name begins with a dot
 _SPOKEN: Final = {"1": wire.VERSION, "0": wire.OLD_VERSION}
 _CARDS: Final = frozenset({".well-known/agent-card.json", ".well-known/agent.json"})
 
@@ -179,6 +181,9 @@ class A2aDoor:
     async def start(self) -> None:
         await self.keys.start()
         await self.webhooks.start()
+        for agent in self.house.agents.values():
+            if isinstance(agent, A2aPeer) and agent.hooks is not None:
+                agent.hooks.url = f"{self.house.public_url.rstrip('/')}/a2a/{_HOOKS}{agent.card.name}"
         if self._grpc is not None:
             await self._grpc.start()
             self.cards.grpc = self._grpc.address
@@ -195,6 +200,8 @@ class A2aDoor:
         agent, rest = self._place(scope["path"])
         if not rest:
             await self._rpc(agent, scope, headers, receive, send)
+        elif rest.startswith(_HOOKS):
+            await self._rung(rest.removeprefix(_HOOKS), scope, headers, receive, send)
         elif rest.startswith(".well-known/"):
             await self._well_known(agent, rest, scope, headers, send)
         else:
@@ -224,6 +231,21 @@ class A2aDoor:
                 await send({"type": "http.response.start", "status": 304, "headers": told})
                 return await send({"type": "http.response.body", "body": b""})
             await respond(send, body, headers=told)
+        except SabirError as wrong:
+            await self._refuse_rest(send, wrong)
+
+    async def _rung(self, rest: str, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
+        """A remote agent tells that something has happened to a task that one of our peers waits for."""
+        name, _, secret = rest.partition("/")
+        peer = self.house.agents.get(name)
+        hooks = peer.hooks if isinstance(peer, A2aPeer) else None
+        try:
+            if scope["method"] != "POST":
+                raise BadMethod(wire.PROTOCOL, "method", "POST")
+            await read_json(receive, headers, self.house.limits)
+            if hooks is None or not hooks.ring(secret, headers.token):
+                raise NotFound("nobody waits for this")
+            await respond(send, {})
         except SabirError as wrong:
             await self._refuse_rest(send, wrong)
 

@@ -59,6 +59,7 @@ class Headers(msgspec.Struct):
     trace: str | None = None
     hops: int = 0
     if_none_match: str = ""
+    token: str = ""  # of a notification
 
 
 def headers_of(scope: Scope) -> Headers:
@@ -76,6 +77,8 @@ def headers_of(scope: Scope) -> Headers:
             found.trace = value.decode("latin-1")[:64]
         elif name == b"x-sabir-hops":
             found.hops = int(value) if value.isdigit() and len(value) < 4 else 0
+        elif name == b"x-a2a-notification-token":
+            found.token = value.decode("latin-1")
         elif name == b"if-none-match":
             found.if_none_match = value.decode("latin-1")
     return found

@@ -13,7 +13,7 @@ import logging
 import ssl
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import aclosing
+from contextlib import ExitStack, aclosing
 from typing import Any, Final
 from uuid import uuid4
 
@@ -26,6 +26,7 @@ from ..message import Message, printable
 from ..wire import a2a as wire
 from ..wire.a2a_card import card_from
 from ..wire.a2a_heard import Heard
+from .a2a_hooks import Hook, Hooks
 from .base import SECONDS, Call, Clock, Identity, Peer, choose, origin_of, without_credentials
 
 try:
@@ -50,6 +51,7 @@ MOST_BYTES: Final = 64 * 1024 * 1024
 POLLS: Final = (0.05, 0.1, 0.2, 0.5, 1.0)  # seconds between looks at a task; the last one again and again
 RECONNECTS: Final = (0.0, 0.2, 0.5, 1.0, 2.0)  # seconds before each try to go on with a dropped stream
 _ALGORITHMS: Final = ("ES256", "ES384", "ES512", "EdDSA", "RS256")
+_UNRUNG: Final = 15.0  # seconds after which we look, even if nobody rang
 _GOODBYE: Final = 2.0  # seconds that telling the remote agent may take when nobody waits any more
 _MOST_CONVERSATIONS: Final = 10_000
 _REASON: Final = 500
@@ -65,9 +67,10 @@ class Place(msgspec.Struct, frozen=True):
 class _Going:
     """One call on its way: its first answer, which tells the task, is waited for even if the caller leaves before."""
 
-    __slots__ = ("first", "stream")
+    __slots__ = ("first", "hook", "stream")
 
     def __init__(self) -> None:
+        self.hook: Hook | None = None  # where the agent rings, if it does
         self.stream: AsyncIterator[pb.StreamResponse] | None = None
         self.first: asyncio.Future[pb.StreamResponse | None] | None = None
 
@@ -92,6 +95,7 @@ class A2aPeer(Peer):
         bindings: tuple[str, ...] = BINDINGS,
         origins: tuple[str, ...] = (),
         streaming: bool = True,
+        push: bool = False,
         card_keys: Mapping[str, Any] | None = None,
         verify: ssl.SSLContext | None = None,
         connections: int = 100,
@@ -104,6 +108,7 @@ class A2aPeer(Peer):
         bindings: which may be used, the one we like best first.
         origins: where the card may send us beside its own origin.
         streaming: False polls instead.
+        push: have it ring at our gateway's A2A door instead of polling; needs an address that it can reach.
         card_keys: a JSON Web Key Set; a card that none of them has signed is refused.
         """
         super().__init__(url, name=name, seconds=seconds)
@@ -112,12 +117,14 @@ class A2aPeer(Peer):
         self._identities = identities
         self._origins = frozenset(origin_of(each) for each in (url, *origins))
         self._bindings = bindings
-        self._streaming = streaming
+        self._streaming = streaming and not push
+        self.hooks = Hooks() if push else None  # the door says where they are
         self._most = most_bytes
         self._verifier = _verifier(card_keys) if card_keys is not None else None
         self._client: Client | None = None
         self._service = ""  # the origin that our messages go to
         self._authorization: str | None = None
+        self._rings = False  # whether the agent can push
         self._connecting = asyncio.Lock()
         self._goodbyes: set[asyncio.Task[None]] = set()
         self._http = httpx.AsyncClient(
@@ -135,6 +142,7 @@ class A2aPeer(Peer):
         heard, going = Heard(), _Going()
         request = self._request(message, call)
         heard.task = request.message.task_id
+        hook = self._hook(request, going)
         try:
             async with aclosing(self._events(client, request, heard, going, call, clock)) as events:
                 async for event in events:
@@ -145,6 +153,7 @@ class A2aPeer(Peer):
                     yield event
             raise PeerUnreadable(self.address, "it ended without an answer")
         finally:
+            hook.close()
             if going.is_open or (heard.task and not heard.ended and not heard.asks):
                 self._say_goodbye(client, heard, going)
 
@@ -154,6 +163,16 @@ class A2aPeer(Peer):
             message.without_tokens(), id=call.key or uuid4().hex, context=place.context, task=place.task
         )
         return pb.SendMessageRequest(message=sent)
+
+    def _hook(self, request: pb.SendMessageRequest, going: _Going) -> ExitStack:
+        """Ask to be rung up about the task, if we are to be and the agent can."""
+        stack = ExitStack()
+        if self.hooks is not None and self.hooks.url and self._rings:
+            going.hook = stack.enter_context(self.hooks.opened())
+            request.configuration.return_immediately = True
+            config = request.configuration.task_push_notification_config
+            config.url, config.token = going.hook.url, going.hook.token
+        return stack
 
     def _keep(self, conversation: str, heard: Heard) -> None:
         """Remember where the conversation is, so that its next message goes there."""
@@ -178,7 +197,7 @@ class A2aPeer(Peer):
             async for event in self._resumed(client, heard, call, clock):
                 yield event
         if not (heard.ended or heard.asks):
-            async for event in self._polled(client, heard, call, clock):
+            async for event in self._polled(client, heard, going, call, clock):
                 yield event
 
     async def _sent(
@@ -214,7 +233,9 @@ class A2aPeer(Peer):
             if heard.ended or heard.asks:
                 return
 
-    async def _polled(self, client: Client, heard: Heard, call: Call, clock: Clock) -> AsyncGenerator[Event, None]:
+    async def _polled(
+        self, client: Client, heard: Heard, going: _Going, call: Call, clock: Clock
+    ) -> AsyncGenerator[Event, None]:
         """Look at a task until it has ended or asks something."""
         failed = 0
         for number in range(1_000_000):
@@ -232,7 +253,10 @@ class A2aPeer(Peer):
                 return
             if not clock.left:
                 raise PeerUnavailable(self.address, "no answer in time")
-            await asyncio.sleep(min(POLLS[min(number, len(POLLS) - 1)], clock.left))
+            if going.hook is not None:
+                await going.hook.rung(min(_UNRUNG, clock.left))
+            else:
+                await asyncio.sleep(min(POLLS[min(number, len(POLLS) - 1)], clock.left))
 
     async def _hear(
         self, stream: AsyncIterator[pb.StreamResponse], heard: Heard, going: _Going | None = None
@@ -313,6 +337,7 @@ class A2aPeer(Peer):
                 card = await self._fetched(clock)
                 self._client = self._made(card)
                 told = card_from(card)
+                self._rings = card.capabilities.push_notifications
                 self.card = msgspec.structs.replace(told, name=self.card.name if self._named else told.name)
             return self._client
 
