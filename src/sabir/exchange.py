@@ -28,7 +28,6 @@ import msgspec
 from .agent import Agent
 from .conversations import Conversations, Held, Tokens
 from .errors import (
-    DeadlineExceeded,
     NotFound,
     SabirError,
     ShuttingDown,
@@ -37,7 +36,7 @@ from .errors import (
 )
 from .events import Fault, Question, Reply
 from .guard import Guard, size_of
-from .guard.agreements import Agreements, kept
+from .guard.agreements import Agreements, kept, takes_back
 from .line import Ask, Line, turn_id
 from .message import Message
 from .observe import Observer
@@ -67,7 +66,7 @@ class Exchange:
     closing: bool = False
     waits: Waits = field(default_factory=Waits)
     _keys: dict[str, asyncio.Future[None]] = field(default_factory=dict)
-    _overseer: Overseer = field(default_factory=Overseer)
+    overseer: Overseer = field(default_factory=Overseer)
     _idle: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def ask(self, ask: Ask, line: Line) -> None:
@@ -128,6 +127,8 @@ class Exchange:
             line.conversation = tokens.own
             if await self.waits.bring(tokens.conversation, ask.message.without_tokens(), line):
                 return
+        if ask.message.is_control and takes_back(ask.message):
+            self.overseer.take_back(tokens.conversation)
         key = ask.key_of(caller) if ask.key is not None else None
         if key is not None and await self._replayed(key, ask, line, caller, tokens):
             return
@@ -234,7 +235,7 @@ class Exchange:
         unread = agent.card.cannot_read(turn.message)
         if unread is not None:
             return Message("text", "english", unread)
-        self._overseer.enter(line)
+        self.overseer.enter(line)
         try:
             events = self.agreements.bind(agent, turn)
             async for event in filters.passing(events, turn.caller) if filters.filters else events:
@@ -246,7 +247,7 @@ class Exchange:
         except asyncio.CancelledError:
             if not line.late or (task := asyncio.current_task()) is None or task.uncancel():
                 raise
-            raise DeadlineExceeded(f"{turn.agent} did not answer in time") from None
+            raise line.why_ended(turn.agent) from None
         except SabirError:
             raise
         except Exception:
@@ -254,7 +255,7 @@ class Exchange:
             logger.exception("agent %s failed in turn %s", turn.agent, turn.id)
             raise TurnFailed(f"{turn.agent} failed; the operator's log says why (turn {turn.id})") from None
         finally:
-            self._overseer.leave(line)
+            self.overseer.leave(line)
         raise TurnFailed(f"{turn.agent} ended without a reply")
 
     # -- asking back ------------------------------------------------------------------------------
@@ -283,10 +284,6 @@ class Exchange:
         if bringing is not None:
             line.move(bringing)
         return answer
-
-    def cancel_waiting(self, conversation: str) -> bool:
-        """Take back the question that a conversation waits on; says whether there was one."""
-        return self.waits.cancel(conversation)
 
     async def close(self, seconds: float) -> bool:
         """Let running turns finish, take no new ones. False if some were still running in the end."""

@@ -166,7 +166,7 @@ class Gateway:
             public_url=self.public_url,
             uploads=kept,
             agents=lambda: self.agents.values(),
-            cancel=self.exchange.cancel_waiting,
+            cancel=self._take_back,
             passes=self.guarded.passes,
             remaining=self.guard.remaining,
         )
@@ -194,6 +194,11 @@ class Gateway:
             throttled=quotas.rate_per_address is None or 0 < quotas.rate_per_address < float("inf"),
         )
         return report(running)
+
+    def _take_back(self, conversation: str) -> bool:
+        """Take back what a conversation waits on; says whether there was anything, waiting or running."""
+        exchange = self.exchange
+        return exchange.overseer.was_taken_back(conversation) or exchange.waits.cancel(conversation)
 
     def _doors(self, extra: Iterable[MakeDoor]) -> list[Door]:
         makers: list[MakeDoor] = [

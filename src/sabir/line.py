@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from .errors import Cancelled, SabirError
+from .errors import Cancelled, DeadlineExceeded, SabirError
 from .events import Event
 from .guard import Credentials
 from .message import CONTROL, Message, Part
@@ -63,6 +63,7 @@ class Line:
         "moved",
         "on_slow",
         "send",
+        "taken_back",
         "tokens",
         "turn",
         "waiting",
@@ -78,6 +79,7 @@ class Line:
         self.moved: Line | None = None
         self.ended: asyncio.Future[None] | None = None
         self.late = False  # whether the turn was ended for being past its deadline
+        self.taken_back = False  # whether it was ended because its owner took the question back
         self.on_slow: Callable[[], None] | None = None  # called once if the turn takes a while
         self.waiting: Waiting | None = None
 
@@ -95,6 +97,12 @@ class Line:
         elif reply.is_control:
             reply = msgspec.structs.replace(reply, messagetype=None, control=None)
         return reply.with_parts(self.tokens)
+
+    def why_ended(self, agent: str) -> SabirError:
+        """Why the overseer ended the turn."""
+        if self.taken_back:
+            return Cancelled("the question was taken back")
+        return DeadlineExceeded(f"{agent} did not answer in time")
 
     def extend(self, seconds: float) -> None:
         """Give the turn this long from now."""

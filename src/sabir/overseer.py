@@ -19,9 +19,10 @@ TICK: Final = 0.1  # seconds
 class Overseer:
     """The turns that run now, each with the task that runs it."""
 
-    __slots__ = ("_running", "_ticking")
+    __slots__ = ("_running", "_taken_back", "_ticking")
 
     def __init__(self) -> None:
+        self._taken_back: set[str] = set()
         self._running: dict[Line, asyncio.Task[object] | None] = {}
         self._ticking = False
 
@@ -34,6 +35,23 @@ class Overseer:
 
     def leave(self, line: Line) -> None:
         del self._running[line]
+
+    def take_back(self, conversation: str | None) -> None:
+        """End the turns that run in a conversation, as its owner wishes. One that waits for an answer does not run."""
+        for line, task in list(self._running.items()):
+            turn = line.turn
+            if turn is None or task is None or line.waiting is not None or not conversation or line.late:
+                continue
+            if turn.conversation.id == conversation:
+                line.late = line.taken_back = True
+                self._taken_back.add(conversation)
+                task.cancel("the question was taken back")
+
+    def was_taken_back(self, conversation: str) -> bool:
+        """Whether something was ended there since this was last asked."""
+        taken = conversation in self._taken_back
+        self._taken_back.discard(conversation)
+        return taken
 
     def _tick(self) -> None:
         if not self._running:

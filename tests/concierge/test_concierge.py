@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from sabir.agent import agent
 from sabir.card import Policy
 from sabir.gateway import Gateway
 from sabir.message import Message, Part, json_part, location_part, token_part
+from sabir.peers.nlip_ws import NlipWsPeer
 from sabir.turn import Turn
 from sabir.wire import nlip
 
@@ -356,3 +359,72 @@ async def test_what_is_agreed_holds_for_an_agent_that_remembers_nothing(
     await talk.say("x" * 400)
     assert talk.status == 413
     assert len(SEEN) == 1
+
+
+# -- taking back ----------------------------------------------------------------------------------
+
+
+class Work:
+    """An agent at work, and when it was stopped."""
+
+    def __init__(self) -> None:
+        self.started, self.stopped = threading.Event(), threading.Event()
+
+        @agent(name="worker")
+        async def worker(turn: Turn) -> str:
+            if turn.text == "quick":
+                return "done"
+            self.started.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.stopped.set()
+            return "never"
+
+        self.agent = worker
+
+
+async def until(event: threading.Event) -> None:
+    assert await asyncio.to_thread(event.wait, 10)
+
+
+async def test_what_runs_is_taken_back_by_control_over_http(serve: Serve, home: Path, http: httpx2.AsyncClient) -> None:
+    work = Work()
+    talk = Talk(http, f"{serve(Gateway(work.agent, home=home)).url}/nlip")
+    await talk.say("quick")
+    other = Talk(http, talk.url)
+    other.tokens = talk.tokens
+    asking = asyncio.create_task(talk.say("long"))
+    await until(work.started)
+    reply = await other.control("Cancel")
+    told = reply.labelled("cancel")
+    assert told is not None and told.value == {"cancelled": True}
+    assert work.stopped.is_set()
+    assert "taken back" in (await asking).text
+    assert talk.status == 409
+    assert (await other.control("Cancel")).labelled("cancel").value == {"cancelled": False}  # type: ignore[union-attr]
+    assert (await other.say("quick")).text == "done"
+
+
+async def test_what_runs_is_taken_back_over_the_same_websocket(serve: Serve, home: Path) -> None:
+    work = Work()
+    served = serve(Gateway(work.agent, home=home))
+    async with NlipWsPeer(served.ws_url) as peer:
+        await peer.ask("quick")
+        asking = asyncio.create_task(peer.ask("long"))
+        await until(work.started)
+        cancelling = asyncio.create_task(peer.control("Cancel"))
+        await until(work.stopped)
+        answers = await asyncio.gather(asking, cancelling, return_exceptions=True)
+    assert any("taken back" in str(each) for each in answers)
+
+
+async def test_a_stranger_takes_back_nothing_of_others(serve: Serve, home: Path, http: httpx2.AsyncClient) -> None:
+    work = Work()
+    talk = Talk(http, f"{serve(Gateway(work.agent, home=home)).url}/nlip")
+    asking = asyncio.create_task(talk.say("long"))
+    await until(work.started)
+    assert (await Talk(http, talk.url).tell("cancel", {})) == {"cancelled": False}
+    assert not work.stopped.is_set()
+    asking.cancel()
+    await until(work.stopped)

@@ -318,7 +318,7 @@ class Concierge:
 
     async def _on_cancel(self, wish: Wish, turn: Turn) -> Answer:
         cancelled = self._cancel(turn.conversation.id)
-        text = "The question is taken back." if cancelled else "Nothing is under way in this conversation."
+        text = "It is taken back." if cancelled else "Nothing is under way in this conversation."
         return Answer.of(text, "cancel", {"cancelled": cancelled})
 
     # -- uploads ----------------------------------------------------------------------------------

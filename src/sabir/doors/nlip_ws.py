@@ -18,6 +18,7 @@ from starlette.types import Message as Packet
 from ..errors import BadInput, SabirError, TooBig, Unreadable
 from ..events import Delta, Event, Progress, Question, Reply
 from ..guard import Credentials
+from ..guard.agreements import takes_back
 from ..line import Ask, Line
 from ..message import Message, Part, token_kind, uri_part
 from ..wire import cbor, nlip
@@ -149,7 +150,7 @@ class Connection:
             del self._last[key]
 
     async def _turn(self, message: Message, binary: bool, before: asyncio.Event | None, passed: asyncio.Event) -> None:
-        if before is not None:
+        if before is not None and not (message.is_control and takes_back(message)):
             await before.wait()
         if message.is_control:
             wish = message.labelled(STREAM_LABEL)

@@ -25,6 +25,9 @@ from ..wire import nlip
 from ..wire.rules import depth_of
 
 HISTORY: Final = "history"
+TAKE_BACK: Final = re.compile(
+    r"^\W*(please\W+)?(cancel|abort|never\s?mind|take (it|that|the question) back)\b", re.IGNORECASE
+)
 WITHHELD: Final = "This was not kept, because the client keeps the context."
 _TAGS: Final = re.compile(r"<[^>]*>")
 _MOST_RATES: Final = 100_000
@@ -111,6 +114,11 @@ class Agreements:
         self._levels.move_to_end(conversation)
         if len(self._levels) > _MOST_RATES:
             self._levels.popitem(last=False)
+
+
+def takes_back(message: Message) -> bool:
+    """Whether a control message takes back what is under way; told apart early, because that holds the conversation."""
+    return message.labelled("cancel") is not None or TAKE_BACK.search(message.text[:200]) is not None
 
 
 def policies_of(facts: Mapping[str, Any]) -> tuple[Policy, ...]:

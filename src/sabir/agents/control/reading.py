@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from re import Match
 from typing import Any, Final
 
+from ...guard.agreements import TAKE_BACK
 from ...message import Message
 
 TOPICS: Final[Mapping[str, str]] = {
@@ -142,7 +143,7 @@ _ASKS: Final = r"what can you do|what (do you|does this) (do|offer)|who are you"
 RULES: Final[tuple[Rule, ...]] = (
     _rule("capabilities", r"describe your nlip capabilit", terse=True),
     _rule("upload", r"\b(upload|out[- ]of[- ]band|(large|big|huge) (file|data|binary|video|image|document))"),
-    _rule("cancel", r"^\W*(please\W+)?(cancel|abort|never\s?mind|take (it|that|the question) back)\b"),
+    Rule("cancel", TAKE_BACK, _nothing),
     _rule(
         "sessions",
         r"\b(erase|forget|delete) (this|the|my|our) (session|conversation|history|context|data)",
