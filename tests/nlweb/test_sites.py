@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,16 @@ import pytest
 from conftest import Served, serving
 from nlweb.agents import events
 from nlweb.test_wire import SEED
+from sabir.agents.site import SiteAgent
 from sabir.cli import main
 from sabir.config import gateway_of, settings_of
 from sabir.errors import BadSetup
+from sabir.events import Reply
+from sabir.message import Message
+from sabir.search import LocalIndex, ingest
+from sabir.search.sample import SITES
+from sabir.turn import Turn
+from sabir.wire.nlweb_hub import notes_of, results_of
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +51,30 @@ def test_its_stream_sends_results_one_by_one(fresh: Served) -> None:
     body = {**SEED, "prefer": {"streaming": True}}
     heard = events(httpx2.post(f"{fresh.url}/ask", json=body, timeout=20).text)
     assert [name for name, _ in heard].count("result") > 1
+
+
+class Slow:
+    """An embedder that is never done."""
+
+    name, size, floor = "slow", 8, 0.0
+
+    async def embed(self, texts: Sequence[str]) -> Any:
+        await asyncio.Event().wait()
+
+
+async def test_a_site_whose_vectors_are_not_computed_yet_answers_and_says_so() -> None:
+    index = LocalIndex(None, Slow())
+    try:
+        for source in SITES["harbour.example"]:
+            await ingest(index, str(source), site="harbour.example")
+        turn = Turn(Message.text("vegetarian dinner under 30 minutes without nuts"))
+        [*_, reply] = [event async for event in SiteAgent(index, "harbour.example", questions=False)(turn)]
+    finally:
+        await index.close()
+    assert isinstance(reply, Reply)
+    items, notes = results_of(reply.message), notes_of(reply.message)
+    assert items and all("https://schema.org/VegetarianDiet" in item["suitableForDiet"] for item in items)
+    assert notes is not None and notes.coverage == 0.0
 
 
 def test_all_sites_are_listed_and_asked(fresh: Served) -> None:

@@ -242,6 +242,9 @@ class _Search:
         least = self.ask.min_score if self.ask.min_score is not None else CHANCE
         pool = max(_POOL, self.start + self.limit)
         found = await self.engine.search(Query(text, where, 0, pool, least if text else 0.0, memory))
+        if not found.hits and found.coverage < 1.0 and self.parsed.conditions:
+            # Meaning is not known of all yet, and words found none: what meets the conditions is better than nothing.
+            found = await self.engine.search(Query("", where, 0, pool, 0.0, memory))
         self.coverage = found.coverage
         hits = await self._remembered(found.hits)
         hits = await self._ranked(hits)
