@@ -230,13 +230,13 @@ class Exchange:
     async def _answer(self, agent: Agent, turn: Turn, line: Line) -> Message:
         """Call the agent; send its pieces down the line; return what it said in the end."""
         filters = self.guard.filters
-        if filters.filters:
-            turn.message = line.asked = await filters.inbound(turn.message, turn.caller)
-        unread = agent.card.cannot_read(turn.message)
-        if unread is not None:
-            return Message("text", "english", unread)
         self.overseer.enter(line)
         try:
+            if filters.filters:
+                turn.message = line.asked = await filters.inbound(turn.message, turn.caller)
+            unread = agent.card.cannot_read(turn.message)
+            if unread is not None:
+                return Message("text", "english", unread)
             events = self.agreements.bind(agent, turn)
             async for event in filters.passing(events, turn.caller) if filters.filters else events:
                 if isinstance(event, Reply):

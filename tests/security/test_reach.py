@@ -15,6 +15,7 @@ from guard_site import Site
 from sabir import Turn, agent
 from sabir.agent import reply_of
 from sabir.gateway import Gateway
+from sabir.guard.filters import Filters
 from sabir.guard.limits import Quotas
 from sabir.guard.outgoing import Service
 from sabir.guard.policy import Rule
@@ -241,3 +242,35 @@ def test_a_peer_that_keeps_failing_is_left_alone(serve: Serve, home: Path, insid
     assert "it failed 5 times; tried again in" in replies[-1].json()["content"]
     asked = [body for path, _, body in inside.heard if path == "/nlip" and b'"hello"' in body]
     assert len(asked) == 5
+
+
+def test_a_filter_that_breaks_lets_nothing_through(serve: Serve, home: Path) -> None:
+    """Fail closed, whatever it is that a filter of somebody else raises, on the way in and on the way out."""
+    heard: list[str] = []
+
+    @agent(description="Remembers")
+    async def spy(turn: Turn) -> str:
+        heard.append(turn.text)
+        return "PLANTED reply"
+
+    class Outage(Exception):
+        pass
+
+    class Moderation:
+        name = "moderation"
+
+        async def inbound(self, message: Message, caller: object) -> Message:
+            if "in" in message.text:
+                raise Outage("PLANTED inside")
+            return message
+
+        async def outbound(self, message: Message, caller: object) -> Message:
+            raise Outage("PLANTED inside")
+
+    served = serve(Gateway(spy, home=home, filters=Filters([Moderation()])))
+    with Caller(served.url) as caller:
+        for text in ("in", "out"):
+            reply = caller.ask(say(text))
+            assert reply.status_code >= 400 and reply.json()["messagetype"] == "error"
+            assert "PLANTED" not in reply.text
+    assert heard == ["out"]
