@@ -5,6 +5,7 @@ from __future__ import annotations
 from sabir.search import Hit, Item
 from sabir.search.elicit import answered, question
 from sabir.search.extract import generated, rendered, sources, summarized
+from sabir.search.passages import passages
 
 COURSES = ["Dessert", "Soup", "Main course"]
 
@@ -115,3 +116,14 @@ def test_an_abbreviation_does_not_end_a_sentence() -> None:
 
 def test_nothing_is_said_of_nothing() -> None:
     assert summarized("boots", []) == generated("boots", []) == ()
+
+
+def test_lines_of_a_long_text_are_not_run_together_into_a_sentence_that_it_does_not_hold() -> None:
+    lines = [f"Item {number} of the list\nThe sea is calm on day {number}." for number in range(120)]
+    item = Item("long", "s", "Sea", ("Article",), url="https://s.example/sea", text="\n".join(lines))
+    parts = list(passages(item))
+    assert len(parts) > 2
+    for part in parts:
+        quotes = generated("calm sea day list", [Hit(item, 80.0, part.text)])
+        assert quotes
+        assert all(quote.text in item.text for quote in quotes)

@@ -48,18 +48,19 @@ def _key(text: str) -> int:
 
 
 def _split(text: str) -> Iterator[str]:
+    """One sentence a line, so that two that stand apart in the source are never read as one."""
     held: list[str] = []
     count = 0
     for sentence in _pieces(text):
         words = len(sentence.split())
         if held and count + words > LENGTH:
-            yield " ".join(held)
+            yield "\n".join(held)
             held, count = held[-1:] if len(held[-1].split()) < 60 else [], 0
             count = sum(len(each.split()) for each in held)
         held.append(sentence)
         count += words
     if held:
-        yield " ".join(held)
+        yield "\n".join(held)
 
 
 def _pieces(text: str) -> Iterator[str]:
