@@ -109,7 +109,7 @@ class AmqpConnection:
         self._sessions: dict[bool, Any] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._why = "the connection was lost"
-        self._kicking = False
+        self._kicking = self._flushing = False
         self._writer: asyncio.StreamWriter | None = None
         self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -168,6 +168,7 @@ class AmqpConnection:
         if self.is_open and self._writer is not None:
             self._connection.close()
             self.kick()
+            self._flush()
         self._end("the connection was closed")
         for task in self._tasks:
             task.cancel()
@@ -229,6 +230,12 @@ class AmqpConnection:
                 self._collector.pop()
         finally:
             self._kicking = False
+        if not self._flushing:  # once for all that happens in this round of the loop
+            self._flushing = True
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flushing = False
         if self._writer is None or self._writer.is_closing():
             return
         while (size := self._transport.pending()) > 0:
