@@ -7,7 +7,6 @@ are ``filters``, those of a ``ResultObject`` are its type's own ``fields``, thos
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cache
 from typing import Any, ClassVar, Final, TypeAlias, TypeVar
 
@@ -262,14 +261,20 @@ M = TypeVar("M", bound=Model)
 
 
 @cache
-def _names(kind: type[Model]) -> Mapping[str, str]:
-    """Name on the wire → name of the attribute, without the open field."""
-    return {f.encode_name: f.name for f in msgspec.structs.fields(kind) if f.name != kind.OPEN}
+def _fields(kind: type[Model]) -> tuple[msgspec.structs.FieldInfo, ...]:
+    """The fields of a model; msgspec evaluates annotations anew at each call, so they are asked for once."""
+    return msgspec.structs.fields(kind)
+
+
+@cache
+def _names(kind: type[Model]) -> frozenset[str]:
+    """The names on the wire, without the open field."""
+    return frozenset(f.encode_name for f in _fields(kind) if f.name != kind.OPEN)
 
 
 @cache
 def _required(kind: type[Model]) -> tuple[str, ...]:
-    return tuple(f.encode_name for f in msgspec.structs.fields(kind) if f.required)
+    return tuple(f.encode_name for f in _fields(kind) if f.required)
 
 
 def an_object(value: object, where: str) -> Json:
@@ -340,7 +345,7 @@ def _grounded(value: Json) -> Json:
 def plain(model: Model) -> Json:
     """The model as JSON values: names as on the wire, what the open field holds beside the rest."""
     values: Json = {}
-    for field in msgspec.structs.fields(model):
+    for field in _fields(type(model)):
         value = getattr(model, field.name)
         if field.name == model.OPEN:
             values.update((name, each) for name, each in value.items() if name not in values)
