@@ -1,0 +1,74 @@
+"""What nodes say to each other, as bytes."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from sabir.errors import Unreadable
+from sabir.events import Delta, Event, Fault, Field, Progress, Question, Reply
+from sabir.message import Message, binary_part, json_part, text_part
+from sabir.turn import Caller, Conversation, PastTurn, Turn
+from sabir.wire import nodes
+
+MESSAGE = Message.of(text_part("hi"), json_part({"a": [1, None]}), binary_part(b"\x00\xff", "image/png"))
+
+
+@pytest.mark.parametrize(
+    ("event", "wire"),
+    [
+        (Delta(text_part("a")), ["delta", {"format": "text", "subformat": "english", "content": "a"}]),
+        (Progress(0.5, "half"), ["progress", [0.5, "half"]]),
+        (Progress(), ["progress", [None, ""]]),
+        (Fault("no", "refused"), ["fault", ["no", "refused"]]),
+        (Reply(Message.text("hi")), ["reply", {"format": "text", "subformat": "english", "content": "hi"}]),
+    ],
+)
+def test_an_event_on_the_wire(event: Event, wire: object) -> None:
+    assert msgspec.msgpack.decode(nodes.encode_event(event)) == wire
+    assert nodes.decode_event(msgspec.msgpack.encode(wire)) == event
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        Question("How many?", (Field("n", "Number", "number", ("1", "2"), False),), {"type": "integer"}, "q1"),
+        Reply(MESSAGE),
+        Delta(binary_part(b"\x00", "image/png", label="l")),
+    ],
+)
+def test_an_event_comes_back_as_it_went(event: Event) -> None:
+    assert nodes.decode_event(nodes.encode_event(event)) == event
+
+
+def test_a_turn_comes_back_without_who_asked() -> None:
+    past = PastTurn("t0", 1.0, "hotel", MESSAGE, Message.text("yes"))
+    caller = Caller("key:ann", "key", frozenset({"guest"}), "10.0.0.1", "Ann", {"email": "ann@example.com"})
+    turn = Turn(MESSAGE, Conversation("c", (past,), {"x": 1}, 7), caller, id="t1", hops=2, seen=("guide",), door="mcp")
+    wire = nodes.encode(nodes.Asked.of(turn))
+    for hidden in (b"10.0.0.1", b"Ann", b"example.com"):
+        assert hidden not in wire
+    asked = nodes.decode_asked(wire)
+    assert (asked.message, asked.conversation, asked.turn) == (MESSAGE, turn.conversation, "t1")
+    assert (asked.hops, asked.seen, asked.door, asked.seconds) == (3, ("guide",), "mcp", None)
+    there = asked.as_caller()
+    assert (there.id, there.kind, there.on_behalf_of) == ("agent:gateway", "agent", "key:ann")
+    assert there.standing == caller.standing
+
+
+def test_an_anonymous_caller_stays_one() -> None:
+    there = nodes.Asked.of(Turn(Message.text("hi"))).as_caller()
+    assert (there.kind, there.on_behalf_of, there.standing) == ("agent", "", frozenset({"anonymous"}))
+
+
+@pytest.mark.parametrize("wire", [b"", b"\xc1", b"\x01", msgspec.msgpack.encode(["what", 1]), nodes.ELSEWHERE])
+def test_what_is_no_event_is_refused(wire: bytes) -> None:
+    with pytest.raises(Unreadable, match="nodes: at event: expected delta or progress or question or reply or fault"):
+        nodes.decode_event(wire)
+
+
+@pytest.mark.parametrize("decode", [nodes.decode_asked, nodes.decode_answer, nodes.decode_message])
+@pytest.mark.parametrize("wire", [b"", b"\xc1", b"\x80", b"\x90"])
+def test_what_is_not_the_thing_is_refused(decode: object, wire: bytes) -> None:
+    with pytest.raises(Unreadable, match=r"nodes: at \$: expected an? \w+ in MessagePack"):
+        decode(wire)  # type: ignore[operator]
