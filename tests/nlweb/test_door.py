@@ -269,6 +269,21 @@ def test_over_the_rate_is_429_with_when_to_come_back_w6(home: Path) -> None:
     assert refused.json()["error"]["code"] == "RATE_LIMITED"
 
 
+def test_a_repeated_idempotency_key_gets_the_recorded_answer(home: Path) -> None:
+    @agent(description="counts")
+    async def counter(turn: Turn) -> str:
+        counter.calls = getattr(counter, "calls", 0) + 1
+        return f"call {counter.calls}"
+
+    body = {"query": {"text": "x"}, "prefer": {"streaming": False}}
+    with serving(Gateway(counter, home=home)) as served:
+        headers = {"idempotency-key": "k-1"}
+        first, again = (httpx2.post(f"{served.url}/ask", json=body, headers=headers).json() for _ in range(2))
+        other = httpx2.post(f"{served.url}/ask", json=body, headers={"idempotency-key": "k-2"}).json()
+    assert first["content"] == again["content"] and first["content"][0]["text"] == "call 1"
+    assert other["content"][0]["text"] == "call 2"
+
+
 def test_a_turn_past_its_deadline_is_a_timeout(home: Path) -> None:
     @agent(description="never ends")
     async def sleeper(turn: Turn) -> str:

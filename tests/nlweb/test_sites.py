@@ -85,10 +85,11 @@ def test_all_sites_are_listed_and_asked(fresh: Served) -> None:
     assert one == {"harbour.example"}
 
 
-def test_a_summary_holds_no_sentence_that_no_source_holds_w12(fresh: Served) -> None:
+@pytest.mark.parametrize("mode", ["list,summarize", "generate"])
+def test_nothing_is_written_that_no_source_holds_w12(fresh: Served, mode: str) -> None:
     body = {
         "query": {"text": "pumpkin breakfast"},
-        "prefer": {"streaming": False, "mode": "list,summarize", "response_format": "conv_search"},
+        "prefer": {"streaming": False, "mode": mode, "response_format": "conv_search"},
     }
     *items, summary = httpx2.post(f"{fresh.url}/ask", json=body, timeout=20).json()["results"]
     assert summary["@type"] == "Summary" and summary["grounding"]["source_urls"]

@@ -175,9 +175,13 @@ class Asking:
         await self._promised(outlet, Promise(id, message=task.note or None, progress=task.progress))
 
     async def _prepare(self, ask: Ask, id: str) -> None:
-        """If it becomes a task and its node dies, its heir shall find the same conversation and the recorded turn."""
-        if ask.key is None:
-            ask.key = key_of(id)
+        """If it becomes a task and its node dies, its heir shall find the same conversation and the recorded turn.
+
+        A request with a key of its own is left as it is: for a stranger, the message is part of the key.
+        """
+        if ask.key is not None:
+            return
+        ask.key = key_of(id)
         if not ask.message.tokens:
             caller = await self._exchange.guard.identity.caller(ask.credentials, ())
             ask.credentials = Credentials(caller.address, caller=caller)  # a proof may be good only once
