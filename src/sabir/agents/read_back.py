@@ -1,0 +1,67 @@
+"""ReadBack: says back what it understood, and goes on only with assent (TR-8).
+
+    ReadBack(registrar, parse=read_the_form)
+
+The wire carries meaning in natural language, and each side keeps its own structure; so before something is done, the
+structure is told in words and the other side confirms or corrects it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from ..agent import Agent
+from ..events import Event, Field, Question, Reply
+from ..message import Message, json_part
+from ..turn import Turn
+
+Form = Mapping[str, Any]
+Parse = Callable[[Message], Form | Awaitable[Form]]
+
+UNDERSTOOD: Final = "understood"
+ROUNDS: Final = 3  # corrections before it gives up
+_YES: Final = re.compile(
+    r"^\W*(yes|yep|yeah|right|correct|exactly|ok(ay)?|sure|true|confirmed?|i (do|agree|confirm))\b", re.I
+)
+_NO: Final = re.compile(r"^\W*(no|nope|wrong|incorrect|false|not (right|correct)|i don't)\W*$", re.I)
+
+
+class ReadBack:
+    """An agent that acts only on what both sides mean. The inner one gets the message and the form, labelled
+    ``understood``."""
+
+    def __init__(self, inner: Agent, *, parse: Parse, name: str | None = None) -> None:
+        self.card = msgspec.structs.replace(inner.card, name=name or f"{inner.card.name}-confirmed")
+        self.inner = inner
+        self._parse = parse
+
+    async def __call__(self, turn: Turn, /) -> AsyncIterator[Event]:
+        message = turn.message
+        for _ in range(ROUNDS):
+            form = self._parse(message)
+            form = await form if inspect.isawaitable(form) else form
+            answer = await turn.ask(_question(form))
+            if _YES.match(answer.text):
+                sub = turn.sub(message.with_part(json_part(dict(form), label=UNDERSTOOD)), self.inner)
+                sub.conversation = turn.conversation
+                async for event in self.inner(sub):
+                    yield event
+                return
+            if _NO.match(answer.text):
+                break
+            message = Message.text(f"{message.text}\n{answer.text}")  # a correction: read both together
+        yield Reply(Message.text("Nothing was done. Please say it again in other words."))
+
+
+def _question(form: Form) -> Question:
+    told = "; ".join(f"{name}: {value}" for name, value in form.items()) or "nothing"
+    return Question(
+        f"I understood: {told}. Is that right?",
+        fields=(Field("assent", "Is that right? You may also correct it in words.", "boolean"),),
+        id="read-back",
+    )

@@ -1,0 +1,53 @@
+"""Read-back of meaning before something is done (TR-8): the registrar of the overview report."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from conftest import Serve
+from sabir.agent import agent
+from sabir.agents.read_back import ReadBack
+from sabir.gateway import Gateway
+from sabir.message import Message
+from sabir.peers.nlip_http import NlipHttpPeer
+from sabir.turn import Turn
+
+ENROLLED: list[dict[str, str]] = []
+
+
+@agent(name="registrar")
+async def registrar(turn: Turn) -> str:
+    form = turn.message.labelled("understood")
+    assert form is not None
+    ENROLLED.append(form.value)
+    return f"{form.value['student']} is enrolled in {form.value['course']}."
+
+
+def parse(message: Message) -> dict[str, str]:
+    """The last name and course that were said."""
+    student = re.findall(r"\b([A-Z][a-z]+) (?:wants|takes|in)\b", message.text)
+    course = re.findall(r"\b(?:wants|takes|in) (\w+)", message.text)
+    return {"student": student[-1] if student else "?", "course": course[-1] if course else "?"}
+
+
+async def test_nothing_is_done_before_assent_and_a_correction_is_read(serve: Serve, home: Path) -> None:
+    ENROLLED.clear()
+    served = serve(Gateway(ReadBack(registrar, parse=parse), home=home))
+    async with NlipHttpPeer(served.url) as peer:
+        asked = await peer.ask("Alice wants physics")
+        assert asked.first.content == "I understood: student: Alice; course: physics. Is that right?"
+        assert ENROLLED == []
+        again = await peer.ask("Alice takes chemistry, sorry")
+        assert "course: chemistry" in again.text
+        assert (await peer.ask("Yes, exactly")).text == "Alice is enrolled in chemistry."
+    assert ENROLLED == [{"student": "Alice", "course": "chemistry"}]
+
+
+async def test_a_no_ends_it(serve: Serve, home: Path) -> None:
+    ENROLLED.clear()
+    served = serve(Gateway(ReadBack(registrar, parse=parse), home=home))
+    async with NlipHttpPeer(served.url) as peer:
+        await peer.ask("Bob wants art")
+        assert "Nothing was done" in (await peer.ask("no")).text
+    assert ENROLLED == []
