@@ -1,4 +1,7 @@
-"""The official suite ``@modelcontextprotocol/conformance``: our door, and our gateway in front of an SDK server."""
+"""The official suite ``@modelcontextprotocol/conformance``: our door, our gateway before an SDK server, our peer.
+
+The client scenarios here are a choice; ``scripts/mcp_conformance client`` runs all that are required.
+"""
 
 from __future__ import annotations
 
@@ -73,3 +76,21 @@ def test_no_scenario_is_lost_through_a_gateway(
     assert failures(suite, sdk_server, version) == {}, "the server behind does not pass by itself"
     served = serve(Gateway(echo, McpPeer(sdk_server, name="behind"), home=tmp_path, store="memory:"))
     assert failures(suite, f"{served.url}/mcp/behind", version) == {}
+
+
+@pytest.mark.parametrize(
+    ("version", "scenario"),
+    [
+        ("2025-11-25", "initialize"),
+        ("2025-11-25", "elicitation-sep1034-client-defaults"),
+        ("2026-07-28", "request-metadata"),
+        ("2026-07-28", "sep-2322-client-request-state"),
+        ("2026-07-28", "http-custom-headers"),
+        ("2026-07-28", "json-schema-ref-no-deref"),
+        ("2026-07-28", "auth/scope-step-up"),
+        ("2026-07-28", "auth/iss-wrong-issuer"),
+    ],
+)
+def test_client_scenarios_pass_with_our_peer(suite: ModuleType, version: str, scenario: str) -> None:
+    command = f"{sys.executable} {ROOT / 'tests' / 'mcp_servers' / 'suite_client.py'}"
+    assert suite.run("client", command, version, scenario, 100.0) == {scenario: []}

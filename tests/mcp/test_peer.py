@@ -179,11 +179,11 @@ async def test_the_tools_of_a_server_are_tools_of_the_gateway(serve: Serve, home
     behind = McpPeer(start(), name="behind")
     served = serve(Gateway(echo, behind, home=home, store="memory:"))
     async with Client(f"{served.url}/mcp") as client, asyncio.timeout(20):
-        while "behind.echo" not in [tool.name for tool in (await client.list_tools(cache_mode="bypass")).tools]:
+        while "behind-echo" not in [tool.name for tool in (await client.list_tools(cache_mode="bypass")).tools]:
             await asyncio.sleep(0.05)
-        result = await client.call_tool("behind.echo", {"text": "through the hub"})
+        result = await client.call_tool("behind-echo", {"text": "through the hub"})
         assert str(result.content[0].text) == "through the hub"  # type: ignore[union-attr]
-        mixed = await client.call_tool("behind.test_multiple_content_types", {})
+        mixed = await client.call_tool("behind-test_multiple_content_types", {})
         assert [block.type for block in mixed.content] == ["text", "image", "resource"]
 
 
@@ -193,7 +193,7 @@ async def test_a_server_behind_an_agent_asks_the_client_in_front(serve: Serve, h
 
     behind = McpPeer(start(), name="behind")
     served = serve(Gateway(echo, behind, home=home, store="memory:"))
-    name = "behind.test_input_required_result_elicitation"
+    name = "behind-test_input_required_result_elicitation"
     async with Client(f"{served.url}/mcp", elicitation_callback=on_elicit) as client, asyncio.timeout(20):
         while name not in [tool.name for tool in (await client.list_tools(cache_mode="bypass")).tools]:
             await asyncio.sleep(0.05)
@@ -248,3 +248,31 @@ async def test_an_agent_made_of_words_can_use_a_server(start: Start) -> None:
             return f"it said {reply.text}"
 
         assert (await reply_of(front(Turn(Message.text("hi"))))).text == "it said hi"
+
+
+async def test_a_gateway_behind_a_gateway_remembers_the_conversation(serve: Serve, tmp_path: Path) -> None:
+    @agent(description="Counts")
+    async def memory(turn: Turn) -> str:
+        return f"{turn.conversation.count + 1}: {turn.text}"
+
+    inner = serve(Gateway(memory, echo, home=tmp_path / "inner", store="memory:"))
+    remote = McpPeer(f"{inner.url}/mcp", name="remote")
+    outer = serve(Gateway(remote, home=tmp_path / "outer", store="memory:"))
+    async with Client(f"{outer.url}/mcp") as client:
+        arguments: dict[str, Any] = {"text": "hello"}
+        for number in (1, 2, 3):
+            result = await client.call_tool("remote", arguments)
+            assert result.structured_content is not None
+            assert result.structured_content["text"] == f"{number}: hello"
+            arguments["conversation"] = result.structured_content["conversation"]
+
+
+def test_a_loop_of_relays_is_stopped(serve: Serve, home: Path) -> None:
+    loop = McpPeer("http://127.0.0.1:9/mcp", name="loop")
+    served = serve(Gateway(echo, loop, home=home, store="memory:"))
+    loop.url = f"{served.url}/mcp/loop"
+    headers = {"accept": "application/json, text/event-stream"}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    response = httpx2.post(f"{served.url}/mcp/loop", json=body, headers=headers, timeout=30)
+    assert response.status_code == 403
+    assert "the server behind the gateway refuses it" in response.text

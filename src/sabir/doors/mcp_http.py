@@ -95,8 +95,7 @@ class Entrance:
             visit.hops = int(hops) if hops.isdigit() and len(hops) < 4 else 0
             server = self._find(scope["path"], caller)
             if not isinstance(server, Server):
-                body = await self._body(receive, headers) if scope["method"] == "POST" else None
-                return await server(scope["method"], visit, headers, body, receive, send)
+                return await self._passed_on(server, scope, visit, headers, receive, send, answer)
             modern = headers.get(_VERSION) not in (None, *HANDSHAKE_PROTOCOL_VERSIONS)
             match scope["method"]:
                 case "POST":
@@ -112,6 +111,24 @@ class Entrance:
                     raise BadMethod("mcp", "method", "POST" if modern else "GET, POST, DELETE")
         except SabirError as wrong:
             await answer.refuse(wrong)
+
+    async def _passed_on(
+        self,
+        relay: Passes,
+        scope: Scope,
+        visit: Visit,
+        headers: Mapping[str, str],
+        receive: Receive,
+        send: Send,
+        answer: Answer,
+    ) -> None:
+        body = await self._body(receive, headers) if scope["method"] == "POST" else None
+        _carried(visit, body)
+        try:
+            await relay(scope["method"], visit, headers, body, receive, send)
+        except SabirError as wrong:
+            id = body.get("id") if isinstance(body, dict) else None
+            await answer.refuse(wrong, id if isinstance(id, str | int) else None)
 
     # -- the body ---------------------------------------------------------------------------------
 

@@ -33,7 +33,11 @@ _QUERY: Final = {
     "description": "What to find: words, or an object with text, site and any further attribute as a filter",
     "anyOf": [
         {"type": "string"},
-        {"type": "object", "properties": {"text": {"type": "string"}, "site": {}}, "required": ["text"]},
+        {
+            "type": "object",
+            "properties": {"text": {"type": "string"}, "site": {"type": ["string", "array"]}},
+            "required": ["text"],
+        },
     ],
 }
 _ASK: Final[Json] = {

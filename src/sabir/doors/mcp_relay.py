@@ -16,9 +16,10 @@ import httpx2
 import msgspec
 from starlette.types import Receive, Send
 
-from ..errors import Forbidden, NotFound, PeerUnavailable
+from ..errors import Forbidden, NotFound, PeerUnavailable, Refused
 from ..peers.mcp import McpPeer
 from ..stores.base import AuditLine
+from ..turn import MAX_HOPS
 from .base import House
 from .mcp_stream import DOOR, Answer, Attendance, Visit
 
@@ -63,6 +64,8 @@ class Relay:
     def _check(self, visit: Visit, body: Any) -> None:
         guard = self.house.guard
         guard.rates.check(visit.caller)
+        if visit.hops >= MAX_HOPS:
+            raise Refused(f"the request passed {MAX_HOPS} gateways; a loop is likely")
         if isinstance(body, dict) and body.get("method") == "tools/call":
             params = body.get("params")
             name = params.get("name") if isinstance(params, dict) else None

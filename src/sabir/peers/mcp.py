@@ -171,8 +171,7 @@ class McpPeer(Peer):
         if name is None:
             known = ", ".join(list(self.tools)[:20])
             raise TurnFailed(f"say which tool is meant: data labelled with one of {known or 'none'}")
-        schema = self.tools[name].get("inputSchema") or {}
-        properties = schema.get("properties") or {}
+        properties = _properties(self.tools[name])
         given = _data(message)
         if given is not None and not message.text:
             return name, given
@@ -182,8 +181,13 @@ class McpPeer(Peer):
         return name, {**(given or {}), words: message.text}
 
     def _speaking(self) -> str | None:
-        """The tool that takes words: named as one that does, or the only one there is."""
-        named = next((each for each in (self.card.name, *_SPEAKING) if each in self.tools), None)
+        """The tool that takes words: of our name for the server, an agent's, one so named, or the only one there is."""
+        if self.card.name in self.tools:
+            return self.card.name
+        agents = [name for name, tool in self.tools.items() if {"text", "conversation"} <= _properties(tool).keys()]
+        if agents:
+            return agents[0]  # a gateway of agents lists its default agent first
+        named = next((each for each in _SPEAKING if each in self.tools), None)
         if named is not None:
             return named
         talking = [name for name, tool in self.tools.items() if _takes_text(tool)]
@@ -510,8 +514,12 @@ def _is_object(part: Part) -> bool:
     return part.format == "structured" and part.kind == "json" and isinstance(part.value, dict)
 
 
+def _properties(tool: Mapping[str, Any]) -> Mapping[str, Any]:
+    return (tool.get("inputSchema") or {}).get("properties") or {}
+
+
 def _takes_text(tool: Mapping[str, Any]) -> bool:
     schema = tool.get("inputSchema") or {}
-    properties = schema.get("properties") or {}
+    properties = _properties(tool)
     required = schema.get("required") or list(properties)[:1]
     return len(required) == 1 and (properties.get(required[0]) or {}).get("type") == "string"

@@ -358,6 +358,7 @@ def message_of(result: Mapping[str, Any]) -> Message:
 
 # -- arguments --------------------------------------------------------------------------------------
 
+_ANYTHING: Final = ["object", "array", "string", "number", "boolean", "null"]
 INPUT: Final[Json] = {
     "type": "object",
     "properties": {
@@ -366,7 +367,7 @@ INPUT: Final[Json] = {
             "type": "string",
             "description": "The conversation of an earlier result, to go on with it; leave it out to begin a new one",
         },
-        "data": {"description": "Structured data that belongs to what is said"},
+        "data": {"type": _ANYTHING, "description": "Structured data that belongs to what is said"},
         "content": {
             "type": "array",
             "items": {"type": "object"},
@@ -379,7 +380,7 @@ OUTPUT: Final[Json] = {
     "type": "object",
     "properties": {
         "text": {"type": "string", "description": "What the agent says, in words"},
-        "data": {"description": "Structured data, if it gave any"},
+        "data": {"type": _ANYTHING, "description": "Structured data, if it gave any"},
         "conversation": {"type": "string", "description": "Pass this on to go on with the conversation"},
     },
     "required": ["text"],
@@ -467,14 +468,19 @@ _EMPTY: Final[Json] = {"type": "object", "properties": {}}
 def tools_of(card: Card) -> dict[str, Skill | None]:
     """The tools of an agent by name: the agent itself, and each skill that says what it takes.
 
-    A skill of the agent's own name is the agent: it stands in its place.
+    A skill of the agent's own name is the agent: it stands in its place. The protocol allows more in a name than
+    the models behind its clients do: letters, digits, hyphens and underscores pass everywhere.
     """
     skills = {s.id: s for s in card.skills if s.input_schema is not None and not {PROMPT, RESOURCE} & set(s.tags)}
     if card.name in skills and len(skills) == 1:
-        return {card.name: skills[card.name]}
+        return {_name(card.name): skills[card.name]}
     if not skills and card.skills and all({PROMPT, RESOURCE} & set(skill.tags) for skill in card.skills):
         return {}
-    return {card.name: None, **{f"{card.name}.{id}": skill for id, skill in skills.items()}}
+    return {_name(card.name): None, **{_name(f"{card.name}-{id}"): skill for id, skill in skills.items()}}
+
+
+def _name(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_-]", "-", text)[:64]
 
 
 def tool(name: str, card: Card, skill: Skill | None) -> Json:
