@@ -195,10 +195,10 @@ class Gateway:
         )
         return report(running)
 
-    def _take_back(self, conversation: str) -> bool:
+    async def _take_back(self, conversation: str) -> bool:
         """Take back what a conversation waits on; says whether there was anything, waiting or running."""
         exchange = self.exchange
-        return exchange.overseer.was_taken_back(conversation) or exchange.waits.cancel(conversation)
+        return exchange.overseer.was_taken_back(conversation) or await exchange.waits.take_back(conversation)
 
     def _doors(self, extra: Iterable[MakeDoor]) -> list[Door]:
         makers: list[MakeDoor] = [

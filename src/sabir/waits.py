@@ -23,6 +23,9 @@ class Elsewhere(Protocol):
     async def forget(self, conversation: str) -> None:
         """It waits no longer."""
 
+    async def cancel(self, conversation: str) -> bool:
+        """Take back the question that the conversation waits on, on whatever node; says whether there was one."""
+
     async def bring(self, conversation: str, message: Message, line: Line) -> bool:
         """Hand an answer to the node whose turn waits for it, and send what comes of it down the line.
 
@@ -83,6 +86,12 @@ class Waits:
             return False
         waiting.answer.set_exception(Cancelled("the question was taken back"))
         return True
+
+    async def take_back(self, conversation: str) -> bool:
+        """The same on whatever node it waits."""
+        if self.cancel(conversation):
+            return True
+        return self.elsewhere is not None and await self.elsewhere.cancel(conversation)
 
     def cancel_all(self) -> None:
         for conversation in list(self._here):

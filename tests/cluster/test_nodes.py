@@ -13,7 +13,7 @@ from bus.on_nats import NATS, need_nats, remove_streams
 from sabir.agent import Agent, agent
 from sabir.bus import Bus, open_bus
 from sabir.bus.memory import MemoryBus
-from sabir.errors import DeadlineExceeded, Forbidden, PeerUnavailable, TooMany, TurnFailed
+from sabir.errors import Cancelled, DeadlineExceeded, Forbidden, PeerUnavailable, TooMany, TurnFailed
 from sabir.events import Delta, Event, Progress, Question, Reply
 from sabir.gateway import Gateway
 from sabir.guard import Credentials, Quotas, Rights, Rule
@@ -308,6 +308,25 @@ async def test_an_answer_that_comes_to_another_node_reaches_the_turn_that_waits(
     assert runs == 1
     await asking_ends(asking)
     assert await cluster.store.get("waiting", row.id) is None
+
+
+async def test_a_question_asked_on_one_node_is_taken_back_by_way_of_another(cluster: Cluster) -> None:
+    @agent(name="clerk")
+    async def clerk(turn: Turn) -> str:
+        return (await turn.ask("Well?")).text
+
+    a = await cluster.node(clerk)
+    b = await cluster.node(clerk)
+    asker = Asker(a)
+    asking = asyncio.create_task(asker.ask("begin", "clerk"))
+    await asker.question()
+    (row,) = await cluster.store.conversations("key:ann")
+    token = token_for(a, row.id, asker.caller)
+    wish = Message.text("cancel", messagetype="control").with_part(token)
+    assert (await Asker(b).ask(wish, "clerk")).text.startswith("It is taken back.")
+    with pytest.raises(Cancelled):
+        await asking
+    assert (await Asker(b).ask(wish, "clerk")).text.startswith("Nothing is under way")
 
 
 async def test_an_answer_for_a_node_that_is_gone_begins_a_new_turn(cluster: Cluster) -> None:

@@ -51,6 +51,10 @@ class Proposable(Protocol):
         """Agree on anonymity along the whole way; None, or why not."""
 
 
+async def _nothing_under_way(conversation: str) -> bool:
+    return False
+
+
 async def _nothing_counted(caller: Caller) -> list[Remaining]:
     return []
 
@@ -74,7 +78,7 @@ class Concierge:
         public_url: str,
         uploads: Uploads | None = None,
         agents: Callable[[], Iterable[Agent]] = lambda: (),
-        cancel: Callable[[str], bool] = lambda conversation: False,
+        cancel: Callable[[str], Awaitable[bool]] = _nothing_under_way,
         reader: Reader | None = None,
         passes: Passes | None = None,
         remaining: Callable[[Caller], Awaitable[list[Remaining]]] = _nothing_counted,
@@ -317,7 +321,7 @@ class Concierge:
         return Answer.of(f"{text} The next message begins a new one.", "sessions", {"ended": True, "erased": erase})
 
     async def _on_cancel(self, wish: Wish, turn: Turn) -> Answer:
-        cancelled = self._cancel(turn.conversation.id)
+        cancelled = await self._cancel(turn.conversation.id)
         text = "It is taken back." if cancelled else "Nothing is under way in this conversation."
         return Answer.of(text, "cancel", {"cancelled": cancelled})
 

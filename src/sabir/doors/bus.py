@@ -159,12 +159,17 @@ class BusDoor:
     async def _answered(self, called: Called) -> None:
         """An answer that came to another node, for a turn that waits on this one."""
         answer = nodes.decode_answer(called.body)
+        waits = self.house.exchange.waits
+        if answer.message is None:
+            if not waits.cancel(answer.conversation):
+                raise NotFound("no turn waits on this")
+            return
 
         async def send(event: Event) -> None:
             with suppress(Cancelled):  # whoever brought the answer has left; the turn goes on without them
                 await called.send(nodes.encode_event(event))
 
-        if not await self.house.exchange.waits.bring_here(answer.conversation, answer.message, Line(send)):
+        if not await waits.bring_here(answer.conversation, answer.message, Line(send)):
             raise NotFound("no turn waits for this")
 
     async def _serve_no_more(self) -> None:

@@ -126,10 +126,22 @@ class OtherNodes:
             if known is not None and known.value == self.node.encode():
                 await self.store.delete(WAITING, conversation)
 
+    async def cancel(self, conversation: str) -> bool:
+        node = await self._node_of(conversation)
+        if node is None:
+            return False
+        try:
+            async with self.bus.call(node_address(node), nodes.encode(nodes.Answer(conversation))) as call:
+                async for _ in call:
+                    pass
+        except (NotFound, PeerUnavailable):
+            await self.store.delete(WAITING, conversation)
+            return False
+        return True
+
     async def bring(self, conversation: str, message: Message, line: Line) -> bool:
-        known = await self.store.get(WAITING, conversation)
-        node = known.value.decode() if known is not None else self.node
-        if node == self.node:
+        node = await self._node_of(conversation)
+        if node is None:
             return False
         answer = nodes.encode(nodes.Answer(conversation, message))
         try:
@@ -144,3 +156,9 @@ class OtherNodes:
             await self.store.delete(WAITING, conversation)
             return False
         return True
+
+    async def _node_of(self, conversation: str) -> str | None:
+        """The other node on which a turn of this conversation waits."""
+        known = await self.store.get(WAITING, conversation)
+        node = known.value.decode() if known is not None else self.node
+        return None if node == self.node else node

@@ -62,11 +62,10 @@ class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The answer to a question that a turn on another node waits for."""
+    """The answer to a question that a turn on another node waits for; None takes the question back."""
 
     conversation: str
-    message: Message
-    agent: str = ""
+    message: Message | None = None
 
 
 _encoder = msgspec.msgpack.Encoder()
