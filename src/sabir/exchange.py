@@ -278,11 +278,11 @@ class Exchange:
         finally:
             line.waiting, turn.waits = None, False
             await self.waits.end(id, waiting)
+        if bringing is not None:
+            line.move(bringing)  # first: whatever goes wrong from now on is told to who brought the answer
         await held.take()
         line.extend(quotas.turn_seconds if ask.seconds is None else ask.seconds)
         answer = line.asked = await filters.inbound(answer, turn.caller)
-        if bringing is not None:
-            line.move(bringing)
         return answer
 
     async def close(self, seconds: float) -> bool:

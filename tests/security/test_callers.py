@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from joserfc import jwk, jws, jwt
+from websockets.sync.client import connect
 
 from conftest import Serve, Served, serving
 from guard_site import Site
@@ -316,6 +317,14 @@ def test_a_client_certificate_names_its_caller_and_one_of_another_authority_does
     url = f"https://localhost:{served.port}/nlip"
     server_cert = str(home / "dev-tls" / "cert.pem")
 
+    def hear(pair: tuple[str, str]) -> dict[str, Any]:
+        """The same over a WebSocket."""
+        context = ssl.create_default_context(cafile=server_cert)
+        context.load_cert_chain(*pair)
+        with connect(f"wss://localhost:{served.port}/nlip/ws/text", ssl=context) as ws:
+            ws.send(json.dumps(say("hi")))
+            return dict(json.loads(ws.recv(timeout=10)))
+
     def ask(pair: tuple[str, str] | None, **options: Any) -> httpx2.Response:
         context = ssl.create_default_context(cafile=server_cert)
         for name, value in options.items():
@@ -326,6 +335,8 @@ def test_a_client_certificate_names_its_caller_and_one_of_another_authority_does
             return http.post(url, json=say("hi"))
 
     assert ask(ours.issue("alice")).json()["content"] == "certificate cert:CN=alice,O=Acme staff"
+    assert hear(ours.issue("alice"))["content"] == "certificate cert:CN=alice,O=Acme staff"
+    assert "is not known here" in hear(ours.issue("mallory"))["content"]
     assert ask(ours.issue("mallory")).status_code == 401
     assert ask(None).status_code == 401
     for refused in (lambda: ask(theirs.issue("alice")), lambda: ask(None, maximum_version=ssl.TLSVersion.TLSv1_2)):
