@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import httpx2
 import pytest
 
-from conftest import Serve, Served
+from conftest import Served, serving
 from sabir.agent import agent
 from sabir.gateway import Gateway
 from sabir.guard import Identity, Rights, Rule
@@ -30,9 +30,10 @@ async def echo(turn: Turn) -> str:
     return turn.text
 
 
-@pytest.fixture
-def served(serve: Serve, home: Path) -> Served:
-    return serve(Gateway(echo, home=home, store="memory:"))
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with serving(Gateway(echo, home=tmp_path_factory.mktemp("open"), store="memory:")) as served:
+        yield served
 
 
 def post(served: Served, body: bytes | dict[str, Any], **headers: str) -> httpx2.Response:
@@ -153,10 +154,12 @@ class ByName:
         return Caller(id=name, kind="subject", roles=frozenset({"member"}))
 
 
-@pytest.fixture
-def guarded(serve: Serve, home: Path) -> Served:
-    rights = Rights((Rule(roles=("member",)),))
-    return serve(Gateway(echo, home=home, store="memory:", identity=Identity([ByName()]), rights=rights))
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    rights, identity = Rights((Rule(roles=("member",)),)), Identity([ByName()])
+    home = tmp_path_factory.mktemp("guarded")
+    with serving(Gateway(echo, home=home, store="memory:", identity=identity, rights=rights)) as served:
+        yield served
 
 
 def test_who_does_not_say_who_they_are_learns_where_a_token_comes_from(guarded: Served) -> None:

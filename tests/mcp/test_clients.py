@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
-from conftest import Serve, Served, serving
+from conftest import Served, serving
 from sabir.agent import agent
 from sabir.card import Skill
 from sabir.events import Event, Progress, Question
@@ -71,9 +71,11 @@ async def add(turn: Turn) -> dict[str, Any]:
     return {"sum": given["a"] + given["b"]}
 
 
-@pytest.fixture
-def served(serve: Serve, home: Path) -> Served:
-    return serve(Gateway(memory, painter, slow, endless, curious, broken, add, home=home, store="memory:"))
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    made = (memory, painter, slow, endless, curious, broken, add)
+    with serving(Gateway(*made, home=tmp_path_factory.mktemp("home"), store="memory:")) as served:
+        yield served
 
 
 @pytest.fixture(params=MODES)

@@ -57,10 +57,21 @@ def program() -> McpPeer:
     return McpPeer(Program(sys.executable, (str(SDK_SERVER), "--stdio")), name="program")
 
 
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    """A server written with the SDK alone, for all tests that leave it as it is."""
+    process = subprocess.Popen([sys.executable, str(SDK_SERVER)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    yield process.stdout.readline().strip()
+    process.kill()
+    process.wait()
+    process.stdout.close()
+
+
 @pytest.fixture(params=["auto", "legacy", "program"])
-async def peer(request: pytest.FixtureRequest, start: Start) -> Any:
+async def peer(request: pytest.FixtureRequest, url: str) -> Any:
     kind = request.param
-    made = program() if kind == "program" else McpPeer(start(), name="behind", version=kind)
+    made = program() if kind == "program" else McpPeer(url, name="behind", version=kind)
     async with made:
         yield made
 
@@ -175,8 +186,8 @@ async def test_a_dead_server_does_not_take_the_gateway_with_it(serve: Serve, hom
         assert "no connection" in str(result.content[0])
 
 
-async def test_the_tools_of_a_server_are_tools_of_the_gateway(serve: Serve, home: Path, start: Start) -> None:
-    behind = McpPeer(start(), name="behind")
+async def test_the_tools_of_a_server_are_tools_of_the_gateway(serve: Serve, home: Path, url: str) -> None:
+    behind = McpPeer(url, name="behind")
     served = serve(Gateway(echo, behind, home=home, store="memory:"))
     async with Client(f"{served.url}/mcp") as client, asyncio.timeout(20):
         while "behind-echo" not in [tool.name for tool in (await client.list_tools(cache_mode="bypass")).tools]:
@@ -187,11 +198,11 @@ async def test_the_tools_of_a_server_are_tools_of_the_gateway(serve: Serve, home
         assert [block.type for block in mixed.content] == ["text", "image", "resource"]
 
 
-async def test_a_server_behind_an_agent_asks_the_client_in_front(serve: Serve, home: Path, start: Start) -> None:
+async def test_a_server_behind_an_agent_asks_the_client_in_front(serve: Serve, home: Path, url: str) -> None:
     async def on_elicit(context: Any, params: Any) -> types.ElicitResult:
         return types.ElicitResult(action="accept", content={"name": "Ada"})
 
-    behind = McpPeer(start(), name="behind")
+    behind = McpPeer(url, name="behind")
     served = serve(Gateway(echo, behind, home=home, store="memory:"))
     name = "behind-test_input_required_result_elicitation"
     async with Client(f"{served.url}/mcp", elicitation_callback=on_elicit) as client, asyncio.timeout(20):
@@ -201,9 +212,9 @@ async def test_a_server_behind_an_agent_asks_the_client_in_front(serve: Serve, h
         assert result.content[0].text == "Hello, Ada!"  # type: ignore[union-attr]
 
 
-async def test_a_relay_keeps_rights_audit_and_credentials(serve: Serve, home: Path, start: Start) -> None:
+async def test_a_relay_keeps_rights_audit_and_credentials(serve: Serve, home: Path, url: str) -> None:
     rights = Rights((Rule(roles=("anonymous",), tools=("echo",)),))
-    behind = McpPeer(start(), name="behind")
+    behind = McpPeer(url, name="behind")
     served = serve(Gateway(echo, behind, home=home, store="memory:", rights=rights))
     async with Client(f"{served.url}/mcp/behind", mode="legacy") as client:
         result = await client.call_tool("echo", {"text": "hi"})
@@ -217,8 +228,7 @@ async def test_a_relay_keeps_rights_audit_and_credentials(serve: Serve, home: Pa
     assert [(line.agent, line.outcome) for line in relayed] == [("behind", "ok")]
 
 
-def test_the_session_of_the_server_behind_is_not_shown(serve: Serve, home: Path, start: Start) -> None:
-    url = start()
+def test_the_session_of_the_server_behind_is_not_shown(serve: Serve, home: Path, url: str) -> None:
     body = {
         "jsonrpc": "2.0",
         "id": 1,
@@ -239,8 +249,8 @@ def test_the_session_of_the_server_behind_is_not_shown(serve: Serve, home: Path,
     assert forged.status_code == 404
 
 
-async def test_an_agent_made_of_words_can_use_a_server(start: Start) -> None:
-    async with McpPeer(start(), name="behind", tool="echo") as behind:
+async def test_an_agent_made_of_words_can_use_a_server(url: str) -> None:
+    async with McpPeer(url, name="behind", tool="echo") as behind:
 
         @agent
         async def front(turn: Turn) -> str:

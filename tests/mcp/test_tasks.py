@@ -53,9 +53,9 @@ def gateway(home: Path) -> Gateway:
     return Gateway(*made, home=home, identity=Identity([ByName()]), doors={"mcp": {"task_after": 0.1}})
 
 
-@pytest.fixture
-def served(home: Path) -> Iterator[Served]:
-    with serving(gateway(home)) as served:
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with serving(gateway(tmp_path_factory.mktemp("tasks"))) as served:
         yield served
 
 
