@@ -31,13 +31,15 @@ for name in ("57 B", "400 B", "11 KB", "100 KB binary"):
     number = max(5, int(200000 / (50 + len(body))))
     message = NLIP_Message.model_validate_json(body)
     if "binary" in name:  # its users must turn base64 into bytes and back themselves
+        data = base64.b64decode(message.content)
         out[name] = [
             best(lambda: base64.b64decode(NLIP_Message.model_validate_json(body).content), number),
             best(lambda: NLIP_Message(format="binary", subformat="image/png",
-                 content=base64.b64encode(DATA).decode()).to_json(), number) if (DATA := base64.b64decode(message.content)) else 0,
+                 content=base64.b64encode(data).decode()).to_json(), number),
         ]
     else:
-        out[name] = [best(lambda: NLIP_Message.model_validate_json(body), number), best(lambda: message.to_json(), number)]
+        decode = best(lambda: NLIP_Message.model_validate_json(body), number)
+        out[name] = [decode, best(lambda: message.to_json(), number)]
 print(json.dumps(out))
 """
 

@@ -66,11 +66,12 @@ class Card(msgspec.Struct, frozen=True, omit_defaults=True):
                     names = ", ".join(language_name(tag) for tag in sorted(known))
                     return f"I do not read {printable(part.subformat)}; I read {names}."
             elif part.format == "structured" and self.code is not None and part.kind not in _STRUCTURED_KINDS:
-                if part.kind not in {name.lower() for name in self.code}:
+                if not _named(part.kind, self.code):
                     return f"I do not know the language {printable(part.subformat)}."
-            elif part.format == "generic" and self.extensions is not None:
-                if part.subformat.lower() not in {name.lower() for name in self.extensions}:
-                    return f"The extension {printable(part.subformat)} is not supported here."
+            elif (
+                part.format == "generic" and self.extensions is not None and not _named(part.subformat, self.extensions)
+            ):
+                return f"The extension {printable(part.subformat)} is not supported here."
         return None
 
     def __post_init__(self) -> None:
@@ -78,3 +79,7 @@ class Card(msgspec.Struct, frozen=True, omit_defaults=True):
             raise ValueError(
                 f"a card's name is 1 to 64 letters, digits, dots, hyphens or underscores, not {self.name!r}"
             )
+
+
+def _named(name: str, names: tuple[str, ...]) -> bool:
+    return name.lower() in {each.lower() for each in names}

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from conftest import Serve
 from interop.peers_venv import python_with
-
 from sabir import Gateway, Turn, agent
 
 HERE = Path(__file__).resolve().parent

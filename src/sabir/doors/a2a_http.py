@@ -267,7 +267,8 @@ async def _pump(receive: Receive, send: Send, events: AsyncGenerator[bytes]) -> 
     try:
         while not gone.done():
             step = step or asyncio.ensure_future(_next(events))
-            await asyncio.wait({step, gone}, timeout=KEEP_ALIVE, return_when=asyncio.FIRST_COMPLETED)
+            both: set[asyncio.Future[Any]] = {step, gone}
+            await asyncio.wait(both, timeout=KEEP_ALIVE, return_when=asyncio.FIRST_COMPLETED)
             if step.done():
                 body = step.result()
                 if not body:

@@ -118,7 +118,7 @@ class Webhooks:
             raise NotFound("there is no such push notification configuration")
         return receiver.message
 
-    async def list(self, task: TaskRow) -> list[pb.TaskPushNotificationConfig]:
+    async def listed(self, task: TaskRow) -> list[pb.TaskPushNotificationConfig]:
         found = [self._opened(record) for record in await self._of(task.id)]
         return [receiver.message for receiver in found if receiver is not None]
 

@@ -253,7 +253,7 @@ class Operations(RequestHandler):
         self, params: pb.ListTaskPushNotificationConfigsRequest, context: ServerCallContext
     ) -> pb.ListTaskPushNotificationConfigsResponse:
         row, _ = await self._found(params.task_id, _call(context))
-        return pb.ListTaskPushNotificationConfigsResponse(configs=await self.webhooks.list(row))
+        return pb.ListTaskPushNotificationConfigsResponse(configs=await self.webhooks.listed(row))
 
     async def on_delete_task_push_notification_config(
         self, params: pb.DeleteTaskPushNotificationConfigRequest, context: ServerCallContext

@@ -141,7 +141,7 @@ class McpTasks:
         if not knows_tasks(ctx):
             if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
                 raise MCPError(wire.METHOD_NOT_FOUND, "Method not found", ctx.method)
-            needed = {"requiredCapabilities": {"extensions": {EXTENSION: {}}}}
+            needed: dict[str, Any] = {"requiredCapabilities": {"extensions": {EXTENSION: {}}}}
             raise MCPError(wire.MISSING_CAPABILITY, f"the client must declare {EXTENSION}", needed)
         self._guard.rates.check(visit.caller)
         try:
