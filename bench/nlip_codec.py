@@ -47,12 +47,12 @@ print(json.dumps(out))
 def messages() -> dict[str, bytes]:
     small = {"format": "text", "subformat": "english", "content": "Hello"}
     token = {"format": "token", "subformat": "conversation", "content": "c" * 60}
+    options = {"format": "structured", "subformat": "json", "content": {"unit": "C", "days": [1, 2, 3]}}
     middle = {
         **small,
         "content": "What is the weather going to be like in Springfield tomorrow afternoon?",
-        "submessages": [token, {"format": "structured", "subformat": "json", "content": {"unit": "C", "days": [1, 2, 3]},
-                                "label": "options"}],
-    }  # fmt: skip
+        "submessages": [token, {**options, "label": "options"}],
+    }
     words = {"format": "text", "subformat": "english", "content": "the quick brown fox jumps over the lazy dog " * 10}
     large = {**small, "submessages": [dict(words, label=str(number)) for number in range(21)]}
     binary = {
@@ -97,7 +97,8 @@ def main() -> None:
         size = len(bodies.get(name, b"")) or 102_400
         ratio = sum(sdk[name]) / (decode + encode)
         print(
-            f"{name:20} {size:>7} {sdk[name][0]:>9.2f}µs {sdk[name][1]:>6.2f}µs {decode:>11.2f}µs {encode:>6.2f}µs {ratio:>10.2f}"
+            f"{name:20} {size:>7} {sdk[name][0]:>9.2f}µs {sdk[name][1]:>6.2f}µs "
+            f"{decode:>11.2f}µs {encode:>6.2f}µs {ratio:>10.2f}"
         )
 
 

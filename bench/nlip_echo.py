@@ -104,7 +104,8 @@ def main() -> None:
         "sabir durable": (ours, SABIR, ("durable", home), "/nlip"),
     }
     print(
-        f"{'':16} {'conns':>5} {'req/s':>8} {'p50 ms':>8} {'p99 ms':>8} {'cpu µs/req':>11} {'× req/s':>8} {'p99 ratio':>9}"
+        f"{'':16} {'conns':>5} {'req/s':>8} {'p50 ms':>8} {'p99 ms':>8} "
+        f"{'cpu µs/req':>11} {'× req/s':>8} {'p99 ratio':>9}"
     )
     try:
         for count in counts:

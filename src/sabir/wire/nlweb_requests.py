@@ -274,7 +274,8 @@ def who_of(value: object, *, lenient: bool = False) -> WhoRequest:
     """The request of ``/who``; the query may be plain words."""
     given = an_object(value, "$")
     query = given.get("query")
-    asked: dict[str, Any] = {"text": query} if isinstance(query, str) else dict(an_object({} if query is None else query, "$.query"))
+    named = {"text": query} if isinstance(query, str) else an_object({} if query is None else query, "$.query")
+    asked: dict[str, Any] = dict(named)
     asked["capabilities"] = list(_words(asked.get("capabilities"), "$.query.capabilities"))
     meta = an_object(given.get("meta") or {}, "$.meta")
     version = meta.get("version", meta.get("api_version"))
