@@ -29,6 +29,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 from ..errors import NotFound, PeerError, Unauthenticated
+from ..guard.oauth import challenge, protected_resource
 from ..peers.mcp import McpPeer
 from ..turn import Caller
 from .base import House
@@ -179,8 +180,10 @@ class Mcp:
         configured = self.settings.get("authorization_servers")
         if configured:
             return [str(each) for each in configured]
+        guarded = self.house.guarded
+        issuers = [each.issuer for each in guarded.identity.issuers] if guarded is not None else []
         found = (getattr(verifier, "issuer", None) for verifier in self.house.guard.identity.verifiers)
-        return [issuer for issuer in found if isinstance(issuer, str)]
+        return issuers or [issuer for issuer in found if isinstance(issuer, str)]
 
     async def _metadata(self, request: Request) -> Response:
         """RFC 9728: what this resource is, and who gives tokens for it."""
@@ -188,23 +191,16 @@ class Mcp:
         path = "/" + request.path_params.get("path", "mcp").strip("/")
         if not servers or not (path == PATH or path.startswith(f"{PATH}/")):
             return Response(status_code=404)
-        about = {
-            "resource": self.house.public_url + path,
-            "authorization_servers": servers,
-            "bearer_methods_supported": ["header"],
-        }
-        scopes = self.settings.get("scopes")
-        if scopes:
-            about["scopes_supported"] = list(scopes)
+        guarded = self.house.guarded
+        scopes = self.settings.get("scopes") or (guarded.identity.scopes if guarded is not None else ())
+        about = protected_resource(self.house.public_url + path, servers, scopes=scopes)
         return Response(msgspec.json.encode(about), media_type="application/json")
 
     def challenge(self, wrong: Unauthenticated, path: str) -> str:
         """What to say to a caller who must say who it is: how, and where a token comes from."""
         if not self.authorization_servers():
             return wrong.challenge
-        place = f'resource_metadata="{self.house.public_url}{METADATA}{path.rstrip("/")}"'
-        others = [each for each in wrong.challenge.split(", ") if each != "Bearer"]
-        return ", ".join([f"Bearer {place}", *others])
+        return challenge(self.house.public_url + path.rstrip("/"))
 
 
 def _no_more(caller: Caller) -> list[Tool]:

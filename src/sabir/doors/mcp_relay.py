@@ -76,7 +76,7 @@ class Relay:
         request = self.peer.http.build_request(
             method,
             self.peer.url,
-            headers=self._inward(visit, headers),
+            headers={**self._inward(visit, headers), **await self._shown(visit)},
             content=msgspec.json.encode(body) if method == "POST" else None,
         )
         try:
@@ -99,6 +99,11 @@ class Relay:
             await response.aclose()
         await self._audit(visit, body, outcome)  # before the last byte: what was answered is on record
         await answer.chunk(b"", last=True)
+
+    async def _shown(self, visit: Visit) -> dict[str, str]:
+        """Who we are to the server for this caller, where that is configured."""
+        outgoing = self.peer.outgoing
+        return await outgoing.headers(self.peer.url, visit.caller) if outgoing is not None else {}
 
     def _inward(self, visit: Visit, headers: Mapping[str, str]) -> dict[str, str]:
         passed = {k: v for k, v in headers.items() if k in _PASSED_IN or k.startswith("mcp-param-")}
