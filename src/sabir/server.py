@@ -88,6 +88,7 @@ def bind(host: str, port: int) -> socket.socket:
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         sock.bind((host, port))
+        sock.listen(2048)  # who comes while the gateway still starts waits instead of being refused
     except OSError as wrong:
         sock.close()
         raise BadSetup(f"cannot listen on {host}:{port}: {wrong.strerror}; choose another with --port") from wrong

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -23,6 +25,16 @@ from ..errors import BadSetup, MissingExtra, PeerUnreadable
 Vectors: TypeAlias = NDArray[np.float32]
 
 MAX_TOKENS: Final = 256  # what the model was evaluated with; the rest of a longer text is not seen
+
+
+_MANY: Final = 4  # texts that are no question's
+_NICE: Final = 15
+
+
+def _step_back() -> None:
+    """Lower this thread's priority; Linux has one for each thread, elsewhere it would be the whole process's."""
+    if sys.platform == "linux":
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
 
 
 class Embedder(Protocol):
@@ -50,11 +62,15 @@ class MiniLM:
     def __init__(self, threads: int = 0) -> None:
         self._threads = threads or max(1, min(4, (os.cpu_count() or 2) // 2))
         self._lock = threading.Lock()
+        self._behind = ThreadPoolExecutor(1, "embedding", _step_back)
         self._run: Any = None  # onnxruntime has no types
         self._tokenizer: Any = None
 
     async def embed(self, texts: Sequence[str]) -> Vectors:
-        return await asyncio.to_thread(self.embed_now, texts)
+        if len(texts) < _MANY:
+            return await asyncio.to_thread(self.embed_now, texts)
+        # Many are work behind somebody's back; it takes one thread, and only the time that answers leave.
+        return await asyncio.get_running_loop().run_in_executor(self._behind, self.embed_now, texts)
 
     def embed_now(self, texts: Sequence[str]) -> Vectors:
         """The same, on the calling thread."""

@@ -37,7 +37,7 @@ logger = logging.getLogger("sabir.search")
 
 DEPTH: Final = 64  # passages that each ranking gives, at least
 SCAN: Final = 4_000  # so few passages are compared one by one; more by the graph, then checked
-_BATCH: Final = 32  # passages embedded at a time
+_BATCH: Final = 8  # passages embedded at a time: few, so that closing waits for few
 _SAVE: Final = 15.0  # seconds between saves while vectors are being computed
 _CACHED: Final = 512  # vectors of queries kept
 

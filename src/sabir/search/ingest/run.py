@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote, urljoin
@@ -22,6 +23,7 @@ from .tables import csv_items, json_items, line_items
 BATCH: Final = 250  # items that are written in one commit
 PARALLEL: Final = 4  # pages fetched at once
 MAX_PAGES: Final = 50_000
+_AT_ONCE: Final = 50  # items read between two looks at the loop
 
 
 class Progress(msgspec.Struct, frozen=True):
@@ -78,8 +80,10 @@ async def ingest(
     documents = _documents(source, fetch, base, max_pages, run)
     async for document, more in documents:
         run.total = max(run.total, run.done + 1)
-        for each in _read(document, site=site, source=source, mapping=mapping, listed=more):
-            await run.take(each)
+        read = _read(document, site=site, source=source, mapping=mapping, listed=more)
+        while some := await asyncio.to_thread(list, islice(read, _AT_ONCE)):  # whoever asks meanwhile is answered
+            for each in some:
+                await run.take(each)
         run.done += 1
         run.tell()
     await run.flush()
