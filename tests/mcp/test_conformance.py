@@ -42,6 +42,14 @@ def suite() -> ModuleType:
     return script
 
 
+@pytest.fixture(scope="module")
+def inspector(suite: ModuleType) -> list[str]:
+    try:
+        return list(suite.inspector())
+    except (subprocess.CalledProcessError, FileNotFoundError) as wrong:
+        pytest.skip(f"the inspector cannot be installed here: {wrong}")
+
+
 @pytest.fixture
 def sdk_server() -> Iterator[str]:
     """The address of a server that is written with the SDK alone."""
@@ -94,3 +102,29 @@ def test_no_scenario_is_lost_through_a_gateway(
 def test_client_scenarios_pass_with_our_peer(suite: ModuleType, version: str, scenario: str) -> None:
     command = f"{sys.executable} {ROOT / 'tests' / 'mcp_servers' / 'suite_client.py'}"
     assert suite.run("client", command, version, scenario, 100.0) == {scenario: []}
+
+
+@pytest.fixture(params=["http", "stdio"])
+def reached(request: pytest.FixtureRequest, serve: Serve, tmp_path: Path) -> list[str]:
+    """How the inspector reaches the agents: our address, or the command that speaks over stdio."""
+    if request.param == "http":
+        served = serve(Gateway(echo, home=tmp_path, store="memory:"))
+        return [f"{served.url}/mcp", "--transport", "http"]
+    config = tmp_path / "sabir.yaml"
+    config.write_text("sites: []\nstore: 'memory:'\n")
+    return [sys.executable, "-m", "sabir", "mcp", str(config), "--home", str(tmp_path / "home")]
+
+
+def test_the_inspector_lists_and_calls_our_tools(inspector: list[str], reached: list[str], tmp_path: Path) -> None:
+    def ask(*more: str) -> subprocess.CompletedProcess[str]:
+        command = [*inspector, *reached, *more]
+        return subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path, check=False)
+
+    listed = ask("--method", "tools/list", "--strict")
+    assert listed.returncode == 0, listed.stderr[-2000:]
+    assert "Error: tool" not in listed.stderr
+    assert "Warning: tool" not in listed.stderr
+    assert '"name": "echo"' in listed.stdout
+    called = ask("--method", "tools/call", "--tool-name", "echo", "--tool-arg", "text=hi")
+    assert called.returncode == 0, called.stderr[-2000:]
+    assert '"You said: hi"' in called.stdout

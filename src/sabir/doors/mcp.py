@@ -78,7 +78,8 @@ class Mcp:
     def routes(self) -> Sequence[BaseRoute]:
         return [
             Route(METADATA, self._metadata, methods=["GET"]),
-            Route(METADATA + "/{path:path}", self._metadata, methods=["GET"]),
+            Route(f"{METADATA}{PATH}", self._metadata, methods=["GET"]),
+            Route(METADATA + PATH + "/{agent}", self._metadata, methods=["GET"]),
             Everything(f"{PATH}/", self.entrance),
         ]
 
@@ -188,9 +189,10 @@ class Mcp:
     async def _metadata(self, request: Request) -> Response:
         """RFC 9728: what this resource is, and who gives tokens for it."""
         servers = self.authorization_servers()
-        path = "/" + request.path_params.get("path", "mcp").strip("/")
-        if not servers or not (path == PATH or path.startswith(f"{PATH}/")):
+        agent = request.path_params.get("agent")
+        if not servers or (agent is not None and agent not in self.house.agents):
             return Response(status_code=404)
+        path = PATH if agent is None else f"{PATH}/{agent}"
         guarded = self.house.guarded
         scopes = self.settings.get("scopes") or (guarded.identity.scopes if guarded is not None else ())
         about = protected_resource(self.house.public_url + path, servers, scopes=scopes)

@@ -29,13 +29,14 @@ from .nlweb_who import answer_of, found
 
 Json = dict[str, Any]
 _OBJECT: Final = {"type": "object"}
+_SITE: Final = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
 _QUERY: Final = {
     "description": "What to find: words, or an object with text, site and any further attribute as a filter",
     "anyOf": [
         {"type": "string"},
         {
             "type": "object",
-            "properties": {"text": {"type": "string"}, "site": {"type": ["string", "array"]}},
+            "properties": {"text": {"type": "string"}, "site": _SITE},
             "required": ["text"],
         },
     ],

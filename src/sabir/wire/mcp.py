@@ -358,7 +358,6 @@ def message_of(result: Mapping[str, Any]) -> Message:
 
 # -- arguments --------------------------------------------------------------------------------------
 
-_ANYTHING: Final = ["object", "array", "string", "number", "boolean", "null"]
 INPUT: Final[Json] = {
     "type": "object",
     "properties": {
@@ -367,7 +366,11 @@ INPUT: Final[Json] = {
             "type": "string",
             "description": "The conversation of an earlier result, to go on with it; leave it out to begin a new one",
         },
-        "data": {"type": _ANYTHING, "description": "Structured data that belongs to what is said"},
+        "data": {
+            "type": "object",
+            "description": "Structured data that belongs to what is said",
+            "additionalProperties": True,
+        },
         "content": {
             "type": "array",
             "items": {"type": "object"},
@@ -376,11 +379,11 @@ INPUT: Final[Json] = {
     },
     "required": ["text"],
 }
+# ``data`` may stand beside these: any JSON value, which no portable schema can say.
 OUTPUT: Final[Json] = {
     "type": "object",
     "properties": {
         "text": {"type": "string", "description": "What the agent says, in words"},
-        "data": {"type": _ANYTHING, "description": "Structured data, if it gave any"},
         "conversation": {"type": "string", "description": "Pass this on to go on with the conversation"},
     },
     "required": ["text"],
@@ -392,8 +395,9 @@ def arguments_of(message: Message, token: str | None = None) -> Json:
     said = message.without_tokens()
     arguments: Json = {"text": said.text}
     rest = [part for part in parts_of(said) if part.format != "text"]
-    if len(rest) == 1 and rest[0].format == "structured" and rest[0].kind == "json" and rest[0].label is None:
-        arguments["data"] = rest[0].value
+    only = rest[0] if len(rest) == 1 else None
+    if only is not None and only.kind == "json" and only.label is None and isinstance(only.value, dict):
+        arguments["data"] = only.value
     elif rest:
         arguments["content"] = [block_of(part, number) for number, part in enumerate(rest)]
     if token is not None:

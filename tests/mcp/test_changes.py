@@ -1,0 +1,124 @@
+"""What changes is told: to sessions on the stream they opened, from 2026-07-28 on to those who listen."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import mcp_types as types
+import pytest
+from mcp import Client
+from mcp.shared.subscriptions import ResourceUpdated, ToolsListChanged
+
+from conftest import Served, serving
+from sabir.agent import agent
+from sabir.card import Card, Skill
+from sabir.events import Progress
+from sabir.gateway import Gateway
+from sabir.turn import Turn
+
+URI = "notes://today"
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    doors: list[Any] = []
+
+    @agent(description="Changes things")
+    async def changer(turn: Turn) -> str:
+        await doors[0].changed(turn.text) if "://" not in turn.text else await doors[0].updated(turn.text)
+        return "told"
+
+    @agent(description="Writes notes")
+    async def talker(turn: Turn) -> Any:
+        yield Progress(note="a note")
+        yield "done"
+
+    skills = (Skill(URI, "Today", "Today's notes", ("resource",), output_schema={"contentMediaType": "text/plain"}),)
+
+    @agent(card=Card("notes", "Keeps notes", skills=skills))
+    async def notes(turn: Turn) -> str:
+        return "nothing yet"
+
+    home: Path = tmp_path_factory.mktemp("changes")
+    gateway = Gateway(changer, talker, notes, home=home, store="memory:")
+    doors.append(next(door for door in gateway.doors if door.name == "mcp"))
+    with serving(gateway) as served:
+        yield served
+
+
+class Heard:
+    """What a client of a session hears."""
+
+    def __init__(self) -> None:
+        self.messages: list[Any] = []
+
+    async def __call__(self, message: Any) -> None:
+        self.messages.append(message)
+
+    async def wait(self, kind: type) -> Any:
+        async with asyncio.timeout(10):
+            while True:
+                found = [each for each in self.messages if isinstance(each, kind)]
+                if found:
+                    return found[0]
+                await asyncio.sleep(0.01)
+
+
+async def listening(served: Served) -> None:
+    """Until a session has its stream open."""
+    door = next(door for door in served.gateway.doors if door.name == "mcp")
+    async with asyncio.timeout(10):
+        while not any(each.stream is not None for each in door.entrance.sessions.values()):  # type: ignore[attr-defined]
+            await asyncio.sleep(0.01)
+
+
+async def test_a_session_hears_that_the_tools_have_changed(served: Served) -> None:
+    heard = Heard()
+    async with Client(f"{served.url}/mcp", mode="legacy", message_handler=heard) as client:
+        await listening(served)
+        await client.call_tool("changer", {"text": "tools"})
+        await heard.wait(types.ToolListChangedNotification)
+
+
+async def test_a_session_hears_of_what_it_subscribed_to_and_no_more(served: Served) -> None:
+    heard = Heard()
+    async with Client(f"{served.url}/mcp", mode="legacy", message_handler=heard) as client:
+        await listening(served)
+        await client.session.send_request(
+            types.SubscribeRequest(params=types.SubscribeRequestParams(uri=URI)), types.EmptyResult
+        )
+        await client.call_tool("changer", {"text": "notes://other"})
+        await client.call_tool("changer", {"text": URI})
+        updated = await heard.wait(types.ResourceUpdatedNotification)
+        assert updated.params.uri == URI
+        text = (await client.read_resource(URI)).contents[0]
+        assert text.text == "nothing yet"  # type: ignore[union-attr]
+
+
+async def test_who_listens_hears_what_they_asked_for(served: Served) -> None:
+    async with Client(f"{served.url}/mcp", mode="2026-07-28") as client, asyncio.timeout(10):
+        async with client.listen(tools_list_changed=True, resource_subscriptions=[URI]) as stream:
+            await client.call_tool("changer", {"text": "prompts"})
+            await client.call_tool("changer", {"text": "tools"})
+            await client.call_tool("changer", {"text": URI})
+            heard = []
+            async for event in stream:
+                heard.append(event)
+                if len(heard) == 2:
+                    break
+    assert heard == [ToolsListChanged(), ResourceUpdated(URI)]
+
+
+@pytest.mark.parametrize(("level", "told"), [("debug", True), ("error", False)])
+async def test_the_log_level_of_a_session_is_kept_to(served: Served, level: Any, told: bool) -> None:
+    heard = Heard()
+    async with Client(f"{served.url}/mcp", mode="legacy", message_handler=heard) as client:
+        await client.session.send_request(
+            types.SetLevelRequest(params=types.SetLevelRequestParams(level=level)), types.EmptyResult
+        )
+        await client.call_tool("talker", {"text": "go"})
+    notes = [each for each in heard.messages if isinstance(each, types.LoggingMessageNotification)]
+    assert [note.params.data for note in notes] == (["a note"] if told else [])
