@@ -206,7 +206,7 @@ class Conversations:
 
     async def agreed_in(self, tokens: Tokens, caller: Caller) -> Conversation:
         """The conversation as an agent that remembers nothing sees it: no turns, but what was agreed in it."""
-        row = await self.store.conversation(tokens.conversation) if tokens.conversation is not None else None
+        row, _ = await self.locate(tokens, caller)
         if row is None or row.ended or row.owner != caller.id:
             return _NOWHERE
         return Conversation(row.id, (), row.agreed)

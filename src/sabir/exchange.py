@@ -128,7 +128,8 @@ class Exchange:
             if await self.waits.bring(tokens.conversation, ask.message.without_tokens(), line):
                 return
         if ask.message.is_control and takes_back(ask.message):
-            self.overseer.take_back(tokens.conversation)
+            where = tokens.conversation or (await self.conversations.agreed_in(tokens, caller)).id
+            await self.overseer.take_back(where, caller)
         key = ask.key_of(caller) if ask.key is not None else None
         if key is not None and await self._replayed(key, ask, line, caller, tokens):
             return

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from .line import Line
+from .turn import Caller
 
 TICK: Final = 0.1  # seconds
 
@@ -19,9 +20,11 @@ TICK: Final = 0.1  # seconds
 class Overseer:
     """The turns that run now, each with the task that runs it."""
 
-    __slots__ = ("_running", "_taken_back", "_ticking")
+    __slots__ = ("_running", "_taken_back", "_ticking", "take_tasks_back")
 
     def __init__(self) -> None:
+        # Ends the caller's tasks in a conversation, those too that wait for their turn; says how many there were.
+        self.take_tasks_back: Callable[[str, Caller], Awaitable[int]] | None = None
         self._taken_back: set[str] = set()
         self._running: dict[Line, asyncio.Task[object] | None] = {}
         self._ticking = False
@@ -36,8 +39,11 @@ class Overseer:
     def leave(self, line: Line) -> None:
         del self._running[line]
 
-    def take_back(self, conversation: str | None) -> None:
-        """End the turns that run in a conversation, as its owner wishes. One that waits for an answer does not run."""
+    async def take_back(self, conversation: str, caller: Caller) -> None:
+        """End what is under way in a conversation, as its owner wishes. A turn that waits for an answer does not run,
+        unless it is a task's."""
+        if self.take_tasks_back is not None and conversation and await self.take_tasks_back(conversation, caller):
+            self._taken_back.add(conversation)
         for line, task in list(self._running.items()):
             turn = line.turn
             if turn is None or task is None or line.waiting is not None or not conversation or line.late:

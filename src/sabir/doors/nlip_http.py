@@ -217,7 +217,9 @@ class NlipHttp:
         task = await tasks.submit(ask)
         answer.line = Line(answer.event)
         answer.line.caller = caller
-        answer.line.tokens = self.house.exchange.conversations.sort(ask.message, caller).echo
+        conversations = self.house.exchange.conversations
+        own = conversations.sort(task.message, caller).own  # new, perhaps: it is told with every answer (D-16)
+        answer.line.tokens = (*conversations.sort(ask.message, caller).echo, *((own,) if own is not None else ()))
         seconds = wishes.wait if wishes.wait is not None else 0.0
         if seconds > 0:
             task = await tasks.wait(task.id, caller, min(seconds, 60.0))
@@ -370,7 +372,9 @@ class Answer:
         """Where a task stands."""
         place = f"/nlip/tasks/{task.id}"
         if task.state == "completed" and task.reply is not None:
-            return await self.message(200, task.reply)
+            # What is stored lacks credentials, and yet they go back to who sent them (CORE-6.2).
+            lost = [part for part in self.tokens() if part not in task.reply.tokens]
+            return await self.message(200, task.reply.with_parts(lost))
         if task.fault is not None:
             return await self.refuse(Fault(task.fault, task.fault_code or "failed").error())
         if task.state == "input-required" and task.question is not None:

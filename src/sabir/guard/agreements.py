@@ -57,13 +57,11 @@ class Agreements:
 
     async def _bound(self, agent: Agent, turn: Turn, refers: bool) -> AsyncIterator[Event]:
         agreed = turn.conversation.agreed
-        self._check_policies(agent.card, agreed)
+        self.admit(agent.card, agreed, turn.caller)
         limits = agreed.get("limits", {})
         if limits:
             self._check_limits(turn.message, turn.conversation.id, limits)
         if agreed.get("anonymous"):
-            if not turn.caller.is_anonymous:
-                raise Forbidden("this conversation is anonymous; send no credentials in it")
             turn.caller, turn.trace = Caller(), None
         if refers:
             await turn.attachments.check(turn.message)
@@ -80,7 +78,15 @@ class Agreements:
             elif not isinstance(event, Delta) or _passes(event, agreed):
                 yield event
 
-    def _check_policies(self, card: Card, agreed: Mapping[str, Any]) -> None:
+    def admit(self, card: Card, agreed: Mapping[str, Any], caller: Caller) -> None:
+        """Whether data may flow at all; asked before anything of it is kept.
+
+        Raises:
+            PolicyRequired: a policy must be accepted first.
+            Forbidden: it breaks anonymity.
+        """
+        if agreed.get("anonymous") and not caller.is_anonymous:
+            raise Forbidden("this conversation is anonymous; send no credentials in it")
         wanted = self.required | {policy.kind for policy in card.policies if policy.required}
         missing = sorted(wanted - set(agreed.get("policy", {}).get("accepted", ())))
         if missing:

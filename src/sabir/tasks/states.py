@@ -13,7 +13,7 @@ from ..guard import Credentials
 from ..line import Ask, turn_id
 from ..message import Message, Part, token_kind
 from ..stores.base import ENDED, LONGEST_LEASE, TaskRow
-from ..turn import Caller
+from ..turn import ANONYMOUS, Caller, Conversation
 
 # state → what may follow it. A state with nothing behind it is an end.
 TRANSITIONS: Final[Mapping[str, frozenset[str]]] = {
@@ -84,6 +84,12 @@ def ask_of(task: TaskRow, caller: Caller, seconds: float) -> Ask:
 def turn_of(task: TaskRow, caller: Caller) -> str:
     """The id of the turn that a task's run records."""
     return turn_id(ask_of(task, caller, 0.0).key_of(caller))
+
+
+def unnamed(caller: Caller, there: Conversation) -> Caller:
+    """The caller as a task of this conversation may know it: in anonymous mode nothing stable is kept, not even where
+    it came from."""
+    return ANONYMOUS if there.agreed.get("anonymous") else caller
 
 
 def without_secrets(message: Message) -> Message:

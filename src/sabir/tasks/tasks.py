@@ -21,9 +21,9 @@ from ..line import Ask, Line, turn_id
 from ..message import Message, token_kind
 from ..stores.base import AuditLine, Store, TaskEvent, TaskRow
 from ..stores.clock import CautiousClock
-from ..turn import Caller
+from ..turn import Caller, Conversation
 from .run import Run
-from .states import LIVE, TRANSITIONS, TaskSettings, ask_of, id_of, rests, turn_of, without_secrets
+from .states import LIVE, TRANSITIONS, TaskSettings, ask_of, id_of, rests, turn_of, unnamed, without_secrets
 
 logger = logging.getLogger("sabir")
 
@@ -31,6 +31,7 @@ _pack: Final = msgspec.msgpack.encode
 _PAGE: Final = 1000  # events read at once
 _LOOK_FOR_EXPIRED: Final = 30.0  # seconds between two looks
 _REFUSALS: Final = 100  # times that a rate or cap may send an accepted task away before it fails
+_WITHIN: Final = "within"  # the conversation's id, in a task's detail; its token is in ``conversation``
 _LONGEST_DELAY: Final = 60.0  # seconds; a quota that is full for longer fails it
 
 
@@ -50,6 +51,7 @@ class Tasks:
         self._wake = asyncio.Event()
         self._closing = False
         self._worker: asyncio.Task[None] | None = None
+        exchange.overseer.take_tasks_back = self.take_back
 
     async def start(self) -> None:
         """Begin to take up tasks that nobody holds; those too that this node left behind when it died."""
@@ -84,6 +86,7 @@ class Tasks:
 
         Raises:
             SabirError: the guard refuses the caller.
+            PolicyRequired: a policy must be accepted first; nothing of the message is stored then.
             NotFound: there is no such agent.
             TooMany: the caller has too many tasks that have not ended.
             Conflict: the id is another task's.
@@ -96,6 +99,7 @@ class Tasks:
             self.exchange.guard.rights.check(caller, agent=agent, door=ask.door)
             if agent not in self.exchange.agents:
                 raise NotFound(f"there is no agent {agent[:64]!r} here")
+            there = await self._admitted(ask, caller, agent)
         except SabirError as wrong:
             await self.exchange.audit(ask, wrong)
             raise
@@ -103,8 +107,11 @@ class Tasks:
         again = await self.store.task(id)
         if again is None:
             await self._check_room(caller)
-            task = self._new(ask, caller, agent, detail or {}, id)
-            task = msgspec.structs.replace(task, message=self._kept(task.message, caller, agent))
+            caller = unnamed(caller, there)
+            message = self._kept(without_secrets(ask.message), caller, agent)
+            within = self.exchange.conversations.sort(message, caller).conversation or there.id
+            task = self._new(ask, caller, agent, {**(detail or {}), _WITHIN: within}, id, there)
+            task = msgspec.structs.replace(task, message=message)
             room = len(self._runs) < self.settings.running
             if await self.store.put_task(task, expect=0, lease=self.settings.lease if room else None):
                 if room:
@@ -137,7 +144,9 @@ class Tasks:
         line.send = note
         try:
             await self._check_room(caller)
-            task = self._new(ask, caller, ask.agent or self.exchange.default, detail, id)
+            there = line.turn.conversation if line.turn is not None else Conversation("")
+            caller, detail = unnamed(caller, there), {**detail, _WITHIN: there.id}
+            task = self._new(ask, caller, ask.agent or self.exchange.default, detail, id, there)
             task = msgspec.structs.replace(task, state="working", progress=last.fraction, note=last.note)
             await self.store.put_task(task, expect=0, lease=self.settings.lease)
         except SabirError:
@@ -150,13 +159,24 @@ class Tasks:
         stored.set_result(None)
         return task
 
+    async def _admitted(self, ask: Ask, caller: Caller, agent: str) -> Conversation:
+        """The conversation that the Ask belongs to, if data may flow in it."""
+        exchange = self.exchange
+        there = await exchange.conversations.agreed_in(exchange.conversations.sort(ask.message, caller), caller)
+        if not ask.message.is_control:
+            exchange.agreements.admit(exchange.agents[agent].card, there.agreed, caller)
+        return there
+
     async def _check_room(self, caller: Caller) -> None:
         if await self.store.count_tasks(caller.id) >= self.settings.per_owner:
             raise TooMany(f"at most {self.settings.per_owner} tasks at a time", retry_after=60.0)
 
-    def _new(self, ask: Ask, caller: Caller, agent: str, detail: dict[str, Any], id: str) -> TaskRow:
+    def _new(
+        self, ask: Ask, caller: Caller, agent: str, detail: dict[str, Any], id: str, there: Conversation
+    ) -> TaskRow:
         now = time.time()
-        again = {"caller": msgspec.to_builtins(caller), "hops": ask.hops, "seen": list(ask.seen), "trace": ask.trace}
+        again = {"caller": msgspec.to_builtins(caller), "hops": ask.hops, "seen": list(ask.seen)}
+        again["trace"] = None if there.agreed.get("anonymous") else ask.trace
         return TaskRow(
             id=id,
             owner=caller.id,
@@ -234,6 +254,18 @@ class Tasks:
             run.stop()
         await self._audit(task, "cancelled", caller.id)
         return ended
+
+    async def take_back(self, conversation: str, caller: Caller) -> int:
+        """Cancel the caller's tasks in a conversation, on whichever node they are; says how many there were."""
+        taken, before = 0, None
+        while page := await self.store.tasks(owner=caller.id, states=LIVE, before=before):
+            before = page[-1].updated
+            for task in page:
+                if task.detail.get(_WITHIN) == conversation and not task.message.is_control:
+                    with suppress(Conflict, NotFound):  # it has ended meanwhile
+                        await self.cancel(task.id, caller)
+                        taken += 1
+        return taken
 
     async def answer(self, id: str, caller: Caller, message: Message) -> TaskRow:
         """Answer the question that a task waits on. The answer is stored when this returns.
