@@ -11,7 +11,7 @@ import importlib
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_args, get_origin, get_type_hints
 
@@ -20,7 +20,8 @@ import yaml
 
 from .agent import Agent, FunctionAgent
 from .agents.echo import echo
-from .agents.sources import SiteSettings
+from .agents.llm import LLM, BackendSettings, model_agent
+from .agents.sources import SearchSettings, SiteSettings
 from .card import Policy
 from .errors import BadSetup, MissingExtra
 from .gateway import Gateway
@@ -52,7 +53,7 @@ class AgentSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
     peer: str | None = None  # the address of a remote agent
     protocol: str | None = None  # what the peer speaks, where the address does not say
     description: str | None = None
-    backend: dict[str, Any] | None = None  # a language model, as the MassGen design writes it
+    backend: BackendSettings | None = None  # a language model
     system_message: str | None = None
     nlip: dict[str, Any] | None = None
     remembers: bool | None = None
@@ -95,6 +96,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     quotas: Quotas = Quotas()
     agents: tuple[AgentSettings, ...] = ()
     sites: tuple[SiteSettings, ...] | None = None  # None: the sample sites, unless agents are configured
+    search: SearchSettings = SearchSettings()
     identity: IdentitySettings = IdentitySettings()
     rights: tuple[Rule, ...] = ()
     filters: tuple[str | dict[str, Any], ...] = ()
@@ -144,7 +146,7 @@ def gateway_of(settings: Settings) -> Gateway:
     """The gateway that the settings describe."""
     home = Path(settings.home)
     agents = [agent_of(each) for each in settings.agents]
-    sites = sites_of(settings)
+    sites = sites_of(settings, agents)
     if sites is not None:
         agents += sites.agents
     if not any(agent.card.name == echo.card.name for agent in agents):
@@ -167,29 +169,37 @@ def gateway_of(settings: Settings) -> Gateway:
         public_url=settings.public_url,
         hosts=settings.hosts,
         origins=settings.origins,
-        beside=[*(each for each in agents if isinstance(each, Peer)), *((sites,) if sites is not None else ())],
+        beside=[*(each for each in agents if isinstance(each, Peer | LLM)), *((sites,) if sites is not None else ())],
         security=settings.security,
         uploads=settings.uploads,
         facts={"policies": settings.policies, "anonymous": settings.anonymous},
     )
 
 
-def sites_of(settings: Settings) -> Sites | None:
+def sites_of(settings: Settings, agents: Sequence[Agent] = ()) -> Sites | None:
     """The sites that are searched here; none if none are wanted, or if the search extra is not installed.
 
     Raises:
         MissingExtra: sites are configured, and the extra is not installed.
+        BadSetup: a site's model is no agent.
     """
     wanted = settings.sites
-    if wanted == () or (wanted is None and settings.agents):
+    searched = settings.search != SearchSettings()
+    if wanted == () or (wanted is None and settings.agents and not searched):
         return None
     try:
         sites = importlib.import_module("sabir.agents.sites")
     except ModuleNotFoundError as missing:
-        if wanted is not None:
+        if wanted is not None or searched:
             raise MissingExtra("a searchable site", "search") from missing
         return None
-    made: Sites = sites.Sites(Path(settings.home), wanted, Outbound(settings.outbound))
+    made: Sites = sites.Sites(
+        Path(settings.home),
+        () if wanted is None and settings.agents else wanted,
+        Outbound(settings.outbound),
+        search=settings.search,
+        agents={agent.card.name: agent for agent in agents},
+    )
     return made
 
 
@@ -231,10 +241,8 @@ def agent_of(settings: AgentSettings) -> Agent:
     if len(kinds) != 1:
         raise BadSetup(f"agents: {settings.id!r} needs exactly one of use, peer or backend")
     if settings.backend is not None:
-        raise BadSetup(
-            f"agents: {settings.id!r} has a backend, and language models are not part of this version; "
-            "give it use: module:function or peer: https://…"
-        )
+        words = {"system_message": settings.system_message or "", "description": settings.description or ""}
+        return model_agent(settings.id, settings.backend, **words)
     if settings.peer is not None:
         return connect(settings.peer, protocol=settings.protocol, name=settings.id)
     found = BUILTIN.get(settings.use or "") or _imported(settings)

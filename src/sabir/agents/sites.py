@@ -9,18 +9,22 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final, TextIO
 
 import msgspec
 
-from ..errors import SabirError
+from ..agent import Agent
+from ..errors import BadSetup, PeerError, SabirError
 from ..guard.outbound import Fetcher, Outbound
+from ..peers.base import Clock
 from ..search import (
     Condition,
     Embedder,
+    Endpoint,
+    Engine,
     Fetched,
     Fields,
     Found,
@@ -34,13 +38,16 @@ from ..search import (
 )
 from ..search import ingest as read_into
 from ..search.sample import SITES as SAMPLE
-from .site import SiteAgent
-from .sources import SiteSettings
+from .llm import Service, secret
+from .site import SiteAgent, SiteModel
+from .site_model import AgentModel
+from .sources import SearchSettings, SiteSettings
 
 logger = logging.getLogger("sabir")
 
 FOLDER: Final = "index"  # within the home folder
 ALL: Final = "sites"  # the name of the agent that answers for all
+_PATIENCE: Final = 20.0  # seconds that the start waits for sites to be read; the rest is read while others are asked
 
 
 SAMPLES: Final = tuple(
@@ -50,84 +57,165 @@ SAMPLES: Final = tuple(
 
 
 class HomeIndex:
-    """The index of the home folder as an Engine, opened when first used: a process that forks must not hold it."""
+    """The index that a home folder stands for, as an Engine, opened when first used: a process that forks must not
+    hold it. It is in the folder itself, or in the database that the settings name."""
 
-    def __init__(self, directory: Path, embedder: Embedder | None = None) -> None:
+    def __init__(self, directory: Path, search: SearchSettings | None = None) -> None:
         self.directory = directory
-        self._embedder = embedder
-        self._opened: LocalIndex | None = None
+        self._search = search or SearchSettings()
+        self._opening = asyncio.Lock()
+        self._opened: Engine | None = None
+        self._service: Service | None = None  # of a remote embedder
 
-    @property
-    def _index(self) -> LocalIndex:
-        if self._opened is None:
-            self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._opened = LocalIndex(self.directory, self._embedder or MiniLM())
+    async def open(self) -> Engine:
+        """The engine, opened.
+
+        Raises:
+            StoreUnavailable: the database does not answer.
+            BadSetup: it cannot be had as it is configured.
+        """
+        async with self._opening:
+            if self._opened is None:
+                await asyncio.to_thread(self.directory.mkdir, parents=True, exist_ok=True, mode=0o700)
+                embedder = await self._embedder()
+                if self._search.index is None:
+                    self._opened = await asyncio.to_thread(LocalIndex, self.directory, embedder)
+                else:
+                    self._opened = await _postgres(self._search.index, embedder)
         return self._opened
 
+    async def _embedder(self) -> Embedder | None:
+        wanted = self._search.embeddings
+        if isinstance(wanted, bool):
+            return MiniLM() if wanted else None
+        service = self._service = Service(wanted.url.rstrip("/").removesuffix("/embeddings"), secret(wanted.key))
+
+        async def post(url: str, body: bytes, headers: dict[str, str]) -> bytes:
+            clock = Clock(wanted.seconds)
+            async with service.asked("/embeddings", msgspec.Raw(body), clock) as response:
+                return await service.body(response, clock)
+
+        if wanted.size is not None:
+            return Endpoint(service.base_url, wanted.model, wanted.size, post=post, floor=wanted.floor)
+        try:
+            return await Endpoint.measured(service.base_url, wanted.model, post=post, floor=wanted.floor)
+        except PeerError as wrong:
+            words = f"search.embeddings: {wrong}; give the size of its vectors to start without asking it"
+            raise BadSetup(words) from wrong
+
     async def put(self, items: Sequence[Item]) -> None:
-        await self._index.put(items)
+        await (await self.open()).put(items)
 
     async def delete(self, site: str, ids: Iterable[str] | None = None) -> int:
-        return await self._index.delete(site, ids)
+        return await (await self.open()).delete(site, ids)
 
     async def get(self, site: str, id: str) -> Item | None:
-        return await self._index.get(site, id)
+        return await (await self.open()).get(site, id)
 
-    def listed(self, site: str) -> AsyncIterator[tuple[str, str, str]]:
-        return self._index.listed(site)
+    async def listed(self, site: str) -> AsyncIterator[tuple[str, str, str]]:
+        async for each in (await self.open()).listed(site):
+            yield each
 
     async def sites(self) -> tuple[Site, ...]:
-        return await self._index.sites()
+        return await (await self.open()).sites()
 
     async def fields(self) -> Fields:
-        return await self._index.fields()
+        return await (await self.open()).fields()
 
     async def locate(self, place: str) -> tuple[float, float] | None:
-        return await self._index.locate(place)
+        return await (await self.open()).locate(place)
 
     async def search(self, query: Query) -> Found:
-        return await self._index.search(query)
+        return await (await self.open()).search(query)
 
     async def count(self, where: tuple[Condition, ...]) -> int:
-        return await self._index.count(where)
+        return await (await self.open()).count(where)
 
     async def settled(self) -> None:
-        await self._index.settled()
+        await (await self.open()).settled()
 
     async def close(self) -> None:
         opened, self._opened = self._opened, None
         if opened is not None:
             await opened.close()
+        service, self._service = self._service, None
+        if service is not None:
+            await service.aclose()
+
+
+async def _postgres(address: str, embedder: Embedder | None) -> Engine:
+    if not address.startswith(("postgresql://", "postgres://")):
+        raise BadSetup("search.index: expected postgresql://…; without it the index is in the home folder")
+    from ..search.postgres import PostgresIndex  # noqa: PLC0415  (needs the postgres extra)
+
+    return await PostgresIndex(address, embedder).open()
 
 
 class Sites:
     """The index while the gateway runs, and the agents in front of it. An async context manager."""
 
     def __init__(
-        self, home: Path, sites: Sequence[SiteSettings] | None = None, outbound: Outbound | None = None
+        self,
+        home: Path,
+        sites: Sequence[SiteSettings] | None = None,
+        outbound: Outbound | None = None,
+        *,
+        search: SearchSettings | None = None,
+        agents: Mapping[str, Agent] | None = None,
     ) -> None:
-        """``sites`` None: the sample, if nothing was ever ingested here."""
-        self.index = HomeIndex(home / FOLDER)
+        """``sites`` None: the sample, if nothing was ever ingested here. ``agents`` are those that may be models.
+
+        Raises:
+            BadSetup: a model is named that is no agent.
+        """
+        self._settings = search or SearchSettings()
+        self.index = HomeIndex(home / FOLDER, self._settings)
+        self._begun = self.index.directory / "sample.unfinished"
         if sites is None:
-            sites = SAMPLES if not self.index.directory.exists() else ()
+            first = not self.index.directory.exists() or self._begun.exists()
+            sites = SAMPLES if first and self._settings.index is None else ()
         self._read = tuple(site for site in sites if site.sources)
         self._outbound = outbound or Outbound()
-        about = dict.fromkeys(noted(self.index.directory), "") | {site.name: site.description for site in sites}
+        self._reading: asyncio.Task[None] | None = None
+        about = {name: SiteSettings(name) for name in noted(self.index.directory)} | {site.name: site for site in sites}
         words = f"Answers questions about {', '.join(about)}" if about else "Answers questions about ingested sites"
-        self.agents = [SiteAgent(self.index, name=ALL, description=words)]
-        self.agents += [SiteAgent(self.index, name, description=text) for name, text in about.items()]
+        usual = _model(self._settings.model, agents or {}, "search")
+        self.agents = [SiteAgent(self.index, name=ALL, description=words, model=usual)]
+        for site in about.values():
+            model = _model(site.model, agents or {}, f"sites: {site.name!r}") or usual
+            self.agents.append(SiteAgent(self.index, site.name, description=site.description, model=model))
 
     async def __aenter__(self) -> Sites:
-        for site in self._read:
-            for source in site.sources:
-                await self._take_in(site.name, source)
+        """Words can be asked for when this returns, unless reading them takes long; vectors come behind."""
+        if self._read:
+            await self.index.open()
+            self._reading = asyncio.create_task(self._take_in_all())
+            done, _ = await asyncio.wait({self._reading}, timeout=_PATIENCE)
+            for each in done:
+                each.result()
+            if not done:
+                logger.info("sites are still being read; what was read can be asked for")
         return self
 
     async def __aexit__(self, *exc: object) -> None:
+        if self._reading is not None:
+            self._reading.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._reading
         await self.index.close()
 
+    async def _take_in_all(self) -> None:
+        sample = self._read == SAMPLES
+        if sample:  # so that a sample half read by a process that was ended is read again
+            await asyncio.to_thread(self._begun.touch)
+        for site in self._read:
+            for source in site.sources:
+                await self._take_in(site.name, source)
+        if sample:
+            await asyncio.to_thread(self._begun.unlink, missing_ok=True)
+
     async def _take_in(self, site: str, source: str) -> None:
-        """Words are found as soon as this returns; their meaning is computed behind it. A bad source stops nothing."""
+        """A bad source stops nothing."""
         try:
             report = await taken_in(self.index, source, site=site, outbound=self._outbound, sync=True)
         except SabirError as wrong:
@@ -137,6 +225,16 @@ class Sites:
             logger.warning("site %s: %s", site, problem)
         if report.added or report.updated or report.removed:
             logger.info("site %s: %d items of %s", site, report.items, source)
+
+
+def _model(name: str | None, agents: Mapping[str, Agent], place: str) -> SiteModel | None:
+    if name is None:
+        return None
+    if name not in agents:
+        raise BadSetup(
+            f"{place}: model: there is no agent {name!r}" + (f"; there are {', '.join(agents)}" if agents else "")
+        )
+    return AgentModel(agents[name])
 
 
 async def taken_in(

@@ -1,4 +1,4 @@
-"""What a site is read from, as it is configured. Apart from ``sites``, which needs the search extra."""
+"""What a site is read from and where it is kept, as configured. Apart from ``sites``, which needs the search extra."""
 
 from __future__ import annotations
 
@@ -11,7 +11,30 @@ class SiteSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     source: str | tuple[str, ...] = ()
     description: str = ""
+    model: str | None = None  # the id of the agent that helps to rank and write; None: that of ``search``
 
     @property
     def sources(self) -> tuple[str, ...]:
         return (self.source,) if isinstance(self.source, str) else self.source
+
+
+class EmbeddingSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An OpenAI-compatible endpoint that makes vectors of texts."""
+
+    url: str
+    model: str
+    key: str | None = None  # may be written env:NAME
+    size: int | None = None  # the length of its vectors; None: it is asked at the start
+    floor: float = 0.1  # the cosine that unrelated texts have with this model
+    seconds: float = 30.0
+
+    def __repr__(self) -> str:
+        return f"EmbeddingSettings(url={self.url!r}, model={self.model!r})"  # never the key
+
+
+class SearchSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where sites are kept, and what helps to search them."""
+
+    index: str | None = None  # postgresql://…; None: in the home folder
+    embeddings: EmbeddingSettings | bool = True  # true: the model that the install carries; false: words alone
+    model: str | None = None  # the id of the agent that helps to rank and write

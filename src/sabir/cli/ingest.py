@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import msgspec
 
-from ..config import load
+from ..config import Settings, load
 from ..errors import BadSetup, MissingExtra, SabirError
 from ..guard.outbound import Outbound
 
@@ -38,12 +38,12 @@ def run(arguments: argparse.Namespace) -> int:
     if bool(arguments.source) == arguments.delete:
         raise BadSetup("give a SOURCE to read, or --delete to remove the site")
     settings = load(arguments.config, flags={"home": arguments.home})
-    index = opened(Path(settings.home))
+    index = opened(settings)
     return asyncio.run(_run(arguments, index, Outbound(settings.outbound)))
 
 
-def opened(home: Path) -> HomeIndex:
-    """The index of a home folder.
+def opened(settings: Settings) -> HomeIndex:
+    """The index that the settings name.
 
     Raises:
         MissingExtra: the search extra is not installed.
@@ -52,7 +52,7 @@ def opened(home: Path) -> HomeIndex:
         from ..agents.sites import FOLDER, HomeIndex  # noqa: PLC0415  (needs the search extra)
     except ModuleNotFoundError as missing:
         raise MissingExtra("search", "search") from missing
-    return HomeIndex(home / FOLDER)
+    return HomeIndex(Path(settings.home) / FOLDER, settings.search)
 
 
 async def _run(arguments: argparse.Namespace, index: HomeIndex, outbound: Outbound) -> int:

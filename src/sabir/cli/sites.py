@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -29,8 +28,9 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     settings = load(arguments.config, flags={"home": arguments.home})
-    index = opened(Path(settings.home))
-    sites = asyncio.run(_sites(index)) if index.directory.exists() else ()
+    index = opened(settings)
+    there = index.directory.exists() or settings.search.index is not None
+    sites = asyncio.run(_sites(index)) if there else ()
     if arguments.json:
         print(msgspec.json.encode(sites).decode())
         return 0

@@ -156,11 +156,32 @@ class Endpoint:
         self.name, self.size, self.floor = f"{model}@{self.url}", size, floor
         self._model, self._key, self._post, self._batch = model, key, post, batch
 
+    @classmethod
+    async def measured(cls, url: str, model: str, *, post: Post, key: str = "", floor: float = 0.1) -> Endpoint:
+        """An endpoint whose vectors are as long as it says when asked.
+
+        Raises:
+            PeerError: it does not answer, or not with a vector.
+        """
+        made = cls(url, model, 1, post=post, key=key, floor=floor)
+        made.size = len((await made._rows(["How long are your vectors?"]))[0])
+        return made
+
     async def embed(self, texts: Sequence[str]) -> Vectors:
         rows = [await self._some(texts[at : at + self._batch]) for at in range(0, len(texts), self._batch)]
         return np.concatenate(rows) if rows else np.empty((0, self.size), np.float32)
 
     async def _some(self, texts: Sequence[str]) -> Vectors:
+        try:
+            rows = np.array(await self._rows(texts), np.float32)
+        except ValueError:  # of different lengths
+            raise PeerUnreadable(self.url, "its vectors are not all of one length") from None
+        if rows.shape != (len(texts), self.size):
+            raise PeerUnreadable(self.url, f"expected {len(texts)} vectors of {self.size}, got {rows.shape}")
+        lengths: Vectors = np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+        return rows / lengths
+
+    async def _rows(self, texts: Sequence[str]) -> list[list[float]]:
         headers = {"content-type": "application/json"}
         if self._key:
             headers["authorization"] = f"Bearer {self._key}"
@@ -169,8 +190,6 @@ class Endpoint:
             answer = msgspec.json.decode(await self._post(self.url, body, headers), type=_Answer)
         except msgspec.DecodeError as wrong:
             raise PeerUnreadable(self.url, f"not an embeddings answer: {wrong}") from wrong
-        rows = np.array([row.embedding for row in sorted(answer.data, key=lambda row: row.index)], np.float32)
-        if rows.shape != (len(texts), self.size):
-            raise PeerUnreadable(self.url, f"expected {len(texts)} vectors of {self.size}, got {rows.shape}")
-        lengths: Vectors = np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
-        return rows / lengths
+        if len(answer.data) != len(texts):
+            raise PeerUnreadable(self.url, f"expected {len(texts)} vectors, got {len(answer.data)}")
+        return [row.embedding for row in sorted(answer.data, key=lambda row: row.index)]
