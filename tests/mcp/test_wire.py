@@ -9,7 +9,7 @@ from sabir.errors import BadMessage, SabirError, tree
 from sabir.events import Field, Question
 from sabir.message import Message, Part, binary_part, json_part, location_part, text_part, token_part, uri_part
 from sabir.wire import mcp as wire
-from sabir.wire import mcp_ask
+from sabir.wire import mcp_ask, mcp_card
 
 
 def test_every_error_has_a_code() -> None:
@@ -115,13 +115,13 @@ def test_missing_and_mistyped_arguments_are_told_at_once() -> None:
 
 def test_an_agent_is_a_tool_and_so_is_each_skill_that_says_what_it_takes() -> None:
     card = Card("math", "Counts", skills=(Skill("add", "Add", input_schema={"type": "object"}), Skill("b", "B")))
-    assert list(wire.tools_of(card)) == ["math", "math-add"]
+    assert list(mcp_card.tools_of(card)) == ["math", "math-add"]
     alone = Card("add", skills=(Skill("add", "Add", input_schema={"type": "object"}),))
-    assert list(wire.tools_of(alone)) == ["add"]
+    assert list(mcp_card.tools_of(alone)) == ["add"]
     named = Card("shop.example", skills=(Skill("find it", "Find", input_schema={"type": "object"}),))
-    assert list(wire.tools_of(named)) == ["shop-example", "shop-example-find-it"]
+    assert list(mcp_card.tools_of(named)) == ["shop-example", "shop-example-find-it"]
     prompts = Card("prompts", skills=(Skill("p", "P", tags=("prompt",)),))
-    assert wire.tools_of(prompts) == {}
+    assert mcp_card.tools_of(prompts) == {}
 
 
 QUESTIONS = {

@@ -15,6 +15,7 @@ from ..message import Message
 from ..stores.base import TaskRow
 from ..turn import Caller
 from ..wire import mcp as wire
+from ..wire import mcp_card
 from ..wire.nlweb_answers import UNKNOWN_PROMISE, Telling
 from ..wire.nlweb_hub import message_of
 from ..wire.nlweb_models import FailureResponse, Response, plain
@@ -103,7 +104,7 @@ class NlwebTools:
         cards = self.house.cards(caller, DOOR)
         if not any(card.site is not None or isinstance(self.house.agents[card.name], OfSites) for card in cards):
             return []
-        taken = {name for card in cards for name in wire.tools_of(card)}
+        taken = {name for card in cards for name in mcp_card.tools_of(card)}
         return [tool for tool in self._tools if tool.name not in taken]
 
     async def _ask(self, ctx: Context, visit: Visit, arguments: Json) -> Json:

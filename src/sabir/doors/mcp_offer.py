@@ -27,6 +27,7 @@ from ..message import Message
 from ..stores.base import TaskRow
 from ..turn import Caller
 from ..wire import mcp as wire
+from ..wire import mcp_card
 from .base import House
 from .mcp_stream import DOOR, Visit
 from .mcp_tasks import EXTENSION, TASK_AFTER, TOOL, GetTask, McpTasks, UpdateTask, created, knows_tasks
@@ -135,7 +136,7 @@ class Offer:
     def schema(self, name: str) -> Mapping[str, Any] | None:
         """The input schema of a tool, if any of its arguments belongs into a header too."""
         for agent in self.house.agents.values():
-            skill = wire.tools_of(agent.card).get(name)
+            skill = mcp_card.tools_of(agent.card).get(name)
             if skill is not None and skill.input_schema is not None and "x-mcp-header" in str(skill.input_schema):
                 return skill.input_schema
         return None
@@ -148,7 +149,7 @@ class Offer:
     async def _list_tools(self, ctx: Context, visit: Visit, params: types.PaginatedRequestParams) -> Json:
         self._admit(visit)
         tools = [
-            wire.tool(name, card, skill)
+            mcp_card.tool(name, card, skill)
             for card in self.cards(visit.caller)
             for name, skill in self._tools_of(card).items()
         ]
@@ -194,18 +195,18 @@ class Offer:
         """The tools of a card, worked out once; a peer that has changed has another card."""
         known = self._known.get(card.name)
         if known is None or known[0] is not card:
-            known = self._known[card.name] = (card, wire.tools_of(card))
+            known = self._known[card.name] = (card, mcp_card.tools_of(card))
         return known[1]
 
     # -- prompts ------------------------------------------------------------------------------------
 
     async def _list_prompts(self, ctx: Context, visit: Visit, params: types.PaginatedRequestParams) -> Json:
         self._admit(visit)
-        prompts = [wire.prompt(skill) for _, skill in self._skills(visit.caller, wire.PROMPT)]
+        prompts = [mcp_card.prompt(skill) for _, skill in self._skills(visit.caller, mcp_card.PROMPT)]
         return _page("prompts", prompts, params.cursor)
 
     async def _get_prompt(self, ctx: Context, visit: Visit, params: types.GetPromptRequestParams) -> Json:
-        for card, skill in self._skills(visit.caller, wire.PROMPT):
+        for card, skill in self._skills(visit.caller, mcp_card.PROMPT):
             if skill.id == params.name:
                 arguments = params.arguments or {}
                 wire.check_arguments(skill.input_schema, arguments)
@@ -217,10 +218,10 @@ class Offer:
     async def _complete(self, ctx: Context, visit: Visit, params: types.CompleteRequestParams) -> Json:
         self._admit(visit)
         wanted = params.ref.name if isinstance(params.ref, types.PromptReference) else params.ref.uri
-        tag = wire.PROMPT if isinstance(params.ref, types.PromptReference) else wire.RESOURCE
+        tag = mcp_card.PROMPT if isinstance(params.ref, types.PromptReference) else mcp_card.RESOURCE
         for _, skill in self._skills(visit.caller, tag):
             if skill.id == wanted:
-                values = wire.completions(skill.input_schema, params.argument.name, params.argument.value)
+                values = mcp_card.completions(skill.input_schema, params.argument.name, params.argument.value)
                 return {"completion": {"values": values, "total": len(values), "hasMore": False}}
         raise MCPError(wire.INVALID_PARAMS, f"there is no {tag} {wanted[:64]!r} here")
 
@@ -228,22 +229,22 @@ class Offer:
 
     async def _list_resources(self, ctx: Context, visit: Visit, params: types.PaginatedRequestParams) -> Json:
         self._admit(visit)
-        skills = self._skills(visit.caller, wire.RESOURCE)
-        resources = [wire.resource(skill) for _, skill in skills if not wire.is_template(skill.id)]
+        skills = self._skills(visit.caller, mcp_card.RESOURCE)
+        resources = [mcp_card.resource(skill) for _, skill in skills if not mcp_card.is_template(skill.id)]
         if not visit.caller.is_anonymous and self.only is None:
             resources += await self._conversations(visit.caller)
         return _page("resources", resources, params.cursor)
 
     async def _list_templates(self, ctx: Context, visit: Visit, params: types.PaginatedRequestParams) -> Json:
         self._admit(visit)
-        skills = self._skills(visit.caller, wire.RESOURCE)
-        templates = [wire.resource(skill) for _, skill in skills if wire.is_template(skill.id)]
+        skills = self._skills(visit.caller, mcp_card.RESOURCE)
+        templates = [mcp_card.resource(skill) for _, skill in skills if mcp_card.is_template(skill.id)]
         return _page("resourceTemplates", templates, params.cursor)
 
     async def _read_resource(self, ctx: Context, visit: Visit, params: types.ReadResourceRequestParams) -> Json:
         uri = str(params.uri)
-        for card, skill in self._skills(visit.caller, wire.RESOURCE):
-            variables: Mapping[str, str] | None = wire.matched(skill.id, uri)
+        for card, skill in self._skills(visit.caller, mcp_card.RESOURCE):
+            variables: Mapping[str, str] | None = mcp_card.matched(skill.id, uri)
             if variables is not None:
                 message = Message("structured", "json", {"uri": uri, **variables}, label=skill.id)
                 finish = _resource_finish(uri)
@@ -304,11 +305,11 @@ LOCAL: Final = Visit(Credentials(caller=_LOCAL_CALLER), _LOCAL_CALLER)  # whoeve
 
 
 def _prompt_finish(skill: Skill) -> Finish:
-    return lambda reply: wire.prompt_result(reply, skill.description)
+    return lambda reply: mcp_card.prompt_result(reply, skill.description)
 
 
 def _resource_finish(uri: str) -> Finish:
-    return lambda reply: wire.resource_result(reply, uri)
+    return lambda reply: mcp_card.resource_result(reply, uri)
 
 
 def _no_resource(uri: str) -> MCPError:

@@ -22,6 +22,7 @@ from ..events import Event, Fault, Reply
 from ..message import Message, Part
 from ..turn import Turn
 from ..wire import mcp as wire
+from ..wire import mcp_card
 from .base import SECONDS, Call, Identity, Peer, choose, origin_of
 from .mcp_link import STDIO, AskBack, Link, Place, Pool, Program, Tell
 
@@ -179,7 +180,7 @@ class McpPeer(Peer):
             info = link.client.server_info
             described = info.model_dump(mode="json", exclude_none=True) if info is not None else {}
         self.tools = tools
-        self.card = wire.card_of(self.card.name, described, tools.values())
+        self.card = mcp_card.card_of(self.card.name, described, tools.values())
 
     async def call(
         self,
