@@ -66,6 +66,8 @@ def _item(body: bytes, limits: Limits) -> object:
     except (cbor2.CBORError, ValueError, OverflowError, RecursionError, MemoryError, TypeError) as wrong:
         if isinstance(wrong.__cause__, _Tagged):
             raise Unreadable(PROTOCOL, "$", "CBOR without tags") from None
+        if "nesting depth" in str(wrong):  # the library has no class of its own for it
+            raise TooBig(PROTOCOL, "$", f"at most {limits.depth} levels of nesting") from None
         raise Unreadable(PROTOCOL, "$", "one well-formed CBOR item") from None
     if stream.tell() != len(body):
         raise Unreadable(PROTOCOL, f"byte {stream.tell()}", "the end, as one message fills one frame")

@@ -7,6 +7,7 @@ only when that fails; ``encode`` is its inverse. Liberal by default; ``strict`` 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
@@ -246,9 +247,8 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) == len(pairs):
         return made
-    keys = [key for key, _ in pairs]
     twice = _Repeating(made)
-    twice.repeated = frozenset(key for key in keys if keys.count(key) > 1)
+    twice.repeated = frozenset(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
     return twice
 
 

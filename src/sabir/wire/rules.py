@@ -11,9 +11,10 @@ import binascii
 import math
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
+from msgspec import Meta
 
 from ..errors import BadMessage, TooBig
 from ..message import CONTROL, ERROR, FORMATS, MEDIA, STRUCTURED, Message, Part, language_name, printable
@@ -40,13 +41,13 @@ _MAX_INT = 2**63
 class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a message may measure at most. Told to peers by control, enforced before anything runs."""
 
-    body: int = 1024 * 1024
-    depth: int = 64
-    tokens: int = 32
-    submessages: int = 256
-    token_length: int = 8192
-    label_length: int = 256
-    subformat_length: int = 256
+    body: Annotated[int, Meta(ge=1)] = 1024 * 1024
+    depth: Annotated[int, Meta(ge=1, le=256)] = 64  # values are looked at recursively, so there is an end to it
+    tokens: Annotated[int, Meta(ge=1)] = 32
+    submessages: Annotated[int, Meta(ge=1)] = 256
+    token_length: Annotated[int, Meta(ge=1)] = 8192
+    label_length: Annotated[int, Meta(ge=1)] = 256
+    subformat_length: Annotated[int, Meta(ge=1)] = 256
 
 
 LIMITS: Final = Limits()
@@ -59,7 +60,7 @@ def message_from(value: object, *, strict: bool = False, limits: Limits = LIMITS
         BadMessage: it is not an NLIP message; says where and what was expected.
         TooBig: it has too many parts or tokens, or is nested too deeply.
     """
-    fields, extra = _fold(value, "$")
+    fields, extra = _fold(value, "$", limits)
     parts: tuple[Part, ...] = ()
     listed = fields.get("submessages")
     if listed is not None or "submessages" in fields:
@@ -72,7 +73,7 @@ def message_from(value: object, *, strict: bool = False, limits: Limits = LIMITS
     return message
 
 
-def _fold(value: object, where: str) -> tuple[dict[str, Any], dict[str, Any] | None]:
+def _fold(value: object, where: str, limits: Limits) -> tuple[dict[str, Any], dict[str, Any] | None]:
     """Known fields under their lower-case names (CORE-5.0.2), the rest as they came (D-05)."""
     if not isinstance(value, Mapping):
         raise BadMessage(PROTOCOL, where, "an object")
@@ -84,7 +85,7 @@ def _fold(value: object, where: str) -> tuple[dict[str, Any], dict[str, Any] | N
             raise BadMessage(PROTOCOL, where, "text keys")
         name = FIELDS.get(key.lower())
         if name is None or (where != "$" and name not in _PART_FIELDS):
-            check_value(item, f"{where}.{printable(key)}", LIMITS.depth)
+            check_value(item, f"{where}.{printable(key)}", limits.depth)
             extra[key] = item
         elif name in fields or key in repeated:
             raise BadMessage(PROTOCOL, f"{where}.{name}", "this field once")  # D-03
@@ -108,7 +109,7 @@ def _submessages(listed: object, strict: bool, limits: Limits) -> tuple[Part, ..
     parts = []
     for index, item in enumerate(listed):
         place = f"{where}[{index}]"
-        fields, extra = _fold(item, place)
+        fields, extra = _fold(item, place, limits)
         part = _part(fields, place, strict, limits)
         parts.append(part if extra is None else msgspec.structs.replace(part, extra=extra))
     return tuple(parts)
@@ -330,11 +331,11 @@ def _check_container(value: dict[Any, Any] | list[Any], where: str, depth: int) 
 def depth_of(value: object, most: int) -> int:
     """How deeply a value is nested; stops counting just past ``most``."""
     deepest = 0
-    layer: list[object] = [value]
-    while layer and deepest <= most + 1:
+    layer: list[object] = [value] if isinstance(value, dict | list) else []
+    while layer and deepest <= most:
         layer = [child for item in layer for child in _children(item)]
         deepest += 1
-    return deepest - 1
+    return deepest
 
 
 def _children(value: object) -> Iterator[object]:
@@ -346,9 +347,10 @@ def _children(value: object) -> Iterator[object]:
 
 
 def token_size(content: object) -> int:
-    if isinstance(content, str | bytes):
+    """Bytes of a token's content."""
+    if isinstance(content, bytes) or (isinstance(content, str) and content.isascii()):
         return len(content)
-    return len(msgspec.json.encode(content))
+    return len(content.encode() if isinstance(content, str) else msgspec.json.encode(content))
 
 
 def check_tokens(message: Message, limits: Limits) -> None:

@@ -1,0 +1,84 @@
+"""Limits of a message: each one limits, in both notations, and none of them costs much to keep (SEC-DOS)."""
+
+from __future__ import annotations
+
+import time
+
+import cbor2
+import pytest
+
+from sabir.config import settings_of
+from sabir.errors import SabirError, TooBig
+from sabir.wire import cbor, nlip
+from sabir.wire.rules import Limits
+
+TEXT = {"format": "text", "subformat": "english", "content": "hi"}
+
+
+def nested(levels: int) -> object:
+    value: object = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+def json_of(value: object) -> bytes:
+    return nlip._encode(value)
+
+
+def test_a_name_that_stands_twice_among_very_many_costs_no_more_than_the_others() -> None:
+    keys = ",".join(f'"k{number}":1' for number in range(60_000))
+    body = b'{"Format":"structured","subformat":"json","content":{"k0":2,%s}}' % keys.encode()
+    began = time.process_time()
+    message = nlip.decode(body)
+    # It once took a minute: each name was counted in the list of all names.
+    assert time.process_time() - began < 5.0
+    assert len(message.content) == 60_000
+
+
+@pytest.mark.parametrize("levels", [65, 200, 5000])
+def test_too_deep_is_too_big_in_both_notations(levels: int) -> None:
+    deep = b'{"format":"structured","subformat":"json","content":%s1%s}' % (b"[" * levels, b"]" * levels)
+    with pytest.raises(TooBig, match="nesting"):
+        nlip.decode(deep)
+    head = cbor2.dumps({"format": "structured", "subformat": "json", "content": 1})
+    with pytest.raises(TooBig, match="nesting"):
+        cbor.decode(head[:-1] + b"\x81" * levels + b"\x01")
+
+
+@pytest.mark.parametrize("place", ["content", "unknown"])
+def test_a_configured_depth_holds_for_every_field(place: str) -> None:
+    limits = Limits(depth=3)
+    message = {**TEXT, "format": "structured", "subformat": "json"}
+    for write, decode in ((json_of, nlip.decode), (cbor2.dumps, cbor.decode)):
+        decode(write({**message, place: nested(3)}), limits=limits)
+        with pytest.raises(TooBig, match="nesting"):
+            decode(write({**message, place: nested(4)}), limits=limits)
+
+
+def with_token(content: object) -> dict[str, object]:
+    return {**TEXT, "submessages": [{"format": "token", "subformat": "conversation", "content": content}]}
+
+
+@pytest.mark.parametrize("limited", [{"token_length": 8}, {"label_length": 3}, {"subformat_length": 7}, {"tokens": 1}])
+def test_each_length_and_number_has_an_end(limited: dict[str, int]) -> None:
+    too_much: dict[str, dict[str, object]] = {
+        "token_length": with_token("é" * 5),  # ten bytes
+        "label_length": {**TEXT, "submessages": [{**TEXT, "label": "long"}]},
+        "subformat_length": {**TEXT, "subformat": "e" * 8},
+        "tokens": {**TEXT, "submessages": 2 * [{"format": "token", "subformat": "a", "content": "b"}]},
+    }
+    (name,) = limited
+    for write, decode in ((json_of, nlip.decode), (cbor2.dumps, cbor.decode)):
+        decode(write(too_much[name]))
+        with pytest.raises(TooBig):
+            decode(write(too_much[name]), limits=Limits(**limited))
+
+
+def test_a_token_within_its_limit_is_read() -> None:
+    assert nlip.decode(json_of(with_token("é" * 4)), limits=Limits(token_length=8)).tokens[0].content == "éééé"
+
+
+def test_too_deep_to_be_looked_at_is_refused_in_the_setup() -> None:
+    with pytest.raises(SabirError, match=r"limits\.depth"):
+        settings_of({"limits": {"depth": 5000}})
