@@ -87,6 +87,7 @@ class NatsBus:
         self._posted: dict[str, list[Packet]] = {}
         self._posted_bytes = 0
         self._writing = asyncio.Lock()
+        self._due = False  # whether what was posted is to be written in a moment
         self._writer: asyncio.Task[None] | None = None
         self._calls = Calls(self._instance, self._post, self.limits)
 
@@ -389,15 +390,23 @@ class NatsBus:
         self._posted_bytes += len(packet.body)
         if packet.kind not in _MORE_FOLLOWS or self._posted_bytes > self.limits.frame_bytes:
             await self._write()
-        elif self._writer is None or self._writer.done():
+        elif not self._due:
+            self._due = True
+            asyncio.get_running_loop().call_soon(self._write_soon)
+
+    def _write_soon(self) -> None:
+        self._due = False
+        if self._posted and (self._writer is None or self._writer.done()):
             self._writer = asyncio.create_task(self._write(), name="calls of the bus")
 
     async def _write(self) -> None:
         async with self._writing:  # in the order in which they were posted
             while self._posted:
-                posted, self._posted, self._posted_bytes = self._posted, {}, 0
+                posted, size = self._posted, self._posted_bytes
+                self._posted, self._posted_bytes = {}, 0
+                fits = size <= self.limits.frame_bytes
                 for address, packets in posted.items():
-                    for data in _grouped(packets, self.limits):
+                    for data in (encode_packets(packets),) if fits else _grouped(packets, self.limits):
                         try:
                             await self._publish_packets(address, data)
                         except (OSError, nats.errors.Error) as away:
