@@ -19,7 +19,7 @@ from .errors import TooBig, TooMany
 from .guard.limits import Quotas, most_conversations
 from .guard.seal import PREFIX, Seal
 from .message import Message, Part, token_kind, token_part
-from .randomness import new_id
+from .randomness import ordered_id
 from .stores.base import ConversationRow, Store
 from .turn import Caller, Conversation
 
@@ -137,7 +137,7 @@ class Conversations:
             id = row.id
         else:
             # A token of ours whose conversation has expired keeps its id; any other case begins anew.
-            id = tokens.conversation if row is None and tokens.conversation else new_id()
+            id = tokens.conversation if row is None and tokens.conversation else ordered_id()
         lock, users = self._locks.get(id) or (asyncio.Lock(), 0)
         self._locks[id] = (lock, users + 1)
         acquired = False

@@ -27,13 +27,7 @@ import msgspec
 
 from .agent import Agent
 from .conversations import Conversations, Held, Tokens
-from .errors import (
-    NotFound,
-    SabirError,
-    ShuttingDown,
-    StoreUnavailable,
-    TurnFailed,
-)
+from .errors import NotFound, SabirError, ShuttingDown, StoreUnavailable, TurnFailed
 from .events import Fault, Question, Reply
 from .guard import Guard, size_of
 from .guard.agreements import Agreements, kept, takes_back
@@ -41,7 +35,7 @@ from .line import Ask, Line, turn_id
 from .message import Message
 from .observe import Observer
 from .overseer import Overseer
-from .randomness import new_id
+from .randomness import ordered_id
 from .stores.base import AuditLine, Store, TurnEntry
 from .turn import MAX_HOPS, Caller, Conversation, PastTurn, Turn
 from .waits import Waits
@@ -97,10 +91,11 @@ class Exchange:
                 turn = self._turn(ask, agent, caller, there, line)
                 turn.ask_back = ask.ask_back or turn.ask_back
                 await line.send(Reply(line.addressed(await self._run(agent, turn, line), ask.message)))
-        except SabirError as wrong:
+        except Exception as raised:
+            wrong = raised if isinstance(raised, SabirError) else self._unforeseen(raised, line)
             await self.audit(ask, wrong, line)
             if line.moved is None:
-                raise
+                raise wrong from None
             line.end(wrong)
         finally:
             line.end()
@@ -194,20 +189,14 @@ class Exchange:
     # -- agent ------------------------------------------------------------------------------------
 
     def _turn(
-        self,
-        ask: Ask,
-        agent: Agent,
-        caller: Caller,
-        conversation: Conversation,
-        line: Line,
-        key: str | None = None,
+        self, ask: Ask, agent: Agent, caller: Caller, conversation: Conversation, line: Line, key: str | None = None
     ) -> Turn:
         turn = line.turn = Turn(
             message=ask.message.without_tokens(),
             conversation=conversation,
             caller=caller,
             deadline=time.monotonic() + (self.guard.quotas.turn_seconds if ask.seconds is None else ask.seconds),
-            id=new_id() if key is None else turn_id(key),
+            id=ordered_id() if key is None else turn_id(key),
             agent=agent.card.name,
             hops=ask.hops,
             seen=(*ask.seen, agent.card.name),
@@ -258,6 +247,12 @@ class Exchange:
         finally:
             self.overseer.leave(line)
         raise TurnFailed(f"{turn.agent} ended without a reply")
+
+    def _unforeseen(self, raised: Exception, line: Line) -> TurnFailed:
+        """An agent said what cannot be stored or written, such as half a surrogate pair: told as its failure."""
+        agent, id = (line.turn.agent, line.turn.id) if line.turn is not None else ("the gateway", "")
+        logger.error("what %s said in turn %s cannot be passed on", agent, id, exc_info=raised)
+        return TurnFailed(f"{agent} failed; the operator's log says why (turn {id})")
 
     # -- asking back ------------------------------------------------------------------------------
 

@@ -165,11 +165,8 @@ class Places:
 
     def __init__(self, quotas: Quotas) -> None:
         self._caps = (quotas.concurrent_per_caller, quotas.concurrent_per_agent)
+        self.capped = any(self._caps)
         self._taken: dict[str, int] = {}
-
-    @property
-    def capped(self) -> bool:
-        return any(self._caps)
 
     def take(self, caller: Caller, agent: str) -> tuple[str, ...]:
         """Take a place; give it back with ``free``.

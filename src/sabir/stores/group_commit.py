@@ -38,6 +38,7 @@ class GroupCommit:
 
     def __init__(self, bulk: Bulk) -> None:
         self._bulk = bulk
+        self._gathering: Group = []  # of this pass of the event loop; handed over at its end
         self._waiting: Group = []
         self._wake = threading.Semaphore(0)
         self._lock = threading.Lock()
@@ -50,7 +51,7 @@ class GroupCommit:
 
     @property
     def waiting(self) -> int:
-        return len(self._waiting)
+        return len(self._gathering) + len(self._waiting)
 
     def start(self, connection: sqlite3.Connection) -> None:
         """Begin to write through this connection, which is ours from now on."""
@@ -61,22 +62,35 @@ class GroupCommit:
 
     async def stop(self) -> None:
         """Finish what was handed in, then end the thread."""
+        self._hand_over()
         self._closing = True
         self._wake.release()
         if self._thread is not None:
             await asyncio.get_running_loop().run_in_executor(None, self._thread.join)
 
     def submit(self, job: Job) -> asyncio.Future[Any]:
-        """Hand in a job. The future resolves after its commit."""
+        """Hand in a job. The future resolves after its commit.
+
+        The jobs of one pass of the event loop go over together: a thread that is woken for the first of them would
+        commit it alone, and take the interpreter from those that are still coming.
+        """
         if self._loop is None or self._closing:
             raise StoreUnavailable("the store is closed")
+        if not self._gathering:
+            self._loop.call_soon(self._hand_over)
         future = self._loop.create_future()
+        self._gathering.append((job, future))
+        return future
+
+    def _hand_over(self) -> None:
+        gathered, self._gathering = self._gathering, []
+        if not gathered:
+            return
         with self._lock:
-            self._waiting.append((job, future))
+            self._waiting += gathered
             wake, self._idle = self._idle, False
         if wake:
             self._wake.release()
-        return future
 
     # -- in the thread --------------------------------------------------------------------------
 
@@ -98,7 +112,7 @@ class GroupCommit:
             self._closing = True
             connection.close()
             stopped = StoreUnavailable("the store has stopped; the log says why")
-            self._tell([(future, None, stopped) for _, future in (*group, *self._waiting)])
+            self._tell([(future, None, stopped) for _, future in (*group, *self._waiting, *self._gathering)])
 
     def _commit(self, connection: sqlite3.Connection, group: Group) -> None:
         self.groups += 1

@@ -117,6 +117,8 @@ class SQLiteStore:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute(f"PRAGMA synchronous = {self._synchronous}")
         connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA cache_size = -32768")  # KiB; the indexes of a few million turns
+        connection.execute("PRAGMA wal_autocheckpoint = 4000")  # pages; each checkpoint waits for the disk
         return connection
 
     async def open(self) -> None:
