@@ -66,6 +66,7 @@ logger = logging.getLogger("sabir")
 
 RESERVED: Final = frozenset({"ws", "tasks", "upload"})  # names that paths of the doors use
 SWEEP_SECONDS: Final = 60.0
+BROKEN: Final = "something here failed; the operator's log says why"
 
 # Doors that need an extra: the module, its class, and the extra that brings what it imports.
 OPTIONAL_DOORS: Final[tuple[tuple[str, str, str], ...]] = (
@@ -373,7 +374,7 @@ class Front:
     def __init__(self, doors: Sequence[Door], serving: Serving, hosts: Iterable[str], origins: Iterable[str]) -> None:
         self._raw: dict[str, ASGIApp] = {path: app for door in doors for path, app in door.raw().items()}
         routes = [route for door in doors for route in door.routes()]
-        self._rest = Starlette(routes=routes, exception_handlers={404: _not_found})
+        self._rest = Starlette(routes=routes, exception_handlers={404: _not_found, Exception: _broken})
         self._rest.router.redirect_slashes = False
         self._configured = frozenset(host.lower() for host in hosts)
         self._origins = frozenset(origin.lower().rstrip("/") for origin in origins)
@@ -401,7 +402,15 @@ class Front:
             if scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
                 return await _preflight(send)
         app = self._raw.get(scope["path"]) if scope["type"] == "http" else None
-        await (app or self._rest)(scope, receive, send)
+        if app is None:
+            return await self._rest(scope, receive, send)
+        try:
+            await app(scope, receive, send)
+        except Exception:
+            # A defect of a door: the caller gets a word in NLIP, the log gets why.
+            logger.exception("%s failed", scope["path"])
+            with suppress(RuntimeError):  # the answer had begun
+                await _refuse(scope, receive, send, SabirError(BROKEN))
 
     def _check_host(self, host: bytes) -> None:
         name = host.decode("latin-1").lower()
@@ -463,6 +472,10 @@ async def _refuse(scope: Scope, receive: Receive, send: Send, wrong: SabirError)
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": nlip.CODES[type(wrong)], "headers": headers})
     await send({"type": "http.response.body", "body": body})
+
+
+async def _broken(request: Request, wrong: Exception) -> Response:
+    return Response(nlip.encode(Message.error(BROKEN)), 500, media_type="application/json")
 
 
 async def _not_found(request: Request, wrong: Exception) -> Response:

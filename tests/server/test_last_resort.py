@@ -1,0 +1,53 @@
+"""A defect of a door is told in NLIP, and shows nothing from inside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import httpx2
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from conftest import Serve
+from sabir import Gateway
+from sabir.agents.echo import echo
+from sabir.doors.base import House
+
+
+class Broken:
+    """A door with a defect on both of its ways in."""
+
+    name = "broken"
+
+    def __init__(self, house: House) -> None:
+        self.house = house
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        raise RuntimeError("the password is hunter2")
+
+    def raw(self) -> Mapping[str, ASGIApp]:
+        return {"/broken": self}
+
+    def routes(self) -> Sequence[BaseRoute]:
+        async def fails(request: object) -> None:
+            raise RuntimeError("the password is hunter2")
+
+        return [Route("/broken/too", fails)]
+
+    def addresses(self) -> Sequence[tuple[str, str]]:
+        return []
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
+def test_a_defect_of_a_door_is_told_in_nlip_and_shows_nothing(serve: Serve, home: Path) -> None:
+    url = serve(Gateway(echo, home=home, extra_doors=[Broken])).url
+    for path in ("/broken", "/broken/too"):
+        told = httpx2.get(url + path, timeout=10)
+        assert told.status_code == 500
+        assert told.json()["messagetype"] == "error"
+        assert "hunter2" not in told.text
+    assert httpx2.get(url + "/health/ready", timeout=10).status_code == 200
