@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sabir.agents.control.reading import RULES, TOPICS, read, read_words
+from sabir.agents.control.reading import RULES, TOPICS, number, read, read_words
 from sabir.message import Message, json_part, text_part
 
 SAID: list[tuple[str, str, dict[str, Any]]] = [
@@ -51,7 +51,114 @@ SAID: list[tuple[str, str, dict[str, Any]]] = [
     ("How do I log in?", "authentication", {}),
     ("Cancel", "cancel", {}),
     ("Never mind.", "cancel", {}),
+    # Said as people say it.
+    ("What are you able to do?", "capabilities", {}),
+    ("Which languages do you speak?", "capabilities", {}),
+    ("What formats do you support?", "capabilities", {}),
+    ("Which file types can I send you?", "capabilities", {}),
+    ("How do I send you a 3 GB video?", "upload", {}),
+    ("I need to send you a large attachment", "upload", {}),
+    ("How long do you keep my data?", "policy", {}),
+    ("Do you share my data with third parties?", "policy", {}),
+    ("Which country's law applies?", "policy", {}),
+    ("I agree.", "policy", {"accept": ["*"]}),
+    ("Yes, I accept all of it", "policy", {"accept": ["*"]}),
+    ("Do not use my location", "policy", {"attributes": {"withhold": ["location"]}}),
+    ("I'd rather not say who I am", "anonymous", {"propose": True}),
+    ("Forget everything I said", "sessions", {"erase": True}),
+    ("Please delete all my data", "sessions", {"erase": True}),
+    ("Goodbye, we are done", "sessions", {"end": True}),
+    ("Can we open another conversation?", "sessions", {}),
+    ("Resume our last conversation", "context", {"resume": True}),
+    ("Remember only the last 3 turns", "context", {"window": 3}),
+    ("Only use the last ten messages as context", "context", {"window": 10}),
+    ("Forget all but the last 5 turns", "context", {"window": 5}),
+    ("I'll take care of the context myself", "context", {"keeper": "client"}),
+    ("Switch the context to me", "context", {"keeper": "client"}),
+    ("Move the history back to your side", "context", {"keeper": "server"}),
+    ("Show me the last 10 messages", "history", {"horizon": 10}),
+    ("What have I said so far?", "history", {}),
+    ("Can you repeat our conversation?", "history", {}),
+    ("Reply in JSON only", "accept", {"formats": ["structured/json"]}),
+    ("My device displays nothing but plain text", "accept", {"formats": ["text"]}),
+    ("Please answer in German", "accept", {"languages": ["german"]}),
+    ("Send partial results as they come", "stream", {"on": True}),
+    ("Turn streaming off", "stream", {"on": False}),
+    ("Don't stream", "stream", {"on": False}),
+    ("Do I need a password?", "authentication", {}),
+    ("Stop", "cancel", {}),
+    ("Please stop working on that", "cancel", {}),
+    ("Forget it!", "cancel", {}),
+    ("I want to cancel", "cancel", {}),
 ]
+
+# A number is read as it is said: wrong by a factor, it would be agreed on, and enforced.
+NUMBERS: list[tuple[str, dict[str, Any]]] = [
+    ("Don't send me more than 500 bytes at a time", {"reply": 500}),
+    ("Messages must not exceed 10 kilobytes", {"body": 10_240}),
+    ("Please keep answers below 1.5 MB", {"reply": 1_572_864}),
+    ("messages up to 0.5 kB", {"body": 512}),
+    ("Set the maximum message size to 64 KiB", {"body": 65_536}),
+    ("Limit messages to 64k", {"body": 65_536}),
+    ("Set the maximum reply length to 1,500 bytes", {"reply": 1500}),
+    ("Limit messages to 1.000.000 bytes", {"body": 1_000_000}),
+    ("Make your answers shorter than two thousand bytes", {"reply": 2000}),
+    ("Replies of at most two hundred and fifty thousand characters", {"reply": 250_000}),
+    ("Limit messages to 2 thousand bytes", {"body": 2000}),
+    ("no more than 30 requests/minute", {"rate_per_minute": 30}),
+    ("I'd like at most one request per second", {"rate_per_minute": 60}),
+    ("twenty-five questions a minute", {"rate_per_minute": 25}),
+    ("At most 90 calls per hour", {"rate_per_minute": 1.5}),
+    ("Limit the depth to 8 levels", {"depth": 8}),
+    ("nesting of at most twelve", {"depth": 12}),
+    ("At most 5 submessages", {"submessages": 5}),
+    ("Limit messages to " + "9" * 500 + " bytes", {"body": 10**15}),
+]
+
+
+@pytest.mark.parametrize(("words", "proposed"), NUMBERS, ids=[words[:60] for words, _ in NUMBERS])
+def test_numbers_are_read_exactly(words: str, proposed: dict[str, Any]) -> None:
+    wish = read_words(words)
+    assert wish is not None
+    assert (wish.topic, wish.value) == ("limits", {"propose": proposed})
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [("twenty-five", 25), ("a dozen", 12), ("one hundred and five", 105), ("2 thousand", 2000), ("1.5", 1.5),
+     ("2,000", 2000), ("12_500", 12500), ("three million two hundred", 3_000_200), ("0", 0)],
+)  # fmt: skip
+def test_a_number_in_words_or_digits(said: str, meant: float) -> None:
+    assert number(said) == meant
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["I do not accept your privacy policy", "We don't agree to these terms", "I cannot accept your terms",
+     "Must I accept your privacy policy?", "What happens if I accept your terms", "I will never consent to your policy",
+     "I disagree with your privacy terms"],
+)  # fmt: skip
+def test_a_denial_or_a_question_is_no_consent(words: str) -> None:  # TR-7.1.5.1
+    wish = read_words(words)
+    assert wish is not None
+    assert (wish.topic, wish.value) == ("policy", {})
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["Do not erase this conversation", "Please don't delete my data", "How do I delete my data?",
+     "Never forget our conversation", "Please do not end this session", "When do you delete my data?"],
+)  # fmt: skip
+def test_nothing_is_erased_or_ended_by_a_denial_or_a_question(words: str) -> None:
+    wish = read_words(words)
+    assert wish is None or not (wish.value.get("erase") or wish.value.get("end"))
+
+
+def test_what_cannot_be_read_is_taken_out_of_what_can() -> None:
+    wish = read_words("I can't show images")
+    assert wish is not None and wish.topic == "accept"
+    assert "binary/image" not in wish.value["formats"]
+    assert {"text", "structured/json", "binary/audio"} <= set(wish.value["formats"])
 
 
 @pytest.mark.parametrize(("words", "topic", "value"), SAID, ids=[words for words, _, _ in SAID])

@@ -309,7 +309,10 @@ class Concierge:
         if not turn.caller.is_anonymous:  # all strangers share one id, so they see only what their token opens
             rows = await self._store.conversations(turn.caller.id) or rows
         told = [_session(row, turn.conversation.id) for row in rows]
-        return Answer.of(f"You have {len(told)} open session{'s' * (len(told) != 1)}.", "sessions", {"sessions": told})
+        text = (
+            f"You have {len(told)} open session{'s' * (len(told) != 1)}. A message without my token begins a new one."
+        )
+        return Answer.of(text, "sessions", {"sessions": told})
 
     async def _end(self, turn: Turn, *, erase: bool) -> Answer:
         row = await self._row(turn)

@@ -26,7 +26,10 @@ from ..wire.rules import depth_of
 
 HISTORY: Final = "history"
 TAKE_BACK: Final = re.compile(
-    r"^\W*(please\W+)?(cancel|abort|never\s?mind|take (it|that|the question) back)\b", re.IGNORECASE
+    r"^\W*((please|ok|okay|no|wait|sorry|could you|can you|i (want|need|would like|wish) to|i['’]d like to)\W+)*"
+    r"(cancel\b|abort\b|never\s?mind\b|take (it|that|the question) back\b|forget (it|that)\W*$|"
+    r"stop(\W*$|\W+(it|that|this|now|please|working|the (work|task|question|answer))\b))",
+    re.IGNORECASE,
 )
 WITHHELD: Final = "This was not kept, because the client keeps the context."
 _TAGS: Final = re.compile(r"<[^>]*>")

@@ -242,8 +242,10 @@ def on_accept(said: Mapping[str, Any]) -> Answer:
     terms: dict[str, Any] = {"formats": known} if known else {}
     if languages:
         terms["languages"] = languages
-    words = ", ".join([*known, *languages])
-    return Answer.of(f"From now on you get only: {words}.", "accept", terms, {"accept": terms})
+    text = f"From now on you get only: {', '.join(known)}." if known else ""
+    if languages:  # nothing here translates: the agent is told, and does what it can
+        text = f"{text} The agents are told that you read: {', '.join(languages)}.".strip()
+    return Answer.of(text, "accept", terms, {"accept": terms})
 
 
 # -- small ones -----------------------------------------------------------------------------------
