@@ -341,8 +341,8 @@ class Answer:
     async def message(self, status: int, message: Message, headers: Sequence[tuple[bytes, bytes]] = ()) -> None:
         if self.sent:
             return
+        body = nlip.encode(message, answering=self.asked)  # first: what cannot be written is not sent
         self.sent = self.begun = True
-        body = nlip.encode(message, answering=self.asked)
         start: list[tuple[bytes, bytes]] = [_JSON, (b"content-length", str(len(body)).encode())]
         if self.key is not None:  # told, so that a client knows that it may send the message again
             start.append((b"idempotency-key", self.key.encode("latin-1")))
@@ -424,8 +424,6 @@ class EventStream:
 
     async def event(self, event: Event) -> None:
         answer = self._answer
-        if not answer.begun:
-            await answer.begin_stream()
         if isinstance(event, Reply):
             await self._put("message", event.message, last=True)
         elif isinstance(event, Question):
@@ -439,6 +437,8 @@ class EventStream:
 
     async def _put(self, name: str, message: Message, *, last: bool = False) -> None:
         body = nlip.encode(message, answering=self._answer.asked)
+        if not self._answer.begun:
+            await self._answer.begin_stream()
         await self._answer.chunk(b"event: %s\ndata: %s\n\n" % (name.encode(), body), last=last)
 
     async def keep_alive(self) -> None:

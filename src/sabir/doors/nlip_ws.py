@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 from starlette.routing import BaseRoute, WebSocketRoute
@@ -196,10 +197,11 @@ class Connection:
         if not self._open:
             return
         if binary:
-            await self._send({"type": "websocket.send", "bytes": cbor.encode(message, answering=answering)})
+            packet: Packet = {"type": "websocket.send", "bytes": cbor.encode(message, answering=answering)}
         else:
-            body = nlip.encode(message, answering=answering)
-            await self._send({"type": "websocket.send", "text": body.decode()})
+            packet = {"type": "websocket.send", "text": nlip.encode(message, answering=answering).decode()}
+        with suppress(OSError):  # the client went away; whoever reads from it learns that, too
+            await self._send(packet)
 
 
 def _ordering(message: Message) -> str:
