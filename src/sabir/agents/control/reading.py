@@ -80,8 +80,9 @@ _WORDS: Final[Mapping[str, int]] = {
     **{word: 10 * value for value, word in enumerate(_TENS, 2)},
 }
 _WORD: Final = rf"(?:{'|'.join((*_WORDS, *_SCALES))})"
-_SPOKEN: Final = rf"(?:an?\s+(?={'|'.join(_SCALES)}))?{_WORD}(?:(?:\s+and\s+|[\s-]+){_WORD})*"
-_NUMBER: Final = rf"(?P<number>\d+(?:[,._]\d+)*(?:\s+(?:{'|'.join(_SCALES)})\b)?|{_SPOKEN}\b)"
+# Repetitions are bounded, so that no sentence takes long to read.
+_SPOKEN: Final = rf"(?:an?\s+(?={'|'.join(_SCALES)}))?{_WORD}(?:(?:\s+and\s+|[\s-]+){_WORD}){{0,8}}"
+_NUMBER: Final = rf"(?P<number>\b\d{{1,20}}(?:[,._]\d{{1,9}}){{0,6}}(?:\s+(?:{'|'.join(_SCALES)})\b)?|{_SPOKEN}\b)"
 _THOUSANDS: Final = re.compile(r"\d{1,3}(?:([,._])\d{3})(?:\1\d{3})*")  # 2,000 and 2.000 and 1,000,000
 _MOST: Final = 1e15  # no limit is larger, and no number behind it overflows
 _UNITS: Final = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
