@@ -30,6 +30,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Final, Protocol, TypeVar
 
@@ -42,6 +43,7 @@ from ..message import Message, Part, json_part, text_part
 from ..search import (
     Condition,
     Engine,
+    Found,
     Hit,
     Ignored,
     OnSite,
@@ -56,15 +58,16 @@ from ..search import (
     structured,
 )
 from ..search.attributes import recalled
-from ..search.conditions import Has, Is, Not, holds
+from ..search.conditions import Has, Is, Not, OfType, holds
 from ..search.followup import decontextualized, is_more
 from ..search.results import reordered
-from ..search.words import content_words, fold, tokens
+from ..search.words import content_words, tokens
 from ..turn import PastTurn, Turn
 
 MODES: Final = ("list", "summarize", "generate")
 CHANCE: Final = 20.0  # a score below which a hit is chance; see search.Hit
 _POOL: Final = 50  # hits that are looked at before the page is cut
+_MODEL_SECONDS: Final = 8.0  # for one call of the model; who asks does not wait longer for a better order
 _BORNE: Final = 0.7  # share of a written sentence's words that its source must have
 _AGAINST_MEMORY: Final = 0.7  # what is left of the score of an item that the asker's memory speaks against
 
@@ -101,6 +104,8 @@ class SiteMeta(msgspec.Struct, frozen=True):
     total: int
     coverage: float
     sites: tuple[str, ...] = ()
+    filters: dict[str, Any] = {}  # given beside the words, answers to questions back included; a follow-up keeps them
+    asked: tuple[str, ...] = ()  # field ids that were asked for in this conversation so far
 
 
 class SiteModel(Protocol):
@@ -161,7 +166,8 @@ class SiteAgent:
         yield Delta(search.meta())
         if self._questions and ask.questions and await search.asked_back():
             yield Delta(search.meta())
-        async for event in _told(search, ask.modes or ("list",)):
+        await search.rank()
+        async for event in _told(search, search.ask.modes or ("list",)):
             yield event
 
     async def _missing_site(self, ask: SiteAsk) -> str:
@@ -210,23 +216,40 @@ class _Search:
         limit: int,
     ) -> None:
         self.engine, self.site, self.ask, self.model, self.turn, self.now = engine, site, ask, model, turn, now
-        self.limit = min(100, ask.limit or limit)
-        self.start = ask.start
+        self._usual = limit
         self.question = ""
+        self.pool: tuple[Hit, ...] = ()
         self.parsed = Parsed()
         self.hits: tuple[Hit, ...] = ()
         self.total = 0
         self.coverage = 1.0
         self.answers = dict(ask.answers)
+        self.filters: dict[str, Any] = {}
+        self.asked = tuple(dict.fromkeys((*self._last_meta().get("asked", ()), *ask.asked)))
+
+    @property
+    def limit(self) -> int:
+        return min(100, self.ask.limit or self._usual)
 
     async def run(self, text: str) -> None:
         """Understand and search."""
         previous = self._previous()
+        self.start = self.ask.start
         if is_more(text) and previous and not self.ask.start:
             self.start = self.limit * (1 + sum(1 for each in reversed(previous) if is_more(each)))
-        self.question = self.ask.rewritten or await self._on_its_own(text, self._understood())
+        ruled = self._by_rule(text)
+        follows = bool(previous) and (is_more(text) or ruled != " ".join(text.split()))
+        self.question = self.ask.rewritten or await self._on_its_own(text, ruled)
+        given = {**self.ask.filters, **elicit.answered(self.answers)}
+        kept = self._last_meta().get("filters") if follows else None
+        carried = {**kept, **given} if isinstance(kept, dict) else given
+        await self._find(carried)
+        if not self.pool and carried != given:  # what was asked before no longer fits: "what about desserts?"
+            await self._find(given)
+
+    async def _find(self, filters: dict[str, Any]) -> None:
+        self.filters = filters
         known = await self.engine.fields()
-        filters = {**self.ask.filters, **elicit.answered(self.answers)}
         spoken = from_text(self.question, known, self.now)
         if _only_filters(spoken):
             spoken = msgspec.structs.replace(spoken, text="")
@@ -242,28 +265,50 @@ class _Search:
         least = self.ask.min_score if self.ask.min_score is not None else CHANCE
         pool = max(_POOL, self.start + self.limit)
         found = await self.engine.search(Query(text, where, 0, pool, least if text else 0.0, memory))
+        if not found.hits and text and self.ask.min_score is None:
+            found = await self._by_words(Query(text, where, 0, pool, CHANCE / 2, memory))
         if not found.hits and found.coverage < 1.0 and self.parsed.conditions:
             # Meaning is not known of all yet, and words found none: what meets the conditions is better than nothing.
             found = await self.engine.search(Query("", where, 0, pool, 0.0, memory))
         self.coverage = found.coverage
-        hits = await self._remembered(found.hits)
-        hits = await self._ranked(hits)
-        if self.parsed.order and hits:
-            hits = reordered(hits, self.parsed.order)
-        self.pool = hits
-        self.hits = hits[self.start : self.start + self.limit]
-        self.total = max(found.total, len(hits))
+        self._show(await self._remembered(found.hits))
+        self.total = max(found.total, len(self.pool))
+
+    async def _by_words(self, query: Query) -> Found:
+        """What has some of the words, where meaning is not known to say that it is chance."""
+        found = await self.engine.search(query)
+        hits = tuple(hit for hit in found.hits if hit.semantic is None)
+        return msgspec.structs.replace(found, hits=hits, total=len(hits))
+
+    def _show(self, hits: tuple[Hit, ...]) -> None:
+        self.pool = reordered(hits, self.parsed.order) if self.parsed.order and hits else hits
+        self.hits = self.pool[self.start : self.start + self.limit]
+
+    async def rank(self) -> None:
+        """Let the model put what was found in order, in one call, if there is one."""
+        if self.model is None or not self.pool or not self.parsed.text:
+            return
+        scores = await self._tried(self.model.rank(self.turn, self.question, self.pool), ())
+        if len(scores) == len(self.pool):
+            judged = [
+                msgspec.structs.replace(hit, score=round(float(score), 2))
+                for hit, score in zip(self.pool, scores, strict=True)
+            ]
+            self._show(tuple(sorted(judged, key=lambda hit: -hit.score)))
 
     async def asked_back(self) -> bool:
         """Ask the one question that helps, and search again with its answer; False if there is none."""
-        fixed = {name.casefold() for name in (*self.ask.filters, *self.answers, *self.ask.asked)}
+        conditions = _inner(self.parsed.conditions)
+        fixed = {name.casefold() for name in (*self.filters, *self.answers, *self.asked)}
         fixed |= {field for field, words in elicit.QUESTIONS.items() if words in self._said_before()}
-        fixed |= {condition.field for condition in _inner(self.parsed.conditions) if isinstance(condition, Is)}
-        if self.start or len(self.pool) <= self.limit:
+        fixed |= {condition.field for condition in conditions if isinstance(condition, Is)}
+        if self.start or len(self.pool) <= self.limit or self.parsed.order:
             return False
-        question = elicit.question(self.parsed.text, self.pool, asked=fixed)
+        narrowing = sum(1 for each in conditions if not isinstance(each, OfType | OnSite))
+        question = elicit.question(self.parsed.text, self.pool, asked=fixed, conditions=narrowing)
         if question is None:
             return False
+        self.asked = (*self.asked, question.id)
         field = Field(question.id, question.text, "multi_select", question.options, required=False)
         try:
             answer = await self.turn.ask(Question(question.text, (field,), id=question.id))
@@ -273,14 +318,28 @@ class _Search:
         return True
 
     async def _take(self, answer: Message, field: Field) -> None:
-        given = _answers(answer, field)
-        if given:
+        """Go on with what came: an answer, a follow-up on the question as it was, or another question."""
+        if given := _answers(answer, field):
             self.answers |= given
             return await self.run(self.question)
-        if answer.text.strip() and not _declines(answer.text):
-            self.ask = msgspec.structs.replace(self.ask, prev=(self.question,), rewritten="")
-            return await self.run(answer.text)
-        return None
+        text = " ".join(answer.text.split())
+        if not text:
+            return None
+        if (said := elicit.chosen(text, field.options)) is not None:
+            named, more = said
+            self.answers |= {field.id: named} if named else {}
+            return await self.run(f"{self.question}, {more}" if more else self.question) if named else None
+        here = {name: value for name, value in self.filters.items() if name == "site"}
+        ask = SiteAsk(modes=self.ask.modes, limit=self.ask.limit, memory=self.ask.memory, about=self.ask.about)
+        with suppress(msgspec.ValidationError):
+            ask = _ask(answer) if answer.labelled("ask") is not None else ask
+        if decontextualized(text, (self.question,)) == text:  # nothing of the first holds, but where it was asked
+            before: tuple[str, ...] = ()
+            self.answers = {}
+        else:
+            before, here = (self.question,), self.filters
+        self.ask = msgspec.structs.replace(ask, prev=before, rewritten="", filters={**here, **ask.filters})
+        return await self.run(text)
 
     def meta(self) -> Part:
         meta = SiteMeta(
@@ -291,6 +350,8 @@ class _Search:
             total=self.total,
             coverage=round(self.coverage, 4),
             sites=tuple(dict.fromkeys(hit.item.site for hit in self.hits)),
+            filters=self.filters,
+            asked=self.asked,
         )
         return json_part(_json(meta), label="meta")
 
@@ -308,14 +369,22 @@ class _Search:
     def _said_before(self) -> set[str]:
         return {past.answered.text for past in self.turn.conversation.turns}
 
-    async def _on_its_own(self, text: str, previous: Sequence[str]) -> str:
+    def _last_meta(self) -> dict[str, Any]:
+        """How the last question of the conversation was understood."""
+        metas = (past.answered.labelled("meta") for past in reversed(self.turn.conversation.turns))
+        return next((each.value for each in metas if each is not None and isinstance(each.value, dict)), {})
+
+    def _by_rule(self, text: str) -> str:
         names = [
             str(part.value.get("name"))
             for past in self.turn.conversation.turns[-1:]
             for part in past.answered.parts
             if part.label == "result" and isinstance(part.value, dict)
         ]
-        ruled = decontextualized(text, previous, names)
+        return decontextualized(text, self._understood(), names)
+
+    async def _on_its_own(self, text: str, ruled: str) -> str:
+        previous = self._understood()
         if self.model is None or not previous:
             return ruled
         return await self._tried(self.model.rewrite(self.turn, text, previous), ruled)
@@ -335,17 +404,6 @@ class _Search:
         ]
         return tuple(sorted(weighed, key=lambda hit: -hit.score))
 
-    async def _ranked(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
-        if self.model is None or not hits or not self.parsed.text:
-            return hits
-        scores = await self._tried(self.model.rank(self.turn, self.question, hits), ())
-        if len(scores) != len(hits):
-            return hits
-        judged = [
-            msgspec.structs.replace(hit, score=round(float(score), 2)) for hit, score in zip(hits, scores, strict=True)
-        ]
-        return tuple(sorted(judged, key=lambda hit: -hit.score))
-
     async def quotes(self, mode: str) -> tuple[Quote, ...]:
         """Sentences that answer, each from a source; the model's only where a source holds them."""
         rule = extract.generated if mode == "generate" else extract.summarized
@@ -358,9 +416,8 @@ class _Search:
 
     async def _tried(self, call: Awaitable[T], otherwise: T) -> T:
         """A model's answer within half of the time that is left, or what is known without it."""
-        seconds = self.turn.remaining / 2
         try:
-            return await asyncio.wait_for(call, None if seconds == float("inf") else seconds)
+            return await asyncio.wait_for(call, min(_MODEL_SECONDS, self.turn.remaining / 2))
         except (SabirError, TimeoutError):
             return otherwise
 
@@ -438,7 +495,7 @@ def _inner(conditions: Sequence[Condition]) -> list[Condition]:
 
 
 def _answers(answer: Message, field: Field) -> dict[str, Any]:
-    """What an answer says of the question's field: by its id in JSON, or by options named in words."""
+    """What an answer says of the question's field in JSON, by its id."""
     part = answer.labelled("ask")
     if part is not None and isinstance(part.value, dict) and isinstance(part.value.get("answers"), dict):
         return dict(part.value["answers"])
@@ -447,16 +504,7 @@ def _answers(answer: Message, field: Field) -> dict[str, Any]:
             given = each.value.get("answers", each.value)
             if isinstance(given, dict) and field.id in given:
                 return {field.id: given[field.id]}
-    said = fold(answer.text)
-    bare = [re.sub(r"\s*\(\d+\)$", "", option) for option in field.options]
-    named = [option for option in bare if re.search(rf"\b{re.escape(fold(option))}\b", said)]
-    return {field.id: named} if named else {}
-
-
-def _declines(text: str) -> bool:
-    return bool(
-        re.fullmatch(r"\W*(?:no|none|any(?:thing)?|all|skip|whatever|i\s+don'?t\s+(?:care|mind|know))\W*", text, re.I)
-    )
+    return {}
 
 
 def _grounded(written: tuple[str, int], hits: Sequence[Hit]) -> Quote | None:

@@ -1,7 +1,7 @@
 """Asking back (W-10): the one question whose answer narrows what was found the most. Pure.
 
-It is asked when many items fit about equally well and a field splits them; the gain is the entropy of
-the answer, weighted by how many items state the field. A field is asked for once in a conversation.
+It is asked when the question is vague, many items fit about equally well, and a field that nearly all of them
+state splits them; the gain is the entropy of the answer. A field is asked for once in a conversation.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ import msgspec
 from .attributes import recalled
 from .base import Hit
 from .item import JSON
-from .words import content_words, spaced, squeezed
+from .taxonomy import TYPE_WORDS, is_a
+from .words import content_words, fold, spaced, squeezed
 
 ENOUGH: Final = 8  # so few good items are shown, not asked about
 CLOSE: Final = 0.7  # of the best score: equally good
 GAIN: Final = 0.8  # bits that an answer must be worth
+STATED: Final = 0.8  # share of the good items that must state a field; else an answer would lose the others
 OPTIONS: Final = 8
-SHORT: Final = 4  # words of a question that may still be vague
+VAGUE: Final = 1  # things that a question may ask for and still be vague: a word, or a condition
 
 # What to call the fields that are worth asking for; others are not asked.
 QUESTIONS: Final[Mapping[str, str]] = {
@@ -48,6 +50,25 @@ QUESTIONS: Final[Mapping[str, str]] = {
     "inLanguage": "In which language should it be?",
     "eventAttendanceMode": "Would you attend in person or online?",
 }
+_OF_PLACES: Final = frozenset({"addressLocality", "addressRegion"})
+_PLACED: Final = ("Event", "Place", "Organization", "JobPosting")  # what is somewhere; a recipe is not
+_ANYTHING: Final = frozenset(
+    """thing stuff idea suggestion recommendation recommend suggest option choice list kind sort some nice great
+    interesting favorite favourite help eat cook make buy visit go do try offer sell available have""".split()  # noqa: SIM905
+)
+_POLITE: Final = frozenset(
+    "please thank thanks ok okay yes well maybe prefer rather either both option choose take definitely".split()  # noqa: SIM905
+)
+_INDIFFERENT: Final = re.compile(
+    r"\W*(?:no|none|any(?:thing|where|\s+of\s+(?:them|those))?|all(?:\s+of\s+them)?|skip|whatever|no\s+preference"
+    r"|(?:i\s+)?(?:don'?t|do\s+not)\s+(?:care|mind|know)|does\s*n[o']t\s+matter|surprise\s+me)\W*"
+)
+_COUNTED: Final = {"first": 1, "second": 2, "third": 3, "fourth": 4, "fifth": 5}
+_NTH: Final = re.compile(rf"^\W*(?:the\s+|number\s+|option\s+)*(?:([1-8])|({'|'.join(_COUNTED)}))(?:\s+one)?\W*$")
+_ASKS: Final = re.compile(
+    r"\?\s*$|^\W*(?:what|which|where|when|who|how|is|are|do|does|can|could|would|show|find|tell|give|list|search|i\s+want"
+    r"|i\s+need|i'?m\s+looking)\b"
+)
 _ANY: Final = frozenset({"any", "anything", "all", "no", "none", "noPreference", "no preference", "don't care", "skip"})
 
 
@@ -60,30 +81,62 @@ class Elicited(msgspec.Struct, frozen=True):
     gain: float
 
 
-def question(text: str, hits: Sequence[Hit], *, asked: Collection[str] = ()) -> Elicited | None:
+def question(text: str, hits: Sequence[Hit], *, asked: Collection[str] = (), conditions: int = 0) -> Elicited | None:
     """The question to ask about what was found, if one is worth it.
 
-    ``asked`` are the fields that were asked for before, or that the query already fixes.
+    ``asked`` are the fields that were asked for before, or that the query already fixes; ``conditions`` is how many
+    conditions it has beside its words.
     """
     close = [hit for hit in hits if hit.score >= CLOSE * hits[0].score]  # best first
-    if len(close) < ENOUGH or len(content_words(text)) > SHORT:
+    if len(close) < ENOUGH or len(_wanted(text)) + conditions > VAGUE:
         return None
     said = {squeezed(word) for word in content_words(text)}
     known = [recalled(hit.item).labels for hit in close]
+    placed = all(any(is_a(kind, of) for kind in hit.item.types for of in _PLACED) for hit in close)
     best: Elicited | None = None
     for field, words in QUESTIONS.items():
-        if field.casefold() in {each.casefold() for each in asked}:
+        if field.casefold() in {each.casefold() for each in asked} or (field in _OF_PLACES and not placed):
             continue
         counts = Counter(value for labels in known for value in labels.get(field, ())[:3])
         stating = sum(1 for labels in known if field in labels)
         options = {value: count for value, count in counts.most_common(OPTIONS) if count >= max(2, len(close) // 12)}
-        if len(options) < 2 or any(squeezed(value) in said for value in options):
+        if stating < STATED * len(close) or len(options) < 2 or any(squeezed(value) in said for value in options):
             continue
         gain = _entropy([*options.values(), stating - sum(options.values())]) * stating / len(close)
         if gain >= GAIN and (best is None or gain > best.gain):
             shown = tuple(f"{spaced(value)} ({count})" for value, count in options.items())
             best = Elicited(field, words, shown, gain)
     return best
+
+
+def _wanted(text: str) -> list[str]:
+    """The words that say what is wanted, besides its type ("recipes") and those that any question may have."""
+    return [word for word in content_words(text) if word not in TYPE_WORDS and word not in _ANYTHING]
+
+
+def chosen(text: str, options: Sequence[str]) -> tuple[list[str], str] | None:
+    """The options that an answer in words names, and what else it says; None if it is no answer at all.
+
+    "Dessert, please" names one; "any" names none and is an answer; "what is on in Boise in January?" is a question
+    of its own, though Boise was an option.
+    """
+    bare = [_option(option) for option in options]
+    said = fold(text)
+    if _INDIFFERENT.fullmatch(said.strip()):
+        return [], ""
+    named = [option for option in bare if re.search(rf"\b{re.escape(fold(option))}\b", said)]
+    rest = text
+    for option in sorted(named, key=len, reverse=True):
+        rest = re.sub(rf"\b{re.escape(option)}\b", " ", rest, flags=re.IGNORECASE)
+    more = [word for word in content_words(rest) if word not in _POLITE]
+    if not more:
+        place = _NTH.search(said)
+        if not named and place is not None and int(place[1] or _COUNTED[place[2]]) <= len(bare):
+            named = [bare[int(place[1] or _COUNTED[place[2]]) - 1]]
+        return (named, "") if named else None
+    if not named or _ASKS.search(said) or len(more) > 3:
+        return None
+    return named, " ".join(rest.split()).strip(" ,.;")
 
 
 def answered(answers: Mapping[str, JSON]) -> dict[str, JSON]:

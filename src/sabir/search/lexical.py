@@ -38,6 +38,7 @@ from .conditions import (
 )
 from .item import Item
 from .passages import Passage, item_key
+from .rank import rarity, unknown
 
 try:
     import tantivy
@@ -163,28 +164,38 @@ class Reader:
 
     def terms(self, text: str) -> Terms | None:
         """The text as a query of its words; None if none of them is in the index."""
-        found: list[tuple[Doc, float]] = []
-        count = max(1, len(self))
-        for term in self._analyzer.analyze(text)[:64]:
-            for field, weight in (("body", 1.0), ("name", NAME_WEIGHT)):
-                having = self._searcher.doc_freq(field, term)
-                if having:
-                    query = tantivy.Query.term_query(self._schema, field, term)
-                elif field == "body" and len(term) > 4 and not self._searcher.doc_freq("name", term):
-                    # A word that nothing has is likely misspelt.
-                    query = tantivy.Query.fuzzy_term_query(self._schema, field, term, distance=1)
-                    having, weight = 1, weight / 2
-                else:
-                    continue
-                rarity = math.log(1 + (count - having + 0.5) / (having + 0.5))
-                found.append((tantivy.Query.boost_query(query, weight), weight * rarity))
+        known, strange = self._weighed(self._analyzer.analyze(text)[:64])
         # A word that nearly all passages have costs the most time and moves nothing.
-        least = COMMON * max((worth for _, worth in found), default=0.0)
-        kept = [(query, worth) for query, worth in found if worth >= least]
+        least = COMMON * max((worth for _, worth in known), default=0.0)
+        kept = [(query, worth) for query, worth in known if worth >= least]
+        worth = unknown([worth for _, worth in kept])
+        for term in strange:
+            # A word that nothing has may be misspelt; it counts also where nothing is like it.
+            if len(term) > 4:
+                like = tantivy.Query.fuzzy_term_query(self._schema, "body", term, distance=1)
+                kept.append((tantivy.Query.boost_query(like, worth), worth))
         if not kept:
             return None
-        most = sum(worth for _, worth in kept) * (_K1 + 1)
-        return Terms(tantivy.Query.boolean_query([(Occur.Should, query) for query, _ in kept]), max(most, 1e-9))
+        most = sum(worth for _, worth in kept) + worth * sum(len(term) <= 4 for term in strange)
+        query = tantivy.Query.boolean_query([(Occur.Should, query) for query, _ in kept])
+        return Terms(query, max(most * (_K1 + 1), 1e-9))
+
+    def _weighed(self, terms: Sequence[str]) -> tuple[list[tuple[Doc, float]], list[str]]:
+        """The words that the index has, each with what it is worth, and those it has not."""
+        found: list[tuple[Doc, float]] = []
+        strange: list[str] = []
+        count = max(1, len(self))
+        for term in terms:
+            having = {field: self._searcher.doc_freq(field, term) for field in ("body", "name")}
+            if not any(having.values()):
+                strange.append(term)
+            for field, weight in (("body", 1.0), ("name", NAME_WEIGHT)):
+                if many := having[field]:
+                    worth = weight * rarity(count, many)
+                    own = math.log(1 + (count - many + 0.5) / (many + 0.5))  # what tantivy takes it for
+                    query = tantivy.Query.term_query(self._schema, field, term)
+                    found.append((tantivy.Query.boost_query(query, worth / max(own, 1e-6)), worth))
+        return found, strange
 
     def best(self, terms: Terms, where: Doc | None, count: int) -> dict[int, float]:
         """The passages with the most of the query, each with the share it has of the most there can be."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import math
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any, Final, Self
 
@@ -23,7 +22,7 @@ from .embed import Embedder, Vectors
 from .item import Item
 from .passages import embedded, item_key, passages
 from .postgres_where import Where
-from .rank import SEMANTIC, Ranked, bar, contenders, fused
+from .rank import SEMANTIC, Ranked, bar, contenders, fused, rarity, unknown
 
 try:
     import asyncpg
@@ -284,14 +283,16 @@ class PostgresIndex:
         having = {(row["term"], row["field"]): row["n"] for row in rows}
         count = self._size[0]
         weights = [
-            (term, field, weight * math.log(1 + max(0, count - n + 0.5) / (n + 0.5)))
+            (term, field, weight * rarity(count, n))
             for term in terms
             for field, weight in (("b", 1.0), ("n", NAME_WEIGHT))
             if (n := having.get((term, field), 0))
         ]
         least = COMMON * max((weight for _, _, weight in weights), default=0.0)
         weights = [each for each in weights if each[2] >= least]
-        return weights, sum(weight for _, _, weight in weights) * (_K1 + 1)
+        strange = sum((term, "b") not in having and (term, "n") not in having for term in terms)
+        worth = unknown([weight for _, _, weight in weights])
+        return weights, (sum(weight for _, _, weight in weights) + worth * strange) * (_K1 + 1)
 
     async def _best(
         self,

@@ -8,7 +8,8 @@ the same for every query, so it can be shown and cut.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+import math
+from collections.abc import Collection, Iterable, Mapping, Set
 from typing import Final
 
 import msgspec
@@ -18,6 +19,7 @@ SEMANTIC: Final = 0.45  # the weight of meaning against words; between what two 
 FULL: Final = 0.75  # the sum that a passage all about the query reaches: tf and cosine never reach 1
 LIKING: Final = 0.1  # the weight of what is known of the asker
 RRF_K: Final = 60
+SMALL: Final = 1_000  # passages; of fewer, how rare a word is says little
 
 
 class Ranked(msgspec.Struct, frozen=True):
@@ -60,6 +62,20 @@ def fused(
         (keys[at] for at in order), scores[order].tolist(), words[order].tolist(), likeness[order].tolist(), strict=True
     )
     return [Ranked(key, score, share, like if key in cosine else None) for key, score, share, like in rows]
+
+
+def rarity(count: int, having: int) -> float:
+    """How much a word says that so many of all passages have: BM25's idf.
+
+    A small site is taken for a part of a larger one that has its words nowhere else: else a word that all its
+    passages have would count for nothing, and one that nobody knows for everything.
+    """
+    return math.log(1 + (max(count, SMALL) - having + 0.5) / (having + 0.5))
+
+
+def unknown(known: Collection[float]) -> float:
+    """What a word that no passage has counts for: as much as those around it."""
+    return sum(known) / len(known) if known else rarity(SMALL, 1)
 
 
 def bar(lexical: Mapping[int, float], cosine: Mapping[int, float], *, floor: float, count: int) -> float:
