@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import cbor2
+import httpx2
 import pytest
+from websockets.sync.client import connect
 
+from conftest import Serve
+from sabir import Gateway
+from sabir.agents.echo import echo
 from sabir.config import settings_of
 from sabir.errors import SabirError, TooBig
+from sabir.guard import Quotas
 from sabir.wire import cbor, nlip
 from sabir.wire.rules import Limits
 
@@ -82,3 +89,38 @@ def test_a_token_within_its_limit_is_read() -> None:
 def test_too_deep_to_be_looked_at_is_refused_in_the_setup() -> None:
     with pytest.raises(SabirError, match=r"limits\.depth"):
         settings_of({"limits": {"depth": 5000}})
+
+
+# -- rates ---------------------------------------------------------------------------------------
+
+FEW = Quotas(rate_per_address=0.001, burst=5.0)
+
+
+@pytest.mark.parametrize("body", [b"{nope", b'{"format":"picture"}', b"\xff", b'{"format":"text","subformat":"e"}'])
+def test_nonsense_counts_against_the_rate_of_its_address(serve: Serve, home: Path, body: bytes) -> None:
+    """SEC-P2.5: a flood need not be well-formed."""
+    url = serve(Gateway(echo, home=home, quotas=FEW)).url + "/nlip"
+    answers = [httpx2.post(url, content=body, timeout=10) for _ in range(8)]
+    assert [answer.status_code < 429 for answer in answers] == [True] * 5 + [False] * 3
+    assert answers[-1].status_code == 429
+    assert int(answers[-1].headers["retry-after"]) > 0
+    assert nlip.decode(answers[-1].content).is_error
+    assert httpx2.post(url, json=TEXT, timeout=10).status_code == 429
+
+
+def test_over_the_rate_a_body_is_not_read(serve: Serve, home: Path) -> None:
+    url = serve(Gateway(echo, home=home, quotas=FEW)).url + "/nlip"
+    assert [httpx2.post(url, json=TEXT, timeout=10).status_code for _ in range(6)] == [200] * 5 + [429]
+    assert httpx2.post(url, content=b"{" * 2_000_000, timeout=10).status_code == 429  # and not 413
+
+
+def test_nonsense_in_frames_counts_too(serve: Serve, home: Path) -> None:
+    served = serve(Gateway(echo, home=home, quotas=FEW))
+    with connect(served.ws_url + "/nlip/ws") as socket:
+        said = []
+        for body in (b"\xff", cbor2.dumps(TEXT), b"\xff", cbor2.dumps(TEXT), b"\xff", cbor2.dumps(TEXT)):
+            socket.send(body)
+            reply = socket.recv(timeout=10)
+            said.append(cbor.decode(reply) if isinstance(reply, bytes) else nlip.decode(reply.encode()))
+        assert [message.is_error for message in said] == [True, False, True, False, True, True]
+        assert "too many" in said[-1].text

@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.types import Message as Packet
 
 from ..errors import (
+    BadInput,
     BadMediaType,
     BadMethod,
     NotFound,
@@ -137,13 +138,14 @@ class NlipHttp:
                 return await self._task(task, scope, receive, answer, wishes)
             if scope["method"] != "POST":
                 raise BadMethod("nlip", "method", "POST")
-            message = await self._message(receive, wishes)
+            credentials = credentials_of(scope, behind_proxy=self.house.behind_proxy)
+            message = await self._message(receive, wishes, credentials.address)
             answer.asked, answer.applied, answer.key = message, wishes.applied, wishes.key
             ask = Ask(
                 message,
                 DOOR,
                 agent,
-                credentials_of(scope, behind_proxy=self.house.behind_proxy),
+                credentials,
                 wishes.key,
                 trace=wishes.trace,
                 hops=wishes.hops,
@@ -157,7 +159,16 @@ class NlipHttp:
         except SabirError as wrong:
             await answer.refuse(wrong)
 
-    async def _message(self, receive: Receive, wishes: Wishes) -> Message:
+    async def _message(self, receive: Receive, wishes: Wishes, address: str) -> Message:
+        rates = self.house.guard.rates
+        rates.check_open(address)
+        try:
+            return await self._read(receive, wishes)
+        except BadInput:
+            rates.check_address(address)  # a flood of nonsense is a flood
+            raise
+
+    async def _read(self, receive: Receive, wishes: Wishes) -> Message:
         limits = self.house.limits
         if wishes.length is not None and wishes.length > limits.body:
             raise TooBig("nlip", "$", f"at most {limits.body} bytes")
@@ -227,7 +238,8 @@ class NlipHttp:
 
     async def _task(self, id: str, scope: Scope, receive: Receive, answer: Answer, wishes: Wishes) -> None:
         tasks = self.house.tasks
-        caller = await self.house.guard.admit(credentials_of(scope, behind_proxy=self.house.behind_proxy), ())
+        credentials = credentials_of(scope, behind_proxy=self.house.behind_proxy)
+        caller = await self.house.guard.admit(credentials, ())
         answer.line = Line(answer.event)
         match scope["method"]:
             case "GET":
@@ -236,7 +248,7 @@ class NlipHttp:
             case "DELETE":
                 task = await tasks.cancel(id, caller)
             case "POST":
-                message = answer.asked = await self._message(receive, wishes)
+                message = answer.asked = await self._message(receive, wishes, credentials.address)
                 task = await tasks.answer(id, caller, message)
             case _:
                 raise BadMethod("nlip", "method", "GET, POST, DELETE")

@@ -16,7 +16,7 @@ from starlette.routing import BaseRoute, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.types import Message as Packet
 
-from ..errors import BadInput, SabirError, TooBig, Unreadable
+from ..errors import BadInput, SabirError, TooBig, TooMany, Unreadable
 from ..events import Delta, Event, Progress, Question, Reply
 from ..guard import Credentials
 from ..guard.agreements import takes_back
@@ -118,10 +118,16 @@ class Connection:
         if not self._open:
             return None
         binary = data is not None and not self._text_path
+        rates, address = self.house.guard.rates, self._credentials.address
         try:
+            rates.check_open(address)
             message = self._decode(data, text)
         except BadInput as wrong:
+            with suppress(TooMany):  # nonsense counts; when the account is empty, the next frame is not read
+                rates.check_address(address)
             return await self._undecoded(wrong, binary)
+        except TooMany as wrong:
+            return await self._put(nlip.error_message(wrong), binary, None)
         self._failures = 0
         await self._free.acquire()
         key = _ordering(message)

@@ -118,8 +118,18 @@ class Rates:
         self.check_address(caller.address)
         self.check_caller(caller)
 
+    def check_open(self, address: str) -> None:
+        """Asked before a message is read, so that a flood costs little; takes nothing from the account.
+
+        Raises:
+            TooMany: the account of this address is empty; says when to come back.
+        """
+        if address and not self._spared(address):
+            left = self._addresses.left(place_of(address))
+            _within((1.0 - left) / self._addresses.rate if left < 1.0 else 0.0)
+
     def check_address(self, address: str) -> None:
-        """Asked first, before anything is looked at, so that a flood costs little.
+        """Asked first, before anyone looks who it is.
 
         Raises:
             TooMany: over the rate; says when to come back.
