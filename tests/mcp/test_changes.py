@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import mcp_types as types
 import pytest
 from mcp import Client
@@ -122,3 +124,22 @@ async def test_the_log_level_of_a_session_is_kept_to(served: Served, level: Any,
         await client.call_tool("talker", {"text": "go"})
     notes = [each for each in heard.messages if isinstance(each, types.LoggingMessageNotification)]
     assert [note.params.data for note in notes] == (["a note"] if told else [])
+
+
+async def test_an_open_stream_ends_when_the_gateway_begins_to_stop(home: Path) -> None:
+    @agent(description="Repeats")
+    async def parrot(turn: Turn) -> str:
+        return turn.text
+
+    headers = {"accept": "application/json, text/event-stream"}
+    told = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": told}
+    with serving(Gateway(parrot, home=home, store="memory:")) as served:
+        async with httpx2.AsyncClient(headers=headers, timeout=20) as http:
+            session = (await http.post(f"{served.url}/mcp", json=body)).headers["mcp-session-id"]
+            async with http.stream("GET", f"{served.url}/mcp", headers={"mcp-session-id": session}) as stream:
+                chunks = stream.aiter_raw()
+                assert b"still here" in await anext(chunks)
+                served.server.handle_exit(signal.SIGTERM, None)
+                async with asyncio.timeout(10):
+                    assert [chunk async for chunk in chunks] == []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -44,6 +44,7 @@ from .nlip_http import Everything
 logger = logging.getLogger("sabir")
 
 PATH: Final = "/mcp"
+CLOSING_LOOK: Final = 0.5  # seconds between looks whether the gateway is stopping
 METADATA: Final = "/.well-known/oauth-protected-resource"
 
 # What may change, and how it is told: as an event from 2026-07-28 on, as a notification of a session before.
@@ -88,12 +89,25 @@ class Mcp:
 
     async def start(self) -> None:
         """Ask the MCP servers behind agents what they offer, without waiting for them."""
-        for behind in self.house.agents.values():
-            if isinstance(behind, McpPeer):
-                behind.on_changed = self._tools_changed
-                task = asyncio.create_task(self._meet(behind))
-                self._meeting.add(task)
-                task.add_done_callback(self._meeting.discard)
+        self._aside(self._until_closing())
+        for behind in self._behind():
+            behind.on_changed = self._tools_changed
+            self._aside(self._meet(behind))
+
+    def _behind(self) -> list[McpPeer]:
+        return [each for each in self.house.agents.values() if isinstance(each, McpPeer)]
+
+    def _aside(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._meeting.add(task)
+        task.add_done_callback(self._meeting.discard)
+
+    async def _until_closing(self) -> None:
+        """Open streams would keep the server from stopping until its patience ends; they end when it begins to stop."""
+        while not self.house.exchange.closing:
+            await asyncio.sleep(CLOSING_LOOK)
+        self._listen.close()
+        self.entrance.close()
 
     async def _meet(self, peer: McpPeer) -> None:
         try:
@@ -112,6 +126,8 @@ class Mcp:
         self._listen.close()
         self.entrance.close()
         await self.turns.close()
+        for behind in self._behind():
+            await behind.aclose()
 
     # -- what is offered where ------------------------------------------------------------------------
 
