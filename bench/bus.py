@@ -210,6 +210,7 @@ async def spade(in_process_count: int, count: int) -> tuple[dict[str, Any], dict
             str(Path(python).with_name("spade")),
             *("run", "--memory", "--host", "localhost", "--client_port", ports[0], "--server_port", ports[1]),
             cwd=folder,
+            start_new_session=True,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL,
         )
@@ -220,7 +221,7 @@ async def spade(in_process_count: int, count: int) -> tuple[dict[str, Any], dict
             commands = [Process(python, script, role, str(count), ports[0]) for role in ("receiver", "sender")]
             return inside, await between(count, *commands)
         finally:
-            server.send_signal(signal.SIGKILL)
+            os.killpg(server.pid, signal.SIGKILL)  # it has processes of its own
             await server.wait()
 
 
