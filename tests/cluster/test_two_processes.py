@@ -289,7 +289,8 @@ async def test_each_worker_of_one_gateway_is_a_node_of_its_own(tmp_path: Path, n
                 await asyncio.sleep(0.05)
         await opened.close()
         assert len({offer.node for offer in offers}) == 2
-        async with httpx2.AsyncClient(verify=False, limits=httpx2.Limits(max_keepalive_connections=0)) as http:
+        limits = httpx2.Limits(max_keepalive_connections=0)
+        async with httpx2.AsyncClient(verify=False, limits=limits, timeout=30) as http:
             pair = Pair(gateway, gateway, RoundRobin(), nats, http)
             for n in range(6):  # question and answer meet whichever worker takes them
                 question = await pair.ask(f"{gateway.url}/nlip/clerk", f"rooms{n}")
