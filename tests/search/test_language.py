@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sabir.search import Hit, Item
-from sabir.search.elicit import answered, question
+from sabir.search.elicit import answered, chosen, question
 from sabir.search.extract import generated, rendered, sources, summarized
 from sabir.search.passages import passages
 
@@ -50,6 +52,63 @@ def test_nothing_is_asked_about_a_question_that_is_exact() -> None:
 
 def test_what_the_question_already_says_is_not_asked() -> None:
     assert question("dessert", [recipe(number) for number in range(12)]) is None
+
+
+@pytest.mark.parametrize("text", ["pumpkin soup", "chocolate cake", "what goes with roast lamb?", "birthday cake"])
+def test_nothing_is_asked_about_a_question_that_names_what_it_wants(text: str) -> None:
+    """W-10"""
+    assert question(text, [recipe(number) for number in range(30)]) is None
+
+
+@pytest.mark.parametrize("text", ["recipes", "something to eat", "soup", "what can I cook?", "any ideas?"])
+def test_a_vague_question_may_be_asked_about(text: str) -> None:
+    """W-10"""
+    hits = [recipe(number) for number in range(30)]
+    asked = question(text, hits)
+    assert (asked is None) == (text == "soup")  # which is one of the options
+    assert question(text, hits, conditions=2) is None
+
+
+def test_a_place_is_asked_for_only_of_things_that_are_somewhere() -> None:
+    """W-10: a recipe is nowhere, whatever address stands in it."""
+    at = [{"address": {"addressLocality": town}} for town in ("Boise", "Eagle")]
+    recipes = [
+        Hit(Item(f"r{n}", "s", "x", ("Recipe",), fields={"author": at[n % 2], **at[n % 2]}), 80.0) for n in range(20)
+    ]
+    assert question("recipes", recipes) is None
+    events = [Hit(Item(f"e{n}", "s", "x", ("Event",), fields={"location": at[n % 2]}), 80.0) for n in range(20)]
+    asked = question("events", events)
+    assert asked is not None
+    assert asked.id == "addressLocality"
+    assert question("anything", [*events, recipes[0]]) is None
+
+
+def test_a_field_that_few_items_state_is_not_asked_for() -> None:
+    """W-10: its answer would lose all others."""
+    hits = [recipe(number) for number in range(10)]
+    plain = [Hit(Item(f"p{n}", "s", "x", ("Recipe",), fields={}), 80.0) for n in range(10)]
+    assert question("recipes", [*hits, *plain]) is None
+
+
+@pytest.mark.parametrize(
+    ("said", "understood"),
+    [
+        ("Boise", (["Boise"], "")),
+        ("In Boise, please", (["Boise"], "")),
+        ("boise or eagle?", (["Boise", "Eagle"], "")),
+        ("the second one", (["Eagle"], "")),
+        ("2", (["Eagle"], "")),
+        ("any", ([], "")),
+        ("I don't care", ([], "")),
+        ("Boise, but something cheap", (["Boise"], "but something cheap")),
+        ("What is on in Boise in January?", None),
+        ("show me hotels in Eagle", None),
+        ("a chocolate cake", None),
+        ("without nuts", None),
+    ],
+)
+def test_an_answer_is_told_from_another_question(said: str, understood: tuple[list[str], str] | None) -> None:
+    assert chosen(said, ("Boise (13)", "Eagle (7)")) == understood
 
 
 def test_an_option_needs_more_than_one_item() -> None:

@@ -223,6 +223,64 @@ async def test_an_answer_that_names_no_option_is_a_follow_up(sample: LocalIndex)
     assert meta(message)["question"] == "recipes without nuts"
 
 
+@pytest.mark.parametrize(
+    ("other", "found"),
+    [
+        ("What is on in Boise in January?", "Event"),
+        ("I want a chocolate cake", "Recipe"),
+        ("do you sell an enamel kettle?", "Product"),
+    ],
+)
+async def test_another_question_in_place_of_an_answer_is_one(sample: LocalIndex, other: str, found: str) -> None:
+    asker = Asker(agent(sample), Message.text(other))
+    message = await asker.reply("recipes", SiteAsk(filters={"price": "less than $20"}))
+    assert len(asker.questions) == 1
+    assert found in " ".join(str(each["@type"]) for each in results(message))
+    assert meta(message)["filters"] == {}
+    assert "recipes" not in meta(message)["question"]
+
+
+async def test_another_question_comes_with_filters_of_its_own(sample: LocalIndex) -> None:
+    instead = Message.of(text_part("mugs and plates"), SiteAsk(filters={"price": "under $40"}).part())
+    message = await Asker(agent(sample), instead).reply("recipes", SiteAsk(filters={"price": "less than $20"}))
+    assert meta(message)["filters"] == {"price": "under $40"}
+
+
+async def test_an_answer_with_more_to_it_is_both(sample: LocalIndex) -> None:
+    message = await Asker(agent(sample), Message.text("Dessert, without nuts")).reply("recipes")
+    assert {each["recipeCategory"] for each in results(message)} == {"Dessert"}
+    assert meta(message)["question"] == "recipes, without nuts"
+
+
+async def test_filters_and_answers_are_kept_by_follow_ups(sample: LocalIndex) -> None:
+    """W-11: "cheaper ones", then "only vegan"."""
+    asker = Asker(agent(sample), Message.text("Dessert"))
+    await asker.reply("recipes", SiteAsk(filters={"price": "less than $20"}))
+    for text, question in (("cheaper ones", "cheapest recipes"), ("only vegan", "vegan cheapest recipes")):
+        message = await asker.reply(text)
+        assert meta(message)["question"] == question
+        assert meta(message)["filters"] == {"price": "less than $20", "recipeCategory": "Dessert"}
+        assert {each["recipeCategory"] for each in results(message)} == {"Dessert"}
+    assert all("Vegan" in str(each["suitableForDiet"]) for each in results(message))
+    message = await asker.reply("enamel mug")
+    assert meta(message)["filters"] == {}
+
+
+async def test_a_new_filter_takes_the_place_of_the_old_one_in_a_follow_up(sample: LocalIndex) -> None:
+    asker = Asker(agent(sample, questions=False))
+    await asker.reply("soup", SiteAsk(filters={"suitableForDiet": "vegan", "site": "harbour.example"}))
+    message = await asker.reply("quicker ones", SiteAsk(filters={"suitableForDiet": "vegetarian"}))
+    assert meta(message)["filters"] == {"suitableForDiet": "vegetarian", "site": "harbour.example"}
+
+
+async def test_a_time_filters_only_what_has_one(sample: LocalIndex) -> None:
+    message = await Asker(agent(sample, questions=False)).reply("What should I cook tonight?")
+    assert results(message)
+    assert [each["value"] for each in meta(message)["ignored"]] == ["tonight"]
+    message = await Asker(agent(sample, questions=False)).reply("concerts in January 1999")
+    assert not results(message)
+
+
 async def test_nobody_is_asked_twice_for_the_same_in_a_conversation(sample: LocalIndex) -> None:
     asker = Asker(agent(sample), *(Message.text("any") for _ in range(9)))
     for text in ("recipes", "recipes", "recipes", "recipes"):

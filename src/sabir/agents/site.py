@@ -58,9 +58,10 @@ from ..search import (
     structured,
 )
 from ..search.attributes import recalled
-from ..search.conditions import Has, Is, Not, OfType, holds
+from ..search.conditions import During, Has, Is, Not, OfType, holds
 from ..search.followup import decontextualized, is_more
 from ..search.results import reordered
+from ..search.taxonomy import is_a
 from ..search.words import content_words, tokens
 from ..turn import PastTurn, Turn
 
@@ -68,6 +69,7 @@ MODES: Final = ("list", "summarize", "generate")
 CHANCE: Final = 20.0  # a score below which a hit is chance; see search.Hit
 _POOL: Final = 50  # hits that are looked at before the page is cut
 _MODEL_SECONDS: Final = 8.0  # for one call of the model; who asks does not wait longer for a better order
+_ABOUT: Final = re.compile(r"^\W*(?:and\s+|ok\s+|so\s+)?(?:what|how)\s+about\s+", re.IGNORECASE)
 _BORNE: Final = 0.7  # share of a written sentence's words that its source must have
 _AGAINST_MEMORY: Final = 0.7  # what is left of the score of an item that the asker's memory speaks against
 
@@ -246,6 +248,9 @@ class _Search:
         await self._find(carried)
         if not self.pool and carried != given:  # what was asked before no longer fits: "what about desserts?"
             await self._find(given)
+        if not self.pool and follows and _ABOUT.match(text) and not self.ask.rewritten:  # another kind of thing
+            self.question = _ABOUT.sub("", " ".join(text.split()))
+            await self._find(given)
 
     async def _find(self, filters: dict[str, Any]) -> None:
         self.filters = filters
@@ -253,8 +258,20 @@ class _Search:
         spoken = from_text(self.question, known, self.now)
         if _only_filters(spoken):
             spoken = msgspec.structs.replace(spoken, text="")
-        self.parsed = await resolved(structured(filters, known, self.now) | spoken, self.engine)
+        given = structured(filters, known, self.now)
+        self.parsed = await resolved(given | spoken, self.engine)
         await self._search()
+        if not self.pool and (freed := _without_times(spoken)) is not None:
+            await self._find_untimed(await resolved(given | freed, self.engine))
+
+    async def _find_untimed(self, freed: Parsed) -> None:
+        """ "What should I cook tonight?" is not about what happens tonight: the time filters only what has one."""
+        bound, self.parsed = self.parsed, freed
+        await self._search()
+        happening = sum(is_a(kind, "Event") for hit in self.hits for kind in hit.item.types[:1])
+        if 2 * happening >= len(self.hits):  # events, and not then: that is the answer
+            self.parsed, self.total = bound, 0
+            self._show(())
 
     async def _search(self) -> None:
         memory = "; ".join((*self.ask.memory, self.ask.about)).strip("; ")
@@ -478,6 +495,23 @@ def _only_filters(parsed: Parsed) -> bool:
     """Whether all the words that are left only name a type or a diet that is filtered by already."""
     said = {word for words in parsed.said for word in tokens(words)}
     return bool(parsed.conditions or parsed.around) and said.issuperset(content_words(parsed.text))
+
+
+def _without_times(spoken: Parsed) -> Parsed | None:
+    """The same without the times it names, each told as not applied; None if it names none."""
+    timed = [any(isinstance(one, During) for one in _inner((each,))) for each in spoken.conditions]
+    if not any(timed):
+        return None
+    rows = list(zip(timed, spoken.conditions, spoken.said, strict=True))
+    return msgspec.structs.replace(
+        spoken,
+        conditions=tuple(condition for out, condition, _ in rows if not out),
+        said=tuple(words for out, _, words in rows if not out),
+        ignored=(
+            *spoken.ignored,
+            *(Ignored("text", words, "what was found has no date") for out, _, words in rows if out),
+        ),
+    )
 
 
 def _inner(conditions: Sequence[Condition]) -> list[Condition]:

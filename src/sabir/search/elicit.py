@@ -24,6 +24,7 @@ ENOUGH: Final = 8  # so few good items are shown, not asked about
 CLOSE: Final = 0.7  # of the best score: equally good
 GAIN: Final = 0.8  # bits that an answer must be worth
 STATED: Final = 0.8  # share of the good items that must state a field; else an answer would lose the others
+COVERED: Final = 0.6  # share of those that the options must cover
 OPTIONS: Final = 8
 VAGUE: Final = 1  # things that a question may ask for and still be vague: a word, or a condition
 
@@ -100,7 +101,9 @@ def question(text: str, hits: Sequence[Hit], *, asked: Collection[str] = (), con
         counts = Counter(value for labels in known for value in labels.get(field, ())[:3])
         stating = sum(1 for labels in known if field in labels)
         options = {value: count for value, count in counts.most_common(OPTIONS) if count >= max(2, len(close) // 12)}
-        if stating < STATED * len(close) or len(options) < 2 or any(squeezed(value) in said for value in options):
+        if stating < STATED * len(close) or len(options) < 2 or sum(options.values()) < COVERED * stating:
+            continue
+        if any(squeezed(value) in said for value in options):
             continue
         gain = _entropy([*options.values(), stating - sum(options.values())]) * stating / len(close)
         if gain >= GAIN and (best is None or gain > best.gain):
@@ -128,11 +131,11 @@ def chosen(text: str, options: Sequence[str]) -> tuple[list[str], str] | None:
     rest = text
     for option in sorted(named, key=len, reverse=True):
         rest = re.sub(rf"\b{re.escape(option)}\b", " ", rest, flags=re.IGNORECASE)
+    place = _NTH.search(said)
+    if not named and place is not None and (at := int(place[1] or _COUNTED[place[2]])) <= len(bare):
+        return [bare[at - 1]], ""
     more = [word for word in content_words(rest) if word not in _POLITE]
     if not more:
-        place = _NTH.search(said)
-        if not named and place is not None and int(place[1] or _COUNTED[place[2]]) <= len(bare):
-            named = [bare[int(place[1] or _COUNTED[place[2]]) - 1]]
         return (named, "") if named else None
     if not named or _ASKS.search(said) or len(more) > 3:
         return None

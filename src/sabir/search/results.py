@@ -66,7 +66,7 @@ def actions(fields: Mapping[str, JSON]) -> Iterator[dict[str, JSON]]:
             break  # one action, its first way
 
 
-def reordered(hits: Sequence[Hit], order: tuple[str, bool], close: float = 0.5) -> tuple[Hit, ...]:
+def reordered(hits: Sequence[Hit], order: tuple[str, bool], close: float = 0.6) -> tuple[Hit, ...]:
     """Those hits that fit well, by a field; then the rest as they were. Items without the field come after."""
     field, ascending = order
     good = [hit for hit in hits if hit.score >= close * hits[0].score]

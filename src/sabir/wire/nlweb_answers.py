@@ -244,7 +244,7 @@ class Telling:
             return self.question(question, token)
         notes = notes_of(message)
         items = self.results(message)
-        if notes is not None and notes.total == 0 and not items:
+        if notes is not None and notes.total is not None and not items:
             text = words_of(message) or "Nothing was found."
             if notes.coverage < 1.0:
                 text += " The index is still being computed, so ask again in a moment."
