@@ -128,16 +128,24 @@ def load(path: Path | str | None = None, *, flags: Mapping[str, Any] | None = No
     file = Path(path) if path is not None else Path(DEFAULT_FILE)
     if path is not None or file.exists():
         values = _read(file)
-    _merge(values, _environment(os.environ))
-    _merge(values, {key: value for key, value in (flags or {}).items() if value is not None})
-    return settings_of(values, str(file) if values else "settings")
+    settings = settings_of(values, str(file))
+    for source, more in (
+        ("SABIR_… variables", _environment(os.environ)),
+        ("flags", {key: value for key, value in (flags or {}).items() if value is not None}),
+    ):
+        if more:  # each by itself, so that an error names where the value came from
+            _merge(values, more)
+            settings = settings_of(values, source)
+    return settings
 
 
 def settings_of(values: Mapping[str, Any], source: str = "settings") -> Settings:
     """Typed settings of plain values."""
-    _check_keys(values, Settings, "")
     try:
+        _check_keys(values, Settings, "")
         return msgspec.convert(values, Settings, strict=False)
+    except BadSetup as wrong:
+        raise BadSetup(f"{source}: {wrong}") from None
     except msgspec.ValidationError as wrong:
         raise BadSetup(f"{source}: {_readable(str(wrong))}") from None
 
@@ -247,7 +255,10 @@ def agent_of(settings: AgentSettings) -> Agent:
         return connect(settings.peer, protocol=settings.protocol, name=settings.id)
     found = BUILTIN.get(settings.use or "") or _imported(settings)
     changes = {"name": settings.id, "description": settings.description, "remembers": settings.remembers}
-    card = msgspec.structs.replace(found.card, **{k: v for k, v in changes.items() if v is not None})
+    try:
+        card = msgspec.structs.replace(found.card, **{k: v for k, v in changes.items() if v is not None})
+    except ValueError as wrong:
+        raise BadSetup(f"agents: {settings.id!r}: {wrong}") from None
     if card == found.card:
         return found
     return FunctionAgent(found.function if isinstance(found, FunctionAgent) else found, card)

@@ -8,9 +8,12 @@
 from __future__ import annotations
 
 import asyncio
+import difflib
 import importlib
 import logging
 import os
+import shlex
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
@@ -52,7 +55,7 @@ from .peers.base import Peer
 from .peers.kept import KeptTokens
 from .peers.nlip import NlipPeer
 from .randomness import new_id
-from .server import Serving, bind, check_exposure, serve
+from .server import Serving, bind, check_exposure, check_tls, serve
 from .statements import statement
 from .stores import Store, open_store
 from .stores.clock import CautiousClock
@@ -220,13 +223,16 @@ class Gateway:
             try:
                 makers.append(getattr(importlib.import_module(f"sabir.doors.{module}"), name))
             except MissingExtra as missing:
-                self.absent.append(str(missing))
+                if module != "nlip_amqp" or "nlip-amqp" in self.house.settings:  # without a broker nobody misses it
+                    self.absent.append(str(missing))
             except ModuleNotFoundError as missing:
                 self.absent.append(str(MissingExtra(f"the door {module} ({missing.name})", what)))
         if (bus := self.bus) is not None:
             makers.append(lambda house: BusDoor(house, bus, self.directory, self.agents))
         makers.append(NlipHttp)  # last, because it answers for everything below /nlip/
-        return [door for door in (make(self.house) for make in makers) if door.name not in off]
+        doors = [make(self.house) for make in makers]
+        _check_names(self.house.settings, {door.name for door in doors})
+        return [door for door in doors if door.name not in off]
 
     # -- ASGI -------------------------------------------------------------------------------------
 
@@ -292,8 +298,8 @@ class Gateway:
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
             try:
-                if await self.store.sweep(now()):
-                    self.exchange.conversations.forget_counts()
+                await self.store.sweep(now())
+                self.exchange.conversations.forget_counts()
                 if self._audit_days is not None:
                     await retain(self.store, self._audit_days)
             except SabirError as wrong:
@@ -324,6 +330,7 @@ class Gateway:
         changes = {"host": host, "port": port, "workers": workers}
         serving = msgspec.structs.replace(self.serving, **{k: v for k, v in changes.items() if v is not None})
         check_exposure(serving)
+        check_tls(serving)
         require(self.security, self.security_report())
         sock = bind(serving.host, serving.port)
         serving = msgspec.structs.replace(serving, port=sock.getsockname()[1])
@@ -348,8 +355,28 @@ class Gateway:
             lines.append(f"  {name:<{width}}  {scheme}{path}" if path.startswith("/") else f"  {name:<{width}}  {path}")
         lines += [f"  not here: {why}" for why in self.absent]
         examples = (example for skill in self.agents[self.default].card.skills for example in skill.examples)
-        lines.append(f'Try:  sabir ask {url} "{next(examples, "Hello")}"')
+        lines.append(f'Try:  {_command()} ask {url} "{next(examples, "Hello")}"')
         return lines
+
+
+def _check_names(settings: Iterable[str], made: Iterable[str]) -> None:
+    """Settings are for doors that exist: one that was to be closed must not stay open for a misspelt name.
+
+    Raises:
+        BadSetup: there is no door of this name; names the nearest.
+    """
+    known = {*made, BusDoor.name, *(module.replace("_", "-") for module, _, _ in OPTIONAL_DOORS)}
+    for name in settings:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+            hint = f"did you mean doors.{near[0]}?" if near else f"there are {', '.join(sorted(known))}"
+            raise BadSetup(f"unknown key doors.{name}: {hint}")
+
+
+def _command() -> str:
+    """What to type for ``sabir``: the name if the shell finds it, else where it is."""
+    beside = Path(sys.executable).with_name("sabir")
+    return "sabir" if shutil.which("sabir") or not beside.exists() else shlex.quote(os.path.relpath(beside))
 
 
 async def _meet(peers: Sequence[Peer]) -> None:

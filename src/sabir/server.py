@@ -77,12 +77,26 @@ def check_exposure(serving: Serving) -> None:
         )
 
 
+def check_tls(serving: Serving) -> None:
+    """What TLS needs is there and fits together, before anybody is told where to find us.
+
+    Raises:
+        BadSetup: it is not.
+    """
+    if serving.tls.key and not serving.tls.cert:
+        raise BadSetup("tls: there is a key and no certificate; give --tls-cert, too")
+    if serving.tls.is_on:
+        tls_context(serving.tls, Path(serving.home))
+
+
 def bind(host: str, port: int) -> socket.socket:
     """A listening socket.
 
     Raises:
         BadSetup: the address is taken or not ours.
     """
+    if not 0 <= port <= 65535:
+        raise BadSetup(f"port: expected a number from 0 to 65535, not {port}")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -91,7 +105,10 @@ def bind(host: str, port: int) -> socket.socket:
         sock.listen(2048)  # who comes while the gateway still starts waits instead of being refused
     except OSError as wrong:
         sock.close()
-        raise BadSetup(f"cannot listen on {host}:{port}: {wrong.strerror}; choose another with --port") from wrong
+        reason = wrong.strerror or wrong
+        raise BadSetup(
+            f"cannot listen on {host}:{port}: {reason}; choose another with --port, SABIR_PORT or run(port=…)"
+        ) from None
     sock.set_inheritable(True)
     return sock
 
@@ -243,7 +260,7 @@ def tls_context(tls: Tls, home: Path) -> ssl.SSLContext:
             context.load_verify_locations(tls.client_ca)
             context.verify_mode = ssl.CERT_OPTIONAL
     except (OSError, ssl.SSLError) as wrong:
-        raise BadSetup(f"the certificate or key cannot be used: {wrong}") from wrong
+        raise BadSetup(f"the certificate or key cannot be used ({cert}, {key}): {wrong}") from wrong
     context.set_alpn_protocols(["http/1.1"])
     return context
 

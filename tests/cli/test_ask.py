@@ -10,6 +10,7 @@ from pathlib import Path
 from conftest import Serve
 from sabir import Gateway, Turn, agent
 from sabir.agents.echo import echo
+from sabir.events import Field, Question
 
 
 @agent
@@ -75,6 +76,7 @@ def test_an_unreachable_agent_is_exit_3_and_one_line(tmp_path: Path) -> None:
     done = sabir(tmp_path, "ask", "http://127.0.0.1:9", "hi")
     assert done.returncode == 3
     assert done.stderr.startswith("sabir: http://127.0.0.1:9")
+    assert "nobody listens there" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -90,6 +92,41 @@ def test_nothing_to_say_is_exit_2(tmp_path: Path) -> None:
     assert sabir(tmp_path, "ask", "http://127.0.0.1:9", "--file", "absent.txt").returncode == 2
     assert sabir(tmp_path, "ask", "ftp://x", "hi").returncode == 2
     assert sabir(tmp_path, "nonsense").returncode == 2
+
+
+def test_flags_may_stand_between_the_address_and_the_words(serve: Serve, home: Path, tmp_path: Path) -> None:
+    url = serve(Gateway(memory, echo, home=home)).url
+    assert sabir(tmp_path, "ask", url, "--agent", "echo", "hi").stdout == "You said: hi\n"
+    assert sabir(tmp_path, "ask", "--agent", "echo", url, "--stream", "hi").stdout == "You said: hi\n"
+
+
+def test_a_wrong_flag_shows_the_usage_of_its_command(tmp_path: Path) -> None:
+    for arguments in (("ask", "http://127.0.0.1:9", "hi", "--frob"), ("keys", "list", "--frob")):
+        done = sabir(tmp_path, *arguments)
+        assert done.returncode == 2
+        assert "unrecognized arguments: --frob" in done.stderr
+        assert done.stderr.startswith(f"usage: sabir {arguments[0]} ")
+
+
+def test_a_wrong_binding_is_not_a_check_that_passes(tmp_path: Path) -> None:
+    done = sabir(tmp_path, "check", "http://127.0.0.1:9", "--binding", "gopher")
+    assert done.returncode == 2
+    assert "'http', 'websocket', 'amqp'" in done.stderr
+
+
+def test_a_question_is_shown_once_with_its_options_by_every_protocol(serve: Serve, home: Path, tmp_path: Path) -> None:
+    @agent(name="barista")
+    async def barista(turn: Turn) -> str:
+        size = await turn.ask(Question("Which size?", (Field("size", "Which size?", "select", ("small", "large")),)))
+        return f"One {size.text} {turn.text}"
+
+    url = serve(Gateway(barista, home=home)).url
+    asked = "Which size?\n  small, large\n"
+    assert sabir(tmp_path, "ask", url, "latte").stdout == asked
+    assert sabir(tmp_path, "ask", url, "large").stdout == "One large latte\n"
+    assert sabir(tmp_path, "ask", url, "latte", "--stream").stdout == asked
+    done = sabir(tmp_path, "ask", f"{url}/a2a/barista", "latte")
+    assert (done.returncode, done.stdout.splitlines()[0]) == (0, "Which size?")
 
 
 def test_the_version_is_said(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sabir.config import agent_of, load, settings_of
+from sabir.config import agent_of, gateway_of, load, settings_of
 from sabir.errors import BadSetup
 
 MASSGEN = """
@@ -68,6 +68,27 @@ def test_a_wrong_file_is_told_by_place_and_expectation(tmp_path: Path, text: str
     with pytest.raises(BadSetup) as wrong:
         load(write(tmp_path, text))
     assert said in str(wrong.value)
+
+
+def test_an_error_names_where_the_value_came_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path, "port: 1\n")
+    with pytest.raises(BadSetup, match=r"^flags: port: expected"):
+        load(path, flags={"port": "x"})
+    with pytest.raises(BadSetup, match=r"sabir.yaml: unknown key prot: "):
+        load(write(tmp_path, "prot: 1"))
+    monkeypatch.setenv("SABIR_PORT", "x")
+    with pytest.raises(BadSetup, match=r"^SABIR_… variables: port: expected"):
+        load(write(tmp_path, "port: 1"))
+
+
+def test_an_agent_with_a_name_that_cannot_be_is_told() -> None:
+    with pytest.raises(BadSetup, match=r"agents: 'a b': a card's name is"):
+        agent_of(settings_of({"agents": [{"id": "a b", "use": "echo"}]}).agents[0])
+
+
+def test_a_misspelt_door_does_not_stay_open(tmp_path: Path) -> None:
+    with pytest.raises(BadSetup, match=r"unknown key doors.mpc: did you mean doors.mcp\?"):
+        gateway_of(settings_of({"home": str(tmp_path), "sites": [], "doors": {"mpc": False}}))
 
 
 def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:

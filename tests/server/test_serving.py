@@ -124,6 +124,23 @@ def test_a_second_gateway_on_the_same_port_says_so_in_one_line(tmp_path: Path) -
     assert done.stderr.strip().splitlines()[-1].startswith(f"sabir: cannot listen on 127.0.0.1:{port}")
 
 
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--port", "99999"], "port: expected a number from 0 to 65535, not 99999"),
+        (["--tls-key", "key.pem"], "a key and no certificate"),
+        (["--tls-cert", "absent.pem"], "absent.pem"),
+    ],
+)
+def test_what_cannot_be_served_is_told_in_one_line_and_nothing_else(
+    tmp_path: Path, flags: list[str], said: str
+) -> None:
+    done = subprocess.run([*SABIR, "serve", *flags], capture_output=True, text=True, cwd=tmp_path, timeout=30)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_running_turns_finish_and_new_ones_get_503(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(AGENTS)
     config = """

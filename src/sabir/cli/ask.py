@@ -96,10 +96,10 @@ async def _stream(peer: Any, message: Message) -> Message:
             print(event.part.content, end="", flush=True)
             began = True
         elif isinstance(event, Question):
-            print(event.text)
+            reply = nlip.question_message(event)  # over NLIP a Reply follows that says the same
         elif isinstance(event, Reply):
             reply = event.message
-            print("" if began else readable(reply))
+    print("" if began else readable(reply))
     return reply
 
 
@@ -157,6 +157,10 @@ def readable(message: Message) -> str:
             lines.append(part.content)
         else:
             lines.append(msgspec.json.format(msgspec.json.encode(part.content), indent=2).decode())
+    question = nlip.question_of(message)
+    for each in question.fields if question is not None else ():
+        about = f"{each.text} " if each.text != message.text else ""
+        lines += [f"  {about}{', '.join(each.options)}"] if each.options else []
     return "\n".join(lines)
 
 

@@ -21,7 +21,12 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("url", metavar="URL", help="the server under test, e.g. http://127.0.0.1:8080")
     parser.add_argument("--protocol", choices=sorted(SUITES), default="nlip", help="which suite (default nlip)")
     parser.add_argument(
-        "--binding", action="append", default=[], metavar="B", help="only this binding: http, websocket or amqp"
+        "--binding",
+        action="append",
+        default=[],
+        choices=["http", "websocket", "amqp"],
+        metavar="B",
+        help="only this binding: http, websocket or amqp",
     )
     parser.add_argument("--level", choices=LEVELS, default="should", help="what decides the exit code (default should)")
     parser.add_argument("--verbose", action="store_true", help="show what passed, too")

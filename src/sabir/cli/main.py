@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 from types import ModuleType
-from typing import Final
+from typing import Any, Final
 
 from .. import _version
 from ..errors import BadInput, BadSetup, PeerRefused, PeerUnavailable, Refused, SabirError
@@ -34,6 +34,26 @@ EXIT_CODES: Final = (
 )
 
 
+class Command(argparse.ArgumentParser):
+    """One command: flags may stand between its arguments, and its own usage is shown when something is wrong."""
+
+    _mixing = False
+
+    def parse_known_args(  # type: ignore[override]  # as a subparser it is given a list and no namespace
+        self, args: list[str], namespace: Any = None
+    ) -> tuple[Any, list[str]]:
+        if self._mixing or any(action.nargs == argparse.PARSER for action in self._actions):
+            return super().parse_known_args(args, namespace)
+        self._mixing = True  # it calls this method for flags and for the others
+        try:
+            known, rest = self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._mixing = False
+        if rest:
+            self.error(f"unrecognized arguments: {' '.join(rest)}")
+        return known, rest
+
+
 def parser() -> argparse.ArgumentParser:
     """The whole command line."""
     top = argparse.ArgumentParser(
@@ -42,7 +62,7 @@ def parser() -> argparse.ArgumentParser:
         epilog="Exit codes: 0 done, 1 failed, 2 wrong use or configuration, 3 unreachable, 4 refused.",
     )
     top.add_argument("--version", action="version", version=f"sabir {_version.__version__}")
-    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=Command)
     for module in COMMANDS:
         command = commands.add_parser(module.NAME, help=module.HELP, description=module.HELP)
         module.add(command)

@@ -24,6 +24,7 @@ from ..guard.breaker import Breaker
 from ..guard.outgoing import Outgoing
 from ..message import Message
 from ..turn import Turn
+from ..wire import nlip
 
 SECONDS: Final = 60.0  # how long an answer may take unless the caller says otherwise
 
@@ -168,12 +169,17 @@ class Peer(ABC):
         return type(wrong)(self.card.name, words)
 
     async def _whole_answer(self, message: Message, call: Call) -> Message:
+        asked: Question | None = None
         async with aclosing(self.talk(message, call)) as events:
             async for event in events:
                 if isinstance(event, Reply):
                     return event.message
                 if isinstance(event, Fault):
                     raise event.error()
+                if isinstance(event, Question):
+                    asked = event
+        if asked is not None:  # what is said next answers it
+            return nlip.question_message(asked)
         raise PeerUnreadable(self.address, "it ended without an answer")
 
     async def __aenter__(self) -> Self:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import random
+import socket
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
@@ -447,6 +448,12 @@ def _why(wrong: httpx2.TransportError) -> str:
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):
             return f"its certificate is not accepted: {cause.verify_message}"
+        if isinstance(cause, ssl.SSLError):
+            return f"no connection: no TLS there ({cause.reason or 'it broke off'}); is it http:// and not https://?"
+        if isinstance(cause, ConnectionRefusedError):
+            return "no connection: nobody listens there"
+        if isinstance(cause, socket.gaierror):
+            return "no connection: no such host"
         cause = cause.__cause__ or cause.__context__
     return "no connection in time" if isinstance(wrong, httpx2.TimeoutException) else "no connection"
 

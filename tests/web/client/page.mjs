@@ -2,7 +2,7 @@
 import { browse } from "./browser.mjs";
 
 const [chromium, url, shots] = process.argv.slice(2);
-const SIZES = { wide: { width: 1280, height: 900 }, narrow: { width: 390, height: 800 } };
+const SIZES = { wide: { width: 1280, height: 900 }, narrow: { width: 360, height: 740 } };
 
 const ended = (page) => page.waitForFunction(() => !document.querySelector(".status"));
 const overflow = (page) => page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
