@@ -14,13 +14,14 @@ from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
 import cbor2
+import msgspec
 
-from ..errors import BadInput, PeerRefused
+from ..errors import BadInput, PeerError, PeerRefused
 from ..message import Message
 from ..peers.amqp_connection import AmqpConnection, Incoming
 from ..wire import amqp
 from ..wire.amqp import Letter
-from .base import Failed, Suite, Wire, demand
+from .base import Failed, Suite, Wire, demand, shown
 
 HELLO: Final = {"format": "text", "subformat": "english", "content": "Hello"}
 WAIT: Final = 5.0  # seconds in which an answer must come, or must not
@@ -54,8 +55,12 @@ class AmqpTarget:
         letter = Letter(body, **{"to": self.to, "reply_to": self.place, **fields})
         try:
             await self._connection.send(letter)
-        except PeerRefused as refused:
+        except PeerError as refused:
+            self._wire.keep(_bytes(letter), f"refused: {refused}".encode())
+            if not isinstance(refused, PeerRefused):
+                raise
             raise Failed(f"the letter was refused: {refused}") from None
+        self._wire.keep(_bytes(letter), b"taken by the broker")
 
     async def answer(self, body: bytes, **fields: Any) -> Letter:
         """The answer to a letter.
@@ -65,7 +70,6 @@ class AmqpTarget:
         """
         await self.send(body, **fields)
         [letter] = await self.answers(1)
-        self._wire.keep(body, letter.body)
         return letter
 
     async def answers(self, count: int) -> list[Letter]:
@@ -74,12 +78,21 @@ class AmqpTarget:
             async with asyncio.timeout(WAIT):
                 while len(got) < count:
                     got.append(await self._answers.get())
+                    self._wire.keep(b"", _bytes(got[-1]))
         except TimeoutError:
             raise Failed(f"{len(got)} of {count} answers came within {WAIT:g} seconds") from None
         return got
 
     async def close(self) -> None:
         await self._connection.close()
+
+
+def _bytes(letter: Letter) -> bytes:
+    """A letter as evidence: its properties, then its payload."""
+    said = {name: value for name, value in msgspec.structs.asdict(letter).items() if value and name != "body"}
+    return (
+        "".join(f"{name}: {value!r}\n" for name, value in said.items()).encode() + b"\n" + shown(letter.body).encode()
+    )
 
 
 def read(letter: Letter) -> Message:
@@ -101,6 +114,39 @@ DRAFT: Final = "ECMA-433 draft"
 @check("AMQP-0", DRAFT, "must", "one NLIP message in one AMQP message is answered")
 async def _answered(target: AmqpTarget) -> None:
     read(await target.answer(body(), content_type=amqp.JSON))
+
+
+@check("AMQP-1", DRAFT, "must", "a user-id that is not the sender's is not taken as the originator")
+async def _originator(target: AmqpTarget) -> None:
+    """The first intermediary checks it; where that lets it pass, the agent must refuse, or say an error."""
+    await target.answer(body(), content_type=amqp.JSON)  # so that no answer to the next one means something
+    try:
+        letter = await target.answer(body(), content_type=amqp.JSON, user_id="sabir-check-of-nobody")
+    except (Failed, PeerError):  # returned, put aside, or the broker has hung up
+        return
+    demand(read(letter).is_error, "it is answered as if it came from there")
+
+
+@check("AMQP-2", DRAFT, "must", "the answer names the place that it goes to, in to")
+async def _named(target: AmqpTarget) -> None:
+    demand((await target.answer(body(), content_type=amqp.JSON)).to, "the answer has no to")
+
+
+@check("AMQP-3-none", DRAFT, "must", "without reply-to there is no answer, and the next question is answered")
+async def _no_reply_to(target: AmqpTarget) -> None:
+    await target.send(body(content="silent"), content_type=amqp.JSON, reply_to="", correlation_id="silent")
+    letter = await target.answer(body(), content_type=amqp.JSON, correlation_id="loud")
+    demand(letter.correlation_id == "loud", f"an answer came for {letter.correlation_id!r}")
+
+
+@check("AMQP-5-not", DRAFT, "should", "a content-type that lies about the data is refused")
+async def _lie(target: AmqpTarget) -> None:
+    for data, kind in ((body(), amqp.CBOR), (cbor2.dumps(HELLO), amqp.JSON)):
+        try:
+            letter = await target.answer(data, content_type=kind)
+        except Failed:  # rejected without a word
+            continue
+        demand(read(letter).is_error, f"data that are not {kind} are answered as if they were")
 
 
 @check("AMQP-3", DRAFT, "must", "the answer goes to reply-to, and says so in to")
@@ -155,6 +201,14 @@ async def _fan_out(target: AmqpTarget) -> None:
     await target.send(body(), content_type=amqp.JSON, properties=wishes)
     got = {letter.to: letter.content_type for letter in await target.answers(2)}
     demand(got == {machine: amqp.JSON, audit: amqp.CBOR}, f"answers came as {got}")
+
+
+@check("D-42", "our decision", "ours", "nlip-reply-<format> asks for an answer at a place, too")
+async def _by_format(target: AmqpTarget) -> None:
+    place = await target.other_place()
+    await target.send(body(), content_type=amqp.JSON, properties={"nlip-reply-text": place})
+    [letter] = await target.answers(1)
+    demand(letter.to == place, f"the answer came to {letter.to!r}")
 
 
 @check("AMQP-8", DRAFT, "should", "two questions under way are told apart by correlation-id")

@@ -6,132 +6,14 @@ import json
 from typing import Any, Final
 from urllib.parse import urljoin, urlsplit
 
-import httpx2
-import msgspec
-
-from ..errors import BadInput, PeerUnavailable
 from ..guard.limits import is_loopback
-from ..message import Message
-from ..wire import nlip
-from .base import Declined, Failed, Skipped, Suite, Wire, demand
+from .base import Declined, Failed, Skipped, Suite, demand
+from .http_target import BY_POLICY, HELLO, HttpTarget, Response, has_token, joined, text, token
 
-BY_POLICY: Final = {401: "it asks who you are", 403: "it says no right to this", 429: "it asks to slow down"}
-
-
-class Response:
-    """What a server answered."""
-
-    def __init__(self, status: int, headers: httpx2.Headers, body: bytes) -> None:
-        self.status, self.headers, self.body = status, headers, body
-
-    def message(self) -> Message:
-        """The NLIP message it is.
-
-        Raises:
-            Failed: it is none.
-        """
-        try:
-            return nlip.decode(self.body)
-        except BadInput as wrong:
-            raise Failed(f"the answer is not an NLIP message ({wrong})") from None
-
-    def plain(self) -> dict[str, Any]:
-        value = msgspec.json.decode(self.body)
-        return value if isinstance(value, dict) else {}
-
-
-class HttpTarget:
-    """One server, by its NLIP address."""
-
-    def __init__(self, client: httpx2.AsyncClient, url: str, wire: Wire) -> None:
-        self._client = client
-        self.url = url
-        self._wire = wire
-
-    async def send(self, method: str, url: str, body: bytes, headers: dict[str, str]) -> Response:
-        try:
-            response = await self._client.request(method, url, content=body, headers=headers)
-        except httpx2.TransportError as wrong:
-            self._wire.keep(_request(method, url, headers, body), f"no answer: {wrong}".encode())
-            raise PeerUnavailable(url, str(wrong) or type(wrong).__name__) from None
-        head = f"HTTP {response.status_code}\n" + "".join(f"{k}: {v}\n" for k, v in response.headers.items())
-        self._wire.keep(_request(method, url, headers, body), head.encode() + b"\n" + response.content)
-        return Response(response.status_code, response.headers, response.content)
-
-    async def post(self, body: bytes | dict[str, Any] | list[Any], **headers: str) -> Response:
-        """Post a body to the end-point; a policy's refusal ends the check.
-
-        Raises:
-            Declined: 401, 403 or 429.
-        """
-        data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
-        response = await self.send("POST", self.url, data, {"content-type": "application/json", **named})
-        if response.status in BY_POLICY:
-            raise Declined(f"HTTP {response.status}: {BY_POLICY[response.status]}")
-        return response
-
-    async def ask(self, body: dict[str, Any], what: str = "it") -> Message:
-        """Post a message that must be answered, and return the answer.
-
-        Raises:
-            Failed: it is refused, or the answer is no NLIP message.
-        """
-        response = await self.post(body)
-        demand(response.status < 300, f"{what} is refused with HTTP {response.status}")
-        return response.message()
-
-
-def _request(method: str, url: str, headers: dict[str, str], body: bytes) -> bytes:
-    lines = "".join(f"{name}: {value}\n" for name, value in headers.items())
-    return f"{method} {urlsplit(url).path or '/'}\n{lines}\n".encode() + body
-
-
-async def end_point(client: httpx2.AsyncClient, url: str) -> tuple[str, str]:
-    """Where messages go, and a note if that is not where one would look first.
-
-    Raises:
-        PeerUnavailable: nobody answers there.
-    """
-    parts = urlsplit(url)
-    base = url if parts.path not in ("", "/") else urljoin(url, "/nlip")
-    target = HttpTarget(client, base, Wire())
-    response = await target.send("POST", base, json.dumps(HELLO).encode(), {"content-type": "application/json"})
-    if response.status in (307, 308) and "location" in response.headers:
-        moved = urljoin(base, response.headers["location"])
-        if urlsplit(moved).netloc == urlsplit(base).netloc:
-            return moved, f"{urlsplit(base).path} is redirected to {urlsplit(moved).path}; the checks use that"
-    if response.status in (404, 405) and not base.endswith("/"):
-        again = await target.send("POST", base + "/", json.dumps(HELLO).encode(), {"content-type": "application/json"})
-        if again.status < 400:
-            return base + "/", f"{urlsplit(base).path} is not there; the checks use {urlsplit(base).path}/"
-    return base, ""
-
-
-HELLO: Final = {"format": "text", "subformat": "english", "content": "Hello"}
 PIXEL: Final = "iVBORw0KGgo="
-
-
-def text(content: str = "Hello", *parts: dict[str, Any], **more: Any) -> dict[str, Any]:
-    message: dict[str, Any] = {**HELLO, "content": content, **more}
-    return {**message, "submessages": list(parts)} if parts else message
-
-
-def token(subformat: str, content: Any, **more: Any) -> dict[str, Any]:
-    return {"format": "token", "subformat": subformat, "content": content, **more}
-
-
-def has_token(reply: Message, sent: dict[str, Any]) -> bool:
-    return any(
-        part.subformat == sent["subformat"]
-        and part.content == sent["content"]
-        and ("label" not in sent or part.label == sent["label"])
-        for part in reply.tokens
-    )
-
-
 SUITE: Final[Suite[HttpTarget]] = Suite("http")
 check = SUITE.check
+JSON_TYPE: Final = {"content-type": "application/json"}
 
 
 # -- the end-point ------------------------------------------------------------------------------
@@ -146,6 +28,50 @@ async def _post(target: HttpTarget) -> None:
 @check("CORE-6.1", "ECMA-430 6.1", "must", "the answer is an NLIP message with a first submessage")
 async def _answer(target: HttpTarget) -> None:
     await target.ask(HELLO)
+
+
+@check("HTTP-6.1", "ECMA-431 6", "must", "the end-point is at /nlip")
+async def _place(target: HttpTarget) -> None:
+    if urlsplit(target.url).path.rstrip("/") != "/nlip":
+        raise Skipped("the address names another path")
+    place = urljoin(target.url, "/nlip")
+    response = await target.send("POST", place, json.dumps(HELLO).encode(), JSON_TYPE)
+    demand(response.status < 400 or response.status in BY_POLICY, f"/nlip answers HTTP {response.status}")
+
+
+@check("HTTP-6.2-type", "ECMA-431 6", "should", "application/json with a charset is taken")
+async def _charset(target: HttpTarget) -> None:
+    response = await target.post(HELLO, content_type="application/json; charset=utf-8")
+    demand(response.status < 300, f"refused with HTTP {response.status}")
+
+
+@check("HTTP-3.1", "RFC 7240 2", "must", "a preference that it does not know is ignored")
+async def _preference(target: HttpTarget) -> None:
+    response = await target.post(HELLO, prefer="x-sabir-check=1; y=2, handling=lenient")
+    demand(response.status < 300, f"refused with HTTP {response.status}")
+    response.message()
+
+
+@check(
+    "CORE-7.2",
+    "ECMA-430 7.2",
+    "must",
+    "wrong credentials are passed over, or refused by saying how to come by right ones",
+)
+async def _credentials(target: HttpTarget) -> None:
+    headers = {**JSON_TYPE, "authorization": "Bearer sabir-check-of-nobody"}
+    response = await target.send("POST", target.url, json.dumps(HELLO).encode(), headers)
+    demand(response.status < 500, f"HTTP {response.status}: it broke on them")
+    if response.status == 401:
+        demand("www-authenticate" in response.headers, "HTTP 401 without WWW-Authenticate (RFC 9110 15.5.2)")
+
+
+@check("HTTP-P2", "overview paper", "should", "a refusal by policy is told in an NLIP message")
+async def _told(target: HttpTarget) -> None:
+    response = await target.send("POST", target.url, json.dumps(HELLO).encode(), JSON_TYPE)
+    if response.status not in BY_POLICY:
+        raise Skipped("it refuses nothing")
+    demand(response.message().text, f"HTTP {response.status} says nothing in words")
 
 
 @check("CORE-7.1", "ECMA-430 7.1", "must", "the connection is encrypted")
@@ -202,6 +128,7 @@ FORMATS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "structured/html": ("CORE-5.3-structured", part("structured", "html", "<p>x</p>")),
     "code in an unknown language": ("CORE-5.3-prog", part("structured", "cobol", "STOP RUN.")),
     "binary/image": ("CORE-5.3-binary", part("binary", "image/png", PIXEL)),
+    "binary/video": ("CORE-5.3-binary", part("binary", "video/mp4", PIXEL)),
     "binary with a dot": ("CORE-5.3-binary", part("binary", "image/.png", PIXEL)),
     "location/text": ("CORE-5.3-location", part("location", "text", "12 Elm Street")),
     "location/gps": ("CORE-5.3-location", part("location", "gps", "47.37,8.54")),
@@ -230,6 +157,24 @@ def _add_format_checks() -> None:
 _add_format_checks()
 
 
+@check("CORE-5.3", "ECMA-430 5.3", "must", "a text in a language that it does not know does not break it")
+async def _language(target: HttpTarget) -> None:
+    response = await target.post({**HELLO, "subformat": "klingon", "content": "nuqneH"})
+    demand(response.status < 500, f"HTTP {response.status}")
+    response.message()
+
+
+@check("CORE-5.3-english", "ECMA-430 5.3", "should", "a text in English is answered with some text")
+async def _english(target: HttpTarget) -> None:
+    reply = await target.ask(HELLO)
+    demand(any(part.format == "text" for part in reply.parts), "no part of the answer is text")
+
+
+@check("XSPEC-landing", "extended specification", "ours", "an empty first text is answered")
+async def _greeting(target: HttpTarget) -> None:
+    await target.ask(text(""), "an empty text")
+
+
 @check("CORE-5.1.5", "ECMA-430 5.1.5", "must", "several submessages are taken")
 async def _several(target: HttpTarget) -> None:
     parts = [{**HELLO, "content": word, "label": str(number)} for number, word in enumerate(("one", "two", "three"))]
@@ -249,9 +194,9 @@ TOKENS: Final[dict[str, tuple[str, str, dict[str, Any]]]] = {
     "a conversation token with a suffix": ("CORE-6.2-suffix", "must", token("conversation_check", "check-2")),
     "an authentication token": ("CORE-6.2-auth", "must", token("authentication", "check-3")),
     "a token of the application's own kind": ("CORE-6.2-c", "must", token("group", "check-4")),
-    "a token whose content has blanks around it": ("CORE-6.2.1-b", "must", token("conversation_check", "  check-5\n")),
-    "the label of a token": ("D-17", "ours", token("conversation_check", "check-6", label="main")),
-    "a token whose content is an object": ("CORE-6.2.1-b", "should", token("conversation_check", {"sid": 7, "z": [1]})),
+    "a token whose content has blanks around it": ("CORE-6.2.1-b", "must", token("conversation", "  check-5\n")),
+    "the label of a token": ("D-17", "ours", token("conversation", "check-6", label="main")),
+    "a token whose content is an object": ("CORE-6.2.1-b", "should", token("conversation", {"sid": 7, "z": [1]})),
 }
 
 
@@ -280,9 +225,42 @@ async def _second_token(target: HttpTarget) -> None:
 
 @check("CORE-6.2-first", "ECMA-430 6.2", "must", "a token as the first submessage is taken and comes back")
 async def _first_token(target: HttpTarget) -> None:
-    sent = token("conversation_check", "check-first")
+    sent = token("conversation", "check-first")
     reply = await target.ask({**sent, "submessages": [HELLO]}, "a token as the first submessage")
     demand(has_token(reply, sent), "the token does not come back")
+
+
+@check("CORE-6.2-alone", "ECMA-430 6.2", "must", "a token as the first and only submessage is taken and comes back")
+async def _only_token(target: HttpTarget) -> None:
+    sent = token("conversation", "check-alone")
+    reply = await target.ask(sent, "a token as the first and only submessage")
+    demand(has_token(reply, sent), "the token does not come back")
+
+
+@check("CORE-6.2.1", "ECMA-430 6.2.1", "must", "tokens that it made are taken when they come back")
+async def _own_tokens(target: HttpTarget) -> None:
+    made = (await target.ask(HELLO)).tokens
+    if not made:
+        raise Skipped("it makes no tokens")
+    if any(not isinstance(part.content, str) for part in made):
+        raise Skipped("its tokens are not text")
+    sent = [token(part.subformat, part.content) for part in made]
+    await target.ask(text("Hello again", *sent), "a message with the tokens of the answer before it")
+
+
+@check("CORE-6.2.2", "ECMA-430 6.2.2", "must", "an authentication token that it did not make does not break it")
+async def _foreign_credentials(target: HttpTarget) -> None:
+    response = await target.post(text("Hello", token("authentication", "nobody's"), token("authorization", "x")))
+    demand(response.status < 500, f"HTTP {response.status}")
+    response.message()
+
+
+@check("D-17-order", "our decision", "ours", "tokens come back in the order in which they were sent")
+async def _order(target: HttpTarget) -> None:
+    sent = [token(f"conversation_{name}", name) for name in ("zulu", "alpha", "mike")]
+    reply = await target.ask(text("Hello", *sent))
+    got = [part.content for part in reply.tokens if part.content in ("zulu", "alpha", "mike")]
+    demand(got == ["zulu", "alpha", "mike"], f"they came back as {got}")
 
 
 @check("SEC-P3.3", "ECMA-434 7.3.3", "should", "tokens go back as tokens only, never into the text")
@@ -314,6 +292,35 @@ async def _upload(target: HttpTarget) -> None:
     demand(found, "the answer has no structured/uri submessage")
 
 
+@check("CORE-6.3-tokens", "ECMA-430 6.2, 6.3", "must", "a token in a control message comes back, too")
+async def _control_token(target: HttpTarget) -> None:
+    sent = token("conversation", "check-control")
+    reply = await target.ask(text("What are your policies?", sent, messagetype="control"), "a control message")
+    demand(has_token(reply, sent), "the token does not come back")
+
+
+@check("HTTP-6.1.1", "ECMA-431 6.1", "should", "the upload place that it names is a full address, and takes an upload")
+async def _upload_place(target: HttpTarget) -> None:
+    reply = await target.ask(text("I have a large file; where can I upload it?", messagetype="control"))
+    places = [part.content for part in reply.parts if part.format == "structured" and part.kind == "uri"]
+    if not places:
+        raise Skipped("it names none")
+    place = urlsplit(joined(target.url, str(places[0])))
+    demand(str(places[0]).startswith(("http://", "https://")), f"{places[0]!r:.200} is no full HTTP address")
+    if place.hostname != urlsplit(target.url).hostname:
+        raise Skipped("it is on another host, which was not given to be tested")
+    data = b"an upload of sabir check"
+    response = await target.send("POST", str(places[0]), data, {"content-type": "application/octet-stream"})
+    demand(response.status < 300 or response.status in BY_POLICY, f"it answers HTTP {response.status}")
+
+
+@check("SEC-P1.3", "ECMA-434 7.1.3", "ours", "asked by control for its ethics and its profile, it answers in words")
+async def _statements(target: HttpTarget) -> None:
+    for question in ("What is your ethics statement?", "Which ECMA-434 security profile do you meet?"):
+        reply = await target.ask(text(question, messagetype="control"), "a control message")
+        demand(reply.is_control and reply.text and not reply.is_error, f"no answer to: {question}")
+
+
 # -- what is sent -----------------------------------------------------------------------------------
 
 
@@ -322,8 +329,10 @@ async def _nulls(target: HttpTarget) -> None:
     response = await target.post(HELLO)
     reply = response.plain()
     nulls = [name for name, value in reply.items() if value is None and name.lower() != "content"]
-    for index, part in enumerate(reply.get("submessages") or ()):
-        nulls += [f"submessages[{index}].{name}" for name, value in part.items() if value is None and name != "content"]
+    parts = reply.get("submessages")
+    for index, part in enumerate(parts if isinstance(parts, list) else ()):
+        named = part.items() if isinstance(part, dict) else ()
+        nulls += [f"submessages[{index}].{name}" for name, value in named if value is None and name != "content"]
     demand(not nulls, f"null: {', '.join(nulls)}")
 
 
@@ -351,6 +360,13 @@ NOT_MESSAGES: Final[dict[str, tuple[str, bytes]]] = {
     "NaN": ("CORE-5.0.4", b'{"format":"structured","subformat":"json","content":NaN}'),
     "a message without format": ("CORE-5.1.2", json.dumps({"subformat": "english", "content": "x"}).encode()),
     "a message without content": ("CORE-5.1.4", json.dumps({"format": "text", "subformat": "english"}).encode()),
+    "a message without subformat": ("CORE-5.1.3", json.dumps({"format": "structured", "content": "{}"}).encode()),
+    "a subformat that is no string": ("CORE-5.1.3", json.dumps({**HELLO, "subformat": 5}).encode()),
+    "a submessage without subformat": (
+        "CORE-5.2.3", json.dumps(text("x", {"format": "structured", "content": "{}"})).encode()),
+    "a submessage without content": (
+        "CORE-5.2.4", json.dumps(text("x", {"format": "text", "subformat": "english"})).encode()),
+    "a label that is no string": ("CORE-5.2.1", json.dumps(text("x", {**HELLO, "label": {"a": 1}})).encode()),
     "a format outside Table 1": ("CORE-5.3", json.dumps({**HELLO, "format": "hologram"}).encode()),
     "a submessage with a format outside Table 1": (
         "CORE-5.2.2", json.dumps(text("x", {**HELLO, "format": "hologram"})).encode()),
@@ -431,6 +447,42 @@ async def _twice(target: HttpTarget) -> None:
     demand(400 <= response.status < 500, f"answered with HTTP {response.status}")
 
 
+@check("D-05", "our decision", "ours", "a field that it does not know does no harm")
+async def _unknown_field(target: HttpTarget) -> None:
+    await target.ask({**HELLO, "x-session": "check", "submessages": [{**HELLO, "x-more": [1]}]}, "it")
+
+
+@check("D-07", "our decision", "ours", "a number as label is taken")
+async def _number_label(target: HttpTarget) -> None:
+    await target.ask(text("Hello", {**HELLO, "label": 1}), "a number as label")
+
+
+@check("D-21", "our decision", "ours", "JSON is read whatever its content type says; what is not JSON gets 415")
+async def _any_type(target: HttpTarget) -> None:
+    read = await target.post(HELLO, content_type="text/plain")
+    demand(read.status < 300, f"JSON as text/plain is refused with HTTP {read.status}")
+    refused = await target.post(b"Hello", content_type="text/plain")
+    demand(refused.status == 415, f"words as text/plain are answered with HTTP {refused.status}")
+
+
+@check("D-26-minimal", "our decision", "ours", "Prefer: return=minimal gets a message all the same")
+async def _minimal(target: HttpTarget) -> None:
+    response = await target.post(HELLO, prefer="return=minimal")
+    demand(response.status == 200, f"answered with HTTP {response.status}")
+    response.message()
+
+
+@check("D-34", "our decision", "ours", "Accept: text/event-stream gives events, and the last is the whole answer")
+async def _events(target: HttpTarget) -> None:
+    response = await target.post(HELLO, accept="text/event-stream")
+    if not response.headers.get("content-type", "").startswith("text/event-stream"):
+        raise Skipped("it does not stream")
+    told = [line[5:].strip() for line in response.body.split(b"\n") if line.startswith(b"data:")]
+    demand(told, "no event came")
+    last = Response(200, response.headers, told[-1]).message()
+    demand((last.messagetype or "").lower() != "partial", "the last event is a partial message")
+
+
 @check("D-26", "our decision", "ours", "Prefer: handling=strict is applied and said")
 async def _strict(target: HttpTarget) -> None:
     response = await target.post({"format": "text", "content": "no subformat"}, prefer="handling=strict")
@@ -445,7 +497,7 @@ async def _async(target: HttpTarget) -> None:
     demand(response.status == 202, f"answered with HTTP {response.status}")
     place = response.headers.get("location")
     demand(place, "the answer has no Location")
-    found = await target.send("GET", urljoin(target.url, place), b"", {"prefer": "wait=5"})
+    found = await target.send("GET", joined(target.url, place or ""), b"", {"prefer": "wait=5"})
     demand(found.status in (200, 202), f"its place answers HTTP {found.status}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -18,13 +19,33 @@ from .base import Declined, Failed, Skipped, Suite, Wire, demand
 
 HELLO: Final = {"format": "text", "subformat": "english", "content": "Hello"}
 BY_POLICY: Final = {401, 403, 429}
+CBOR: Final = "/nlip/ws"
+TEXT: Final = "/nlip/ws/text"
+MOST_READ: Final = 16 * 1024 * 1024  # bytes of an answer
+LARGE: Final = 2 * 1024 * 1024  # bytes of a message that a server may find too large
+
+
+class Closed(Failed):
+    """The server closed the connection instead of answering."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(f"the connection was closed with {code}")
+        self.code = code
 
 
 class WsTarget:
     """One server, by its WebSocket base address."""
 
-    def __init__(self, base: str, wire: Wire, ssl: Any = None, absent: set[str] | None = None) -> None:
+    def __init__(
+        self,
+        base: str,
+        wire: Wire,
+        ssl: Any = None,
+        absent: set[str] | None = None,
+        authorization: str | None = None,
+    ) -> None:
         self.base = base
+        self._headers = {"authorization": authorization} if authorization is not None else {}
         self._wire = wire
         self._ssl = ssl
         self._absent = absent if absent is not None else set()  # paths where nothing was found, kept between checks
@@ -38,9 +59,8 @@ class WsTarget:
         """
         if path in self._absent:
             raise Skipped(f"there is no WebSocket at {path}")
-        options = {"ssl": self._ssl} if self.base.startswith("wss:") and self._ssl is not None else {}
         try:
-            async with connect(self.base + path, open_timeout=10, max_size=None, **options) as socket:
+            async with self._opened(path) as socket:
                 return [await self._one(socket, frame) for frame in frames]
         except InvalidHandshake as wrong:
             status = getattr(getattr(wrong, "response", None), "status_code", None)
@@ -48,12 +68,39 @@ class WsTarget:
             if status in BY_POLICY and await self._exists(path):
                 raise Declined(f"HTTP {status}") from None
             self._absent.add(path)
+            if path == TEXT:
+                raise Skipped("the fallback is not offered; a server that reads CBOR need not") from None
             raise Failed(f"there is no WebSocket at {path} (HTTP {status})") from None
         except ConnectionClosed as closed:
             code = closed.rcvd.code if closed.rcvd is not None else 1006
-            raise Failed(f"the connection was closed with {code}") from None
+            raise Closed(code) from None
         except (OSError, InvalidURI, WebSocketException) as wrong:
             raise Failed(f"no connection: {wrong}") from None
+
+    def _opened(self, path: str) -> connect:
+        options = {"ssl": self._ssl} if self.base.startswith("wss:") and self._ssl is not None else {}
+        return connect(
+            self.base + path, open_timeout=10, max_size=MOST_READ, additional_headers=self._headers, **options
+        )
+
+    async def ping(self, path: str) -> bool:
+        """Whether a ping on this path is answered.
+
+        Raises:
+            Failed: it closes.
+        """
+        await self.talk(path)  # is it there, and does it let us in?
+        try:
+            async with self._opened(path) as socket:
+                async with asyncio.timeout(5):
+                    await (await socket.ping(b"sabir-check"))
+                self._wire.keep(b"ping sabir-check", b"pong")
+                return True
+        except TimeoutError:
+            self._wire.keep(b"ping sabir-check", b"")
+            return False
+        except (OSError, WebSocketException) as wrong:
+            raise Failed(f"the connection broke: {wrong}") from None
 
     async def _exists(self, path: str) -> bool:
         """Whether something is at the path: servers refuse the upgrade of an unknown one with 403, too."""
@@ -65,9 +112,13 @@ class WsTarget:
                 return False
 
     async def _one(self, socket: ClientConnection, frame: bytes | str | list[bytes]) -> bytes | str:
-        await socket.send(frame)
-        answer = await socket.recv()
         sent = b"".join(frame) if isinstance(frame, list) else frame.encode() if isinstance(frame, str) else frame
+        try:
+            await socket.send(frame)
+            answer = await socket.recv()
+        except ConnectionClosed as closed:
+            self._wire.keep(sent, str(closed).encode())
+            raise
         self._wire.keep(sent, answer.encode() if isinstance(answer, str) else answer)
         return answer
 
@@ -87,8 +138,6 @@ def read(answer: bytes | str) -> Message:
 
 SUITE: Final[Suite[WsTarget]] = Suite("websocket")
 check = SUITE.check
-CBOR: Final = "/nlip/ws"
-TEXT: Final = "/nlip/ws/text"
 
 
 @check("WS-6", "ECMA-432 6", "must", "there is an end-point at /nlip/ws")
@@ -183,6 +232,34 @@ async def _token(target: WsTarget) -> None:
     token = {"format": "token", "subformat": "conversation_check", "content": "check-ws"}
     [answer] = await target.talk(CBOR, cbor2.dumps({**HELLO, "submessages": [token]}))
     demand(any(part.content == "check-ws" for part in read(answer).tokens), "the token does not come back")
+
+
+@check("WS-10", "ECMA-432 10, RFC 6455 5.5.2", "must", "a ping is answered by a pong")
+async def _ping(target: WsTarget) -> None:
+    demand(await target.ping(CBOR), "no pong came within 5 seconds")
+
+
+@check("WS-10-field", "ECMA-432 10", "should", "a session id in MessageType or in a field of one's own does no harm")
+async def _session(target: WsTarget) -> None:
+    by_type, by_field = {**HELLO, "messagetype": "session-4711"}, {**HELLO, "SessionId": "4711"}
+    answers = await target.talk(CBOR, cbor2.dumps(by_type), cbor2.dumps(by_field))
+    demand(not any(read(answer).is_error for answer in answers), "it is answered by an error")
+
+
+@check("WS-7.0", "ECMA-432 7", "should", "a message that is too large is told so: an NLIP error, or a close with 1009")
+async def _large(target: WsTarget) -> None:
+    try:
+        [answer] = await target.talk(CBOR, cbor2.dumps({**HELLO, "content": "x" * LARGE}))
+    except Closed as closed:
+        demand(closed.code == 1009, str(closed))
+        return
+    read(answer)
+
+
+@check("WS-7.2-not", "ECMA-432 7.2", "should", "what is not JSON in a text frame gets an NLIP error")
+async def _not_json(target: WsTarget) -> None:
+    [answer] = await target.talk(TEXT, "{bad")
+    demand(read(answer).is_error, "it is answered as if it were a message")
 
 
 @check("D-31", "our decision", "ours", "a text frame on /nlip/ws is answered by a text frame")

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import httpx2
 
 from ..errors import BadSetup, MissingExtra
-from . import nlip_http, nlip_ws, nlweb
+from . import http_target, nlip_http, nlip_ws, nlweb
 from .base import Level, Outcome, Report, Wire, choose, run_checks
 
 OnOutcome = Callable[[Outcome], None]
@@ -60,13 +60,15 @@ async def check_nlip(url: str, options: Options) -> Report:
     outcomes: list[Outcome] = []
     notes: list[str] = []
     bindings = options.only or (("amqp",) if scheme.startswith("amqp") else ("http", "websocket"))
+    if scheme.startswith("amqp") != ("amqp" in bindings) or (scheme.startswith("amqp") and len(bindings) > 1):
+        raise BadSetup(f"{scheme}:// is not an address for {' and '.join(bindings)}; check each binding at its own")
     if "http" in bindings:
         async with options.client() as client:
-            place, note = await nlip_http.end_point(client, url)
+            place, note = await http_target.end_point(client, url)
             notes += [note] if note else []
 
-            async def http(wire: Wire) -> nlip_http.HttpTarget:
-                return nlip_http.HttpTarget(client, place, wire)
+            async def http(wire: Wire) -> http_target.HttpTarget:
+                return http_target.HttpTarget(client, place, wire)
 
             checks = choose(nlip_http.SUITE.checks, options.level)
             outcomes += await run_checks(
@@ -76,7 +78,7 @@ async def check_nlip(url: str, options: Options) -> Report:
         absent: set[str] = set()
 
         async def websocket(wire: Wire) -> nlip_ws.WsTarget:
-            return nlip_ws.WsTarget(nlip_ws.base_of(url), wire, options.trust, absent)
+            return nlip_ws.WsTarget(nlip_ws.base_of(url), wire, options.trust, absent, options.authorization)
 
         outcomes += await run_checks(
             choose(nlip_ws.SUITE.checks, options.level),

@@ -1,0 +1,128 @@
+"""A server under test may be anything: ``sabir check`` tells what it does wrong, and is not harmed by it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from conftest import Serve
+from sabir import Gateway
+from sabir.agents.echo import echo
+from sabir.conformance.http_target import MOST_READ
+from sabir.conformance.suites import Options, check_nlip
+from sabir.errors import BadSetup
+
+Answer = Callable[[asyncio.StreamWriter], Awaitable[None]]
+
+
+@asynccontextmanager
+async def serving_bytes(answer: Answer) -> AsyncIterator[str]:
+    """A server that reads a request and answers with whatever bytes it likes."""
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+            length = [
+                line.split(b":")[1] for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")
+            ]
+            await reader.readexactly(int(length[0]) if length else 0)
+            await answer(writer)
+            await writer.drain()
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(talk, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+def fixed(body: bytes, *headers: str, status: str = "200 OK") -> Answer:
+    head = f"HTTP/1.1 {status}\r\ncontent-length: {len(body)}\r\nconnection: close\r\n"
+    data = head.encode() + "".join(f"{line}\r\n" for line in headers).encode() + b"\r\n" + body
+
+    async def answer(writer: asyncio.StreamWriter) -> None:
+        writer.write(data)
+
+    return answer
+
+
+STRANGE = {
+    "a page": fixed(b"<html>hello</html>", "content-type: text/html"),
+    "nothing": fixed(b"", "content-type: application/json"),
+    "bytes": fixed(b"\xff\xfe\x00", "content-type: application/json"),
+    "a list": fixed(b"[1, 2]", "content-type: application/json"),
+    "parts that are none": fixed(
+        b'{"format":"text","subformat":"english","content":"x","submessages":[1,null,"y"]}',
+        "content-type: application/json",
+    ),
+    "a place that is none": fixed(b"{}", "location: http://[", status="202 Accepted"),
+    "a redirect to nowhere": fixed(b"", "location: http://[", status="307 Temporary Redirect"),
+    "a failure": fixed(b"Traceback (most recent call last)", status="500 Internal Server Error"),
+    "a wrong encoding": fixed(b"not zipped", "content-encoding: gzip"),
+}
+
+
+@pytest.mark.parametrize("answer", STRANGE.values(), ids=STRANGE)
+async def test_whatever_is_answered_the_report_is_complete(answer: Answer) -> None:
+    async with serving_bytes(answer) as url:
+        report = await check_nlip(url, Options(only=("http",), seconds=5))
+    assert len(report.outcomes) > 90
+    failed = {outcome.id for outcome in report.outcomes if outcome.verdict == "failed"}
+    assert {"CORE-6.1", "CORE-6.2", "CORE-6.3"} <= failed
+    assert all(outcome.evidence for outcome in report.outcomes if outcome.verdict == "failed")
+
+
+async def test_an_answer_without_end_is_read_no_further_than_anybody_would() -> None:
+    sent = 0
+
+    async def endless(writer: asyncio.StreamWriter) -> None:
+        nonlocal sent
+        writer.write(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n")
+        while True:
+            writer.write(b"x" * 65536)
+            await writer.drain()
+            sent += 65536
+
+    async with serving_bytes(endless) as url:
+        report = await check_nlip(url, Options(only=("http",), seconds=10))
+    reasons = {outcome.reason for outcome in report.outcomes if outcome.verdict == "failed"}
+    assert f"the answer is longer than {MOST_READ} bytes" in reasons
+    assert sent < 2 * MOST_READ * (len(report.outcomes) + 10)
+
+
+async def test_the_upload_place_of_another_host_is_not_touched() -> None:
+    touched = []
+
+    async def other(writer: asyncio.StreamWriter) -> None:
+        touched.append(1)
+
+    async with serving_bytes(other) as elsewhere:
+        place = elsewhere.replace("127.0.0.1", "localhost")
+        reply = (
+            '{"messagetype":"control","format":"text","subformat":"english","content":"there",'
+            f'"submessages":[{{"format":"structured","subformat":"uri","content":"{place}/up"}}]}}'
+        )
+        async with serving_bytes(fixed(reply.encode(), "content-type: application/json")) as url:
+            report = await check_nlip(url, Options(only=("http",)))
+    [upload] = [outcome for outcome in report.outcomes if outcome.id == "HTTP-6.1.1"]
+    assert upload.verdict == "skipped"
+    assert touched == []
+
+
+async def test_a_binding_is_checked_at_its_own_address() -> None:
+    with pytest.raises(BadSetup):
+        await check_nlip("http://127.0.0.1:9", Options(only=("amqp",)))
+    with pytest.raises(BadSetup):
+        await check_nlip("amqp://127.0.0.1/agent", Options(only=("http",)))
+
+
+async def test_it_goes_slowly_on_request(serve: Serve, home: object) -> None:
+    """So many checks at so many seconds apart take that long at least; nothing runs at the same time."""
+    began = asyncio.get_running_loop().time()
+    report = await check_nlip(serve(Gateway(echo, home=home)).url, Options(only=("websocket",), pause=0.05))  # type: ignore[arg-type]
+    assert asyncio.get_running_loop().time() - began >= 0.05 * len(report.outcomes)
