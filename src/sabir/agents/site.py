@@ -282,7 +282,7 @@ class _Search:
         least = self.ask.min_score if self.ask.min_score is not None else CHANCE
         pool = max(_POOL, self.start + self.limit)
         found = await self.engine.search(Query(text, where, 0, pool, least if text else 0.0, memory))
-        if not found.hits and text and self.ask.min_score is None:
+        if text and self.ask.min_score is None and all(hit.semantic is None for hit in found.hits):
             found = await self._by_words(Query(text, where, 0, pool, CHANCE / 2, memory))
         if not found.hits and found.coverage < 1.0 and self.parsed.conditions:
             # Meaning is not known of all yet, and words found none: what meets the conditions is better than nothing.
