@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from .errors import TooBig, TooMany
-from .guard.limits import Quotas, most_conversations
+from .guard.limits import DEFAULT_CONVERSATIONS, Buckets, Quotas, most_conversations, place_of
 from .guard.seal import PREFIX, Seal
 from .message import Message, Part, token_kind, token_part
 from .randomness import ordered_id
@@ -73,7 +73,11 @@ class Conversations:
         self.identity = identity
         self._seal = seal
         self._locks: dict[str, tuple[asyncio.Lock, int]] = {}
-        self._open: dict[str, int] = {}
+        self._begun: dict[str, str] = {}  # the ids of conversations that begin now, by the peer's token
+        self._open: dict[str, int] = {}  # by known caller; counted anew after each sweep
+        most = DEFAULT_CONVERSATIONS if quotas.conversations is None else quotas.conversations
+        # The store does not know strangers apart. A place takes as many as it may, and gets them back as they expire.
+        self._strangers = Buckets(max(most, 1) / max(quotas.anonymous_seconds, 1.0), float(most))
 
     # -- tokens -----------------------------------------------------------------------------------
 
@@ -138,28 +142,32 @@ class Conversations:
         else:
             # A token of ours whose conversation has expired keeps its id; any other case begins anew.
             id = tokens.conversation if row is None and tokens.conversation else ordered_id()
+            if digest is not None:  # two messages at once, both with the token of a conversation to be
+                id = self._begun.setdefault(digest, id)
         lock, users = self._locks.get(id) or (asyncio.Lock(), 0)
         self._locks[id] = (lock, users + 1)
         acquired = False
         try:
             await lock.acquire()
             acquired = True
-            held = await self._load(lock, id, caller, window, digest) if usable else None
+            held = await self._load(lock, id, caller, window, digest) if usable or users else None
             return held or Held(lock, await self._fresh(id, caller, digest), Conversation(id), True)
         except BaseException:
             if acquired:
                 lock.release()
-            self._leave(id)
+            self._leave(id, digest)
             raise
 
     def _exit(self, held: Held) -> None:
         held.let_go()
-        self._leave(held.row.id)
+        self._leave(held.row.id, held.row.peer_token)
 
-    def _leave(self, id: str) -> None:
+    def _leave(self, id: str, digest: str | None) -> None:
         lock, users = self._locks[id]
         if users == 1:
             del self._locks[id]
+            if digest is not None and self._begun.get(digest) == id:
+                del self._begun[digest]
         else:
             self._locks[id] = (lock, users - 1)
 
@@ -186,13 +194,17 @@ class Conversations:
     async def _fresh(self, id: str, caller: Caller, digest: str | None) -> ConversationRow:
         most = most_conversations(self.quotas, caller)
         if most is not None:
-            key = caller.id if not caller.is_anonymous else f"anonymous@{caller.address}"
-            count = self._open.get(key)
-            if count is None:
-                count = 0 if caller.is_anonymous else await self.store.count_conversations(caller.id)
-            if count >= most:
-                raise TooMany(f"at most {most} open conversations", retry_after=60.0)
-            self._open[key] = count + 1
+            over = TooMany(f"at most {most} open conversations", retry_after=60.0)
+            if caller.is_anonymous:
+                if most < 1 or self._strangers.take(place_of(caller.address)):
+                    raise over
+            else:
+                count = self._open.get(caller.id)
+                if count is None:
+                    count = await self.store.count_conversations(caller.id)
+                if count >= most:
+                    raise over
+                self._open[caller.id] = count + 1
         now = time.time()
         return ConversationRow(id, caller.id, now, now, self.expiry(caller, now), peer_token=digest)
 
@@ -201,7 +213,7 @@ class Conversations:
         return now + (quotas.anonymous_seconds if caller.is_anonymous else quotas.conversation_seconds)
 
     def forget_counts(self) -> None:
-        """Count open conversations anew; called after a sweep has removed some."""
+        """Count open conversations anew: some have expired or were ended, and some turns began none after all."""
         self._open.clear()
 
     async def agreed_in(self, tokens: Tokens, caller: Caller) -> Conversation:

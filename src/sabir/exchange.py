@@ -38,7 +38,7 @@ from .overseer import Overseer
 from .randomness import ordered_id
 from .stores.base import AuditLine, Store, TurnEntry
 from .turn import MAX_HOPS, Caller, Conversation, PastTurn, Turn
-from .waits import Waits
+from .waits import Keyed, Waits
 
 logger = logging.getLogger("sabir")
 
@@ -59,7 +59,7 @@ class Exchange:
     running: int = 0
     closing: bool = False
     waits: Waits = field(default_factory=Waits)
-    _keys: dict[str, asyncio.Future[None]] = field(default_factory=dict)
+    keyed: Keyed = field(default_factory=Keyed)
     overseer: Overseer = field(default_factory=Overseer)
     _idle: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -117,21 +117,28 @@ class Exchange:
     # -- conversation -----------------------------------------------------------------------------
 
     async def _in_conversation(self, ask: Ask, line: Line, agent: Agent, caller: Caller, tokens: Tokens) -> None:
-        if self.waits.may(tokens.conversation) and not ask.message.is_control:
-            line.tokens = (*tokens.echo, *((tokens.own,) if tokens.own is not None else ()))
-            line.conversation = tokens.own
-            if await self.waits.bring(tokens.conversation, ask.message.without_tokens(), line):
+        id = turn_id(ask.key_of(caller)) if ask.key is not None else None
+        where = tokens.conversation
+        if where is None and tokens.echo and self.waits:
+            where = (await self.conversations.agreed_in(tokens, caller)).id or None
+        if where is not None and self.waits.may(where) and not ask.message.is_control and id not in self.keyed:
+            self._tie(line, where, caller, tokens)
+            if await self.waits.bring(where, ask.message.without_tokens(), line):
                 return
         if ask.message.is_control and takes_back(ask.message):
             where = tokens.conversation or (await self.conversations.agreed_in(tokens, caller)).id
             await self.overseer.take_back(where, caller)
-        key = ask.key_of(caller) if ask.key is not None else None
-        if key is not None and await self._replayed(key, ask, line, caller, tokens):
+        if id is not None and (asked := await self.keyed.enter(id)) is not None:
+            self._tie(line, asked[1], caller, tokens)
+            await line.send(asked[0])
             return
         try:
+            if id is not None and (past := await self.store.turn(id)) is not None:
+                await self._repeat(past, ask, line, caller, tokens)
+                return
             async with self.conversations.hold(tokens, caller) as held:
                 self._tie(line, held.row.id, caller, tokens)
-                turn = self._turn(ask, agent, caller, held.conversation, line, key)
+                turn = self._turn(ask, agent, caller, held.conversation, line, id)
                 turn.ask_back = lambda question: self._ask_back(question, line, held, ask)
                 reply = await self._run(agent, turn, line)
                 if not await self._record(turn, ask, held, line.asked or turn.message, reply):
@@ -142,25 +149,15 @@ class Exchange:
             line.tokens = (*line.tokens, *turn.issued)
             await line.send(Reply(line.addressed(reply, ask.message)))
         finally:
-            if key is not None and (done := self._keys.pop(key, None)) is not None:
-                done.set_result(None)
+            if id is not None:
+                self.keyed.leave(id)
 
     def _tie(self, line: Line, conversation: str, caller: Caller, tokens: Tokens) -> None:
         line.conversation = self.conversations.token(conversation, caller, tokens)
         line.tokens = (*tokens.echo, line.conversation)
 
-    async def _replayed(self, key: str, ask: Ask, line: Line, caller: Caller, tokens: Tokens) -> bool:
-        """The same key again: the recorded reply is given again, and the agent is not called twice."""
-        while (running := self._keys.get(key)) is not None:
-            await asyncio.shield(running)
-        past = await self.store.turn(turn_id(key))
-        if past is None:
-            self._keys[key] = asyncio.get_running_loop().create_future()
-            return False
-        await self._repeat(past, ask, line, caller, tokens)
-        return True
-
     async def _repeat(self, past: PastTurn, ask: Ask, line: Line, caller: Caller, tokens: Tokens) -> None:
+        """The same key again: the recorded reply is given again, and the agent is not called twice."""
         self._tie(line, past.conversation, caller, tokens)
         await line.send(Reply(line.addressed(past.answered, ask.message)))
 
@@ -189,14 +186,14 @@ class Exchange:
     # -- agent ------------------------------------------------------------------------------------
 
     def _turn(
-        self, ask: Ask, agent: Agent, caller: Caller, conversation: Conversation, line: Line, key: str | None = None
+        self, ask: Ask, agent: Agent, caller: Caller, conversation: Conversation, line: Line, id: str | None = None
     ) -> Turn:
         turn = line.turn = Turn(
             message=ask.message.without_tokens(),
             conversation=conversation,
             caller=caller,
             deadline=time.monotonic() + (self.guard.quotas.turn_seconds if ask.seconds is None else ask.seconds),
-            id=ordered_id() if key is None else turn_id(key),
+            id=ordered_id() if id is None else id,
             agent=agent.card.name,
             hops=ask.hops,
             seen=(*ask.seen, agent.card.name),
@@ -260,6 +257,7 @@ class Exchange:
         """Suspend the turn on a question: the conversation is free meanwhile, the request may end."""
         turn, quotas, filters, id = line.turn, self.guard.quotas, self.guard.filters, held.row.id
         assert turn is not None
+        self.waits.check_open()
         question = await filters.question(question, turn.caller)
         turn.questions += 1
         turn.waits = True
@@ -267,11 +265,13 @@ class Exchange:
         waiting = line.waiting = await self.waits.begin(id, quotas.answer_seconds)
         held.let_go()
         line.extend(quotas.answer_seconds)
+        self.keyed.asks(turn.id, question, id)
         try:
             await line.send(question)
             line.end()
             answer, bringing = await waiting.answer
         finally:
+            self.keyed.goes_on(turn.id)
             line.waiting, turn.waits = None, False
             await self.waits.end(id, waiting)
         if bringing is not None:
@@ -284,7 +284,7 @@ class Exchange:
     async def close(self, seconds: float) -> bool:
         """Let running turns finish, take no new ones. False if some were still running in the end."""
         self.closing = True
-        self.waits.cancel_all()
+        self.waits.close()
         self._idle.clear()
         if self.running:
             with suppress(TimeoutError):

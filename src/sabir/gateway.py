@@ -376,7 +376,10 @@ def _check_names(settings: Iterable[str], made: Iterable[str]) -> None:
 def _command() -> str:
     """What to type for ``sabir``: the name if the shell finds it, else where it is."""
     beside = Path(sys.executable).with_name("sabir")
-    return "sabir" if shutil.which("sabir") or not beside.exists() else shlex.quote(os.path.relpath(beside))
+    if shutil.which("sabir") or not beside.exists():
+        return "sabir"
+    near = os.path.relpath(beside)
+    return shlex.quote(str(beside) if near.startswith("..") else near)
 
 
 async def _meet(peers: Sequence[Peer]) -> None:

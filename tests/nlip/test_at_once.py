@@ -1,0 +1,215 @@
+"""Several at once on one conversation, one token, one key: nothing is lost, done twice, or waited for in vain."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sabir import Gateway, Message, Question, Reply, Turn, agent
+from sabir.agents.echo import echo
+from sabir.errors import ShuttingDown, TooMany
+from sabir.events import Event
+from sabir.guard import Credentials, Quotas
+from sabir.line import Ask, Line
+from sabir.message import Part, token_part
+from sabir.turn import Caller
+
+
+@asynccontextmanager
+async def started(gateway: Gateway) -> AsyncIterator[Gateway]:
+    await gateway.start()
+    try:
+        yield gateway
+    finally:
+        await gateway.stop()
+
+
+class Told:
+    """One request as a door makes it: what it is told, and with which tokens."""
+
+    def __init__(self, gateway: Gateway, text: str, *tokens: Part, key: str | None = None, **who: Any) -> None:
+        self.events: list[Event] = []
+        self.line = Line(self._hear)
+        self._heard = asyncio.Event()
+        ask = Ask(Message.text(text, parts=tokens), "test", credentials=Credentials(**who), key=key)
+        self.running = asyncio.create_task(gateway.exchange.ask(ask, self.line))
+
+    async def _hear(self, event: Event) -> None:
+        self.events.append(event)
+        self._heard.set()
+
+    async def words(self) -> str:
+        """What it is told first: an answer, or a question."""
+        hearing = asyncio.create_task(self._heard.wait())
+        await asyncio.wait([self.running, hearing], return_when="FIRST_COMPLETED")
+        hearing.cancel()
+        if not self.events:
+            await self.running
+        event = self.events[0]
+        return event.text if isinstance(event, Question) else event.message.text if isinstance(event, Reply) else ""
+
+
+@agent
+async def asking(turn: Turn) -> str:
+    answer = await turn.ask(f"what of {turn.text}?")
+    return f"{turn.text}: {answer.text}"
+
+
+async def until(condition: Any) -> None:
+    while not condition():
+        await asyncio.sleep(0)
+
+
+async def test_two_questions_in_one_conversation_are_answered_in_their_order(home: Path) -> None:
+    gate = asyncio.Event()
+
+    @agent
+    async def gated(turn: Turn) -> str:
+        if turn.text != "hello":
+            await gate.wait()
+            return f"{turn.text}: {(await turn.ask(f'what of {turn.text}?')).text}"
+        return "hello"
+
+    async with started(Gateway(gated, home=home)) as gateway:
+        hello = Told(gateway, "hello")
+        await hello.words()
+        own = hello.line.tokens[-1]
+        both = [Told(gateway, "one", own), Told(gateway, "two", own)]  # the second waits for the conversation
+        await until(lambda: gateway.exchange.running == 2)
+        gate.set()
+        assert [await each.words() for each in both] == ["what of one?", "what of two?"]
+        answers = [Told(gateway, "A", own), Told(gateway, "B", own)]
+        assert [await each.words() for each in answers] == ["one: A", "two: B"]
+        await asyncio.gather(*(each.running for each in (*both, *answers)))
+        assert not gateway.exchange.waits
+
+
+async def test_a_request_repeated_while_its_turn_asks_back_is_asked_the_same(home: Path) -> None:
+    """The response with the question was lost: the same key again must not wait for an answer nobody can give."""
+    async with started(Gateway(asking, home=home)) as gateway:
+        me = Caller("key:me", "key")
+        first, again = (Told(gateway, "one", key="k", caller=me) for _ in range(2))
+        assert [await first.words(), await again.words()] == ["what of one?"] * 2
+        own = again.line.tokens[-1]
+        later = Told(gateway, "one", own, key="k", caller=me)  # with the token, too, it is a repetition and no answer
+        assert await later.words() == "what of one?"
+        answer = Told(gateway, "A", own, key="another", caller=me)
+        assert await answer.words() == "one: A"
+        await first.running
+        after = Told(gateway, "one", key="k", caller=me)
+        assert await after.words() == "one: A"
+        assert await gateway.store.count_conversations(me.id) == 1
+
+
+async def test_one_key_on_two_connections_calls_the_agent_once(home: Path) -> None:
+    called: list[str] = []
+
+    @agent
+    async def counting(turn: Turn) -> str:
+        called.append(turn.id)
+        await asyncio.sleep(0)
+        return f"call {len(called)}"
+
+    async with started(Gateway(counting, home=home)) as gateway:
+        store, found = gateway.store, gateway.store.turn
+
+        async def slowly(id: str) -> Any:  # as a store behind a network does
+            past = await found(id)
+            await asyncio.sleep(0)
+            return past
+
+        store.turn = slowly  # type: ignore[method-assign]
+        told = [Told(gateway, "x", key="k") for _ in range(5)]
+        assert [await each.words() for each in told] == ["call 1"] * 5
+        assert len(called) == 1
+
+
+async def test_a_key_whose_turn_failed_may_be_tried_again(home: Path) -> None:
+    called: list[str] = []
+
+    @agent
+    async def failing(turn: Turn) -> str:
+        called.append(turn.id)
+        if len(called) == 1:
+            raise TooMany("not now", retry_after=1.0)
+        return "now"
+
+    async with started(Gateway(failing, home=home)) as gateway:
+        told = [Told(gateway, "x", key="k") for _ in range(2)]
+        with pytest.raises(TooMany):
+            await told[0].words()
+        assert await told[1].words() == "now"
+
+
+LONG = token_part("a-token-that-nobody-can-guess-0123456789", "conversation_peer")
+
+
+async def test_two_first_messages_with_one_token_of_the_peer_begin_one_conversation(home: Path) -> None:
+    """D-16: the peer's own token finds the conversation, also before its first turn has ended."""
+
+    @agent
+    async def remembering(turn: Turn) -> str:
+        await asyncio.sleep(0)
+        return " ".join(past.asked.text for past in turn.conversation.turns)
+
+    async with started(Gateway(remembering, home=home)) as gateway:
+        told = [Told(gateway, text, LONG) for text in ("one", "two", "three")]
+        assert [await each.words() for each in told] == ["", "one", "one two"]
+        await asyncio.gather(*(each.running for each in told))
+        conversations = gateway.exchange.conversations
+        assert (conversations._begun, conversations._locks) == ({}, {})
+
+
+async def test_a_question_is_answered_with_the_peers_own_token(home: Path) -> None:
+    async with started(Gateway(asking, home=home)) as gateway:
+        question = Told(gateway, "one", LONG)
+        assert await question.words() == "what of one?"
+        answer = Told(gateway, "A", LONG)
+        assert await answer.words() == "one: A"
+        assert [part.content[:4] for part in answer.line.tokens] == ["a-to", "sb1."]
+
+
+async def test_no_question_is_asked_by_a_gateway_that_stops(home: Path) -> None:
+    gate = asyncio.Event()
+
+    @agent
+    async def late(turn: Turn) -> str:
+        await gate.wait()
+        return (await turn.ask("and?")).text
+
+    async with started(Gateway(late, home=home)) as gateway:
+        told = Told(gateway, "x")
+        await until(lambda: gateway.exchange.running == 1)
+        closing = asyncio.create_task(gateway.exchange.close(30.0))
+        await until(lambda: gateway.exchange.closing)
+        gate.set()
+        with pytest.raises(ShuttingDown):
+            await told.words()
+        assert await closing
+
+
+async def test_open_conversations_are_counted_for_a_place_and_given_back(home: Path) -> None:
+    """In IPv6 one house has 2^64 addresses; and an account that is full must not stay so for ever."""
+
+    async with started(Gateway(echo, home=home, quotas=Quotas(conversations=2))) as gateway:
+        conversations = gateway.exchange.conversations
+        for number in range(2):
+            assert await Told(gateway, "x", address=f"2001:db8::{number}").words() == "You said: x"
+        with pytest.raises(TooMany, match="at most 2"):
+            await Told(gateway, "x", address="2001:db8::ffff").words()
+        assert await Told(gateway, "x", address="2001:db8:0:1::1").words() == "You said: x"
+
+        known = Caller("key:k", "key", address="192.0.2.1")
+        told = [Told(gateway, "x", caller=known) for _ in range(2)]
+        assert [await each.words() for each in told] == ["You said: x"] * 2
+        with pytest.raises(TooMany):
+            await Told(gateway, "x", caller=known).words()
+        for row in await gateway.store.conversations(known.id):
+            await gateway.store.forget(row.id)
+        conversations.forget_counts()
+        assert await Told(gateway, "x", caller=known).words() == "You said: x"
