@@ -7,6 +7,7 @@ import pkgutil
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -68,8 +69,6 @@ def test_the_first_python_of_the_readme_is_an_example_that_is_tested() -> None:
 
 def test_every_command_is_in_the_docs_with_its_help() -> None:
     page = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
-    width = "COLUMNS=100"
-    assert width
     for module in COMMANDS:
         assert f"## sabir {module.NAME}" in page
     done = subprocess.run(
@@ -89,6 +88,20 @@ def test_the_configuration_has_a_schema() -> None:
     written = schema()
     assert written["$schema"].startswith("https://json-schema.org/")
     assert set(Settings.__struct_fields__) <= set(written["$defs"]["Settings"]["properties"])
+
+
+def test_every_key_of_the_configuration_is_in_the_docs() -> None:
+    page = (ROOT / "docs" / "configuration.md").read_text()
+    keys = get_type_hints(Settings).keys() | get_type_hints(Quotas).keys()
+    assert sorted(key for key in keys if f"`{key}`" not in page) == []
+
+
+def test_the_picture_of_the_layers_is_the_contract() -> None:
+    contract = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    layers = contract["tool"]["importlinter"]["contracts"][0]["layers"]
+    picture = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").partition("## Layers")[2]
+    drawn = picture.partition("```")[2].partition("```")[0].split("\n")
+    assert [line for line in drawn if line] == [layer.replace("(", "").replace(")", "") for layer in layers]
 
 
 def test_no_source_file_is_too_long() -> None:
