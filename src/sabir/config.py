@@ -119,12 +119,13 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def load(path: Path | str | None = None, *, flags: Mapping[str, Any] | None = None) -> Settings:
     """The settings: defaults, then the file, then the environment, then the flags.
 
-    Without a path, ``sabir.yaml`` in the current folder is read if it is there.
+    Without a path, what ``SABIR_CONFIG`` names is read, or ``sabir.yaml`` in the current folder if it is there.
 
     Raises:
         BadSetup: the file cannot be read, or a key or value is wrong; says which and what was expected.
     """
     values: dict[str, Any] = {}
+    path = path if path is not None else os.environ.get("SABIR_CONFIG")
     file = Path(path) if path is not None else Path(DEFAULT_FILE)
     if path is not None or file.exists():
         values = _read(file)
@@ -311,7 +312,7 @@ def _environment(environ: Mapping[str, str]) -> dict[str, Any]:
     """``SABIR_A__B=c`` as ``{"a": {"b": "c"}}``; values are read as YAML, so numbers and lists work."""
     values: dict[str, Any] = {}
     for name, text in environ.items():
-        if not name.startswith(PREFIX) or name in NOT_SETTINGS:
+        if not name.startswith(PREFIX) or name.startswith(NOT_SETTINGS):
             continue
         *steps, last = name.removeprefix(PREFIX).lower().split("__")
         place = values
@@ -324,7 +325,8 @@ def _environment(environ: Mapping[str, str]) -> dict[str, Any]:
     return values
 
 
-NOT_SETTINGS: Final = frozenset({"SABIR_TOKEN", "SABIR_CONFIG"})  # read by commands, not part of the file
+# Read by commands, and by our own tests, and not part of the file.
+NOT_SETTINGS: Final = ("SABIR_TOKEN", "SABIR_CONFIG", "SABIR_TEST_", "SABIR_COVERAGE", "SABIR_CRANFIELD")
 
 
 def _merge(values: dict[str, Any], more: Mapping[str, Any]) -> None:

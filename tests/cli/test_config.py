@@ -81,6 +81,12 @@ def test_an_error_names_where_the_value_came_from(tmp_path: Path, monkeypatch: p
         load(write(tmp_path, "port: 1"))
 
 
+def test_the_file_may_be_named_by_a_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SABIR_CONFIG", str(write(tmp_path, "port: 5\n")))
+    monkeypatch.setenv("SABIR_TEST_POSTGRES", "postgresql://127.0.0.1/test")  # ours, and no key of the file
+    assert load().port == 5
+
+
 def test_an_agent_with_a_name_that_cannot_be_is_told() -> None:
     with pytest.raises(BadSetup, match=r"agents: 'a b': a card's name is"):
         agent_of(settings_of({"agents": [{"id": "a b", "use": "echo"}]}).agents[0])
