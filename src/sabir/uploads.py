@@ -83,6 +83,7 @@ class Uploads:
         self.public_url = public_url
         self._seal = seal
         self._writing: set[str] = set()
+        self._accounts: dict[str, _Account] = {}
 
     # -- places -----------------------------------------------------------------------------------
 
@@ -92,7 +93,7 @@ class Uploads:
         Raises:
             TooMany: the caller has too many places, or has used up its bytes.
         """
-        account = _account(caller)
+        account = self.account(caller)
         most = min(self.limits.bytes, await self._left(account))
         expires = time.time() + self.limits.seconds
         upload = Upload(secrets.token_urlsafe(16), conversation, caller.id, expires, most, account=account)
@@ -102,10 +103,29 @@ class Uploads:
     async def _left(self, account: str) -> int:
         most = self.limits.places_per_caller
         used = [self._read(record) for record in await self.store.list(SPACE, owner=account, limit=most)]
-        left = self.limits.bytes_per_caller - sum(upload.size or upload.total or 0 for upload in used)
+        left = self.limits.bytes_per_caller - sum(max(self.offset(each), each.total or 0) for each in used)
         if len(used) >= most or left <= 0:
             raise TooMany("your uploads here are used up; wait until some have expired", retry_after=60.0)
         return left
+
+    def account(self, caller: Caller) -> str:
+        """Whose quota it is. Strangers share one id, so it is kept by where they are, which is not written down."""
+        return f"anonymous@{self._seal.pseudonym(SPACE, caller.address)}" if caller.is_anonymous else caller.id
+
+    async def _begin_to_count(self, upload: Upload) -> _Account:
+        """The account of an upload that is about to be written, as long as anything of it is."""
+        account = self._accounts.get(upload.account)
+        if account is None:
+            most = self.limits.places_per_caller
+            held = [self._read(record) for record in await self.store.list(SPACE, owner=upload.account, limit=most)]
+            account = self._accounts.setdefault(upload.account, _Account(sum(self.offset(each) for each in held)))
+        account.writers += 1
+        return account
+
+    def _end_to_count(self, upload: Upload, account: _Account) -> None:
+        account.writers -= 1
+        if not account.writers:
+            self._accounts.pop(upload.account, None)
 
     def _path(self, upload: Upload) -> str:
         return PATH + self._seal.seal(SPACE, upload.id.encode(), upload.owner)
@@ -182,6 +202,8 @@ class Uploads:
         """
         if upload.id in self._writing:
             raise Conflict("this upload is under way on another connection")
+        if (account := self._accounts.get(upload.account)) is not None:
+            account.used -= self.offset(upload)
         await self.store.delete(SPACE, upload.id)
         self._part(upload).unlink(missing_ok=True)
         self.file(upload).unlink(missing_ok=True)
@@ -202,6 +224,14 @@ class Uploads:
         return removed
 
 
+@dataclass(slots=True)
+class _Account:
+    """What somebody has on disk, complete or not, while something is being written to it."""
+
+    used: int
+    writers: int = 0
+
+
 class Writing:
     """The bytes of one upload on their way to disk. Leaving it early keeps what has arrived, to be resumed."""
 
@@ -213,6 +243,7 @@ class Writing:
         self._hash = hashlib.sha256()
         self._buffer = bytearray()
         self._handle: int | None = None
+        self._account = _Account(0)
 
     async def __aenter__(self) -> Writing:
         uploads, upload = self._uploads, self.upload
@@ -220,9 +251,14 @@ class Writing:
         try:
             if upload.total is not None:
                 await uploads._put(upload)  # so that a resumed one knows when it is whole
+            self._account = await uploads._begin_to_count(upload)
+            there = uploads.offset(upload)
             self._handle = await asyncio.to_thread(self._open)
+            self._account.used -= there - self._offset  # what was there behind the offset is gone
         except BaseException:
             uploads._writing.discard(upload.id)
+            if self._account.writers:
+                uploads._end_to_count(upload, self._account)
             raise
         return self
 
@@ -233,6 +269,7 @@ class Writing:
             if self._handle is not None:
                 os.close(self._handle)
             self._uploads._writing.discard(self.upload.id)
+            self._uploads._end_to_count(self.upload, self._account)
 
     def _open(self) -> int:
         self._uploads.folder.mkdir(parents=True, exist_ok=True)
@@ -254,7 +291,12 @@ class Writing:
 
         Raises:
             TooBig: more than the place takes, or than was announced.
+            TooMany: more than the caller may have here, at all its places together.
         """
+        used = self._account.used + len(data)
+        if used > self._uploads.limits.bytes_per_caller and not self.upload.is_given:
+            raise TooMany("your uploads here are used up; wait until some have expired", retry_after=60.0)
+        self._account.used = used
         self.received += len(data)
         total = self.upload.total
         if self.received > self.upload.most or (total is not None and self.received > total):
@@ -292,6 +334,7 @@ class Writing:
         uploads = self._uploads
         if sha256 is not None and sha256.lower() != digest:
             uploads._part(self.upload).unlink(missing_ok=True)
+            self._account.used -= self.received
             raise BadMessage("upload", "digest", f"the checksum of what arrived, {digest}")
         done = msgspec.structs.replace(
             self.upload,
@@ -402,18 +445,13 @@ class Attachments:
             self._caller.id,
             expires,
             uploads.limits.bytes,
-            account=_account(self._caller),
+            account=uploads.account(self._caller),
         )
         async with Writing(uploads, upload, 0, None) as writing:
             async for block in _blocks(data):
                 await writing.write(block)
             await writing.finish(subformat=subformat, name=name)
         return uri_part(uploads.public_url + uploads._path(upload), label="download")
-
-
-def _account(caller: Caller) -> str:
-    """Strangers share one id, so their address is what their quota is kept by."""
-    return f"anonymous@{caller.address}" if caller.is_anonymous else caller.id
 
 
 async def _blocks(data: bytes | Path | AsyncIterator[bytes]) -> AsyncIterator[bytes]:

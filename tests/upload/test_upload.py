@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import socket
@@ -249,6 +250,50 @@ async def test_what_a_caller_may_put_is_bounded(serve: Serve, home: Path, http: 
     used = await talk.say(Message.text("upload?", messagetype="control"))
     assert "used up" in used.text and used.is_control
     assert used.labelled("upload") is None
+
+
+async def test_places_taken_beforehand_take_no_more_together(
+    serve: Serve, home: Path, http: httpx2.AsyncClient
+) -> None:
+    """Each place was offered while nothing was used; what is put to all of them counts together."""
+    gateway = Gateway(reader, home=home)
+    gateway.exchange.attachments.limits = UploadLimits(bytes_per_caller=3000)
+    talk = Talk(http, serve(gateway))
+    places = [await talk.place() for _ in range(4)]
+
+    async def unannounced() -> AsyncIterator[bytes]:
+        for _ in range(10):
+            yield b"x" * 100
+
+    answers = [(await http.put(place, content=unannounced())).status_code for place in places[:3]]
+    assert answers == [201, 201, 201]
+    assert (await http.put(places[3], content=b"x")).status_code == 429
+    assert (await http.delete(places[0])).status_code == 200
+    assert (await http.put(places[3], content=b"x")).status_code == 201
+    files = sum(path.stat().st_size for path in (home / "uploads").iterdir())
+    assert files == 2001
+
+
+async def test_places_written_at_once_take_no_more_together(serve: Serve, home: Path, http: httpx2.AsyncClient) -> None:
+    gateway = Gateway(reader, home=home)
+    gateway.exchange.attachments.limits = UploadLimits(bytes_per_caller=1_000_000)
+    talk = Talk(http, serve(gateway))
+    places = [await talk.place() for _ in range(5)]
+    answers = await asyncio.gather(*(http.put(place, content=bytes(400_000)) for place in places))
+    assert sorted(answer.status_code for answer in answers) == [201, 201, 429, 429, 429]
+    assert sum(path.stat().st_size for path in (home / "uploads").iterdir()) <= 1_000_000
+
+
+async def test_where_a_stranger_is_is_not_written_down(
+    serve: Serve, home: Path, http: httpx2.AsyncClient
+) -> None:  # PAPER-ANON
+    talk = Talk(http, serve(Gateway(reader, home=home)))
+    await talk.say(Message.text("I want to stay anonymous", messagetype="control"))
+    place = await talk.place()
+    assert (await http.put(place, content=b"abc")).status_code == 201
+    assert not (await talk.refer(place)).is_error
+    written = b"".join(path.read_bytes() for path in home.rglob("*") if path.is_file())
+    assert b"anonymous@127" not in written
 
 
 async def test_two_connections_do_not_write_one_place_at_once(served: Served, http: httpx2.AsyncClient) -> None:

@@ -32,6 +32,11 @@ class Seal:
             raise ValueError("a seal needs a key")
         self._keys = [(hashlib.sha256(b"sabir key id" + key).digest()[:2], AESGCM(_stretched(key))) for key in keys]
         self._randomness = randomness
+        self._mark = hashlib.sha256(b"sabir pseudonym" + _stretched(keys[0])).digest()
+
+    def pseudonym(self, kind: str, name: str) -> str:
+        """A name to count by that tells nobody without our key whose it is; the same for the same name."""
+        return hmac.digest(self._mark, _bound(kind, name), "sha256")[:12].hex()
 
     def seal(self, kind: str, payload: bytes, holder: str) -> str:
         key_id, cipher = self._keys[0]
