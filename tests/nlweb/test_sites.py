@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from conftest import Served, serving
 from nlweb.agents import events
 from nlweb.test_wire import SEED
 from sabir.agents.site import SiteAgent
+from sabir.agents.sites import Sites
 from sabir.cli import main
 from sabir.config import gateway_of, settings_of
 from sabir.errors import BadSetup
@@ -22,6 +24,7 @@ from sabir.events import Reply
 from sabir.message import Message
 from sabir.search import LocalIndex, ingest
 from sabir.search.sample import SITES
+from sabir.server import bind
 from sabir.turn import Turn
 from sabir.wire.nlweb_hub import notes_of, results_of
 
@@ -51,6 +54,24 @@ def test_its_stream_sends_results_one_by_one(fresh: Served) -> None:
     body = {**SEED, "prefer": {"streaming": True}}
     heard = events(httpx2.post(f"{fresh.url}/ask", json=body, timeout=20).text)
     assert [name for name, _ in heard].count("result") > 1
+
+
+async def test_a_sample_that_was_half_read_when_its_process_ended_is_read_again(tmp_path: Path) -> None:
+    async with Sites(tmp_path) as first:
+        whole = await first.index.sites()
+        await first.index.delete("pumpkins-r-us.com")
+    async with Sites(tmp_path) as second:
+        assert len(await second.index.sites()) == 1  # what was removed stays so
+    (tmp_path / "index" / "sample.unfinished").touch()
+    async with Sites(tmp_path) as third:
+        assert await third.index.sites() == whole
+    assert not (tmp_path / "index" / "sample.unfinished").exists()
+
+
+def test_who_comes_while_the_gateway_starts_waits() -> None:
+    sock = bind("127.0.0.1", 0)
+    with sock, socket.create_connection(sock.getsockname(), 5):
+        pass
 
 
 class Slow:
