@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
+import msgspec
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Scope
 
 from ..agent import Agent
 from ..card import Card
+from ..errors import BadSetup
 from ..exchange import Exchange
 from ..guard import Credentials, Guard
 from ..guard.setup import Guarded
@@ -69,6 +72,27 @@ class Door(Protocol):
 
 
 MakeDoor = Callable[[House], Door]
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+def settings_for(door: str, kind: type[S], house: House) -> S:
+    """What stands under ``doors: {door: …}``, typed.
+
+    Raises:
+        BadSetup: a key or a value is wrong; names the nearest key that is known.
+    """
+    given = house.settings.get(door)
+    values = given if isinstance(given, Mapping) else {}
+    for key in values:
+        if key not in kind.__struct_fields__:
+            near = difflib.get_close_matches(str(key), kind.__struct_fields__, n=1, cutoff=0.5)
+            hint = f"did you mean {near[0]}?" if near else f"known here are {', '.join(kind.__struct_fields__)}"
+            raise BadSetup(f"unknown key doors.{door}.{key}: {hint}")
+    try:
+        return msgspec.convert(values, kind, strict=False)
+    except msgspec.ValidationError as wrong:
+        raise BadSetup(f"doors.{door}: {wrong}") from None
 
 
 def headers_of(scope: Scope) -> dict[bytes, bytes]:

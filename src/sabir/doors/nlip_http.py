@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
+import msgspec
 from starlette.routing import BaseRoute, Match, NoMatchFound
 from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.types import Message as Packet
@@ -34,7 +35,7 @@ from ..line import Ask, Line
 from ..message import Message, Part, json_part, uri_part
 from ..stores.base import TaskRow
 from ..wire import nlip
-from .base import House, credentials_of, headers_of
+from .base import House, credentials_of, headers_of, settings_for
 
 DOOR: Final = "nlip-http"
 KEEP_ALIVE: Final = 15.0  # seconds between comments on a silent event stream
@@ -103,6 +104,12 @@ def _prefer(wishes: Wishes, value: str) -> None:
             wishes.applied += (f"wait={argument}",)
 
 
+class Settings(msgspec.Struct, frozen=True):
+    """What stands under ``doors: {nlip-http: …}``."""
+
+    strict: bool = False  # follow the published text to the letter, unless a client prefers handling=lenient
+
+
 class NlipHttp:
     """The door. One instance serves all agents."""
 
@@ -110,6 +117,7 @@ class NlipHttp:
 
     def __init__(self, house: House) -> None:
         self.house = house
+        self.settings = settings_for(DOOR, Settings, house)
 
     def raw(self) -> Mapping[str, ASGIApp]:
         return {"/nlip": self, "/nlip/": self}
@@ -134,6 +142,7 @@ class NlipHttp:
         try:
             agent, task = _place(scope["path"])
             wishes = wishes_of(headers_of(scope))
+            wishes.strict = wishes.strict or (self.settings.strict and not wishes.handling)
             if task is not None:
                 return await self._task(task, scope, receive, answer, wishes)
             if scope["method"] != "POST":

@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Annotated, Final
 
+import msgspec
 from starlette.routing import BaseRoute, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.types import Message as Packet
@@ -23,13 +24,19 @@ from ..guard.agreements import takes_back
 from ..line import Ask, Line
 from ..message import Message, Part, token_kind, uri_part
 from ..wire import cbor, nlip
-from .base import House, credentials_of
+from .base import House, credentials_of, settings_for
 
 DOOR: Final = "nlip-ws"
 MAX_FAILURES: Final = 10  # decode errors in a row before the connection is closed with 1007
 MAX_UNDER_WAY: Final = 64  # turns of one connection at the same time; more wait in the socket
-IDLE_SECONDS: Final = 300.0  # without a message, before the connection is closed
 STREAM_LABEL: Final = "stream"  # a control part of this label asks for partial messages (D-34)
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """What stands under ``doors: {nlip-ws: …}``."""
+
+    strict: bool = False  # follow the published text to the letter
+    idle_seconds: Annotated[float, msgspec.Meta(gt=0)] = 300.0  # without a message, before a connection is closed
 
 
 class NlipWs:
@@ -39,6 +46,7 @@ class NlipWs:
 
     def __init__(self, house: House) -> None:
         self.house = house
+        self.settings = settings_for(DOOR, Settings, house)
 
     def raw(self) -> Mapping[str, ASGIApp]:
         return {}
@@ -64,23 +72,21 @@ class _App:
         self._door = door
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await Connection(self._door.house, scope, receive, send).run()
+        await Connection(self._door.house, self._door.settings, scope, receive, send).run()
 
 
 class Connection:
     """One WebSocket connection."""
 
-    def __init__(self, house: House, scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(self, house: House, settings: Settings, scope: Scope, receive: Receive, send: Send) -> None:
         self.house = house
+        self._settings = settings
         self._receive = receive
         self._send = send
         self._text_path = scope["path"].rstrip("/").endswith("/text")
         self._agent: str | None = scope.get("path_params", {}).get("agent")
         self._credentials: Credentials = credentials_of(scope, behind_proxy=house.behind_proxy)
         self._protocol = next((p for p in scope.get("subprotocols", ()) if p.lower().startswith("nlip")), None)
-        settings = house.settings.get(DOOR)
-        idle = settings.get("idle_seconds", IDLE_SECONDS) if isinstance(settings, Mapping) else IDLE_SECONDS
-        self._idle = float(idle)
         self._turns: set[asyncio.Task[None]] = set()
         self._last: dict[str, asyncio.Event] = {}
         self._free = asyncio.Semaphore(MAX_UNDER_WAY)
@@ -106,7 +112,7 @@ class Connection:
         """The next packet; closes a connection on which nothing is said and nothing is under way."""
         while True:
             try:
-                async with asyncio.timeout(self._idle):
+                async with asyncio.timeout(self._settings.idle_seconds):
                     return await self._receive()
             except TimeoutError:
                 if not self._turns:
@@ -138,16 +144,16 @@ class Connection:
         turn.add_done_callback(lambda done: self._done(done, key, passed))
 
     def _decode(self, data: bytes | None, text: str | None) -> Message:
-        limits = self.house.limits
+        limits, strict = self.house.limits, self._settings.strict
         if text is not None:
             try:
-                return nlip.decode(text.encode(), limits=limits)
+                return nlip.decode(text.encode(), strict=strict, limits=limits)
             except UnicodeEncodeError:
                 raise Unreadable("nlip", "$", "UTF-8") from None
         assert data is not None
         if self._text_path:  # JSON bytes in a binary frame: the clause itself says "binary message" (D-31)
-            return nlip.decode(data, limits=limits)
-        return cbor.decode(data, limits=limits)
+            return nlip.decode(data, strict=strict, limits=limits)
+        return cbor.decode(data, strict=strict, limits=limits)
 
     def _done(self, turn: asyncio.Task[None], key: str, passed: asyncio.Event) -> None:
         self._turns.discard(turn)

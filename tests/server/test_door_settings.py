@@ -1,0 +1,54 @@
+"""Settings of the NLIP doors: strict by configuration, and no key that is misspelt and ignored."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import cbor2
+import httpx2
+import pytest
+from websockets.sync.client import connect
+
+from conftest import Serve
+from sabir import Gateway
+from sabir.agents.echo import echo
+from sabir.errors import BadSetup
+from sabir.wire import nlip
+
+LOOSE = b'{"format":"text","content":"no subformat"}'  # D-06: liberal only
+
+
+def test_strict_by_configuration_unless_the_client_prefers_lenient(serve: Serve, home: Path) -> None:
+    url = serve(Gateway(echo, home=home, doors={"nlip-http": {"strict": True}})).url + "/nlip"
+    json = {"content-type": "application/json"}
+    assert httpx2.post(url, content=LOOSE, headers=json).status_code == 422
+    lenient = httpx2.post(url, content=LOOSE, headers={**json, "prefer": "handling=lenient"})
+    assert lenient.status_code == 200
+    assert lenient.headers["preference-applied"] == "handling=lenient"
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_frames_are_read_strictly_where_configured(serve: Serve, home: Path, strict: bool) -> None:
+    served = serve(Gateway(echo, home=home, doors={"nlip-ws": {"strict": strict}}))
+    with connect(served.ws_url + "/nlip/ws") as socket:
+        socket.send(LOOSE.decode())
+        assert nlip.decode(str(socket.recv(timeout=5)).encode()).is_error == strict
+        socket.send(cbor2.dumps({"format": "text", "content": "no subformat"}))
+        reply = socket.recv(timeout=5)
+        assert ("subformat" in str(cbor2.loads(reply)["content"]) and b"error" in reply) == strict  # type: ignore[arg-type, operator]
+
+
+@pytest.mark.parametrize(
+    ("door", "key", "value", "said"),
+    [
+        ("nlip-ws", "idel_seconds", 3, r"doors\.nlip-ws\.idel_seconds: did you mean idle_seconds"),
+        ("nlip-ws", "idle_seconds", "soon", r"doors\.nlip-ws: .*float"),
+        ("nlip-ws", "idle_seconds", 0, r"doors\.nlip-ws: .* > 0"),
+        ("nlip-http", "stric", True, r"did you mean strict"),
+    ],
+)
+def test_a_wrong_setting_of_a_door_is_refused_at_the_start(
+    home: Path, door: str, key: str, value: object, said: str
+) -> None:
+    with pytest.raises(BadSetup, match=said):
+        Gateway(echo, home=home, doors={door: {key: value}})
