@@ -23,4 +23,5 @@ def gateway(shops: dict[str, str], home: str = ".sabir") -> Gateway:
 
 
 if __name__ == "__main__":
-    gateway(dict(pair.split("=", 1) for pair in sys.argv[1:])).run()
+    shops = dict(pair.split("=", 1) for pair in sys.argv[1:])  # NAME=URL of further shops
+    gateway(shops, ".sabir-federator").run(port=8081)

@@ -29,4 +29,5 @@ def gateway(expert_url: str, home: str = ".sabir") -> Gateway:
 
 
 if __name__ == "__main__":
-    gateway(sys.argv[1]).run()
+    expert_url = sys.argv[1] if len(sys.argv) > 1 else "http://127.0.0.1:8080"  # what `make run` serves
+    gateway(expert_url, ".sabir-middle").run(port=8081)

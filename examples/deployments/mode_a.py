@@ -11,4 +11,5 @@ def gateway(mcp_url: str, home: str = ".sabir") -> Gateway:
 
 
 if __name__ == "__main__":
-    gateway(sys.argv[1]).run()
+    mcp_url = sys.argv[1] if len(sys.argv) > 1 else "http://127.0.0.1:8080/mcp"  # what `make run` serves
+    gateway(mcp_url, ".sabir-mode-a").run(port=8081)

@@ -20,5 +20,9 @@ def near(nlip_url: str, home: str) -> Gateway:
 
 
 if __name__ == "__main__":
-    side, url = sys.argv[1:3]
-    {"far": far, "near": near}[side](url, f".sabir-{side}").run(port=8081 if side == "far" else 8080)
+    if sys.argv[1:2] == ["far"]:
+        far(*(sys.argv[2:] or ["http://127.0.0.1:8080/mcp"]), home=".sabir-far").run(port=8081)
+    elif sys.argv[1:2] == ["near"]:
+        near(*(sys.argv[2:] or ["http://127.0.0.1:8081"]), home=".sabir-near").run(port=8082)
+    else:
+        sys.exit("usage: mode_b.py far [MCP_URL], and in another terminal: mode_b.py near [NLIP_URL]")

@@ -36,4 +36,6 @@ def gateway(base: str, home: str = ".sabir") -> Gateway:
 
 
 if __name__ == "__main__":
-    gateway(sys.argv[1]).run()
+    if len(sys.argv) != 2:
+        sys.exit("usage: proxy.py URL, of a service that answers GET /weather?city=…")
+    gateway(sys.argv[1], ".sabir-proxy").run(port=8081)

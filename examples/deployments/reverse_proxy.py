@@ -22,4 +22,6 @@ def gateway(behind: dict[str, str], home: str = ".sabir") -> Gateway:
 
 
 if __name__ == "__main__":
-    gateway(dict(pair.split("=", 1) for pair in sys.argv[1:])).run()
+    # NAME=URL of the agents behind; by default one that `make run` serves
+    pairs = sys.argv[1:] or ["support=http://127.0.0.1:8080/nlip/echo"]
+    gateway(dict(pair.split("=", 1) for pair in pairs), ".sabir-reverse-proxy").run(port=8081)
