@@ -244,6 +244,7 @@ class Writing:
         self._buffer = bytearray()
         self._handle: int | None = None
         self._account = _Account(0)
+        self._reserved = 0  # bytes counted that have not come yet
 
     async def __aenter__(self) -> Writing:
         uploads, upload = self._uploads, self.upload
@@ -255,10 +256,14 @@ class Writing:
             there = uploads.offset(upload)
             self._handle = await asyncio.to_thread(self._open)
             self._account.used -= there - self._offset  # what was there behind the offset is gone
+            if upload.total is not None:
+                self._reserve(upload.total - self._offset)
         except BaseException:
             uploads._writing.discard(upload.id)
             if self._account.writers:
                 uploads._end_to_count(upload, self._account)
+            if self._handle is not None:
+                os.close(self._handle)
             raise
         return self
 
@@ -269,6 +274,7 @@ class Writing:
             if self._handle is not None:
                 os.close(self._handle)
             self._uploads._writing.discard(self.upload.id)
+            self._account.used -= self._reserved
             self._uploads._end_to_count(self.upload, self._account)
 
     def _open(self) -> int:
@@ -286,6 +292,13 @@ class Writing:
             self._hash.update(block)
         return handle
 
+    def _reserve(self, more: int) -> None:
+        """Take so many bytes of the caller's quota, before they come."""
+        used = self._account.used + more
+        if used > self._uploads.limits.bytes_per_caller and not self.upload.is_given:
+            raise TooMany("your uploads here are used up; wait until some have expired", retry_after=60.0)
+        self._account.used, self._reserved = used, more
+
     async def write(self, data: bytes) -> None:
         """Add bytes.
 
@@ -293,10 +306,9 @@ class Writing:
             TooBig: more than the place takes, or than was announced.
             TooMany: more than the caller may have here, at all its places together.
         """
-        used = self._account.used + len(data)
-        if used > self._uploads.limits.bytes_per_caller and not self.upload.is_given:
-            raise TooMany("your uploads here are used up; wait until some have expired", retry_after=60.0)
-        self._account.used = used
+        if not self._reserved:
+            self._reserve(len(data))
+        self._reserved = max(0, self._reserved - len(data))
         self.received += len(data)
         total = self.upload.total
         if self.received > self.upload.most or (total is not None and self.received > total):
