@@ -1,0 +1,104 @@
+"""What a gateway says to the next, byte by byte: taken off the socket, so that nothing the sender hides is hidden."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx2
+
+from conftest import Serve
+from sabir.agent import agent
+from sabir.gateway import Gateway
+from sabir.guard.keys import Keys
+from sabir.message import Message, token_part
+from sabir.peers.base import Identity
+from sabir.peers.nlip_http import NlipHttpPeer
+from sabir.stores.sqlite import SQLiteStore
+from sabir.turn import Turn
+from sabir.wire import nlip
+
+TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+SEEN: list[Turn] = []
+
+
+@agent(name="last")
+async def last(turn: Turn) -> str:
+    SEEN.append(turn)
+    return f"heard {turn.text}"
+
+
+class Tap:
+    """Stands on the way to a server and keeps every byte that is sent to it."""
+
+    def __init__(self, url: str) -> None:
+        self._to = urlsplit(url)
+        self.url = ""
+        self.sent = bytearray()
+
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, back = await asyncio.open_connection(self._to.hostname, self._to.port)
+
+        async def pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter, kept: bytearray | None) -> None:
+            while data := await source.read(65536):
+                if kept is not None:
+                    kept += data
+                sink.write(data)
+                await sink.drain()
+            sink.close()
+
+        await asyncio.gather(pump(reader, back, self.sent), pump(there, writer, None), return_exceptions=True)
+
+
+@asynccontextmanager
+async def tapped(url: str) -> AsyncIterator[Tap]:
+    tap = Tap(url)
+    server = await asyncio.start_server(tap._pass, "127.0.0.1", 0)
+    async with server:
+        tap.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        yield tap
+
+
+async def test_nothing_that_says_who_the_client_is_leaves_the_first_hop(serve: Serve, home: Path) -> None:  # SEC-P2.3
+    SEEN.clear()
+    (home / "1").mkdir(parents=True)
+    store = SQLiteStore(home / "1" / "sabir.db")
+    await store.open()
+    _, key = await Keys(store).add("alice")
+    await store.close()
+    ours = (Identity("*", "Bearer key-of-the-second-hop", at_once=True),)
+    third = serve(Gateway(last, home=home / "3"))
+    async with tapped(third.url) as to_third:
+        far = NlipHttpPeer(to_third.url, name="to-third", identities=ours)
+        second = serve(Gateway(far, home=home / "2", beside=[far]))
+        async with tapped(second.url) as to_second:
+            near = NlipHttpPeer(to_second.url, name="to-second")
+            first = serve(Gateway(near, home=home / "1", beside=[near]))
+            said = Message.text("hello").with_part(token_part("token-of-alice", "authentication_alice"))
+            headers = {
+                "authorization": f"Bearer {key}", "cookie": "session=of-alice", "x-forwarded-for": "203.0.113.9",
+                "traceparent": TRACE, "user-agent": "agent-of-alice", "idempotency-key": "key-of-alice-" + "k" * 20,
+            }  # fmt: skip
+            async with httpx2.AsyncClient(trust_env=False) as http:
+                who = nlip.encode(Message.text("Who am I?", messagetype="control"))
+                known = await http.post(f"{first.url}/nlip", content=who, headers={"authorization": f"Bearer {key}"})
+                assert "You are alice" in nlip.decode(known.content).text
+                answer = await http.post(f"{first.url}/nlip", content=nlip.encode(said), headers=headers)
+            reply = nlip.decode(answer.content)
+            assert reply.text == "heard hello"
+            own = [str(part.content) for part in reply.tokens if part.subformat == "conversation"]
+            hop_two, hop_three = bytes(to_second.sent), bytes(to_third.sent)
+    secrets = [key, "of-alice", "203.0.113.9", *own]
+    assert len(secrets) == 4
+    for hop in (hop_two, hop_three):
+        assert b"hello" in hop  # the tap works
+        assert TRACE.split("-")[1].encode() in hop  # SEC-P2.4: the trace is joined
+        for secret in secrets:
+            assert secret.encode() not in hop, secret
+    assert b"key-of-the-second-hop" not in hop_two
+    assert b"key-of-the-second-hop" in hop_three  # its own identity is all that the third sees
+    assert SEEN[0].hops == 2
+    assert SEEN[0].trace is not None and SEEN[0].trace.split("-")[1] == TRACE.split("-")[1]
