@@ -27,6 +27,9 @@ def command_line() -> str:
     for module in COMMANDS:
         help_text = subcommands.choices[module.NAME].format_help().strip()
         pieces.append(f"## sabir {module.NAME}\n\n{module.HELP}\n\n```text\n{help_text}\n```\n")
+        for action in subcommands.choices[module.NAME]._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                pieces += [f"```text\n{each.format_help().strip()}\n```\n" for each in action.choices.values()]
     return "\n".join(pieces)
 
 

@@ -185,6 +185,13 @@ def gateway_of(settings: Settings) -> Gateway:
     )
 
 
+def has_sites(settings: Settings) -> bool:
+    """Whether sites are wanted here: the sample too, but not beside agents of one's own."""
+    if settings.sites is None:
+        return not settings.agents or settings.search != SearchSettings()
+    return settings.sites != ()
+
+
 def sites_of(settings: Settings, agents: Sequence[Agent] = ()) -> Sites | None:
     """The sites that are searched here; none if none are wanted, or if the search extra is not installed.
 
@@ -192,10 +199,10 @@ def sites_of(settings: Settings, agents: Sequence[Agent] = ()) -> Sites | None:
         MissingExtra: sites are configured, and the extra is not installed.
         BadSetup: a site's model is no agent.
     """
+    if not has_sites(settings):
+        return None
     wanted = settings.sites
     searched = settings.search != SearchSettings()
-    if wanted == () or (wanted is None and settings.agents and not searched):
-        return None
     try:
         sites = importlib.import_module("sabir.agents.sites")
     except ModuleNotFoundError as missing:

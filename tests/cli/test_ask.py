@@ -11,6 +11,7 @@ from conftest import Serve
 from sabir import Gateway, Turn, agent
 from sabir.agents.echo import echo
 from sabir.events import Field, Question
+from sabir.guard.setup import GuardSettings, IdentitySettings
 
 
 @agent
@@ -85,6 +86,13 @@ def test_a_refusal_is_exit_4_and_says_why(serve: Serve, home: Path, tmp_path: Pa
     done = sabir(tmp_path, "ask", url, "hi", "--agent", "nobody")
     assert done.returncode == 4
     assert "there is no agent 'nobody' here" in done.stderr
+
+
+def test_who_must_log_in_is_told_how(serve: Serve, home: Path, tmp_path: Path) -> None:
+    url = serve(Gateway(echo, home=home, guard=GuardSettings(IdentitySettings(anonymous=False)))).url
+    done = sabir(tmp_path, "ask", url, "hi")
+    assert done.returncode == 4
+    assert "SABIR_TOKEN" in done.stderr
 
 
 def test_nothing_to_say_is_exit_2(tmp_path: Path) -> None:

@@ -184,6 +184,11 @@ def test_ingest_says_what_it_needs(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "no file or folder" in capsys.readouterr().err
     assert main(["ingest", "http://127.0.0.1:9/feed.xml", "--site", "x", "--home", str(tmp_path)]) == 1
     assert "127.0.0.1" in capsys.readouterr().err  # a private address is not fetched
+    config, page = tmp_path / "mine.yaml", tmp_path / "page.md"
+    config.write_text(f"home: {tmp_path / 'home'}\nagents: [{{id: clerk, use: echo}}]\n")
+    page.write_text("# Rope\n\nFive dollars.\n")
+    assert main(["ingest", str(page), "--site", "x.example", "--no-vectors", "--config", str(config)]) == 0
+    assert "add sites: [{name: x.example}]" in capsys.readouterr().err  # beside agents, sites are served only if named
 
 
 def test_a_running_gateway_answers_from_what_is_ingested_beside_it(tmp_path: Path) -> None:

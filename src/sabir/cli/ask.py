@@ -33,6 +33,7 @@ HELP = "Ask an agent something, over NLIP, NLWeb, MCP or A2A."
 
 
 def add(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = "The variable SABIR_TOKEN holds the API key or token to show to the other side, if it wants one."
     parser.add_argument("url", metavar="URL", help="where the agent is, e.g. http://127.0.0.1:8080")
     parser.add_argument("text", metavar="TEXT", nargs="?", help="what to say; - reads it from standard input")
     parser.add_argument("--agent", metavar="NAME", help="which agent there (default: the default one)")

@@ -18,6 +18,7 @@ HELP = "Test a server against the standard: which clause holds, with the bytes a
 
 
 def add(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = "The variable SABIR_TOKEN holds the API key or token to show to the other side, if it wants one."
     parser.add_argument("url", metavar="URL", help="the server under test, e.g. http://127.0.0.1:8080")
     parser.add_argument("--protocol", choices=sorted(SUITES), default="nlip", help="which suite (default nlip)")
     parser.add_argument(

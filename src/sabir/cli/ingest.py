@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import msgspec
 
-from ..config import Settings, load
+from ..config import Settings, has_sites, load
 from ..errors import BadSetup, MissingExtra, SabirError
 from ..guard.outbound import Outbound
 
@@ -39,7 +39,11 @@ def run(arguments: argparse.Namespace) -> int:
         raise BadSetup("give a SOURCE to read, or --delete to remove the site")
     settings = load(arguments.config, flags={"home": arguments.home})
     index = opened(settings)
-    return asyncio.run(_run(arguments, index, Outbound(settings.outbound)))
+    code = asyncio.run(_run(arguments, index, Outbound(settings.outbound)))
+    if not arguments.delete and not has_sites(settings):
+        note = f"sites: [{{name: {arguments.site}}}]"
+        print(f"sabir: no sites are served with this configuration; to have this one, add {note}", file=sys.stderr)
+    return code
 
 
 def opened(settings: Settings) -> HomeIndex:
