@@ -18,9 +18,11 @@ from conftest import serving
 from sabir.cli import main
 from sabir.config import gateway_of, settings_of
 from sabir.errors import BadSetup, SabirError
+from sabir.search.postgres import PostgresIndex
 
 from .engines import schema
 from .openai_server import SIZE, Scripted, scripted
+from .shelf import shelf
 
 KEY = "sk-test-0123456789abcdefghij"
 WARES = [
@@ -126,6 +128,17 @@ def test_an_index_address_that_is_none_is_told(tmp_path: Path) -> None:
     settings = settings_of({"home": str(tmp_path), "search": {"index": "mysql://x"}})
     with pytest.raises(SabirError, match=r"search\.index: expected postgresql"):
         asyncio.run(gateway_of(settings).agents["sites"].engine.sites())  # type: ignore[attr-defined]
+
+
+async def test_nodes_that_read_the_same_source_at_once_end_with_one_of_each_item(pgvector: str) -> None:
+    async with schema(pgvector) as address:
+        nodes = [await PostgresIndex(address, None, connections=2).open() for _ in range(3)]
+        try:
+            await asyncio.gather(*(node.put(shelf()) for node in nodes))
+            assert sum(site.items for site in await nodes[0].sites()) == len(shelf())
+        finally:
+            for node in nodes:
+                await node.close()
 
 
 # A language model for the site

@@ -137,11 +137,13 @@ class PostgresIndex:
 
     async def put(self, items: Sequence[Item]) -> None:
         latest = {(item.site, item.id): item for item in items}
-        found = [(item, attributes(item)) for item in latest.values()]
+        found = await asyncio.to_thread(lambda: [(item, attributes(item)) for item in latest.values()])
         keys = [item_key(item.site, item.id) for item in latest.values()]
-        parts = [(part, item) for item in latest.values() for part in passages(item)]
+        parts = await asyncio.to_thread(lambda: [(part, item) for item in latest.values() for part in passages(item)])
         fields = Fields.of(each for _, each in found)
         async with self._pool.acquire() as connection, connection.transaction():
+            # Nodes that start at once read the same sources; one after the other, the last is as good as the first.
+            await connection.execute("SELECT pg_advisory_xact_lock(7461262)")
             await connection.execute("DELETE FROM search_items WHERE key = ANY($1::bigint[])", keys)
             columns = "key,site,id,item,fingerprint,source,types,words,numbers,dates,labels,places,has,lat,lon,born"
             rows = [_row(item, each) for item, each in found]
