@@ -348,7 +348,7 @@ class Gateway:
         """What a person wants to know at start: where everything is."""
         url = _url(serving)
         lines = [f"Sabir is listening on {url}", f"  agents: {', '.join(self.agents)} (default: {self.default})"]
-        rows = [row for door in self.doors for row in door.addresses()]
+        rows = [row for door in reversed(self.doors) for row in door.addresses()]  # NLIP first, health last
         width = max(len(name) for name, _ in rows)
         for name, path in rows:
             scheme = url.replace("http", "ws", 1) if "WebSocket" in name else url

@@ -370,9 +370,8 @@ def default_policies(days: float) -> list[Policy]:
     return [
         Policy(
             "privacy",
-            f"What is said is stored for {days:g} {'day' if days == 1 else 'days'} after the last message, seen only by "
-            "its conversation, and "
-            "erased when you ask for it.",
+            f"What is said is stored for {days:g} {'day' if days == 1 else 'days'} after the last message, seen only "
+            "by its conversation, and erased when you ask for it.",
             {"retention_days": days, "erasable": True, "shared_with": []},
         ),
         Policy("regulatory", "The operator has stated no jurisdiction.", {"jurisdiction": None}),
