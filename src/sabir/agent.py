@@ -6,8 +6,11 @@ import asyncio
 import contextvars
 import functools
 import inspect
+import queue
 import re
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from concurrent.futures import Future
 from typing import Any, Protocol, TypeAlias, overload, runtime_checkable
 
 from .card import Card, Policy, Skill
@@ -196,7 +199,54 @@ async def _pieces_off_loop(function: Function, turn: Turn) -> AsyncIterator[Even
 
 async def _in_thread(function: Callable[..., Any], *args: Any) -> Any:
     context = contextvars.copy_context()
-    return await asyncio.get_running_loop().run_in_executor(None, functools.partial(context.run, function, *args))
+    return await asyncio.wrap_future(_workers.submit(functools.partial(context.run, function, *args)))
+
+
+MAX_WORKERS = 64  # sync turns at the same time; more wait
+
+
+class _Workers:
+    """Threads for sync functions, as many as are needed at the same time.
+
+    The event loop's own pool has few, which others need too; and it holds up the end of the process until each
+    of them has returned, which one that is stuck never does. These do not.
+    """
+
+    def __init__(self) -> None:
+        self._jobs: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._owed = 0  # jobs that are waiting or running
+        self._threads = 0
+
+    def submit(self, function: Callable[[], Any]) -> Future[Any]:
+        future: Future[Any] = Future()
+        self._jobs.put((function, future))
+        with self._lock:
+            self._owed += 1
+            more = self._threads < min(self._owed, MAX_WORKERS)
+            self._threads += more
+        if more:
+            threading.Thread(target=self._work, name="sabir-agent", daemon=True).start()
+        return future
+
+    def _work(self) -> None:
+        while True:
+            function, future = self._jobs.get()
+            if future.set_running_or_notify_cancel():
+                try:
+                    result = function()
+                except StopIteration as raised:  # which no future can hold
+                    future.set_exception(RuntimeError(f"the function raised {raised!r}"))
+                except BaseException as raised:  # for whoever awaits it
+                    future.set_exception(raised)
+                else:
+                    future.set_result(result)
+            del function, future
+            with self._lock:
+                self._owed -= 1
+
+
+_workers = _Workers()
 
 
 def _end(given: Given) -> Event:

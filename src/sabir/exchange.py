@@ -282,11 +282,16 @@ class Exchange:
         return answer
 
     async def close(self, seconds: float) -> bool:
-        """Let running turns finish, take no new ones. False if some were still running in the end."""
+        """Let running turns finish, take no new ones; end those that take longer, and tell their callers.
+
+        False if some were still running in the end.
+        """
         self.closing = True
         self.waits.close()
-        self._idle.clear()
-        if self.running:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._idle.wait(), seconds)
+        for wait in (seconds, 1.0):
+            self._idle.clear()
+            if self.running:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._idle.wait(), wait)
+            self.overseer.stopping = True
         return not self.running

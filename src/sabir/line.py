@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from .errors import Cancelled, DeadlineExceeded, SabirError
+from .errors import Cancelled, DeadlineExceeded, SabirError, ShuttingDown
 from .events import Event
 from .guard import Credentials
 from .message import CONTROL, Message, Part
@@ -63,6 +63,7 @@ class Line:
         "moved",
         "on_slow",
         "send",
+        "stopped",
         "taken_back",
         "tokens",
         "turn",
@@ -79,6 +80,7 @@ class Line:
         self.moved: Line | None = None
         self.ended: asyncio.Future[None] | None = None
         self.late = False  # whether the turn was ended for being past its deadline
+        self.stopped = False  # whether it was ended because the gateway stops
         self.taken_back = False  # whether it was ended because its owner took the question back
         self.on_slow: Callable[[], None] | None = None  # called once if the turn takes a while
         self.waiting: Waiting | None = None
@@ -102,6 +104,8 @@ class Line:
         """Why the overseer ended the turn."""
         if self.taken_back:
             return Cancelled("the question was taken back")
+        if self.stopped:
+            return ShuttingDown(f"the gateway stops, and {agent} had not answered; try again", retry_after=5.0)
         return DeadlineExceeded(f"{agent} did not answer in time")
 
     def extend(self, seconds: float) -> None:

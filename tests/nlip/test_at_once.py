@@ -213,3 +213,20 @@ async def test_open_conversations_are_counted_for_a_place_and_given_back(home: P
             await gateway.store.forget(row.id)
         conversations.forget_counts()
         assert await Told(gateway, "x", caller=known).words() == "You said: x"
+
+
+async def test_a_turn_that_outlives_the_gateways_patience_is_told_so(home: Path) -> None:
+    """Its caller gets 503 and when to come back, not a connection that breaks."""
+
+    @agent
+    async def endless(turn: Turn) -> str:
+        await asyncio.Event().wait()
+        return "never"
+
+    async with started(Gateway(endless, home=home)) as gateway:
+        told = Told(gateway, "x")
+        await until(lambda: gateway.exchange.running == 1)
+        assert await gateway.exchange.close(0.01)
+        with pytest.raises(ShuttingDown, match="endless had not answered") as stopped:
+            await told.words()
+        assert stopped.value.retry_after > 0
