@@ -518,6 +518,8 @@ def _named(agents: Sequence[Agent]) -> dict[str, Agent]:
         raise BadSetup("a gateway needs an agent")
     named: dict[str, Agent] = {}
     for each in agents:
+        if not isinstance(each, Agent):
+            raise BadSetup(f"{getattr(each, '__name__', each)!r} is not an agent; decorate it with @agent")
         name = each.card.name
         if name in RESERVED:
             raise BadSetup(f"an agent cannot be called {name!r}: the path /nlip/{name} is taken")

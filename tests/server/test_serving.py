@@ -19,6 +19,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from sabir import Gateway
 from sabir.errors import BadSetup
 from sabir.server import Serving, Tls, check_exposure
 
@@ -139,6 +140,14 @@ def test_what_cannot_be_served_is_told_in_one_line_and_nothing_else(
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_plain_function_is_told_to_be_decorated() -> None:
+    async def hello(turn: object) -> str:
+        return "hello"
+
+    with pytest.raises(BadSetup, match="'hello' is not an agent; decorate it with @agent"):
+        Gateway(hello)  # type: ignore[arg-type]
 
 
 def test_running_turns_finish_and_new_ones_get_503(tmp_path: Path) -> None:
