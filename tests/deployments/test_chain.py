@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
 
 from conftest import Serve, serving
 from sabir.agent import agent
+from sabir.agents.back_level import BackLevel
+from sabir.agents.read_back import ReadBack
 from sabir.errors import SabirError
 from sabir.gateway import Gateway
 from sabir.message import Message, token_part
 from sabir.peers.base import Identity
 from sabir.peers.nlip_http import NlipHttpPeer
+from sabir.peers.nlweb import NlwebPeer
 from sabir.turn import Turn
 from sabir.wire import nlip
 
@@ -133,6 +137,23 @@ async def test_anonymous_mode_is_refused_when_one_hop_refuses(serve: Serve, home
         why = await client.propose_anonymous("")
         assert why is not None and "to-second does not agree" in why and "to-third does not agree" in why
         assert (await client.ask("hello")).text == "hello, after 0"  # it goes on, and is not anonymous
+
+
+@pytest.mark.parametrize("wrapped", [BackLevel, lambda inner: ReadBack(inner, parse=lambda message: {})])
+async def test_what_stands_around_a_hop_asks_it_too(serve: Serve, home: Path, wrapped: Any) -> None:  # PAPER-ANON
+    third = serve(Gateway(last, home=home / "3", facts={"anonymous": False}))
+    peer = NlipHttpPeer(third.url, name="to-third")
+    served = serve(Gateway(wrapped(peer), home=home / "2", beside=[peer]))
+    async with NlipHttpPeer(served.url) as client:
+        why = await client.propose_anonymous("")
+    assert why is not None and "it is not offered here" in why
+
+
+async def test_a_hop_whose_protocol_cannot_agree_does_not(serve: Serve, home: Path) -> None:  # PAPER-ANON
+    peer = NlwebPeer("http://127.0.0.1:9", name="old")
+    served = serve(Gateway(last, peer, home=home, beside=[peer]))
+    async with NlipHttpPeer(served.url) as client:
+        assert await client.propose_anonymous("") == "old does not agree (nlweb has no way to agree to it)"
 
 
 async def test_a_hop_that_shows_who_it_is_does_not_agree_to_anonymity_with_credentials(

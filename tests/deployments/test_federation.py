@@ -51,6 +51,26 @@ async def test_who_fails_is_left_out_and_named() -> None:
     assert sources.value == {"answered": ["up"], "failed": {"down": "out of order"}}
 
 
+async def test_who_breaks_is_left_out_as_who_is_down(caplog: pytest.LogCaptureFixture) -> None:
+    @agent(name="broken")
+    async def broken(turn: Turn) -> str:
+        raise KeyError("secret of the inside")
+
+    reply = await reply_of(Federation([broken, saying("up", "here")])(asked()))
+    assert reply.labelled("sources").value == {"answered": ["up"], "failed": {"broken": "it failed"}}  # type: ignore[union-attr]
+    assert "secret" not in reply.text
+    assert "secret of the inside" in caplog.text  # the operator learns it
+
+
+async def test_prices_in_different_currencies_are_not_compared() -> None:
+    shops = [saying("north", "A lamp costs 30 EUR"), saying("south", json_part({"price": 29, "currency": "USD"}))]
+    reply = await reply_of(Federation(shops, integrator=cheapest)(asked()))
+    assert reply.text.startswith("The offers are in different currencies")
+    nonsense = [saying("north", "30 EUR"), saying("south", json_part({"price": "nan"}))]
+    reply = await reply_of(Federation(nonsense, integrator=cheapest)(asked()))
+    assert reply.text.startswith("north is cheapest, at 30")
+
+
 async def test_who_is_late_is_left_out_and_stopped() -> None:
     stopped = asyncio.Event()
 
@@ -124,8 +144,10 @@ async def test_the_cheapest_offer_wins() -> None:
 
 @pytest.mark.parametrize(
     ("words", "price"),
-    [("$12.50 each", 12.5), ("it is 7 euros", 7.0), ("price: 1,99", 1.99), ("total of 40", 40.0), ("lovely", None)],
-)
+    [("$12.50 each", 12.5), ("it is 7 euros", 7.0), ("price: 1,99", 1.99), ("total of 40", 40.0), ("lovely", None),
+     ("1,299.00 EUR", 1299.0), ("1.299,50 EUR", 1299.5), ("CHF 1'299", 1299.0), ("$1,299", 1299.0),
+     ("12.345.678 EUR", 12_345_678.0), ("it costs 45", 45.0)],
+)  # fmt: skip
 def test_prices_are_read_out_of_words(words: str, price: float | None) -> None:
     assert price_in([text_part(words)]) == price
 

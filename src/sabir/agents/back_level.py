@@ -63,6 +63,12 @@ class BackLevel:
                 reply = reply.with_part(await self._speak(reply.text))
             yield Reply(reply)
 
+    async def propose_anonymous(self, conversation: str) -> str | None:
+        """As the agent behind it, which passes questions on perhaps (PAPER-ANON)."""
+        propose = getattr(self.inner, "propose_anonymous", None)
+        why: str | None = await propose(conversation) if propose is not None else None
+        return why
+
     async def _heard(self, message: Message) -> Message:
         assert self._hear is not None
         parts = [text_part(await self._hear(part)) if _is_audio(part) else part for part in message.parts]

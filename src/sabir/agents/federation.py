@@ -10,6 +10,8 @@ question and all answers as submessages, labelled with who said them. ``cheapest
 from __future__ import annotations
 
 import asyncio
+import logging
+import math
 import re
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
@@ -23,6 +25,8 @@ from ..errors import SabirError, TurnFailed
 from ..events import Delta, Event, Fault, Progress, Question, Reply
 from ..message import Message, Part, json_part, text_part
 from ..turn import Turn
+
+logger = logging.getLogger("sabir")
 
 SOURCES: Final = "sources"  # label of the part that says who answered and who did not
 QUESTION: Final = "asked"  # label of the question in what the integrator gets
@@ -68,12 +72,13 @@ class Federation:
     async def __call__(self, turn: Turn, /) -> AsyncIterator[Event]:
         said: list[Said] = []
         asking = asyncio.Lock()  # the caller is asked one question at a time
-        tasks = {asyncio.create_task(self._ask(member, turn, asking)) for member in self.members}
+        asked = {asyncio.create_task(self._ask(member, turn, asking)): member.card.name for member in self.members}
+        tasks = set(asked)
         try:
             while tasks:
                 done, tasks = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
                 for task in done:
-                    said.append(task.result())
+                    said.append(_outcome(task, asked[task]))
                     yield Progress(len(said) / (len(self.members) + 1), f"{said[-1].source} has answered")
         finally:
             for task in tasks:
@@ -144,6 +149,17 @@ class Federation:
         return None
 
 
+def _outcome(task: asyncio.Task[Said], source: str) -> Said:
+    """What a member said. One that breaks is a member that is down: the others are heard, the log learns why."""
+    broken = task.exception()
+    if broken is None:
+        return task.result()
+    if not isinstance(broken, Exception):
+        raise broken
+    logger.error("member %s of a federation failed", source, exc_info=broken)
+    return Said(source, failure="it failed")
+
+
 def labelled(source: str, message: Message) -> list[Part]:
     """The parts of an answer, each with the name of who gave it."""
     return [Part(part.format, part.subformat, part.content, source) for part in message.parts if not _empty(part)]
@@ -164,11 +180,18 @@ def answers_in(message: Message) -> dict[str, list[Part]]:
 
 # -- integrators ----------------------------------------------------------------------------------
 
+# 1,299.00 and 1'299.00; 1.299,00; 12.50 and 12,50. A group of three behind a mark is thousands.
+_AMOUNT: Final = r"\d{1,3}(?:[,'’]\d{3})+(?:\.\d{1,2})?|\d{1,3}(?:\.\d{3})+(?:,\d{1,2})?|\d+(?:[.,]\d{1,2})?"
 _PRICE: Final = re.compile(
-    r"(?:(?:price|cost|total|costs|for)\D{0,12}|[$€£]\s?|(?:EUR|USD|CHF|GBP)\s?)(\d+(?:[.,]\d{1,2})?)"
-    r"|(\d+(?:[.,]\d{1,2})?)\s?(?:[$€£]|EUR|USD|CHF|GBP|euros?|dollars?)",
+    rf"(?:(?:price|cost|total|costs|for)\D{{0,12}}|[$€£]\s?|(?:EUR|USD|CHF|GBP)\s?)({_AMOUNT})"
+    rf"|(?<![\d.,'])({_AMOUNT})\s?(?:[$€£]|EUR|USD|CHF|GBP|euros?|dollars?|pounds?|francs?)",
     re.IGNORECASE,
 )
+_CURRENCIES: Final = {
+    "$": "USD", "usd": "USD", "dollar": "USD", "€": "EUR", "eur": "EUR", "euro": "EUR", "£": "GBP", "gbp": "GBP",
+    "pound": "GBP", "chf": "CHF", "franc": "CHF",
+}  # fmt: skip
+_CURRENCY: Final = re.compile("|".join(re.escape(name) for name in _CURRENCIES), re.IGNORECASE)
 
 
 @agent(name="cheapest", description="Takes the answer with the lowest price")
@@ -179,6 +202,12 @@ async def cheapest(turn: Turn) -> Message:
     told = json_part({"prices": offers}, label="prices")
     if not priced:
         return Message.text("No offer has a price that can be read.", parts=[told])
+    said = {source: currency_in(parts) for source, parts in answers_in(turn.message).items() if source in priced}
+    if len({each for each in said.values() if each}) > 1:
+        listed = "; ".join(f"{source}: {price:g} {said[source] or ''}".strip() for source, price in priced.items())
+        return Message.text(
+            f"The offers are in different currencies, so none is called cheapest. {listed}", parts=[told]
+        )
     best = min(priced, key=lambda source: priced[source])
     words = " ".join(str(p.content) for p in answers_in(turn.message)[best] if p.format == "text")
     return Message.text(f"{best} is cheapest, at {priced[best]:g}. {words}".strip(), parts=[told])
@@ -191,14 +220,36 @@ def price_in(parts: Sequence[Part]) -> float | None:
         if isinstance(value, dict):
             price = value.get("price", value.get("total"))
             if isinstance(price, int | float | str) and not isinstance(price, bool):
-                try:
-                    return float(price)
-                except ValueError:
-                    continue
+                amount = _number(str(price))
+                if amount is not None:
+                    return amount
     for part in parts:
         match = _PRICE.search(str(part.content)) if part.format == "text" else None
         if match is not None:
-            return float((match.group(1) or match.group(2)).replace(",", "."))
+            return _number(match.group(1) or match.group(2))
+    return None
+
+
+def _number(said: str) -> float | None:
+    thousands = re.fullmatch(r"\d{1,3}([,.'’])\d{3}(?:\1\d{3})*(?:([.,])(\d{1,2}))?", said)
+    if thousands is not None:
+        whole = said.removesuffix(f"{thousands.group(2)}{thousands.group(3)}") if thousands.group(2) else said
+        return float(f"{re.sub(r'[^0-9]', '', whole)}.{thousands.group(3) or 0}")
+    try:
+        amount = float(said.replace(",", "."))
+    except ValueError:
+        return None
+    return amount if math.isfinite(amount) and amount >= 0 else None
+
+
+def currency_in(parts: Sequence[Part]) -> str | None:
+    """The currency that an answer names first, if it names any."""
+    for part in parts:
+        value = part.value if part.format == "structured" else None
+        said = str(value.get("currency", "")) if isinstance(value, dict) else str(part.content)
+        match = _CURRENCY.search(said) if part.format == "text" or isinstance(value, dict) else None
+        if match is not None:
+            return _CURRENCIES[match.group().lower()]
     return None
 
 
@@ -206,6 +257,8 @@ def price_in(parts: Sequence[Part]) -> float | None:
 async def cross_check(turn: Turn) -> Message:
     """An integrator as a guard-rail: what most sources say is the answer; where they differ, that is said."""
     answers = {source: _said(parts) for source, parts in answers_in(turn.message).items()}
+    if not answers:
+        return Message.text("No source has said anything.")
     counted = Counter(_canonical(words) for words in answers.values())
     said, votes = counted.most_common(1)[0]
     against = sorted(source for source, words in answers.items() if _canonical(words) != said)

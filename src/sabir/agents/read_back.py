@@ -57,6 +57,12 @@ class ReadBack:
             message = Message.text(f"{message.text}\n{answer.text}")  # a correction: read both together
         yield Reply(Message.text("Nothing was done. Please say it again in other words."))
 
+    async def propose_anonymous(self, conversation: str) -> str | None:
+        """As the agent behind it, which passes questions on perhaps (PAPER-ANON)."""
+        propose = getattr(self.inner, "propose_anonymous", None)
+        why: str | None = await propose(conversation) if propose is not None else None
+        return why
+
 
 def _question(form: Form) -> Question:
     told = "; ".join(f"{name}: {value}" for name, value in form.items()) or "nothing"

@@ -106,6 +106,14 @@ class Peer(ABC):
             PeerError: it could not be asked.
         """
 
+    async def propose_anonymous(self, conversation: str) -> str | None:
+        """Whether this peer agrees to anonymity: None, or why not. All on the way must, or none is asked (PAPER-ANON).
+
+        Raises:
+            PeerError: it could not be asked.
+        """
+        return f"{self.protocol} has no way to agree to it"
+
     async def ask(self, said: str | Message, *, seconds: float | None = None, key: str | None = None) -> Message:
         """Say something and return the whole answer.
 
