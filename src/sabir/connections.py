@@ -1,12 +1,13 @@
 """Connections: uvicorn's protocols, with what they lack.
 
 Whose client certificate was verified, as the ASGI TLS extension names it; and an end for those who open a connection
-and never finish what they began to say. A connection costs little, but an attacker has many.
+and never finish what they began to say, or go on without end. A connection costs little, but an attacker has many.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -17,6 +18,27 @@ from .guard.identity import subject_of
 
 HEAD_SECONDS: Final = 20.0  # from the first byte, or from the connection, to the end of the headers
 BODY_SECONDS: Final = 60.0  # between two pieces of a body
+MAX_HEAD: Final = 64 * 1024  # bytes of a head that does not end; what comes in one piece may be somewhat more
+
+_SAID: Final = (
+    b'{"messagetype":"error","format":"text","subformat":"english",'
+    b'"content":"the headers are too long; at most 65536 bytes"}'
+)
+_HEAD_TOO_BIG: Final = (
+    b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: application/json\r\n"
+    b"content-length: %d\r\nconnection: close\r\n\r\n%s" % (len(_SAID), _SAID)
+)
+_H2C = re.compile(rb"\r\nupgrade:[ \t]*h2c[ \t]*(?=\r\n)", re.IGNORECASE)
+
+
+def _without_h2c(data: bytes) -> bytes:
+    """A request without its offer to speak HTTP/2, which a server may ignore (RFC 9110, 7.8).
+
+    Java's HttpClient makes it with every first request; the parser would take what follows for another protocol,
+    and the body would be lost.
+    """
+    head, end, rest = data.partition(b"\r\n\r\n")
+    return _H2C.sub(b"", head + b"\r\n", count=1)[:-2] + end + rest
 
 
 def client_of(transport: asyncio.BaseTransport) -> dict[str, Any]:
@@ -26,13 +48,25 @@ def client_of(transport: asyncio.BaseTransport) -> dict[str, Any]:
 
 
 class Http(HttpToolsProtocol):
-    """Counts what it hears, so that silence shows."""
+    """Counts what it hears, so that silence shows, and headers without end."""
 
     heard = 0
+    head = 0  # bytes of a head that is not complete yet
 
     def data_received(self, data: bytes) -> None:
         self.heard += 1
-        super().data_received(data)
+        before = self.cycle
+        if before is not None and not before.response_complete:
+            super().data_received(data)
+            return
+        super().data_received(_without_h2c(data) if b"h2c" in data else data)
+        if self.cycle is not before:
+            self.head = 0
+            return
+        self.head += len(data)
+        if self.head > MAX_HEAD and not self.transport.is_closing():
+            self.transport.write(_HEAD_TOO_BIG)
+            self.transport.close()
 
     def owing(self) -> tuple[object, ...] | None:
         """What the client still has to send, in a value that changes as it does; None if it owes nothing."""

@@ -1,0 +1,68 @@
+"""Connections as bytes: headers without end, and offers of another protocol."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+
+import pytest
+
+from conftest import Serve
+from sabir import Gateway
+from sabir.agents.echo import echo
+
+BODY = b'{"format":"text","subformat":"english","content":"Upgrade: h2c"}'
+
+
+def heard(port: int, *pieces: bytes) -> bytes:
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+        try:
+            for piece in pieces:
+                connection.sendall(piece)
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # it has been told, and closed
+        answer = b""
+        while data := connection.recv(65536):
+            answer += data
+        return answer
+
+
+def head(*more: bytes) -> bytes:
+    lines = (b"POST /nlip HTTP/1.1", b"Host: 127.0.0.1", b"Connection: close", b"Content-Length: %d" % len(BODY), *more)
+    return b"\r\n".join(lines) + b"\r\n\r\n"
+
+
+def test_headers_without_end_are_refused(serve: Serve, home: Path) -> None:
+    port = serve(Gateway(echo, home=home)).port
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+        connection.sendall(b"POST /nlip HTTP/1.1\r\nHost: 127.0.0.1\r\n")
+        with pytest.raises((BrokenPipeError, ConnectionResetError)):
+            for _ in range(10_000):
+                connection.sendall(b"X-More: %s\r\n" % (b"a" * 8000))
+
+
+def test_headers_a_little_too_long_are_told_in_nlip(serve: Serve, home: Path) -> None:
+    port = serve(Gateway(echo, home=home)).port
+    answer = heard(port, b"POST /nlip HTTP/1.1\r\nHost: 127.0.0.1\r\nX-More: " + b"a" * 66_000)
+    assert answer.startswith(b"HTTP/1.1 431 ")
+    assert json.loads(answer.partition(b"\r\n\r\n")[2])["messagetype"] == "error"
+
+
+def test_a_request_that_offers_http2_keeps_its_body(serve: Serve, home: Path) -> None:
+    """As Java's HttpClient sends it."""
+    port = serve(Gateway(echo, home=home)).port
+    offer = head(b"Upgrade: h2c", b"HTTP2-Settings: AAEAAEAAAAIAAAAB").replace(
+        b"Connection: close", b"Connection: close, Upgrade, HTTP2-Settings"
+    )
+    for pieces in ((offer + BODY,), (offer, BODY)):
+        answer = heard(port, *pieces)
+        assert answer.startswith(b"HTTP/1.1 200 ")
+        assert b"You said: Upgrade: h2c" in answer
+
+
+def test_many_requests_on_one_connection_have_heads_of_their_own(serve: Serve, home: Path) -> None:
+    port = serve(Gateway(echo, home=home)).port
+    again = head(b"X-More: " + b"a" * 30_000).replace(b"Connection: close\r\n", b"") + BODY
+    answer = heard(port, again, again, again, head() + BODY)
+    assert answer.count(b"HTTP/1.1 200 ") == 4
