@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -279,6 +280,7 @@ async def test_a_time_filters_only_what_has_one(sample: LocalIndex) -> None:
     assert [each["value"] for each in meta(message)["ignored"]] == ["tonight"]
     message = await Asker(agent(sample, questions=False)).reply("concerts in January 1999")
     assert not results(message)
+    assert re.fullmatch(r"I found nothing for that\. Next: .+ \(\d+ \w+ 202\d\), .+\.", message.text)
 
 
 async def test_nobody_is_asked_twice_for_the_same_in_a_conversation(sample: LocalIndex) -> None:

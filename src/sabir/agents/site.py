@@ -70,6 +70,7 @@ CHANCE: Final = 20.0  # a score below which a hit is chance; see search.Hit
 _POOL: Final = 50  # hits that are looked at before the page is cut
 _MODEL_SECONDS: Final = 8.0  # for one call of the model; who asks does not wait longer for a better order
 _ABOUT: Final = re.compile(r"^\W*(?:and\s+|ok\s+|so\s+)?(?:what|how)\s+about\s+", re.IGNORECASE)
+_COMING: Final = 200  # items that are looked through for what comes next
 _BORNE: Final = 0.7  # share of a written sentence's words that its source must have
 _AGAINST_MEMORY: Final = 0.7  # what is left of the score of an item that the asker's memory speaks against
 
@@ -221,6 +222,7 @@ class _Search:
         self._usual = limit
         self.question = ""
         self.pool: tuple[Hit, ...] = ()
+        self.hint = ""  # what to say besides that nothing was found
         self.parsed = Parsed()
         self.hits: tuple[Hit, ...] = ()
         self.total = 0
@@ -269,15 +271,16 @@ class _Search:
         bound, self.parsed = self.parsed, freed
         await self._search()
         happening = sum(is_a(kind, "Event") for hit in self.hits for kind in hit.item.types[:1])
-        if 2 * happening >= len(self.hits):  # events, and not then: that is the answer
+        if 2 * happening >= len(self.hits):  # events, and not then: that is the answer, and what comes next
+            coming = (*self._where(), During("startdate", self.now.timestamp()))
+            least = CHANCE if freed.text else 0.0
+            self.hint = _next((await self.engine.search(Query(freed.text, coming, 0, _COMING, least))).hits)
             self.parsed, self.total = bound, 0
             self._show(())
 
     async def _search(self) -> None:
         memory = "; ".join((*self.ask.memory, self.ask.about)).strip("; ")
-        where = self.parsed.conditions
-        if self.site is not None:
-            where = (OnSite((self.site,)), *where)
+        where = self._where()
         text = self.parsed.text
         least = self.ask.min_score if self.ask.min_score is not None else CHANCE
         pool = max(_POOL, self.start + self.limit)
@@ -290,6 +293,10 @@ class _Search:
         self.coverage = found.coverage
         self._show(await self._remembered(found.hits))
         self.total = max(found.total, len(self.pool))
+
+    def _where(self) -> tuple[Condition, ...]:
+        own = (OnSite((self.site,)),) if self.site is not None else ()
+        return (*own, *self.parsed.conditions)
 
     async def _by_words(self, query: Query) -> Found:
         """What has some of the words, where meaning is not known to say that it is chance."""
@@ -472,7 +479,7 @@ _LABELS: Final = {"summarize": "summary", "generate": "answer"}
 def _listed(search: _Search) -> str:
     """The results for people."""
     if not search.hits:
-        return "I found nothing for that." if search.start == 0 else "There is nothing more."
+        return f"I found nothing for that.{search.hint}" if search.start == 0 else "There is nothing more."
     lines = [
         f"{number}. {hit.item.name}{_short(hit.item.description)} ({hit.item.page})"
         for number, hit in enumerate(search.hits, search.start + 1)
@@ -512,6 +519,13 @@ def _without_times(spoken: Parsed) -> Parsed | None:
             *(Ignored("text", words, "what was found has no date") for out, _, words in rows if out),
         ),
     )
+
+
+def _next(hits: Sequence[Hit], most: int = 3) -> str:
+    """What comes next of things that happen."""
+    coming = [(when.start, hit.item.name) for hit in hits if (when := recalled(hit.item).dates.get("startdate"))]
+    told = [f"{name} ({datetime.fromtimestamp(start, UTC):%-d %B %Y})" for start, name in sorted(coming)[:most]]
+    return f" Next: {', '.join(told)}." if told else ""
 
 
 def _inner(conditions: Sequence[Condition]) -> list[Condition]:
