@@ -171,6 +171,7 @@ class Gateway:
             uploads=kept,
             agents=lambda: self.agents.values(),
             cancel=self._take_back,
+            erase=self._erase,
             passes=self.guarded.passes,
             remaining=self.guard.remaining,
         )
@@ -198,6 +199,11 @@ class Gateway:
             throttled=quotas.rate_per_address is None or 0 < quotas.rate_per_address < float("inf"),
         )
         return report(running)
+
+    async def _erase(self, conversation: str, caller: Caller) -> None:
+        """Remove what belongs to a conversation beside its turns: its work, and what was uploaded."""
+        await self.tasks.erase(conversation, caller)
+        await self.exchange.attachments.erase(conversation, caller)
 
     async def _take_back(self, conversation: str) -> bool:
         """Take back what a conversation waits on; says whether there was anything, waiting or running."""

@@ -208,6 +208,17 @@ class Uploads:
         self._part(upload).unlink(missing_ok=True)
         self.file(upload).unlink(missing_ok=True)
 
+    async def erase(self, conversation: str, caller: Caller) -> int:
+        """Remove what was put, or given, in a conversation; says how many. One that is being written stays."""
+        erased = 0
+        most = self.limits.places_per_caller
+        for record in await self.store.list(SPACE, owner=self.account(caller), limit=most):
+            upload = self._read(record)
+            if upload.conversation == conversation and upload.owner == caller.id and upload.id not in self._writing:
+                await self.drop(upload)
+                erased += 1
+        return erased
+
     async def sweep(self) -> int:
         """Remove files whose record has expired; returns how many."""
         removed = 0

@@ -167,6 +167,28 @@ async def test_cancel_leaves_the_work_of_other_conversations_alone(
     await one.control("cancel", {})
 
 
+async def test_what_is_erased_is_gone_from_work_and_uploads_too(  # SEC-P2.6
+    serve: Serve, home: Path, http: httpx2.AsyncClient
+) -> None:
+    work = Work()
+    url = serve(Gateway(work.agent, home=home)).url
+    client, other = Later(http, url), Later(http, url)
+    done, kept = await client.submit("quick"), await other.submit("quick")
+    assert (await client.look(done)).status_code == (await other.look(kept)).status_code == 200
+    asked = Message.text("", messagetype="control", parts=[json_part({}, label="upload")])
+    place = (await client.post(asked))[1].labelled("upload")
+    assert place is not None
+    assert (await http.put(str(place.content), content=b"a secret")).status_code == 201
+    running = await client.submit("long")
+    await client.control("cancel", {})  # the conversation is its own until then
+    assert await client.control("sessions", {"erase": True}) == {"ended": True, "erased": True}
+    assert (await client.look(done)).status_code == 404
+    assert (await client.look(running)).status_code == 404
+    assert (await http.get(str(place.content))).status_code == 404
+    assert not any((home / "uploads").iterdir())
+    assert (await other.look(kept)).status_code == 200
+
+
 async def test_credentials_go_back_also_when_the_answer_was_waited_for(  # CORE-6.2
     serve: Serve, home: Path, http: httpx2.AsyncClient
 ) -> None:

@@ -55,6 +55,10 @@ async def _nothing_under_way(conversation: str) -> bool:
     return False
 
 
+async def _nothing_beside(conversation: str, caller: Caller) -> None:
+    return None
+
+
 async def _nothing_counted(caller: Caller) -> list[Remaining]:
     return []
 
@@ -80,6 +84,7 @@ class Concierge:
         agents: Callable[[], Iterable[Agent]] = lambda: (),
         cancel: Callable[[str], Awaitable[bool]] = _nothing_under_way,
         reader: Reader | None = None,
+        erase: Callable[[str, Caller], Awaitable[None]] = _nothing_beside,
         passes: Passes | None = None,
         remaining: Callable[[Caller], Awaitable[list[Remaining]]] = _nothing_counted,
     ) -> None:
@@ -95,6 +100,7 @@ class Concierge:
         self._agents = agents
         self._cancel = cancel
         self._reader = reader
+        self._erase = erase
         self._passes = passes
         self._remaining = remaining
         self._answers: Mapping[str, Callable[[Wish, Turn], Awaitable[Answer]]] = {
@@ -317,6 +323,7 @@ class Concierge:
     async def _end(self, turn: Turn, *, erase: bool) -> Answer:
         row = await self._row(turn)
         if erase:
+            await self._erase(row.id, turn.caller)  # its work, and what was uploaded
             await self._store.forget(row.id)
             row = msgspec.structs.replace(row, turns=0, bytes=0)
         await self._store.agree(msgspec.structs.replace(row, ended=True))

@@ -32,6 +32,7 @@ _PAGE: Final = 1000  # events read at once
 _LOOK_FOR_EXPIRED: Final = 30.0  # seconds between two looks
 _REFUSALS: Final = 100  # times that a rate or cap may send an accepted task away before it fails
 _WITHIN: Final = "within"  # the conversation's id, in a task's detail; its token is in ``conversation``
+_MOST_PAGES: Final = 1000  # of a caller's tasks that are looked through
 _LONGEST_DELAY: Final = 60.0  # seconds; a quota that is full for longer fails it
 
 
@@ -257,15 +258,35 @@ class Tasks:
 
     async def take_back(self, conversation: str, caller: Caller) -> int:
         """Cancel the caller's tasks in a conversation, on whichever node they are; says how many there were."""
-        taken, before = 0, None
-        while page := await self.store.tasks(owner=caller.id, states=LIVE, before=before):
+        taken = 0
+        async for task in self._within(conversation, caller, LIVE):
+            with suppress(Conflict, NotFound):  # it has ended meanwhile
+                await self.cancel(task.id, caller)
+                taken += 1
+        return taken
+
+    async def erase(self, conversation: str, caller: Caller) -> int:
+        """Remove the caller's tasks of a conversation, what was asked and answered in them too; says how many."""
+        await self.take_back(conversation, caller)
+        now, erased = time.time(), 0
+        async for task in self._within(conversation, caller, ()):
+            over = msgspec.structs.replace(task, message=Message.text(""), reply=None, expires=now)
+            erased += await self.store.put_task(over, expect=task.version)
+        if erased:
+            await self.store.sweep(now)
+        return erased
+
+    async def _within(self, conversation: str, caller: Caller, states: tuple[str, ...]) -> AsyncIterator[TaskRow]:
+        """The caller's tasks in a conversation, those of control messages left out."""
+        before = None
+        for _ in range(_MOST_PAGES):
+            page = await self.store.tasks(owner=caller.id, states=states, before=before)
+            if not page:
+                return
             before = page[-1].updated
             for task in page:
                 if task.detail.get(_WITHIN) == conversation and not task.message.is_control:
-                    with suppress(Conflict, NotFound):  # it has ended meanwhile
-                        await self.cancel(task.id, caller)
-                        taken += 1
-        return taken
+                    yield task
 
     async def answer(self, id: str, caller: Caller, message: Message) -> TaskRow:
         """Answer the question that a task waits on. The answer is stored when this returns.
