@@ -22,6 +22,7 @@ from sabir.config import gateway_of, settings_of
 from sabir.errors import BadSetup
 from sabir.events import Reply
 from sabir.message import Message
+from sabir.peers.connect import connect
 from sabir.search import LocalIndex, ingest
 from sabir.search.sample import SITES
 from sabir.server import bind
@@ -54,6 +55,55 @@ def test_its_stream_sends_results_one_by_one(fresh: Served) -> None:
     body = {**SEED, "prefer": {"streaming": True}}
     heard = events(httpx2.post(f"{fresh.url}/ask", json=body, timeout=20).text)
     assert [name for name, _ in heard].count("result") > 1
+
+
+class Talk:
+    """A conversation over NLWeb."""
+
+    def __init__(self, served: Served) -> None:
+        self.url, self.session = f"{served.url}/ask", dict[str, Any]()
+
+    def ask(self, text: str, **query: Any) -> dict[str, Any]:
+        prefer = {"streaming": False, "response_format": "conv_search"}
+        body = {"query": {"text": text, **query}, "prefer": prefer, "meta": {"session_context": self.session}}
+        answer = dict(httpx2.post(self.url, json=body, timeout=20).json())
+        self.session = answer["_meta"]["session_context"]
+        return answer
+
+
+@pytest.mark.parametrize(
+    "text", ["pumpkin soup", "chocolate cake", "vegetarian dinner with beans", "live jazz in Boise"]
+)
+def test_a_specific_question_is_answered_and_not_asked_about(fresh: Served, text: str) -> None:
+    """W-10"""
+    assert Talk(fresh).ask(text)["_meta"]["response_type"] == "Answer"
+
+
+def test_another_question_over_nlweb_in_place_of_an_answer_is_one(fresh: Served) -> None:
+    talk = Talk(fresh)
+    asked = talk.ask("recipes", price="less than $30")
+    assert asked["_meta"]["response_type"] == "Elicitation"
+    assert asked["elicitation"]["questions"][0]["id"] != "addressLocality"
+    answer = talk.ask("What is on in Boise in January?")
+    assert answer["results"] and all("Event" in str(each["@type"]) for each in answer["results"])
+
+
+def test_an_answer_over_nlweb_is_kept_by_follow_ups(fresh: Served) -> None:
+    talk = Talk(fresh)
+    assert "elicitation" in talk.ask("recipes", price="less than $30")
+    for text in ("Dessert, please", "cheaper ones", "only vegan"):
+        found = talk.ask(text)["results"]
+        assert found and {each["recipeCategory"] for each in found} == {"Dessert"}
+    assert all("Vegan" in str(each["suitableForDiet"]) for each in found)
+
+
+async def test_another_question_over_nlip_in_place_of_an_answer_is_one(fresh: Served) -> None:
+    async with connect(fresh.url) as peer:
+        assert (await peer.ask("recipes")).text.startswith("Which course should it be?")
+        assert "Jazz" in (await peer.ask("What is on in Boise in January?")).text
+        assert (await peer.ask("events")).text.startswith("What kind of thing")
+        assert "Chopin" in (await peer.ask("Music Event")).text
+        assert "Chopin" not in (await peer.ask("in Boise")).text
 
 
 async def test_a_sample_that_was_half_read_when_its_process_ended_is_read_again(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ MAX_TOKENS: Final = 256  # what the model was evaluated with; the rest of a long
 
 
 _MANY: Final = 4  # texts that are no question's
-_NICE: Final = 15
+_NICE: Final = 10
 
 
 def _step_back() -> None:
