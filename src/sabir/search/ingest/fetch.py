@@ -47,8 +47,8 @@ class Document(msgspec.Struct, frozen=True):
     content_type: str = ""
 
 
-class Unreachable(SabirError):
-    """A document that could not be had; the rest goes on."""
+class Unreachable(Exception):
+    """A document that could not be had; the rest goes on. Caught within ingest, and reported with its place."""
 
 
 def files(path: Path) -> Iterator[Path]:
