@@ -13,10 +13,11 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Final, get_args, get_origin, get_type_hints
 
 import msgspec
 import yaml
+from msgspec import Meta
 
 from .agent import Agent, FunctionAgent
 from .agents.echo import echo
@@ -70,7 +71,7 @@ class NlipSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
 
 
 class Log(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    level: str = "info"
+    level: Annotated[str, Meta(pattern="^(?i:debug|info|warning|error|critical)$")] = "info"
     json: bool = False
 
 
@@ -80,7 +81,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     host: str = "127.0.0.1"
     port: int = 8080
     home: str = ".sabir"
-    workers: int = 1
+    workers: Annotated[int, Meta(ge=1)] = 1
     store: str | None = None
     bus: str | None = None  # nats://…: many nodes as one gateway
     node: str = ""  # what this one is called among them; made up if empty
@@ -90,7 +91,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     hosts: tuple[str, ...] = ()
     origins: tuple[str, ...] = ()
     behind_tls_proxy: bool = False
-    graceful_seconds: float = 30.0
+    graceful_seconds: Annotated[float, Meta(ge=0)] = 30.0
     tls: Tls = Tls()
     limits: Limits = Limits()
     quotas: Quotas = Quotas()
@@ -325,6 +326,8 @@ def _environment(environ: Mapping[str, str]) -> dict[str, Any]:
         place = values
         for step in steps:
             place = place.setdefault(step, {})
+            if not isinstance(place, dict):
+                raise BadSetup(f"{name}: another variable gives {step} a value of its own")
         try:
             place[last] = yaml.safe_load(text) if text else None
         except yaml.YAMLError:

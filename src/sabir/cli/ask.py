@@ -14,6 +14,7 @@ import ssl
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -58,6 +59,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 async def _ask(arguments: argparse.Namespace) -> int:
     url = arguments.url if "://" in arguments.url else f"http://{arguments.url}"
+    try:
+        urlsplit(url)
+    except ValueError as wrong:
+        raise BadSetup(f"{url!r} is no address: {wrong}") from None
     if arguments.agent:
         url = f"{url.rstrip('/').removesuffix('/nlip')}/nlip/{arguments.agent}"
     options: dict[str, Any] = {"seconds": arguments.timeout}
@@ -117,6 +122,10 @@ def said(arguments: argparse.Namespace, large: list[Path]) -> Message:
     text = arguments.text
     if text == "-":
         text = sys.stdin.read()
+    try:
+        (text or "").encode()
+    except UnicodeEncodeError:  # bytes of another encoding come as half surrogate pairs
+        raise BadSetup("the text is not UTF-8") from None
     if text is None and not arguments.file:
         raise BadSetup("there is nothing to say: give TEXT, or --file")
     parts = [file_part(Path(name)) for name in arguments.file if Path(name) not in large]
@@ -197,6 +206,10 @@ def restore(place: Path) -> PeerTokens | None:
 
 
 def keep(peer: NlipPeer, place: Path) -> None:
-    place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with os.fdopen(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-        file.write(msgspec.json.encode(peer.conversation.export()))
+    """Remember the conversation for the next call; where that cannot be, the answer counts more."""
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with os.fdopen(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(msgspec.json.encode(peer.conversation.export()))
+    except OSError as wrong:
+        print(f"sabir: the conversation cannot be kept in {place.parent}: {wrong.strerror}", file=sys.stderr)

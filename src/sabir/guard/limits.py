@@ -12,20 +12,23 @@ from collections import OrderedDict
 from collections.abc import Callable
 from functools import lru_cache
 from ipaddress import IPv6Address, IPv6Network, ip_address
+from typing import Annotated
 
 import msgspec
 
 from ..errors import TooMany
 from ..turn import Caller
 
+Rate = Annotated[float, msgspec.Meta(gt=0)]
+
 
 class Quotas(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Limits on what callers use; all configurable. None: the default, which spares this machine itself."""
 
-    rate_per_caller: float | None = None  # requests a second; default 100, none for loopback
-    rate_per_address: float | None = None
-    rate_per_agent: float | None = None  # None: no limit
-    burst: float = 200.0
+    rate_per_caller: Rate | None = None  # requests a second; default 100, none for loopback
+    rate_per_address: Rate | None = None
+    rate_per_agent: Rate | None = None  # None: no limit
+    burst: Annotated[float, msgspec.Meta(ge=1)] = 200.0
     conversations: int | None = None  # open ones per caller; default 100,000, none for loopback
     context_bytes: int = 8 * 1024 * 1024  # stored per conversation
     context_turns: int = 20  # given to an agent

@@ -18,6 +18,7 @@ from pathlib import Path
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from ..errors import BadSetup
 from ..randomness import random_bytes
 
 PREFIX = "sb1."
@@ -89,9 +90,20 @@ def _bound(kind: str, holder: str) -> bytes:
 
 
 def keys_from(home: Path, configured: Sequence[str] = ()) -> list[bytes]:
-    """The configured secrets, newest first; else one made once and kept in ``home`` for this machine."""
+    """The configured secrets, newest first; else one made once and kept in ``home`` for this machine.
+
+    Raises:
+        BadSetup: nothing can be kept there.
+    """
     if configured:
         return [secret.encode() for secret in configured]
+    try:
+        return _kept(home)
+    except OSError as wrong:
+        raise BadSetup(f"home: {home}: {wrong.strerror or wrong}; choose another with --home") from None
+
+
+def _kept(home: Path) -> list[bytes]:
     path = home / "secret.key"
     home.mkdir(parents=True, exist_ok=True)
     try:
