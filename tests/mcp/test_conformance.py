@@ -102,9 +102,8 @@ def test_no_scenario_is_lost_through_a_gateway(
 def test_client_scenarios_pass_with_our_peer(suite: ModuleType, version: str, scenario: str, tmp_path: Path) -> None:
     # The suite splits its command at blanks, and this project may stand at a path that has some.
     script = tmp_path / "client"
-    script.write_text(
-        f'#!/bin/sh\nexec "{sys.executable}" "{ROOT / "tests" / "mcp_servers" / "suite_client.py"}" "$@"\n'
-    )
+    client = ROOT / "tests" / "mcp_servers" / "suite_client.py"
+    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{client}" "$@"\n')
     script.chmod(0o755)
     assert suite.run("client", str(script), version, scenario, 100.0) == {scenario: []}
 

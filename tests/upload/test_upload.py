@@ -15,6 +15,7 @@ import pytest
 from conftest import Serve, Served
 from sabir.agent import agent
 from sabir.gateway import Gateway
+from sabir.guard.setup import filters_of
 from sabir.message import Message, Part, token_part, uri_part
 from sabir.turn import Turn
 from sabir.uploads import UploadLimits
@@ -331,3 +332,15 @@ def test_a_listener_in_the_clear_is_refused_outside_this_machine(home: Path) -> 
         Gateway(reader, home=home, doors={"upload": {"port": 0, "host": "0.0.0.0"}})
     with pytest.raises(BadSetup, match=r"doors\.upload"):
         Gateway(reader, home=home, doors={"upload": {"prot": 1}})
+
+
+async def test_the_filter_for_secrets_leaves_the_address_of_an_upload(serve: Serve, home: Path) -> None:
+    """The address holds a sealed token; it is for the caller, so it is no secret that leaks."""
+    gateway = Gateway(reader, home=home, filters=filters_of(["secrets", "pii", "inside"]))
+    url = serve(gateway).url
+    ask = {"messagetype": "control", "format": "text", "subformat": "english", "content": "Where can I upload a file?"}
+    async with httpx2.AsyncClient(timeout=10) as client:
+        reply = (await client.post(url + "/nlip", json=ask)).json()
+        [place] = [part["content"] for part in reply["submessages"] if part["subformat"] == "uri"]
+        stored = await client.put(place, content=b"x" * 1000)
+    assert stored.status_code < 300, stored.text

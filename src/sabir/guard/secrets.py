@@ -22,7 +22,8 @@ SECRET_SHAPES: Final[tuple[tuple[str, str], ...]] = (
     ("private key", r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,3}PRIVATE KEY-----"
                     r"(?:[\s\S]{0,8192}?-----END [A-Z0-9 ]{1,60}-----|[\s\S]{0,8192})"),
     ("sabir key", r"\bsbk_[0-9a-f]{6,32}_[A-Za-z0-9_-]{20,90}"),
-    ("sabir token", r"\bsb1\.[A-Za-z0-9_-]{24,2000}"),
+    # Not where it is an address to upload to or download from: that is for the caller, and bound to it.
+    ("sabir token", r"(?<!/nlip/upload/)\bsb1\.[A-Za-z0-9_-]{24,2000}"),
     ("jwt", r"\beyJ[A-Za-z0-9_-]{8,8192}\.[A-Za-z0-9_-]{4,8192}\.[A-Za-z0-9_-]{8,2048}"),
     ("aws key id", r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
     ("openai or anthropic key", r"\bsk-(?:ant-|proj-|svcacct-)?[A-Za-z0-9_-]{20,200}"),
