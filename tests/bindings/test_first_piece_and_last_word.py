@@ -105,6 +105,7 @@ async def leave_plain(served: Served, slow: Slow) -> None:
     writer.write(head.encode() + say())
     await until(slow.started)
     writer.close()
+    await writer.wait_closed()
 
 
 async def leave_stream(served: Served, slow: Slow) -> None:

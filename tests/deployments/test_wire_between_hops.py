@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -38,6 +38,7 @@ class Tap:
         self._to = urlsplit(url)
         self.url = ""
         self.sent = bytearray()
+        self._writers: list[asyncio.StreamWriter] = []
 
     async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         there, back = await asyncio.open_connection(self._to.hostname, self._to.port)
@@ -50,7 +51,14 @@ class Tap:
                 await sink.drain()
             sink.close()
 
+        self._writers += [writer, back]
         await asyncio.gather(pump(reader, back, self.sent), pump(there, writer, None), return_exceptions=True)
+
+    async def close(self) -> None:
+        for writer in self._writers:
+            writer.close()
+            with suppress(OSError):
+                await writer.wait_closed()
 
 
 @asynccontextmanager
@@ -59,7 +67,10 @@ async def tapped(url: str) -> AsyncIterator[Tap]:
     server = await asyncio.start_server(tap._pass, "127.0.0.1", 0)
     async with server:
         tap.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        yield tap
+        try:
+            yield tap
+        finally:
+            await tap.close()
 
 
 async def test_nothing_that_says_who_the_client_is_leaves_the_first_hop(serve: Serve, home: Path) -> None:  # SEC-P2.3
