@@ -239,7 +239,7 @@ def _serve_many(app: ASGIApp, serving: Serving, closing: Closing, sock: socket.s
             continue
         logger.error("worker %s ended with code %s and is started again", number_gone, code)
         start(number_gone)
-    return 0 if stopping else 3
+    return 3 if failures > serving.workers else 0
 
 
 def tls_context(tls: Tls, home: Path) -> ssl.SSLContext:

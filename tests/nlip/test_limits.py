@@ -124,3 +124,11 @@ def test_nonsense_in_frames_counts_too(serve: Serve, home: Path) -> None:
             said.append(cbor.decode(reply) if isinstance(reply, bytes) else nlip.decode(reply.encode()))
         assert [message.is_error for message in said] == [True, False, True, False, True, True]
         assert "too many" in said[-1].text
+
+
+def test_a_key_that_is_too_long_is_refused_and_not_cut(serve: Serve, home: Path) -> None:
+    url = serve(Gateway(echo, home=home)).url + "/nlip"
+    for length, status in ((256, 200), (257, 422)):
+        answer = httpx2.post(url, json=TEXT, headers={"idempotency-key": "k" * length}, timeout=10)
+        assert answer.status_code == status
+        assert nlip.decode(answer.content).is_error == (status == 422)

@@ -20,6 +20,7 @@ from starlette.types import Message as Packet
 from ..errors import (
     BadInput,
     BadMediaType,
+    BadMessage,
     BadMethod,
     NotFound,
     SabirError,
@@ -39,6 +40,7 @@ from .base import House, credentials_of, headers_of, settings_for
 
 DOOR: Final = "nlip-http"
 KEEP_ALIVE: Final = 15.0  # seconds between comments on a silent event stream
+MAX_KEY: Final = 256  # characters of an idempotency key
 _JSON: Final = (b"content-type", b"application/json")
 _SSE: Final = (b"content-type", b"text/event-stream; charset=utf-8")
 
@@ -78,7 +80,9 @@ def wishes_of(headers: Mapping[bytes, bytes]) -> Wishes:
     if b"prefer" in headers:
         _prefer(wishes, headers[b"prefer"].decode("latin-1"))
     if b"idempotency-key" in headers:
-        wishes.key = headers[b"idempotency-key"].decode("latin-1")[:256]
+        wishes.key = headers[b"idempotency-key"].decode("latin-1")
+        if len(wishes.key) > MAX_KEY:  # cut short, two keys could become one
+            raise BadMessage("nlip", "Idempotency-Key", f"at most {MAX_KEY} characters")
     if b"traceparent" in headers:
         wishes.trace = headers[b"traceparent"].decode("latin-1")[:64]
     hops = headers.get(b"x-sabir-hops", b"")
