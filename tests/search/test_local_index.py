@@ -14,6 +14,7 @@ import pytest
 from sabir.errors import PeerUnreadable
 from sabir.search import Endpoint, Item, LocalIndex, MiniLM, Query
 from sabir.search.embed import Vectors
+from sabir.search.vectors import VectorFile
 
 from .engines import Hashed
 from .shelf import shelf
@@ -193,3 +194,14 @@ async def test_two_writers_of_one_directory_wait_for_each_other(tmp_path: Path) 
         *(index.put([item(number, "lamp")]) for number, index in enumerate([one, other, one, other, one]))
     )
     assert {id async for id, _, _ in one.listed("site")} == {f"w{number}" for number in range(5)}
+
+
+def test_vectors_that_were_closed_are_not_owned_again(tmp_path: Path) -> None:
+    """A thread that a cancelled task left behind would hold the lock for ever."""
+    first, second = (VectorFile(tmp_path, "space", 4) for _ in range(2))
+    assert first.own()
+    assert not second.own()
+    first.close()
+    assert not first.own()
+    assert second.own()
+    second.close()

@@ -187,8 +187,9 @@ class Sites:
 
     async def __aenter__(self) -> Sites:
         """Words can be asked for when this returns, unless reading them takes long; vectors come behind."""
-        if self._read:
+        if self._read or self._settings != SearchSettings():  # what is wrong there is told now, not to who asks first
             await self.index.open()
+        if self._read:
             self._reading = asyncio.create_task(self._take_in_all())
             done, _ = await asyncio.wait({self._reading}, timeout=_PATIENCE)
             for each in done:

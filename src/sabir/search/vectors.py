@@ -41,6 +41,7 @@ class VectorFile:
         self._path = directory / f"vectors-{space}.usearch" if directory else None
         self._lock = threading.RLock()
         self._owner: IO[bytes] | None = None
+        self._closed = False
         self._seen: tuple[int, int] | None = None
         self._index: Any = self._new()  # usearch has no complete types
         self.keys: set[int] = set()
@@ -51,18 +52,21 @@ class VectorFile:
         return len(self.keys)
 
     def own(self) -> bool:
-        """Become the writer; False while another process is."""
-        if self._path is None or self._owner is not None:
+        """Become the writer; False while another process is, and after the end."""
+        with self._lock:  # a thread that a cancelled task left behind may come here while, or after, it is closed
+            if self._closed:
+                return False
+            if self._path is None or self._owner is not None:
+                return True
+            handle = open(self._path.with_suffix(".lock"), "ab")  # noqa: SIM115 - held as long as the lock
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                handle.close()
+                return False
+            self._owner = handle
+            self.refresh()
             return True
-        handle = open(self._path.with_suffix(".lock"), "ab")  # noqa: SIM115 - held as long as the lock
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            handle.close()
-            return False
-        self._owner = handle
-        self.refresh()
-        return True
 
     def refresh(self) -> bool:
         """Read the file again if another process replaced it."""
@@ -120,10 +124,12 @@ class VectorFile:
             self._seen, self.changed = self._stamp(), False
 
     def close(self) -> None:
-        self.save()
-        if self._owner is not None:
-            self._owner.close()
-            self._owner = None
+        with self._lock:
+            self.save()
+            self._closed = True
+            if self._owner is not None:
+                self._owner.close()
+                self._owner = None
 
     def _new(self) -> Any:
         return Index(ndim=self.size, metric="cos", dtype="f16", connectivity=16, expansion_add=128)
