@@ -497,18 +497,17 @@ _TOUCH = (
     " ON CONFLICT (id) DO UPDATE SET touched = excluded.touched, expires = excluded.expires, turns = turns + 1,"
     " bytes = bytes + excluded.bytes"
 )
-_CHUNKS = (64, 16, 4, 1)  # rows to a statement; few sizes, so that prepared statements are found again
+_MOST_ROWS = 32  # to a statement; so there are at most so many statements to prepare, and to find again
 
 
 def _insert(connection: sqlite3.Connection, head: str, width: int, rows: list[tuple[Any, ...]], tail: str = "") -> int:
     """Insert rows, many to a statement; returns how many were inserted or updated."""
-    done = at = 0
+    done = 0
     place = f"({','.join('?' * width)})"
-    for size in _CHUNKS:
-        while len(rows) - at >= size:
-            values = [value for row in rows[at : at + size] for value in row]
-            done += connection.execute(head + ",".join([place] * size) + tail, values).rowcount
-            at += size
+    for at in range(0, len(rows), _MOST_ROWS):
+        chunk = rows[at : at + _MOST_ROWS]
+        values = [value for row in chunk for value in row]
+        done += connection.execute(head + ",".join([place] * len(chunk)) + tail, values).rowcount
     return done
 
 
