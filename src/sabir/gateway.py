@@ -27,7 +27,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .agent import Agent
-from .agents.concierge import Concierge
+from .agents.concierge import Concierge, Reader
 from .bus import Bus, open_bus
 from .conversations import Conversations
 from .directory import Directory
@@ -110,6 +110,7 @@ class Gateway:
         facts: Mapping[str, Any] | None = None,
         security: SecuritySettings | None = None,
         uploads: UploadLimits | None = None,
+        control_reader: Reader | None = None,
     ) -> None:
         self.agents = _named(agents)
         self.default = default or next(iter(self.agents))
@@ -174,6 +175,7 @@ class Gateway:
             erase=self._erase,
             passes=self.guarded.passes,
             remaining=self.guard.remaining,
+            reader=control_reader,
         )
         self.absent: list[str] = []  # doors that are not there, and why
         self.doors = self._doors(extra_doors)

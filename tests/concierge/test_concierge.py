@@ -13,6 +13,8 @@ import pytest
 
 from conftest import Serve, Served
 from sabir.agent import agent
+from sabir.agents.control.reading import Wish
+from sabir.agents.echo import echo
 from sabir.card import Policy
 from sabir.gateway import Gateway
 from sabir.message import Message, Part, json_part, location_part, token_part
@@ -428,3 +430,19 @@ async def test_a_stranger_takes_back_nothing_of_others(serve: Serve, home: Path,
     assert not work.stopped.is_set()
     asking.cancel()
     await until(work.stopped)
+
+
+async def test_a_reader_of_ones_own_is_asked_what_no_rule_knows(serve: Serve, home: Path) -> None:
+    """D-27: rules first, another reader second."""
+    heard: list[str] = []
+
+    async def read(text: str) -> Wish | None:
+        heard.append(text)
+        return Wish("limits")
+
+    url = serve(Gateway(echo, home=home, control_reader=read)).url
+    ask = {"messagetype": "control", "format": "text", "subformat": "english", "content": "Quousque tandem?"}
+    async with httpx2.AsyncClient(timeout=10) as client:
+        reply = (await client.post(url + "/nlip", json=ask)).json()
+    assert heard == ["Quousque tandem?"]
+    assert any(part.get("label") == "limits" for part in reply["submessages"])
