@@ -52,18 +52,22 @@ class Http(HttpToolsProtocol):
 
     heard = 0
     head = 0  # bytes of a head that is not complete yet
+    in_head = False
+
+    def on_message_begin(self) -> None:
+        self.in_head = True
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self.in_head = False
+        super().on_headers_complete()
 
     def data_received(self, data: bytes) -> None:
         self.heard += 1
-        before = self.cycle
-        if before is not None and not before.response_complete:
-            super().data_received(data)
-            return
-        super().data_received(_without_h2c(data) if b"h2c" in data else data)
-        if self.cycle is not before:
-            self.head = 0
-            return
-        self.head += len(data)
+        begins = self.cycle is None or self.cycle.response_complete
+        super().data_received(_without_h2c(data) if begins and b"h2c" in data else data)
+        # Only of a head: the rest of a body may still come after it was refused and answered.
+        self.head = self.head + len(data) if self.in_head else 0
         if self.head > MAX_HEAD and not self.transport.is_closing():
             self.transport.write(_HEAD_TOO_BIG)
             self.transport.close()
