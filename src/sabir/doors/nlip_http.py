@@ -114,6 +114,9 @@ class Settings(msgspec.Struct, frozen=True):
     strict: bool = False  # follow the published text to the letter, unless a client prefers handling=lenient
 
 
+_UNREAD: Final = Message("text", "english", "")
+
+
 class NlipHttp:
     """The door. One instance serves all agents."""
 
@@ -152,7 +155,11 @@ class NlipHttp:
             if scope["method"] != "POST":
                 raise BadMethod("nlip", "method", "POST")
             credentials = credentials_of(scope, behind_proxy=self.house.behind_proxy)
-            message = await self._message(receive, wishes, credentials.address)
+            try:
+                message = await self._message(receive, wishes, credentials.address)
+            except TooMany as flood:  # refused before it was read; it leaves its line all the same
+                await self.house.exchange.audit(Ask(_UNREAD, DOOR, agent, credentials), flood)
+                raise
             answer.asked, answer.applied, answer.key = message, wishes.applied, wishes.key
             ask = Ask(
                 message,
