@@ -1,10 +1,12 @@
 """1 KB messages between agents: one way and question-answer, in process and over NATS, beside SPADE.
 
-SPADE runs in an environment of its own with its own XMPP server (``spade run``); both sides run here, one after the
-other, in the same run. Over the network sender and receiver are two processes. Our letters are kept by JetStream and
-acknowledged before ``send`` returns; SPADE's messages are kept nowhere.
+SPADE runs in an environment of its own with its own XMPP server (``spade run``). All processes of both sides are up for
+the whole run, on the same event loop (uvloop); in each round the two take turns, block by block, and who begins
+changes from round to round. What is printed is the median of the rounds, and the ratios that single rounds had. Over
+the network sender and receiver are two processes, and a question may take five seconds on either side. Our letters
+are kept by JetStream and acknowledged before ``send`` returns; SPADE's messages are kept nowhere.
 
-    python bench/bus.py            needs a NATS server with JetStream at 127.0.0.1:4222
+    python bench/bus.py [ROUNDS]        needs a NATS server with JetStream at 127.0.0.1:4222
 """
 
 from __future__ import annotations
@@ -18,8 +20,10 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -32,26 +36,49 @@ from sabir.bus.nats import RETENTION, NatsBus
 
 NATS = os.environ.get("SABIR_TEST_NATS", "nats://127.0.0.1:4222")
 BODY = b"x" * 1024
-PINGS = 1_000  # in a block
-BLOCKS = 5
+SECONDS = 5.0  # for one answer
 SENDERS = 64
+BLOCKS = 3  # of a round, in turn with the other side
 HERE = Path(__file__).resolve()
+
+
+class Kind(NamedTuple):
+    """One row of the table: what is measured, how often on each side, and the ratio that is wanted."""
+
+    name: str
+    inside: bool
+    askers: int  # 0: one way
+    ours: int
+    theirs: int
+    wanted: float | None
+
+
+KINDS = (
+    Kind("in process, one way", True, 0, 50_000, 5_000, 1.0),
+    Kind("in process, question-answer, 1 asker", True, 1, 2_000, 1_000, 1.0),
+    Kind("in process, question-answer, 16 askers", True, 16, 4_000, 1_600, 1.0),
+    Kind("NATS (kept) / XMPP, one way", False, 0, 20_000, 1_000, 5.0),
+    Kind("NATS / XMPP, question-answer, 1 asker", False, 1, 1_000, 300, 5.0),
+    Kind("NATS / XMPP, question-answer, 16 askers", False, 16, 3_200, 320, None),
+)
 
 
 def say(**result: object) -> None:
     print(json.dumps(result), flush=True)
 
 
-async def answer(called: Called) -> None:
-    await called.send(called.body)
+# -- our side, in processes of its own ---------------------------------------------------------------
 
 
 class Counting:
     """Counts letters until all are there."""
 
-    def __init__(self, expected: int) -> None:
+    def __init__(self) -> None:
+        self.expect(0)
+
+    def expect(self, count: int) -> None:
         self.ids: set[str] = set()
-        self.expected = expected
+        self.expected = count
         self.done = asyncio.Event()
 
     async def __call__(self, letter: Letter) -> None:
@@ -59,8 +86,16 @@ class Counting:
         if len(self.ids) == self.expected:
             self.done.set()
 
+    async def tell(self) -> None:
+        await self.done.wait()
+        say(received=len(self.ids), at=time.time())
 
-async def send_all(bus: Bus, count: int) -> None:
+
+async def answer(called: Called) -> None:
+    await called.send(called.body)
+
+
+async def send_all(bus: Bus, count: int) -> dict[str, float]:
     """Many senders, each waiting until its letter is kept."""
     left = iter(range(count))
 
@@ -68,16 +103,18 @@ async def send_all(bus: Bus, count: int) -> None:
         for _ in left:
             await bus.send(Letter("receiver", BODY))
 
+    began = time.time()
     await asyncio.gather(*(sender() for _ in range(SENDERS)))
+    return {"began": began}
 
 
-async def ask_all(bus: Bus, count: int, askers: int) -> dict[str, float]:
-    left, times = iter(range(count)), []
+async def ask_all(bus: Bus, askers: int, count: int) -> dict[str, float]:
+    times: list[float] = []
 
     async def asker() -> None:
-        for _ in left:
+        for _ in range(count // askers):
             begun = time.perf_counter()
-            async with bus.call("receiver", BODY) as call:
+            async with bus.call("receiver", BODY, seconds=SECONDS) as call:
                 async for _ in call:
                     pass
             times.append(time.perf_counter() - begun)
@@ -86,63 +123,38 @@ async def ask_all(bus: Bus, count: int, askers: int) -> dict[str, float]:
     await asyncio.gather(*(asker() for _ in range(askers)))
     took = time.perf_counter() - begun
     # One asker by the median, on both sides: other work on the machine disturbs the mean.
-    middle = statistics.median(times)
-    return {"per_second": 1 / middle if askers == 1 else count / took, "p50_ms": middle * 1000}
+    return {"per_second": 1 / statistics.median(times) if askers == 1 else len(times) / took}
 
 
-async def ask_best(bus: Bus, askers: int) -> dict[str, float]:
-    """The best of a few blocks, as on SPADE's side."""
-    blocks = [await ask_all(bus, PINGS, askers) for _ in range(BLOCKS)]
-    return max(blocks, key=lambda block: block["per_second"])
-
-
-# -- ours -----------------------------------------------------------------------------------------
-
-
-async def in_process(count: int) -> dict[str, Any]:
-    bus = open_bus("memory:")
-    await bus.open()
-    counting = Counting(count)
-    await bus.receive("receiver", counting)
-    await bus.serve("receiver", answer)
-    begun = time.perf_counter()
-    await send_all(bus, count)
-    await counting.done.wait()
-    took = time.perf_counter() - begun
-    result = {"one_way": count / took, "ask": await ask_best(bus, 1), "ask16": await ask_best(bus, 16)}
-    await bus.close()
-    return result
-
-
-async def receiver(address: str, count: int) -> None:
+async def work(role: str, address: str) -> None:
     bus = open_bus(address)
     await bus.open()
-    counting = Counting(count)
-    await bus.receive("receiver", counting)
-    await bus.serve("receiver", answer)
+    counting = Counting()
+    if role != "sender":
+        await bus.receive("receiver", counting)
+        await bus.serve("receiver", answer)
     say(ready=True)
-    await counting.done.wait()
-    say(received=len(counting.ids), at=time.time())
-    await asyncio.to_thread(sys.stdin.readline)
+    while words := (await asyncio.to_thread(sys.stdin.readline)).split():
+        match words:
+            case ["expect", count]:
+                counting.expect(int(count))
+                say(expecting=int(count))
+                if role == "receiver":
+                    await counting.tell()
+            case ["send", count]:
+                say(**await send_all(bus, int(count)))
+                if role == "inside":
+                    await counting.tell()
+            case ["ask", askers, count]:
+                say(**await ask_all(bus, int(askers), int(count)))
     await bus.close()
 
 
-async def sender(address: str, count: int) -> None:
-    bus = open_bus(address)
-    await bus.open()
-    begun = time.time()
-    await send_all(bus, count)
-    say(began=begun)
-    await asyncio.to_thread(sys.stdin.readline)
-    say(ask=await ask_best(bus, 1), ask16=await ask_best(bus, 16))
-    await bus.close()
-
-
-# -- two processes, ours or SPADE's -----------------------------------------------------------------
+# -- both sides, from here ---------------------------------------------------------------------------
 
 
 class Process:
-    """A process that tells what it does in lines of JSON."""
+    """A process that is told what to do in lines, and answers in lines of JSON."""
 
     def __init__(self, *command: str) -> None:
         self._command = command
@@ -151,13 +163,17 @@ class Process:
     async def __aenter__(self) -> Process:
         pipe = asyncio.subprocess.PIPE
         self._process = await asyncio.create_subprocess_exec(*self._command, stdin=pipe, stdout=pipe)
+        await self.told()  # that it is ready
         return self
 
     async def __aexit__(self, *wrong: object) -> None:
-        assert self._process is not None
-        if self._process.returncode is None:
+        assert self._process is not None and self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            await asyncio.wait_for(self._process.wait(), 5)
+        except TimeoutError:
             self._process.kill()
-        await self._process.wait()
+            await self._process.wait()
 
     async def told(self) -> dict[str, Any]:
         assert self._process is not None and self._process.stdout is not None
@@ -167,32 +183,38 @@ class Process:
         found: dict[str, Any] = json.loads(line)
         return found
 
-    def go_on(self) -> None:
+    async def do(self, *words: object) -> dict[str, Any]:
         assert self._process is not None and self._process.stdin is not None
-        self._process.stdin.write(b"\n")
+        self._process.stdin.write(" ".join(map(str, words)).encode() + b"\n")
+        return await self.told()
 
 
-async def between(count: int, receiving: Process, sending: Process) -> dict[str, Any]:
-    async with receiving:
-        await receiving.told()
-        async with sending:
-            began = (await sending.told())["began"]
-            received = await receiving.told()
-            assert received["received"] == count
-            sending.go_on()
-            return {"one_way": count / (received["at"] - began), **await sending.told()}
+class Side(NamedTuple):
+    """Sabir or SPADE: a sender and a receiver in one process, and in two."""
+
+    inside: Process
+    sender: Process
+    receiver: Process
+
+    async def measured(self, kind: Kind, count: int) -> float:
+        sender, receiver = (self.inside, self.inside) if kind.inside else (self.sender, self.receiver)
+        if kind.askers:
+            return float((await sender.do("ask", kind.askers, count))["per_second"])
+        await receiver.do("expect", count)
+        began = (await sender.do("send", count))["began"]
+        received = await receiver.told()
+        return float(received["received"] / (received["at"] - began))
 
 
-async def over_nats(count: int) -> dict[str, Any]:
-    prefix = f"bench{uuid4().hex[:8]}"
-    address = f"{NATS}?prefix={prefix}"
+@asynccontextmanager
+async def sabir() -> AsyncIterator[Side]:
+    address = f"{NATS}?prefix=bench{uuid4().hex[:8]}"
     command = (sys.executable, str(HERE))
     try:
-        return await between(
-            count,
-            Process(*command, "receiver", address, str(count)),
-            Process(*command, "sender", address, str(count)),
-        )
+        async with AsyncExitStack() as up:
+            inside = await up.enter_async_context(Process(*command, "inside", "memory:"))
+            receiver = await up.enter_async_context(Process(*command, "receiver", address))
+            yield Side(inside, await up.enter_async_context(Process(*command, "sender", address)), receiver)
     finally:
         bus = NatsBus(address)
         await bus.open()
@@ -201,10 +223,11 @@ async def over_nats(count: int) -> dict[str, Any]:
         await bus.close()
 
 
-async def spade(in_process_count: int, count: int) -> tuple[dict[str, Any], dict[str, Any]]:
+@asynccontextmanager
+async def spade() -> AsyncIterator[Side]:
     python = str(python_with("spade", "spade==4.1.4", "greenlet"))
     ports = [str(_free_port()) for _ in range(2)]
-    script = str(HERE.with_name("spade_bus.py"))
+    command = (python, str(HERE.with_name("spade_bus.py")))
     with tempfile.TemporaryDirectory() as folder:
         server = await asyncio.create_subprocess_exec(
             str(Path(python).with_name("spade")),
@@ -216,10 +239,10 @@ async def spade(in_process_count: int, count: int) -> tuple[dict[str, Any], dict
         )
         try:
             await _listens(int(ports[0]))
-            async with Process(python, script, "inprocess", str(in_process_count), ports[0]) as process:
-                inside = await process.told()
-            commands = [Process(python, script, role, str(count), ports[0]) for role in ("receiver", "sender")]
-            return inside, await between(count, *commands)
+            async with AsyncExitStack() as up:
+                inside = await up.enter_async_context(Process(*command, "inside", ports[0]))
+                receiver = await up.enter_async_context(Process(*command, "receiver", ports[0]))
+                yield Side(inside, await up.enter_async_context(Process(*command, "sender", ports[0])), receiver)
         finally:
             os.killpg(server.pid, signal.SIGKILL)  # it has processes of its own
             await server.wait()
@@ -247,39 +270,43 @@ def _free_port() -> int:
 # -- the table ------------------------------------------------------------------------------------
 
 
-def row(what: str, ours: float, theirs: float, wanted: float | None) -> bool:
-    ratio = ours / theirs
-    goal = "" if wanted is None else f"   wanted ≥ {wanted:g}×: {'yes' if ratio >= wanted else 'NO'}"
-    print(f"{what:<42} {ours:>10,.0f} {theirs:>10,.0f} {ratio:>7.1f}×{goal}")
-    return wanted is None or ratio >= wanted
+async def one_round(number: int, ours: Side, theirs: Side, kind: Kind) -> tuple[float, float]:
+    """What both sides did in blocks that took turns: the median of each."""
+    sides = [(ours, kind.ours), (theirs, kind.theirs)]
+    found: dict[Side, list[float]] = {ours: [], theirs: []}
+    for _ in range(BLOCKS):
+        for side, count in sides if number % 2 == 0 else reversed(sides):
+            found[side].append(await side.measured(kind, count))
+    return statistics.median(found[ours]), statistics.median(found[theirs])
+
+
+def row(kind: Kind, rounds: list[tuple[float, float]]) -> bool:
+    ours, theirs = (statistics.median(side) for side in zip(*rounds, strict=True))
+    ratio, ratios = ours / theirs, sorted(one / other for one, other in rounds)
+    good = kind.wanted is None or ratio >= kind.wanted
+    goal = "" if kind.wanted is None else f"   wanted ≥ {kind.wanted:g}×: {'yes' if good else 'NO'}"
+    print(f"{kind.name:<42} {ours:>10,.0f} {theirs:>10,.0f} {ratio:>7.1f}×  ({ratios[0]:.1f}-{ratios[-1]:.1f}){goal}")
+    return good
 
 
 async def main(rounds: int) -> int:
-    measured = []
-    for _ in range(rounds):
-        measured.append((await in_process(100_000), await over_nats(50_000), *await spade(10_000, 2_000)))
-    inside, across, spade_inside, spade_across = (_best(side) for side in zip(*measured, strict=True))
-    print(f"{'1 KB messages per second':<42} {'Sabir':>10} {'SPADE':>10} {'ratio':>8}   best of {rounds} rounds")
-    good = [
-        row("in process, one way", inside["one_way"], spade_inside["one_way"], 1.0),
-        row("in process, question-answer, 16 askers", inside["ask16"], spade_inside["ask16"], 1.0),
-        row("in process, question-answer, 1 asker", inside["ask"], spade_inside["ask"], 1.0),
-        row("NATS (kept) / XMPP, one way", across["one_way"], spade_across["one_way"], 5.0),
-        row("NATS / XMPP, question-answer, 16 askers", across["ask16"], spade_across["ask16"], 5.0),
-        row("NATS / XMPP, question-answer, 1 asker", across["ask"], spade_across["ask"], None),
-    ]
-    print(f"question-answer p50: NATS {1000 / across['ask']:.2f} ms, XMPP {1000 / spade_across['ask']:.2f} ms")
+    measured: dict[Kind, list[tuple[float, float]]] = {kind: [] for kind in KINDS}
+    async with sabir() as ours, spade() as theirs:
+        for kind in KINDS:  # once before, for what is only slow the first time
+            await ours.measured(kind, kind.ours // 10)
+            await theirs.measured(kind, kind.theirs // 10)
+        for number in range(rounds):
+            for kind in KINDS:
+                measured[kind].append(await one_round(number, ours, theirs, kind))
+    print(
+        f"{'1 KB messages per second':<42} {'Sabir':>10} {'SPADE':>10} {'ratio':>8}  (of rounds)   median of {rounds}"
+    )
+    good = [row(kind, measured[kind]) for kind in KINDS]
     return 0 if all(good) else 1
 
 
-def _best(side: tuple[dict[str, Any], ...]) -> dict[str, float]:
-    """The best of each figure: what the machine gives when it is left alone."""
-    flat = [{key: value["per_second"] if key != "one_way" else value for key, value in each.items()} for each in side]
-    return {key: max(each[key] for each in flat) for key in flat[0]}
-
-
 if __name__ == "__main__":
-    if len(sys.argv) == 4:
-        uvloop.run({"receiver": receiver, "sender": sender}[sys.argv[1]](sys.argv[2], int(sys.argv[3])))
+    if len(sys.argv) == 3:
+        uvloop.run(work(sys.argv[1], sys.argv[2]))
     else:
-        raise SystemExit(uvloop.run(main(int(sys.argv[1]) if len(sys.argv) == 2 else 3)))
+        raise SystemExit(uvloop.run(main(int(sys.argv[1]) if len(sys.argv) == 2 else 5)))

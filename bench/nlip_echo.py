@@ -1,10 +1,11 @@
 """NLIP echo over HTTP: nlip-server (PyPI, the reference) and Sabir side by side, one worker each.
 
-    python bench/nlip_echo.py [--seconds 4] [--connections 1,16,64]
+    python bench/nlip_echo.py [--seconds 2] [--rounds 5] [--connections 1,16,64]
 
-Three servers run one after the other at each number of connections, in the same run: the reference, Sabir
-with a stateless echo, and Sabir with each turn durably recorded in SQLite. Prints requests a second, latency,
-server CPU a request, and the ratios to the reference.
+Three servers are up in the same run: the reference, Sabir with a stateless echo, and Sabir with each turn durably
+recorded in SQLite. They take turns in every round, because a machine is not equally fast all the time; the median of
+the rounds is printed: requests a second, latency, server CPU a request, and the ratios to the reference of the same
+round, with their spread.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from statistics import median
 from urllib.request import urlopen
 
 import uvloop
@@ -83,7 +85,7 @@ def cpu_of(pid: int) -> float:
 
 def measure(port: int, pid: int, path: str, connections: int, seconds: float) -> tuple[Result, float]:
     request = post(path, BODY)
-    uvloop.run(drive("127.0.0.1", port, request, connections, min(1.0, seconds / 4)))  # warm up
+    uvloop.run(drive("127.0.0.1", port, request, connections, min(0.5, seconds / 4)))  # warm up
     before = cpu_of(pid)
     result = uvloop.run(drive("127.0.0.1", port, request, connections, seconds))
     return result, (cpu_of(pid) - before) / max(1, result.requests)
@@ -91,7 +93,8 @@ def measure(port: int, pid: int, path: str, connections: int, seconds: float) ->
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--seconds", type=float, default=4.0)
+    options.add_argument("--seconds", type=float, default=2.0)
+    options.add_argument("--rounds", type=int, default=5)
     options.add_argument("--connections", default="1,16,64")
     chosen = options.parse_args()
     counts = [int(n) for n in chosen.connections.split(",")]
@@ -100,28 +103,43 @@ def main() -> None:
     home = tempfile.mkdtemp(prefix="sabir-bench-")
     setups = {
         "nlip-server": (reference, REFERENCE, (), "/nlip/"),
-        "sabir stateless": (ours, SABIR, ("stateless", home), "/nlip"),
-        "sabir durable": (ours, SABIR, ("durable", home), "/nlip"),
+        "sabir stateless": (ours, SABIR, ("stateless", f"{home}/stateless"), "/nlip"),
+        "sabir durable": (ours, SABIR, ("durable", f"{home}/durable"), "/nlip"),
     }
     print(
         f"{'':16} {'conns':>5} {'req/s':>8} {'p50 ms':>8} {'p99 ms':>8} "
-        f"{'cpu µs/req':>11} {'× req/s':>8} {'p99 ratio':>9}"
+        f"{'cpu µs/req':>11} {'× req/s':>8} {'(spread)':>12} {'p99 ratio':>9}"
     )
     try:
-        for count in counts:
-            base: Result | None = None
-            for name, (python, script, arguments, path) in setups.items():
-                with server(python, script, *arguments) as (port, pid):
-                    result, cpu = measure(port, pid, path, count, chosen.seconds)
-                base = base or result
-                print(
-                    f"{name:16} {count:>5} {result.rate:>8.0f} {result.p50 * 1e3:>8.2f} {result.p99 * 1e3:>8.2f} "
-                    f"{cpu * 1e6:>11.0f} {result.rate / base.rate:>8.2f} {result.p99 / base.p99:>9.2f}"
-                    + (f"  {result.wrong} wrong" if result.wrong else ""),
-                    flush=True,
-                )
+        with ExitStack() as running:
+            up = {
+                name: (*running.enter_context(server(python, script, *arguments)), path)
+                for name, (python, script, arguments, path) in setups.items()
+            }
+            for count in counts:
+                table(up, count, chosen.seconds, chosen.rounds)
     finally:
         shutil.rmtree(home, ignore_errors=True)
+
+
+def table(up: dict[str, tuple[int, int, str]], count: int, seconds: float, rounds: int) -> None:
+    """Measure all servers at one number of connections, in turns, and print the medians."""
+    seen: dict[str, list[tuple[Result, float]]] = {name: [] for name in up}
+    for _ in range(rounds):
+        for name, (port, pid, path) in up.items():
+            seen[name].append(measure(port, pid, path, count, seconds))
+    base = next(iter(seen.values()))
+    for name, measured in seen.items():
+        ratios = sorted(mine.rate / theirs.rate for (mine, _), (theirs, _) in zip(measured, base, strict=True))
+        waits = median(mine.p99 / theirs.p99 for (mine, _), (theirs, _) in zip(measured, base, strict=True))
+        wrong = sum(result.wrong for result, _ in measured)
+        print(
+            f"{name:16} {count:>5} {median(r.rate for r, _ in measured):>8.0f} "
+            f"{median(r.p50 for r, _ in measured) * 1e3:>8.2f} {median(r.p99 for r, _ in measured) * 1e3:>8.2f} "
+            f"{median(cpu for _, cpu in measured) * 1e6:>11.0f} {median(ratios):>8.2f} "
+            f"{f'({ratios[0]:.1f}–{ratios[-1]:.1f})':>12} {waits:>9.2f}" + (f"  {wrong} wrong" if wrong else ""),
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
 """SPADE's side of ``bench/bus.py``; runs in an environment of its own, with SPADE's own XMPP server beside it.
 
-    spade_bus.py inprocess COUNT PORT     two agents in one process (its container delivers without XMPP)
-    spade_bus.py receiver COUNT PORT      the receiving agent, for a sender in another process
-    spade_bus.py sender COUNT PORT
+    spade_bus.py inside PORT       two agents in one process (its container delivers without XMPP)
+    spade_bus.py receiver PORT     the receiving agent, for a sender in another process
+    spade_bus.py sender PORT
 
-The result is one line of JSON on standard output.
+It is told what to do in lines on standard input (``expect N``, ``send N``, ``ask ASKERS N``), and answers each with a
+line of JSON; the end of the input ends it.
 """
 
 from __future__ import annotations
@@ -23,11 +24,10 @@ from spade.template import Template
 
 BODY = "x" * 1024
 HOST = "localhost"
-PINGS = 1_000
-BLOCK = 200
-ASKERS = 16
+SECONDS = 5  # for one answer
 # Other names in process and between processes: the server may still hold the session of a name that has just left.
-WHERE = "inside" if sys.argv[1:2] == ["inprocess"] else "between"
+WHERE = "inside" if sys.argv[1:2] == ["inside"] else "between"
+TO = f"receiver-{WHERE}@{HOST}"
 
 
 def say(**result: object) -> None:
@@ -39,141 +39,121 @@ class Receiving(CyclicBehaviour):
 
     count = 0
     expected = 0
+    last = 0.0
     done: asyncio.Event
 
+    def expect(self, count: int) -> None:
+        self.count, self.expected, self.done = 0, count, asyncio.Event()
+
     async def run(self) -> None:
-        message = await self.receive(timeout=10)
+        message = await self.receive(timeout=SECONDS)
         if message is None:
+            if self.expected and self.count:  # one was lost; what came until then is what counts
+                self.done.set()
             return
         if message.get_metadata("ask") == "yes":
-            back = {"asker": message.get_metadata("asker") or "0"}
+            asker = message.get_metadata("asker")
+            back = {"asker": asker} if asker else {}
             await self.send(Message(to=str(message.sender), body=message.body, metadata=back))
             return
         self.count += 1
+        self.last = time.time()
         if self.count == self.expected:
             self.done.set()
 
 
 class Sending(OneShotBehaviour):
-    """Sends so many, then asks so many times."""
+    """Sends so many, one after the other."""
 
-    count = 0
-    to = ""
-    sent: asyncio.Event
-    go_on: asyncio.Event
-    finished: asyncio.Event
-    times: list[float]
-    began = 0.0
-
-    async def run(self) -> None:
-        self.began = time.time()
-        for _ in range(self.count):
-            await self.send(Message(to=self.to, body=BODY))
-        self.sent.set()
-        await self.go_on.wait()
-        self.times = []
-        lost = 0  # now and then one is; the time of those does not count
-        while len(self.times) < PINGS and lost < 5:
-            begun = time.perf_counter()
-            await self.send(Message(to=self.to, body=BODY, metadata={"ask": "yes"}))
-            if await self.receive(timeout=5) is None:
-                lost += 1
-            else:
-                self.times.append(time.perf_counter() - begun)
-        self.finished.set()
-
-
-class Asking(OneShotBehaviour):
-    """One of several that ask at the same time; a number of its own brings it its answers."""
-
-    def __init__(self, number: int, to: str, count: int) -> None:
+    def __init__(self, count: int) -> None:
         super().__init__()
-        self.number = str(number)
-        self.to = to
         self.count = count
-        self.answered = 0
         self.finished = asyncio.Event()
 
     async def run(self) -> None:
         for _ in range(self.count):
-            about = {"ask": "yes", "asker": self.number}
-            await self.send(Message(to=self.to, body=BODY, metadata=about))
-            if await self.receive(timeout=5) is None:
-                break
-            self.answered += 1
+            await self.send(Message(to=TO, body=BODY))
         self.finished.set()
 
 
-async def asked_by_many(agent: Agent, to: str) -> dict[str, float]:
-    askers = [Asking(n + 1, to, PINGS // ASKERS) for n in range(ASKERS)]
-    begun = time.perf_counter()
-    for asker in askers:
-        agent.add_behaviour(asker, Template(metadata={"asker": asker.number}))
-    for asker in askers:
-        await asker.finished.wait()
-    return {"per_second": sum(asker.answered for asker in askers) / (time.perf_counter() - begun)}
+class Asking(OneShotBehaviour):
+    """One who asks; among several, a name of its own brings it its answers."""
+
+    def __init__(self, name: str, count: int) -> None:
+        super().__init__()
+        self.about = {"asker": name} if name else {}
+        self.count = count
+        self.times: list[float] = []
+        self.finished = asyncio.Event()
+
+    async def run(self) -> None:
+        for _ in range(self.count):
+            begun = time.perf_counter()
+            await self.send(Message(to=TO, body=BODY, metadata={"ask": "yes", **self.about}))
+            # Now and then an answer is lost; its time does not count.
+            if await self.receive(timeout=SECONDS) is not None:
+                self.times.append(time.perf_counter() - begun)
+        self.finished.set()
 
 
-def receiver_of(count: int, port: int) -> tuple[Agent, Receiving]:
-    agent = Agent(f"receiver-{WHERE}@{HOST}", "secret", port=port, verify_security=False)
-    behaviour = Receiving()
-    behaviour.expected, behaviour.done = count, asyncio.Event()
-    agent.add_behaviour(behaviour)
-    return agent, behaviour
+class Sender:
+    """The agent that sends and asks."""
+
+    def __init__(self, port: int) -> None:
+        self.agent = Agent(f"sender-{WHERE}@{HOST}", "secret", port=port, verify_security=False)
+
+    async def send(self, count: int) -> dict[str, float]:
+        sending = Sending(count)
+        began = time.time()
+        self.agent.add_behaviour(sending)
+        await sending.finished.wait()
+        return {"began": began}
+
+    async def ask(self, askers: int, count: int) -> dict[str, float]:
+        behaviours = [Asking(f"{n}" if askers > 1 else "", count // askers) for n in range(askers)]
+        begun = time.perf_counter()
+        for each in behaviours:
+            self.agent.add_behaviour(each, Template(metadata=each.about) if each.about else None)
+        for each in behaviours:
+            await each.finished.wait()
+        took = time.perf_counter() - begun
+        times = [taken for each in behaviours for taken in each.times]
+        # One asker by the median, on both sides: other work on the machine disturbs the mean.
+        return {"per_second": 1 / statistics.median(times) if askers == 1 else len(times) / took}
 
 
-def sender_of(count: int, port: int) -> tuple[Agent, Sending]:
-    agent = Agent(f"sender-{WHERE}@{HOST}", "secret", port=port, verify_security=False)
-    behaviour = Sending()
-    behaviour.count, behaviour.to = count, f"receiver-{WHERE}@{HOST}"
-    behaviour.sent, behaviour.go_on, behaviour.finished = asyncio.Event(), asyncio.Event(), asyncio.Event()
-    agent.add_behaviour(behaviour)
-    return agent, behaviour
-
-
-def asked(times: list[float]) -> dict[str, float]:
-    # By the median of the best block, on both sides: other work on the machine disturbs the mean.
-    middle = min(statistics.median(times[n : n + BLOCK]) for n in range(0, len(times), BLOCK))
-    return {"per_second": 1 / middle, "p50_ms": middle * 1000}
-
-
-async def inprocess(count: int, port: int) -> None:
-    receiver, receiving = receiver_of(count, port)
-    await receiver.start(auto_register=True)
-    sender, sending = sender_of(count, port)
-    await sender.start(auto_register=True)
-    await receiving.done.wait()
-    took = time.time() - sending.began
-    sending.go_on.set()
-    await sending.finished.wait()
-    many = await asked_by_many(sender, sending.to)
-    say(one_way=count / took, ask=asked(sending.times), ask16=many)
-    await sender.stop()
-    await receiver.stop()
-
-
-async def receiver(count: int, port: int) -> None:
-    agent, receiving = receiver_of(count, port)
-    await agent.start(auto_register=True)
+async def main(role: str, port: int) -> None:
+    # Only the agents of this process may be made: the container delivers to any that was.
+    receiving, agents = Receiving(), []
+    if role != "sender":
+        receiver = Agent(TO, "secret", port=port, verify_security=False)
+        receiver.add_behaviour(receiving)
+        await receiver.start(auto_register=True)
+        agents.append(receiver)
+    if role != "receiver":
+        sender = Sender(port)
+        await sender.agent.start(auto_register=True)
+        agents.append(sender.agent)
     say(ready=True)
-    await receiving.done.wait()
-    say(received=receiving.count, at=time.time())
-    await asyncio.to_thread(sys.stdin.readline)
-    await agent.stop()
-
-
-async def sender(count: int, port: int) -> None:
-    agent, sending = sender_of(count, port)
-    await agent.start(auto_register=True)
-    await sending.sent.wait()
-    say(began=sending.began)
-    await asyncio.to_thread(sys.stdin.readline)
-    sending.go_on.set()
-    await sending.finished.wait()
-    say(ask=asked(sending.times), ask16=await asked_by_many(agent, sending.to))
-    await agent.stop()
+    while words := (await asyncio.to_thread(sys.stdin.readline)).split():
+        match words:
+            case ["expect", count]:
+                receiving.expect(int(count))
+                say(expecting=int(count))
+                if role == "receiver":
+                    await receiving.done.wait()
+                    say(received=receiving.count, at=receiving.last)
+            case ["send", count]:
+                began = await sender.send(int(count))
+                say(**began)
+                if role == "inside":
+                    await receiving.done.wait()
+                    say(received=receiving.count, at=receiving.last)
+            case ["ask", askers, count]:
+                say(**await sender.ask(int(askers), int(count)))
+    for agent in reversed(agents):
+        await agent.stop()
 
 
 if __name__ == "__main__":
-    role, count, port = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-    spade.run({"inprocess": inprocess, "receiver": receiver, "sender": sender}[role](count, port))
+    spade.run(main(sys.argv[1], int(sys.argv[2])))

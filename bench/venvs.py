@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import fcntl
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """One process at a time makes what belongs into a folder; the others wait for it."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def python_with(name: str, *packages: str) -> Path:
@@ -15,14 +27,15 @@ def python_with(name: str, *packages: str) -> Path:
     python = folder / "bin" / "python"
     mark = folder / ".packages"
     wanted = "\n".join(sorted(packages))
-    if mark.exists() and mark.read_text() == wanted:
-        return python
-    if not python.exists():
-        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-    subprocess.run(
-        [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *packages],
-        check=True,
-        stdout=subprocess.DEVNULL,
-    )
-    mark.write_text(wanted)
+    with alone(folder):
+        if mark.exists() and mark.read_text() == wanted:
+            return python
+        if not python.exists():
+            subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+        subprocess.run(
+            [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *packages],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+        mark.write_text(wanted)
     return python

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,12 @@ import uvicorn
 
 from sabir.gateway import Gateway
 from sabir.server import Server, uvicorn_config
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with slow tests come first, so that two processes end at about the same time."""
+    slow = {item.path for item in items if item.get_closest_marker("slow") is not None}
+    items.sort(key=lambda item: item.path not in slow)
 
 
 @dataclass
@@ -35,28 +42,68 @@ class Served:
         return f"ws://{self.host}:{self.port}"
 
 
+class PromptServer(Server):
+    """Ends as soon as it is told to, where uvicorn looks ten times a second whether it was told."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        super().__init__(uvicorn_config(gateway, gateway.serving), gateway.exchange.close, 5.0)
+        self._told = asyncio.Event()
+
+    def end(self) -> None:
+        """To be called from any thread."""
+        self.should_exit = True
+        if self._loop is not None:
+            with suppress(RuntimeError):  # it has ended already, and its loop with it
+                self._loop.call_soon_threadsafe(self._told.set)
+
+    async def main_loop(self) -> None:
+        ticks = asyncio.ensure_future(super().main_loop())
+        told = asyncio.ensure_future(self._told.wait())
+        await asyncio.wait((ticks, told), return_when=asyncio.FIRST_COMPLETED)
+        for each in (ticks, told):
+            each.cancel()
+        await asyncio.gather(ticks, told, return_exceptions=True)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for listening in (*self.servers, *(sockets or ())):
+            listening.close()
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
+        end = time.monotonic() + 0.1
+        while (left := self.server_state.connections or self.server_state.tasks) and time.monotonic() < end:
+            await asyncio.sleep(0.001)
+        if left:  # a turn is still under way, or a question is open
+            await self._closing(0.2)
+            await super().shutdown(sockets)
+        else:
+            await self.lifespan.shutdown()
+
+
 @contextmanager
-def serving(gateway: Gateway) -> Iterator[Served]:
-    """Serve a gateway on a free port of the loopback until the block ends."""
+def serving(gateway: Gateway, port: int = 0) -> Iterator[Served]:
+    """Serve a gateway on a free port of the loopback, or on this one, until the block ends."""
     sock = socket.socket()
-    sock.bind(("127.0.0.1", 0))
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    sock.bind(("127.0.0.1", port))
     port = sock.getsockname()[1]
     gateway.house.public_url = gateway.public_url = f"http://127.0.0.1:{port}"
     if gateway.exchange.concierge is not None:
         gateway.exchange.concierge.public_url = gateway.public_url
-    server = Server(uvicorn_config(gateway, gateway.serving), gateway.exchange.close, 5.0)
+    server = PromptServer(gateway)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]}, daemon=True)
     thread.start()
     end = time.monotonic() + 20
     while not server.started:
         if not thread.is_alive() or time.monotonic() > end:
             raise RuntimeError("the gateway did not start")
-        time.sleep(0.005)
+        time.sleep(0.001)
     try:
         yield Served(gateway, "127.0.0.1", port, server)
     finally:
-        server.should_exit = True
+        server.end()
         thread.join(20)
+        if thread.is_alive():
+            raise RuntimeError("the gateway did not stop")
 
 
 Serve = Callable[[Gateway], Served]

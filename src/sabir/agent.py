@@ -13,6 +13,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import Future
 from typing import Any, Protocol, TypeAlias, overload, runtime_checkable
 
+import msgspec
+
 from .card import Card, Policy, Skill
 from .errors import Refused, TurnFailed
 from .events import Delta, Event, Fault, Progress, Question, Reply
@@ -141,18 +143,15 @@ def _runner(function: Function) -> Callable[[Turn], AsyncIterator[Event]]:
     return functools.partial(_off_loop, function)
 
 
-class _Awaited:
+class _Awaited(msgspec.Struct, eq=False):
     """The one event of a coroutine function.
 
     An async generator would do the same; but the event loop keeps a register of those, and that entry costs
     more than the whole rest of calling the agent.
     """
 
-    __slots__ = ("_function", "_turn")
-
-    def __init__(self, function: Function, turn: Turn) -> None:
-        self._function: Function | None = function
-        self._turn = turn
+    _function: Function | None
+    _turn: Turn
 
     def __aiter__(self) -> AsyncIterator[Event]:
         return self

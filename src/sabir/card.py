@@ -54,6 +54,7 @@ class Card(msgspec.Struct, frozen=True, omit_defaults=True):
     repeatable: bool = False  # running the same turn twice does no harm, so lost work may start again
     streams: bool = True
     site: str | None = None  # the site it answers for, if it is a site agent
+    via: tuple[str, ...] = ()  # the gateways through which it is reached from here, the farthest first
 
     def cannot_read(self, message: Message) -> str | None:
         """Why this agent cannot read a message, in words for the sender; None if it can (CORE-5.3)."""

@@ -34,6 +34,7 @@ from .guard.setup import GuardSettings, IdentitySettings
 from .observe import ObserveSettings
 from .peers.base import Peer
 from .peers.connect import connect
+from .peers.gateways import FarGateway
 from .server import Serving, Tls
 from .tasks import TaskSettings
 from .uploads import UploadLimits
@@ -96,7 +97,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     limits: Limits = Limits()
     quotas: Quotas = Quotas()
     agents: tuple[AgentSettings, ...] = ()
+    gateways: dict[str, str | FarGateway] = {}  # others, whose agents are listed here as our own
     sites: tuple[SiteSettings, ...] | None = None  # None: the sample sites, unless agents are configured
+    sample: bool | None = None  # whether the sample sites are here; None: only without sites and agents of one's own
     search: SearchSettings = SearchSettings()
     identity: IdentitySettings = IdentitySettings()
     rights: tuple[Rule, ...] = ()
@@ -168,6 +171,7 @@ def gateway_of(settings: Settings) -> Gateway:
         store=settings.store,
         bus=settings.bus,
         node=settings.node,
+        gateways=settings.gateways,
         durability=settings.durability,
         limits=settings.limits,
         guard=guard_of(settings),
@@ -188,6 +192,8 @@ def gateway_of(settings: Settings) -> Gateway:
 
 def has_sites(settings: Settings) -> bool:
     """Whether sites are wanted here: the sample too, but not beside agents of one's own."""
+    if settings.sample:
+        return True
     if settings.sites is None:
         return not settings.agents or settings.search != SearchSettings()
     return settings.sites != ()
@@ -216,6 +222,7 @@ def sites_of(settings: Settings, agents: Sequence[Agent] = ()) -> Sites | None:
         Outbound(settings.outbound),
         search=settings.search,
         agents={agent.card.name: agent for agent in agents},
+        sample=settings.sample,
     )
     return made
 
@@ -353,7 +360,8 @@ def _check_keys(values: Mapping[str, Any], kind: type, place: str) -> None:
     Raises:
         BadSetup: one is not; names the nearest that is.
     """
-    known = get_type_hints(kind)
+    hints = get_type_hints(kind)
+    known = {each.encode_name: hints[each.name] for each in msgspec.structs.fields(kind)}
     for key, value in values.items():
         name = f"{place}{key}"
         if key not in known:
@@ -363,7 +371,11 @@ def _check_keys(values: Mapping[str, Any], kind: type, place: str) -> None:
         inner = _struct_in(known[key])
         if inner is None:
             continue
-        if isinstance(value, Mapping):
+        if isinstance(value, Mapping) and get_origin(known[key]) is dict:  # by names that the file chooses
+            for each, item in value.items():
+                if isinstance(item, Mapping):
+                    _check_keys(item, inner, f"{name}.{each}.")
+        elif isinstance(value, Mapping):
             _check_keys(value, inner, f"{name}.")
         elif isinstance(value, list | tuple):
             for index, item in enumerate(value):

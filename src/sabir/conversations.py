@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
+from collections import deque
+from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,10 +20,10 @@ import msgspec
 from .errors import TooBig, TooMany
 from .guard.limits import DEFAULT_CONVERSATIONS, Buckets, Quotas, most_conversations, place_of
 from .guard.seal import PREFIX, Seal
-from .message import Message, Part, token_kind, token_part
+from .message import Part, token_kind, token_part
 from .randomness import ordered_id
 from .stores.base import ConversationRow, Store
-from .turn import Caller, Conversation
+from .turn import NOWHERE, Caller, Conversation
 
 KIND = "conversation"
 _UNGUESSABLE = 22  # characters: 128 bits in base64
@@ -35,32 +37,91 @@ class Tokens:
     own: Part | None = None
     conversation: str | None = None  # the id that the own token holds
 
+    def __bool__(self) -> bool:
+        return bool(self.echo) or self.own is not None
+
     @property
     def suffixed(self) -> bool:
         """Whether the peer names makers behind ``conversation_`` (D-16)."""
-        return any(p.subformat.lower().startswith("conversation_") for p in self.echo)
+        return bool(self.echo) and any(p.subformat.lower().startswith("conversation_") for p in self.echo)
+
+
+class OneAtATime:
+    """Who has a conversation: one turn at a time, the others in the order in which they came."""
+
+    __slots__ = ("_taken",)
+
+    def __init__(self) -> None:
+        self._taken: dict[str, deque[asyncio.Future[None]] | None] = {}  # those who wait, if any
+
+    def __contains__(self, id: str) -> bool:
+        return id in self._taken
+
+    async def wait(self, id: str) -> None:
+        """Take it after those who have it or wait for it."""
+        waiting = self._taken[id]
+        if waiting is None:
+            waiting = self._taken[id] = deque()
+        turn = asyncio.get_running_loop().create_future()
+        waiting.append(turn)
+        try:
+            await turn
+        except BaseException:
+            if turn.done() and not turn.cancelled():
+                self.free(id)  # it was ours already
+            raise
+
+    def take(self, id: str) -> bool:
+        """Take it if nobody has it."""
+        if id in self._taken:
+            return False
+        self._taken[id] = None
+        return True
+
+    def free(self, id: str) -> None:
+        waiting = self._taken[id]
+        while waiting:
+            following = waiting.popleft()
+            if not following.done():
+                following.set_result(None)
+                return
+        del self._taken[id]
 
 
 class Held:
-    """A conversation while a turn has it. A turn that waits for input lets go of it meanwhile."""
+    """A conversation while a turn has it: ``async with conversations.hold(…) as held``.
 
-    __slots__ = ("_lock", "conversation", "is_new", "mine", "row")
+    A turn that waits for input lets go of it meanwhile.
+    """
 
-    def __init__(self, lock: asyncio.Lock, row: ConversationRow, conversation: Conversation, is_new: bool) -> None:
-        self._lock = lock
-        self.mine = True
-        self.row = row
-        self.conversation = conversation
-        self.is_new = is_new
+    __slots__ = ("_caller", "_conversations", "_id", "_tokens", "_window", "conversation", "is_new", "mine", "row")
+    _id: str
+    row: ConversationRow
+    conversation: Conversation
+
+    def __init__(self, conversations: Conversations, tokens: Tokens, caller: Caller, window: int | None) -> None:
+        self._conversations, self._tokens, self._caller, self._window = conversations, tokens, caller, window
+        self.mine = False
+        self.is_new = True
+
+    def __aenter__(self) -> Coroutine[Any, Any, Held]:
+        return self._conversations._enter(self)
+
+    async def __aexit__(self, *_: object) -> None:
+        self.let_go()
+        if self.row.peer_token is not None:
+            self._conversations._begin_no_more(self.row.peer_token, self._id)
 
     def let_go(self) -> None:
         if self.mine:
             self.mine = False
-            self._lock.release()
+            self._conversations.taken.free(self._id)
 
     async def take(self) -> None:
         if not self.mine:
-            await self._lock.acquire()
+            taken = self._conversations.taken
+            if not taken.take(self._id):
+                await taken.wait(self._id)
             self.mine = True
 
 
@@ -72,7 +133,7 @@ class Conversations:
         self.quotas = quotas
         self.identity = identity
         self._seal = seal
-        self._locks: dict[str, tuple[asyncio.Lock, int]] = {}
+        self.taken = OneAtATime()
         self._begun: dict[str, str] = {}  # the ids of conversations that begin now, by the peer's token
         self._open: dict[str, int] = {}  # by known caller; counted anew after each sweep
         most = DEFAULT_CONVERSATIONS if quotas.conversations is None else quotas.conversations
@@ -81,9 +142,8 @@ class Conversations:
 
     # -- tokens -----------------------------------------------------------------------------------
 
-    def sort(self, message: Message, caller: Caller) -> Tokens:
+    def sort(self, tokens: tuple[Part, ...], caller: Caller) -> Tokens:
         """Tell our own token from those of others."""
-        tokens = message.tokens
         if not tokens:
             return _NONE
         echo: list[Part] = []
@@ -125,17 +185,18 @@ class Conversations:
             return None, None
         return await self.store.conversation_by_token(caller.id, digest), digest
 
-    def hold(self, tokens: Tokens, caller: Caller, window: int | None = None) -> Holding:
+    def hold(self, tokens: Tokens, caller: Caller, window: int | None = None) -> Held:
         """The conversation of these tokens, new if there is none, held against other turns.
 
         Raises (on entering):
             TooMany: the caller has too many open conversations.
             TooBig: the stored context is full.
         """
-        return Holding(self, tokens, caller, window)
+        return Held(self, tokens, caller, window)
 
-    async def _enter(self, tokens: Tokens, caller: Caller, window: int | None) -> Held:
-        row, digest = await self.locate(tokens, caller)
+    async def _enter(self, held: Held) -> Held:
+        tokens, caller = held._tokens, held._caller
+        row, digest = await self.locate(tokens, caller) if tokens else (None, None)
         usable = row is not None and not row.ended and row.owner == caller.id
         if row is not None and usable:
             id = row.id
@@ -144,39 +205,32 @@ class Conversations:
             id = tokens.conversation if row is None and tokens.conversation else ordered_id()
             if digest is not None:  # two messages at once, both with the token of a conversation to be
                 id = self._begun.setdefault(digest, id)
-        lock, users = self._locks.get(id) or (asyncio.Lock(), 0)
-        self._locks[id] = (lock, users + 1)
-        acquired = False
+        held._id = id
+        held.mine = at_once = self.taken.take(id)
         try:
-            await lock.acquire()
-            acquired = True
-            held = await self._load(lock, id, caller, window, digest) if usable or users else None
-            return held or Held(lock, await self._fresh(id, caller, digest), Conversation(id), True)
+            if not at_once:
+                await held.take()
+            if (at_once and not usable) or not await self._load(held, id):
+                if (most := most_conversations(self.quotas, caller)) is not None:
+                    await self._check_number(caller, most)
+                now = time.time()
+                held.row = ConversationRow(id, caller.id, now, now, self.expiry(caller, now), peer_token=digest)
+                held.conversation = Conversation(id)
         except BaseException:
-            if acquired:
-                lock.release()
-            self._leave(id, digest)
+            held.let_go()
+            if digest is not None:
+                self._begin_no_more(digest, id)
             raise
+        return held
 
-    def _exit(self, held: Held) -> None:
-        held.let_go()
-        self._leave(held.row.id, held.row.peer_token)
+    def _begin_no_more(self, digest: str, id: str) -> None:
+        if id not in self.taken and self._begun.get(digest) == id:
+            del self._begun[digest]
 
-    def _leave(self, id: str, digest: str | None) -> None:
-        lock, users = self._locks[id]
-        if users == 1:
-            del self._locks[id]
-            if digest is not None and self._begun.get(digest) == id:
-                del self._begun[digest]
-        else:
-            self._locks[id] = (lock, users - 1)
-
-    async def _load(
-        self, lock: asyncio.Lock, id: str, caller: Caller, window: int | None, digest: str | None
-    ) -> Held | None:
+    async def _load(self, held: Held, id: str) -> bool:
         row = await self.store.conversation(id)  # again, now that it is ours: a turn may have ended meanwhile
         if row is None:
-            return None
+            return False
         if row.bytes > self.quotas.context_bytes:
             raise TooBig(
                 "nlip",
@@ -184,29 +238,32 @@ class Conversations:
                 f"at most {self.quotas.context_bytes} bytes of context; begin a new one",
             )
         agreed = row.agreed.get("context", {}).get("window") if row.agreed else None
-        last = min(w for w in (window, agreed, self.quotas.context_turns) if w is not None)
+        last = min(w for w in (held._window, agreed, self.quotas.context_turns) if w is not None)
         turns = await self.store.turns(id, last)
         if any(turn.asked.is_control for turn in turns):  # talk about the talk is no context (PAPER-CDS)
             more = await self.store.turns(id, 3 * last + 10)
             turns = tuple(turn for turn in more if not turn.asked.is_control)[-last:]
-        return Held(lock, row, Conversation(id, turns, row.agreed, row.turns), False)
+        held.row, held.conversation, held.is_new = row, Conversation(id, turns, row.agreed, row.turns), False
+        return True
 
-    async def _fresh(self, id: str, caller: Caller, digest: str | None) -> ConversationRow:
-        most = most_conversations(self.quotas, caller)
-        if most is not None:
-            over = TooMany(f"at most {most} open conversations", retry_after=60.0)
-            if caller.is_anonymous:
-                if most < 1 or self._strangers.take(place_of(caller.address)):
-                    raise over
-            else:
-                count = self._open.get(caller.id)
-                if count is None:
-                    count = await self.store.count_conversations(caller.id)
-                if count >= most:
-                    raise over
-                self._open[caller.id] = count + 1
-        now = time.time()
-        return ConversationRow(id, caller.id, now, now, self.expiry(caller, now), peer_token=digest)
+    async def _check_number(self, caller: Caller, most: int) -> None:
+        over = TooMany(f"at most {most} open conversations", retry_after=60.0)
+        if caller.is_anonymous:
+            if most < 1 or self._strangers.take(place_of(caller.address)):
+                raise over
+            return
+        count = self._open.get(caller.id)
+        if count is None:
+            count = await self.store.count_conversations(caller.id)
+        if count >= most:
+            raise over
+        self._open[caller.id] = count + 1
+
+    def touched(self, row: ConversationRow, caller: Caller, now: float) -> ConversationRow:
+        """The row of a conversation in which something was said now."""
+        if now < row.touched + 1.0:  # as good as that
+            return row
+        return msgspec.structs.replace(row, touched=now, expires=self.expiry(caller, now))
 
     def expiry(self, caller: Caller, now: float) -> float:
         quotas = self.quotas
@@ -220,7 +277,7 @@ class Conversations:
         """The conversation as an agent that remembers nothing sees it: no turns, but what was agreed in it."""
         row, _ = await self.locate(tokens, caller)
         if row is None or row.ended or row.owner != caller.id:
-            return _NOWHERE
+            return NOWHERE
         return Conversation(row.id, (), row.agreed)
 
     # -- agreements -------------------------------------------------------------------------------
@@ -232,26 +289,7 @@ class Conversations:
         return row
 
 
-class Holding:
-    """Stands around a turn: ``async with conversations.hold(…) as held``."""
-
-    __slots__ = ("_caller", "_conversations", "_held", "_tokens", "_window")
-
-    def __init__(self, conversations: Conversations, tokens: Tokens, caller: Caller, window: int | None) -> None:
-        self._conversations, self._tokens, self._caller, self._window = conversations, tokens, caller, window
-        self._held: Held | None = None
-
-    async def __aenter__(self) -> Held:
-        self._held = await self._conversations._enter(self._tokens, self._caller, self._window)
-        return self._held
-
-    async def __aexit__(self, *_: object) -> None:
-        if self._held is not None:
-            self._conversations._exit(self._held)
-
-
 _NONE = Tokens()
-_NOWHERE = Conversation("")
 
 
 def _peer_token(echo: tuple[Part, ...], caller: Caller) -> str | None:

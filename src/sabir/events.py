@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import msgspec
+
 from .errors import (
     BadInput,
     BadMessage,
@@ -26,8 +28,7 @@ from .errors import (
 from .message import Message, Part, text_part
 
 
-@dataclass(frozen=True, slots=True)
-class Delta:
+class Delta(msgspec.Struct, frozen=True):
     """A piece of the answer, sent ahead of it. The pieces of a text join to the Reply's text."""
 
     part: Part
@@ -37,8 +38,7 @@ class Delta:
         return cls(text_part(text))
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(msgspec.Struct, frozen=True):
     """How far the work is: ``fraction`` from 0 to 1 if known, and a note for people."""
 
     fraction: float | None = None
@@ -70,15 +70,13 @@ class Question:
     id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(msgspec.Struct, frozen=True):
     """The whole answer; ends the turn."""
 
     message: Message
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(msgspec.Struct, frozen=True):
     """Ends the turn badly. ``reason`` is shown to the caller, so it holds nothing from inside.
 
     ``code`` is one word of ``FAULT_CODES``; protocols map it to their own.

@@ -17,13 +17,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
-
-import msgspec
 
 from .agent import Agent
 from .conversations import Conversations, Held, Tokens
@@ -35,12 +32,13 @@ from .line import Ask, Line, turn_id
 from .message import Message
 from .observe import Observer
 from .overseer import Overseer
-from .randomness import ordered_id
+from .randomness import counted_id
 from .stores.base import AuditLine, Store, TurnEntry
-from .turn import MAX_HOPS, Caller, Conversation, PastTurn, Turn
+from .turn import MAX_HOPS, NOWHERE, Caller, Conversation, PastTurn, Turn, nobody_to_ask
 from .waits import Keyed, Waits
 
 logger = logging.getLogger("sabir")
+FAILED = "{} failed; the operator's log says why (turn {})"
 
 
 @dataclass(slots=True)
@@ -63,31 +61,29 @@ class Exchange:
     overseer: Overseer = field(default_factory=Overseer)
     _idle: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def ask(self, ask: Ask, line: Line) -> None:
+    def ask(self, ask: Ask, line: Line) -> Coroutine[Any, Any, None]:
         """Answer one Ask down its line.
 
-        Raises:
+        Raises (when awaited):
             SabirError: refused, or failed, before or instead of a Reply.
         """
-        if self.observer is None:
-            return await self._ask(ask, line)
-        name = ask.agent or self.default
-        with self.observer.turn(ask, line, name if name in self.agents else "unknown"):
-            return await self._ask(ask, line)
+        asking = self._ask(ask, line)
+        return asking if self.observer is None else self.observer.watched(asking, ask, line, self._known(ask))
 
     async def _ask(self, ask: Ask, line: Line) -> None:
         if self.closing:
             raise ShuttingDown("the gateway is stopping; try again in a moment", retry_after=5.0)
         self.running += 1
         try:
-            caller = line.caller = await self.guard.admit(ask.credentials, ask.message.tokens)
+            said = ask.credentials, ask.message.tokens
+            caller = line.caller = self.guard.stranger(*said) or await self.guard.admit(*said)
             agent = self._agent(ask, caller)
-            tokens = self.conversations.sort(ask.message, caller)
+            tokens = self.conversations.sort(said[1], caller)
             if agent.card.remembers and ask.conversation is None:
                 await self._in_conversation(ask, line, agent, caller, tokens)
             else:
                 line.tokens = tokens.echo if tokens.own is None else (*tokens.echo, tokens.own)
-                there = ask.conversation or await self.conversations.agreed_in(tokens, caller)
+                there = ask.conversation or (await self.conversations.agreed_in(tokens, caller) if tokens else NOWHERE)
                 turn = self._turn(ask, agent, caller, there, line)
                 turn.ask_back = ask.ask_back or turn.ask_back
                 await line.send(Reply(line.addressed(await self._run(agent, turn, line), ask.message)))
@@ -100,19 +96,24 @@ class Exchange:
         finally:
             line.end()
             self.running -= 1
-            if not self.running:
+            if self.closing and not self.running:
                 self._idle.set()
 
     def _agent(self, ask: Ask, caller: Caller) -> Agent:
-        name = ask.agent or self.default
-        self.guard.rights.check(caller, agent=name, door=ask.door)
+        name, guard = ask.agent or self.default, self.guard
+        if guard.rights.rules:
+            guard.rights.check(caller, agent=name, door=ask.door)
         agent = self.agents.get(name)
         if agent is None:
             raise NotFound(f"there is no agent {name[:64]!r} here")
         if ask.hops > MAX_HOPS:
             raise TurnFailed(f"the question passed {MAX_HOPS} agents; a loop is likely")
-        self.guard.rates.check_agent(name)
+        guard.rates.check_agent(name)
         return self.concierge if self.concierge is not None and ask.message.is_control else agent
+
+    def _known(self, ask: Ask) -> str:
+        name = ask.agent or self.default
+        return name if name in self.agents else "unknown"  # a name from the wire is content
 
     # -- conversation -----------------------------------------------------------------------------
 
@@ -149,6 +150,8 @@ class Exchange:
             line.tokens = (*line.tokens, *turn.issued)
             await line.send(Reply(line.addressed(reply, ask.message)))
         finally:
+            if line.turn is not None:
+                line.turn.ask_back = nobody_to_ask  # or the two would hold each other until garbage is collected
             if id is not None:
                 self.keyed.leave(id)
 
@@ -161,24 +164,21 @@ class Exchange:
         self._tie(line, past.conversation, caller, tokens)
         await line.send(Reply(line.addressed(past.answered, ask.message)))
 
-    async def _record(self, turn: Turn, ask: Ask, held: Held, asked: Message, answered: Message) -> bool:
+    def _record(self, turn: Turn, ask: Ask, held: Held, asked: Message, answered: Message) -> Awaitable[bool]:
         now = time.time()
         caller, id = turn.caller, f"{turn.id}?{turn.questions}" if turn.waits else turn.id
         size = size_of(asked) + size_of(answered)
-        row = msgspec.structs.replace(held.row, touched=now, expires=self.conversations.expiry(caller, now))
+        row = self.conversations.touched(held.row, caller, now)
         audit = AuditLine(now, "turn", caller.id, ask.door, turn.agent, "ok", id, row.id, {"bytes": size})
         past = PastTurn(id, now, turn.agent, asked, answered, caller.name or caller.id, row.id)
-        return await self.store.record(TurnEntry(row, kept(past, held.conversation.agreed), audit, size))
+        return self.store.record(TurnEntry(row, kept(past, held.conversation.agreed), audit, size))
 
     async def audit(self, ask: Ask, wrong: SabirError, line: Line | None = None) -> None:
         """A refusal or failure leaves a line too; a store that is down must not hide the reason."""
         caller = line.caller.id if line is not None and line.caller is not None else "unknown"
         turn = line.turn.id if line is not None and line.turn is not None else ""
-        name = ask.agent or self.default
-        name = name if name in self.agents else "unknown"  # a name from the wire is content
-        told = AuditLine(
-            time.time(), "failed" if turn else "refused", caller, ask.door, name, type(wrong).__name__, turn
-        )
+        kind, name = ("failed" if turn else "refused"), self._known(ask)
+        told = AuditLine(time.time(), kind, caller, ask.door, name, type(wrong).__name__, turn)
         if (admitted := self.guard.trail.admit(told, ask.credentials.address)) is not None:
             with suppress(StoreUnavailable):
                 await self.store.audit(admitted)
@@ -193,22 +193,23 @@ class Exchange:
             conversation=conversation,
             caller=caller,
             deadline=time.monotonic() + (self.guard.quotas.turn_seconds if ask.seconds is None else ask.seconds),
-            id=ordered_id() if id is None else id,
+            id=counted_id() if id is None else id,
             agent=agent.card.name,
             hops=ask.hops,
             seen=(*ask.seen, agent.card.name),
             trace=ask.trace,
             door=ask.door,
             attachments=self.attachments and self.attachments.of(conversation.id, caller),
-            permit=partial(self.guard.rights.check, caller, agent=ask.agent or self.default, door=ask.door),
+            permit=self.guard.permit(caller, ask.agent or self.default, ask.door),
             meter=self.guard.meter(),
         )
         line.asked = turn.message
         return turn
 
-    async def _run(self, agent: Agent, turn: Turn, line: Line) -> Message:
-        if not self.guard.counts:
-            return await self._answer(agent, turn, line)
+    def _run(self, agent: Agent, turn: Turn, line: Line) -> Coroutine[Any, Any, Message]:
+        return self._counted(agent, turn, line) if self.guard.counts else self._answer(agent, turn, line)
+
+    async def _counted(self, agent: Agent, turn: Turn, line: Line) -> Message:
         async with self.guard.counted(turn) as account:
             reply = await self._answer(agent, turn, line)
             account.size += size_of(reply)
@@ -240,7 +241,7 @@ class Exchange:
         except Exception:
             # Whatever an agent raises is its own affair: the caller learns that it failed, the log learns why.
             logger.exception("agent %s failed in turn %s", turn.agent, turn.id)
-            raise TurnFailed(f"{turn.agent} failed; the operator's log says why (turn {turn.id})") from None
+            raise TurnFailed(FAILED.format(turn.agent, turn.id)) from None
         finally:
             self.overseer.leave(line)
         raise TurnFailed(f"{turn.agent} ended without a reply")
@@ -249,7 +250,7 @@ class Exchange:
         """An agent said what cannot be stored or written, such as half a surrogate pair: told as its failure."""
         agent, id = (line.turn.agent, line.turn.id) if line.turn is not None else ("the gateway", "")
         logger.error("what %s said in turn %s cannot be passed on", agent, id, exc_info=raised)
-        return TurnFailed(f"{agent} failed; the operator's log says why (turn {id})")
+        return TurnFailed(FAILED.format(agent, id))
 
     # -- asking back ------------------------------------------------------------------------------
 
@@ -259,8 +260,7 @@ class Exchange:
         assert turn is not None
         self.waits.check_open()
         question = await filters.question(question, turn.caller)
-        turn.questions += 1
-        turn.waits = True
+        turn.questions, turn.waits = turn.questions + 1, True
         await self._record(turn, ask, held, line.asked or turn.message, Message.text(question.text))
         waiting = line.waiting = await self.waits.begin(id, quotas.answer_seconds)
         held.let_go()

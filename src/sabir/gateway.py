@@ -21,17 +21,14 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from .agent import Agent
 from .agents.concierge import Concierge, Reader
 from .bus import Bus, open_bus
 from .conversations import Conversations
 from .directory import Directory
-from .doors.base import Door, House, MakeDoor, headers_of
+from .doors.base import Door, Follows, House, MakeDoor
 from .doors.bus import BusDoor
 from .doors.health import Health
 from .doors.metrics import MetricsDoor
@@ -42,16 +39,17 @@ from .doors.protected import ProtectedResource
 from .doors.upload import UploadDoor
 from .doors.web import Web
 from .doors.well_known import WellKnown
-from .errors import BadSetup, Forbidden, MissingExtra, NotFound, SabirError
+from .errors import BadSetup, MissingExtra, SabirError
 from .exchange import Exchange
+from .front import Front
 from .guard import Filters, Identity, Quotas, Rights, Seal, keys_from
 from .guard.agreements import Agreements, policies_of
 from .guard.audit import retain
 from .guard.profile import Running, SecuritySettings, report, require
 from .guard.setup import GuardSettings, guarded
-from .message import Message
 from .observe import ObserveSettings, observer_of
 from .peers.base import Peer
+from .peers.gateways import FarGateway, Neighbours
 from .peers.kept import KeptTokens
 from .peers.nlip import NlipPeer
 from .randomness import new_id
@@ -62,14 +60,12 @@ from .stores.clock import CautiousClock
 from .tasks import Tasks, TaskSettings
 from .turn import Caller
 from .uploads import UploadLimits, Uploads
-from .wire import nlip
 from .wire.rules import LIMITS, Limits
 
 logger = logging.getLogger("sabir")
 
 RESERVED: Final = frozenset({"ws", "tasks", "upload"})  # names that paths of the doors use
 SWEEP_SECONDS: Final = 60.0
-BROKEN: Final = "something here failed; the operator's log says why"
 
 # Doors that need an extra: the module, its class, and the extra that brings what it imports.
 OPTIONAL_DOORS: Final[tuple[tuple[str, str, str], ...]] = (
@@ -90,6 +86,7 @@ class Gateway:
         store: Store | str | None = None,
         bus: Bus | str | None = None,
         node: str = "",
+        gateways: Mapping[str, FarGateway | str] | None = None,
         durability: str = "process",
         limits: Limits = LIMITS,
         quotas: Quotas | None = None,
@@ -124,17 +121,12 @@ class Gateway:
         seal = Seal(*keys_from(self.home, secrets))
         proxied = self.serving.behind_tls_proxy
         self.guarded = guarded(settings, self.store, seal, public_url=self.public_url, behind_proxy=proxied)
-        self.guard = self.guarded.guard
-        self.guard.identity = identity or self.guard.identity
-        self.guard.rights = rights or self.guard.rights
-        self.guard.filters = filters or self.guard.filters
+        self.guard = self.guarded.guard.with_hooks(identity, rights, filters)
         self._audit_days = settings.audit.days
-        for each in self.agents.values():
-            if isinstance(each, Peer):
-                each.outgoing = self.guarded.outgoing
         self.facts: dict[str, Any] = {
             "ethics": statement("ethics"),
             "report": self.security_report,
+            "gateway": seal.pseudonym("gateway", ""),  # the same on all nodes that share our secrets
             **(facts or {}),
         }
         self.security = security or SecuritySettings()
@@ -159,34 +151,47 @@ class Gateway:
             self.serving.behind_tls_proxy,
             self.guarded,
         )
-        kept = self.exchange.attachments = Uploads(self.home, self.store, self.guard.seal, uploads)
+        self.exchange.attachments = Uploads(self.home, self.store, self.guard.seal, uploads)
         self.exchange.agreements = Agreements(policies_of(self.facts))
-        self.exchange.concierge = Concierge(
+        self.exchange.concierge = self._concierge(control_reader)
+        self.absent: list[str] = []  # doors that are not there, and why
+        self.doors = self._doors(extra_doors)
+        self._front = Front(self.doors, self.serving, hosts, origins, self._lifespan)
+        self._beside = tuple(beside)  # what agents need open while the gateway runs, such as an index
+        self._introduce(agents)
+        self.neighbours = Neighbours(gateways or {}, self.agents, self._agents_changed, self.facts["gateway"], RESERVED)
+        self.neighbours.meet_with(self.guarded.outgoing, self.store, seal)
+        if self.exchange.observer is not None:
+            self.neighbours.show(self.exchange.observer.metrics)
+        self._open = AsyncExitStack()
+        self._sweeping: asyncio.Task[None] | None = None
+        self._meeting: asyncio.Task[None] | None = None
+
+    def _introduce(self, agents: Iterable[Agent]) -> None:
+        """Give those who call out what they need of us: the identities to show, and a place for what they are told."""
+        for each in (*agents, *self._beside):
+            if isinstance(each, Peer):
+                each.outgoing = self.guarded.outgoing
+            if isinstance(each, NlipPeer):
+                each.kept = KeptTokens(self.store, self.guard.seal)
+
+    def _concierge(self, reader: Reader | None) -> Concierge:
+        return Concierge(
             cards=lambda caller: self.house.cards(caller, "nlip-http"),
-            limits=limits,
+            limits=self.house.limits,
             quotas=self.guard.quotas,
             store=self.store,
-            conversations=conversations,
+            conversations=self.exchange.conversations,
             facts=self.facts,
             public_url=self.public_url,
-            uploads=kept,
-            agents=lambda: self.agents.values(),
+            uploads=self.exchange.attachments,
+            agents=lambda: list(self.agents.values()),
             cancel=self._take_back,
             erase=self._erase,
             passes=self.guarded.passes,
             remaining=self.guard.remaining,
-            reader=control_reader,
+            reader=reader,
         )
-        self.absent: list[str] = []  # doors that are not there, and why
-        self.doors = self._doors(extra_doors)
-        self._front = Front(self.doors, self.serving, hosts, origins)
-        self._beside = tuple(beside)  # what agents need open while the gateway runs, such as an index
-        for peer in (*agents, *self._beside):
-            if isinstance(peer, NlipPeer):
-                peer.kept = KeptTokens(self.store, self.guard.seal)
-        self._open = AsyncExitStack()
-        self._sweeping: asyncio.Task[None] | None = None
-        self._meeting: asyncio.Task[None] | None = None
 
     def security_report(self) -> dict[str, Any]:
         """Which ECMA-434 profile holds, from the hooks that run (SEC-C)."""
@@ -245,10 +250,7 @@ class Gateway:
     # -- ASGI -------------------------------------------------------------------------------------
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            await self._lifespan(receive, send)
-        else:
-            await self._front(scope, receive, send)
+        await self._front(scope, receive, send)
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
@@ -279,6 +281,7 @@ class Gateway:
         await self.tasks.start()
         for door in self.doors:
             await door.start()
+        await self.neighbours.start()
         self._sweeping = asyncio.create_task(self._sweep())
         self._meeting = asyncio.create_task(_meet(peers))
 
@@ -290,6 +293,7 @@ class Gateway:
                 running.cancel()
                 with suppress(asyncio.CancelledError):
                     await running
+        await self.neighbours.stop()
         for door in reversed(self.doors):
             await door.stop()
         await self.tasks.close()
@@ -299,6 +303,12 @@ class Gateway:
         if self.exchange.observer is not None:
             await asyncio.to_thread(self.exchange.observer.close)
         await self.store.close()
+
+    async def _agents_changed(self) -> None:
+        """Agents have come or gone, or say other things of themselves: tell the doors that follow this."""
+        for door in self.doors:
+            if isinstance(door, Follows):
+                await door.agents_changed()
 
     async def _sweep(self) -> None:
         """Remove what has expired, now and then."""
@@ -350,12 +360,13 @@ class Gateway:
         self._front.bound_to(serving)
         for line in self.greeting(serving):
             (say or _say)(line)
-        return serve(self, serving, self.exchange.close, sock)
+        return serve(self._front, serving, self.exchange.close, sock)
 
     def greeting(self, serving: Serving) -> list[str]:
         """What a person wants to know at start: where everything is."""
         url = _url(serving)
         lines = [f"Sabir is listening on {url}", f"  agents: {', '.join(self.agents)} (default: {self.default})"]
+        lines += [f"  gateway {each.name}: {each.address}" for each in self.neighbours]
         rows = [row for door in reversed(self.doors) for row in door.addresses()]  # NLIP first, health last
         width = max(len(name) for name, _ in rows)
         for name, path in rows:
@@ -404,121 +415,6 @@ async def _meet(peers: Sequence[Peer]) -> None:
 
 def _say(line: str) -> None:
     print(line, file=sys.stdout, flush=True)
-
-
-class Front:
-    """In front of all doors: which host is meant, who links here from a browser, and the hot paths."""
-
-    def __init__(self, doors: Sequence[Door], serving: Serving, hosts: Iterable[str], origins: Iterable[str]) -> None:
-        self._raw: dict[str, ASGIApp] = {path: app for door in doors for path, app in door.raw().items()}
-        routes = [route for door in doors for route in door.routes()]
-        self._rest = Starlette(routes=routes, exception_handlers={404: _not_found, Exception: _broken})
-        self._rest.router.redirect_slashes = False
-        self._configured = frozenset(host.lower() for host in hosts)
-        self._origins = frozenset(origin.lower().rstrip("/") for origin in origins)
-        self.bound_to(serving)
-
-    def bound_to(self, serving: Serving) -> None:
-        """Which Host values mean this gateway. Bound to loopback, no other name does (DNS rebinding)."""
-        names = {"127.0.0.1", "localhost", "[::1]", serving.host.lower()}
-        self._local_only = serving.host in ("127.0.0.1", "localhost", "::1") and not serving.behind_tls_proxy
-        self._names = frozenset(names) | self._configured
-        self._hosts: set[bytes] = set()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = headers_of(scope)
-        host, origin = headers.get(b"host", b""), headers.get(b"origin")
-        try:
-            if host not in self._hosts:
-                self._check_host(host)
-            if origin is not None:
-                self._check_origin(origin, host)
-        except SabirError as wrong:
-            return await _refuse(scope, receive, send, wrong)
-        if origin is not None and scope["type"] == "http":
-            send = _with_cors(send, origin)
-            if scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
-                return await _preflight(send)
-        app = self._raw.get(scope["path"]) if scope["type"] == "http" else None
-        if app is None:
-            return await self._rest(scope, receive, send)
-        try:
-            await app(scope, receive, send)
-        except Exception:
-            # A defect of a door: the caller gets a word in NLIP, the log gets why.
-            logger.exception("%s failed", scope["path"])
-            with suppress(RuntimeError):  # the answer had begun
-                await _refuse(scope, receive, send, SabirError(BROKEN))
-
-    def _check_host(self, host: bytes) -> None:
-        name = host.decode("latin-1").lower()
-        bare = name.rpartition(":")[0] if name.rpartition(":")[2].isdigit() else name
-        if (self._local_only or self._configured) and bare not in self._names:
-            raise Forbidden("this host name is not served here; add it to 'hosts' in the configuration")
-        if len(self._hosts) < 64:
-            self._hosts.add(host)
-
-    def _check_origin(self, origin: bytes, host: bytes) -> None:
-        value = origin.decode("latin-1").lower().rstrip("/")
-        if value in self._origins or "*" in self._origins:
-            return
-        if value.partition("://")[2] == host.decode("latin-1").lower():
-            return  # the page was served by us
-        raise Forbidden("this origin may not call from a browser; add it to 'origins' in the configuration")
-
-
-def _with_cors(send: Send, origin: bytes) -> Send:
-    async def sending(packet: Any) -> None:
-        if packet["type"] == "http.response.start":
-            packet["headers"] = [
-                *packet["headers"],
-                (b"access-control-allow-origin", origin),
-                (
-                    b"access-control-expose-headers",
-                    b"location, retry-after, preference-applied, mcp-session-id, www-authenticate",
-                ),
-                (b"vary", b"origin"),
-            ]
-        await send(packet)
-
-    return sending
-
-
-# What a page of an allowed origin may send: what the doors read.
-_ALLOWED_HEADERS: Final = (
-    b"authorization, x-api-key, dpop, content-type, accept, prefer, idempotency-key, traceparent, "
-    b"a2a-version, a2a-extensions, mcp-protocol-version, mcp-session-id, mcp-method, mcp-name, last-event-id"
-)
-
-
-async def _preflight(send: Send) -> None:
-    headers = [
-        (b"access-control-allow-methods", b"GET, POST, PUT, DELETE"),
-        (b"access-control-allow-headers", _ALLOWED_HEADERS),
-        (b"access-control-max-age", b"600"),
-    ]
-    await send({"type": "http.response.start", "status": 204, "headers": headers})
-    await send({"type": "http.response.body", "body": b""})
-
-
-async def _refuse(scope: Scope, receive: Receive, send: Send, wrong: SabirError) -> None:
-    if scope["type"] == "websocket":
-        await receive()
-        await send({"type": "websocket.close", "code": 1008, "reason": str(wrong)[:120]})
-        return
-    body = nlip.encode(Message.error(str(wrong)))
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": nlip.CODES[type(wrong)], "headers": headers})
-    await send({"type": "http.response.body", "body": body})
-
-
-async def _broken(request: Request, wrong: Exception) -> Response:
-    return Response(nlip.encode(Message.error(BROKEN)), 500, media_type="application/json")
-
-
-async def _not_found(request: Request, wrong: Exception) -> Response:
-    message = Message.error(str(NotFound("there is nothing at this path")))
-    return Response(nlip.encode(message), 404, media_type="application/json")
 
 
 def _named(agents: Sequence[Agent]) -> dict[str, Agent]:

@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 import msgspec
 
@@ -19,8 +18,7 @@ from .turn import AskBack, Caller, Conversation, Turn
 _NOBODY = Credentials()
 
 
-@dataclass(slots=True)
-class Ask:
+class Ask(msgspec.Struct, eq=False):
     """What a door hands in."""
 
     message: Message
@@ -49,41 +47,25 @@ def turn_id(key: str) -> str:
 
 
 Send = Callable[[Event], Awaitable[None]]
+OnSlow = Callable[["asyncio.Task[object] | None"], None]
 
 
-class Line:
+class Line(msgspec.Struct, eq=False):
     """Where the events of a turn go. A door makes one for each Ask; it can be moved while the turn runs."""
 
-    __slots__ = (
-        "asked",
-        "caller",
-        "conversation",
-        "ended",
-        "late",
-        "moved",
-        "on_slow",
-        "send",
-        "stopped",
-        "taken_back",
-        "tokens",
-        "turn",
-        "waiting",
-    )
-
-    def __init__(self, send: Send) -> None:
-        self.send = send
-        self.caller: Caller | None = None  # known once the guard has admitted the Ask
-        self.turn: Turn | None = None  # set when the agent is about to be called
-        self.asked: Message | None = None  # what the turn answers now: the question, or a later answer to it
-        self.tokens: tuple[Part, ...] = ()  # what each message to this peer carries: echo first, then our own
-        self.conversation: Part | None = None  # our own token, where there is one
-        self.moved: Line | None = None
-        self.ended: asyncio.Future[None] | None = None
-        self.late = False  # whether the turn was ended for being past its deadline
-        self.stopped = False  # whether it was ended because the gateway stops
-        self.taken_back = False  # whether it was ended because its owner took the question back
-        self.on_slow: Callable[[], None] | None = None  # called once if the turn takes a while
-        self.waiting: Waiting | None = None
+    send: Send
+    caller: Caller | None = None  # known once the guard has admitted the Ask
+    turn: Turn | None = None  # set when the agent is about to be called
+    asked: Message | None = None  # what the turn answers now: the question, or a later answer to it
+    tokens: tuple[Part, ...] = ()  # what each message to this peer carries: echo first, then our own
+    conversation: Part | None = None  # our own token, where there is one
+    moved: Line | None = None
+    ended: asyncio.Future[None] | None = None
+    late: bool = False  # whether the turn was ended for being past its deadline
+    stopped: bool = False  # whether it was ended because the gateway stops
+    taken_back: bool = False  # whether it was ended because its owner took the question back
+    on_slow: OnSlow | None = None  # called once if the turn takes a while, with the task that runs it
+    waiting: Waiting | None = None
 
     def answer(self, message: Message) -> None:
         """Answer the Question that was sent down this line; for doors with a back channel."""
@@ -93,6 +75,8 @@ class Line:
 
     def addressed(self, reply: Message, asked: Message) -> Message:
         """A reply as it goes back: the tokens of the request, then ours (CORE-6.2), control as control (CORE-6.3)."""
+        if asked.messagetype is reply.messagetype is asked.control is reply.control is None:
+            return reply.with_parts(self.tokens) if self.tokens else reply
         if asked.is_control:
             control = True if asked.control is not None else None  # the flag only to those who use it (D-19)
             reply = msgspec.structs.replace(reply, messagetype=CONTROL, control=control)
@@ -120,8 +104,11 @@ class Line:
         other.turn, other.caller = self.turn, self.caller
 
     def end(self, wrong: SabirError | None = None) -> None:
-        moved, self.moved = self.moved, None
-        if moved is not None and moved.ended is not None and not moved.ended.done():
+        moved = self.moved
+        if moved is None:
+            return
+        self.moved = None
+        if moved.ended is not None and not moved.ended.done():
             moved.ended.set_exception(wrong) if wrong is not None else moved.ended.set_result(None)
 
 

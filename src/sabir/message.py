@@ -197,6 +197,8 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     @property
     def is_control(self) -> bool:
         kind = self.messagetype
+        if kind is None and self.control is None:
+            return False
         if kind is not None and (kind == CONTROL or kind.strip().lower() == CONTROL):
             return True
         flag = self.control

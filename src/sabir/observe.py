@@ -12,7 +12,7 @@ import logging
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, Protocol, TypeVar
 
@@ -186,6 +186,11 @@ class Observer:
         self._tracer = provider.get_tracer("sabir") if provider is not None else None
         self.running = 0
         self.metrics.gauge("sabir_turns_running", "Turns under way.", read=lambda: self.running)
+
+    async def watched(self, asking: Awaitable[None], ask: Asked, line: Answered, agent: str) -> None:
+        """See one turn through."""
+        with self.turn(ask, line, agent):
+            await asking
 
     @contextmanager
     def turn(self, ask: Asked, line: Answered, agent: str) -> Iterator[None]:

@@ -20,7 +20,7 @@ TICK: Final = 0.1  # seconds
 class Overseer:
     """The turns that run now, each with the task that runs it."""
 
-    __slots__ = ("_running", "_taken_back", "_ticking", "stopping", "take_tasks_back")
+    __slots__ = ("_loop", "_running", "_taken_back", "_ticking", "stopping", "take_tasks_back")
 
     def __init__(self) -> None:
         # Ends the caller's tasks in a conversation, those too that wait for their turn; says how many there were.
@@ -28,14 +28,17 @@ class Overseer:
         self._taken_back: set[str] = set()
         self._running: dict[Line, asyncio.Task[object] | None] = {}
         self._ticking = False
+        self._loop: asyncio.AbstractEventLoop | None = None  # told, not asked for each time: that is a system call
         self.stopping = False  # set when the gateway has waited long enough: whatever runs still is ended
 
     def enter(self, line: Line) -> None:
         """A turn begins, in the current task. Its deadline is ``line.turn.deadline``, which may change."""
-        self._running[line] = asyncio.current_task()
+        self._running[line] = asyncio.current_task(self._loop)
         if not self._ticking:
             self._ticking = True
-            asyncio.get_running_loop().call_later(TICK, self._tick)
+            self._loop = asyncio.get_running_loop()
+            self._running[line] = asyncio.current_task(self._loop)
+            self._loop.call_later(TICK, self._tick)
 
     def leave(self, line: Line) -> None:
         del self._running[line]
@@ -68,12 +71,9 @@ class Overseer:
         for line, task in list(self._running.items()):
             slow, line.on_slow = line.on_slow, None
             if slow is not None:
-                slow()
+                slow(task)
             if line.turn is not None and (self.stopping or now >= line.turn.deadline) and not line.late:
                 line.late, line.stopped = True, self.stopping
                 if task is not None:
                     task.cancel("the turn is past its deadline")
         asyncio.get_running_loop().call_later(TICK, self._tick)
-
-
-OnSlow = Callable[[], None]

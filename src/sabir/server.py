@@ -11,9 +11,11 @@ import signal
 import socket
 import ssl
 import sys
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import FrameType
+from typing import Final
 
 import msgspec
 import uvicorn
@@ -59,6 +61,7 @@ class Serving(msgspec.Struct, frozen=True):
     ws_ping_seconds: float = 20.0
 
 
+LIVED_SECONDS: Final = 30.0  # a worker that dies later than this did not fail to start
 Closing = Callable[[float], Awaitable[object]]
 
 
@@ -122,7 +125,7 @@ class Server(uvicorn.Server):
         self._seconds = seconds
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ending: asyncio.Future[None] | None = None
-        self.patience = Patience()
+        self.patience = Patience(idle=config.timeout_keep_alive)
 
     async def on_tick(self, counter: int) -> bool:
         if counter % self.patience.every == 0:
@@ -168,6 +171,7 @@ def uvicorn_config(app: ASGIApp, serving: Serving) -> uvicorn.Config:
         app,
         host=serving.host,
         port=serving.port,
+        interface="asgi3",
         loop="auto",
         http=HttpWithCertificate if serving.tls.client_ca else Http,
         ws=WebSocketWithCertificate if serving.tls.client_ca else "websockets-sansio",
@@ -194,7 +198,7 @@ def uvicorn_config(app: ASGIApp, serving: Serving) -> uvicorn.Config:
 
 def _serve_many(app: ASGIApp, serving: Serving, closing: Closing, sock: socket.socket) -> int:
     """Fork one process per worker on the same socket; start anew those that die; pass signals on."""
-    children: dict[int, int] = {}
+    children: dict[int, tuple[int, float]] = {}  # which worker it is, and when it began
     stopping = False
 
     def start(number: int) -> None:
@@ -211,7 +215,7 @@ def _serve_many(app: ASGIApp, serving: Serving, closing: Closing, sock: socket.s
                 sys.stdout.flush()
                 sys.stderr.flush()
                 os._exit(code)
-        children[pid] = number
+        children[pid] = number, time.monotonic()
 
     def stop(sig: int, _: FrameType | None) -> None:
         nonlocal stopping
@@ -229,16 +233,19 @@ def _serve_many(app: ASGIApp, serving: Serving, closing: Closing, sock: socket.s
             pid, status = os.wait()
         except InterruptedError:
             continue
-        number_gone = children.pop(pid, None)
+        gone = children.pop(pid, None)
         code = os.waitstatus_to_exitcode(status)
-        if number_gone is None or stopping:
+        if gone is None or stopping:
             continue
+        number, began = gone
+        if time.monotonic() - began > LIVED_SECONDS:
+            failures = 0  # it had started well
         failures += code == 3
         if failures > serving.workers:
             stop(signal.SIGTERM, None)
             continue
-        logger.error("worker %s ended with code %s and is started again", number_gone, code)
-        start(number_gone)
+        logger.error("worker %s ended with code %s and is started again", number, code)
+        start(number)
     return 3 if failures > serving.workers else 0
 
 

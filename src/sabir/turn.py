@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import msgspec
@@ -70,15 +69,18 @@ class Conversation(msgspec.Struct, frozen=True, omit_defaults=True):
     count: int = 0  # all turns ever recorded in it, also those outside the window
 
 
-class Meter:
+NOWHERE = Conversation("")
+
+
+class Meter(msgspec.Struct, eq=False):
     """What a turn has used of models and tools, its sub-turns included, against a budget (0: none)."""
 
-    __slots__ = ("calls", "cost", "most_calls", "most_cost", "most_tokens", "tokens")
-
-    def __init__(self, most_calls: int = 0, most_tokens: int = 0, most_cost: float = 0.0) -> None:
-        self.calls = self.tokens = 0
-        self.cost = 0.0
-        self.most_calls, self.most_tokens, self.most_cost = most_calls, most_tokens, most_cost
+    most_calls: int = 0
+    most_tokens: int = 0
+    most_cost: float = 0.0
+    calls: int = 0
+    tokens: int = 0
+    cost: float = 0.0
 
     def add(self, calls: int, tokens: int, cost: float) -> None:
         self.calls += calls
@@ -99,7 +101,7 @@ class Permit(Protocol):
     def __call__(self, *, tool: str = "", skill: str = "") -> None: ...
 
 
-def _anything(*, tool: str = "", skill: str = "") -> None:
+def anything(*, tool: str = "", skill: str = "") -> None:
     return None
 
 
@@ -112,29 +114,28 @@ class Answering(Protocol):
 AskBack = Callable[[Question], Awaitable[Message]]
 
 
-async def _nobody_to_ask(question: Question) -> Message:
+async def nobody_to_ask(question: Question) -> Message:
     raise TurnFailed(f"nobody can be asked here: {question.text}")
 
 
-@dataclass(slots=True, eq=False)
-class Turn:
+class Turn(msgspec.Struct, eq=False):
     """One question and all that belongs to it; never shared between turns."""
 
     message: Message
-    conversation: Conversation = field(default_factory=lambda: Conversation(""))
+    conversation: Conversation = NOWHERE
     caller: Caller = ANONYMOUS
     deadline: float = float("inf")  # on time.monotonic()
-    id: str = field(default_factory=new_id)
+    id: str = msgspec.field(default_factory=new_id)
     agent: str = ""
     hops: int = 0
     seen: tuple[str, ...] = ()  # names of the agents this question has passed, for loops
     trace: str | None = None  # W3C traceparent of this hop
     door: str = ""  # by which protocol it came
     attachments: Any = None  # opens the uploads that parts refer to; set by the exchange
-    ask_back: AskBack = _nobody_to_ask
-    permit: Permit = _anything  # set by the exchange; asked again before each tool call
-    meter: Meter = field(default_factory=Meter)  # shared with sub-turns
-    issued: list[Part] = field(default_factory=list)  # tokens that go back with the reply; the concierge's passes
+    ask_back: AskBack = nobody_to_ask
+    permit: Permit = anything  # set by the exchange; asked again before each tool call
+    meter: Meter = msgspec.field(default_factory=Meter)  # shared with sub-turns
+    issued: list[Part] = []  # tokens that go back with the reply; the concierge's passes
     questions: int = 0  # asked back so far
     waits: bool = False  # whether it waits for an answer now
 
@@ -180,7 +181,7 @@ class Turn:
         name = to.card.name
         if self.hops + 1 > MAX_HOPS:
             raise TurnFailed(f"the question passed {MAX_HOPS} agents; a loop is likely")
-        return replace(
+        return msgspec.structs.replace(
             self,
             id=f"{self.id}.{new_id()[:8]}",
             message=message.without_tokens(),

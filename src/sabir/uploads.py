@@ -130,6 +130,16 @@ class Uploads:
     def _path(self, upload: Upload) -> str:
         return PATH + self._seal.seal(SPACE, upload.id.encode(), upload.owner)
 
+    def address(self, upload: Upload) -> str:
+        """Where an upload is fetched by the caller whose it is."""
+        return self.public_url + self._path(upload)
+
+    async def held(self, caller: Caller) -> list[Upload]:
+        """A known caller's uploads that have not expired, complete or not, and what was given to it."""
+        most = self.limits.places_per_caller
+        held = [self._read(each) for each in await self.store.list(SPACE, owner=self.account(caller), limit=most)]
+        return [each for each in held if each.owner == caller.id and each.expires > time.time()]
+
     async def at(self, place: str, caller: Caller) -> Upload:
         """The upload at a place, for the caller it was made for.
 
@@ -405,15 +415,12 @@ class Attachment:
         return binary_part(await asyncio.to_thread(self.path.read_bytes), self.subformat, label=self.name or None)
 
 
-class Attachments:
+class Attachments(msgspec.Struct, frozen=True, eq=False):
     """What ``turn.attachments`` is: the uploads of one conversation."""
 
-    __slots__ = ("_caller", "_conversation", "_uploads")
-
-    def __init__(self, uploads: Uploads, conversation: str, caller: Caller) -> None:
-        self._uploads = uploads
-        self._conversation = conversation
-        self._caller = caller
+    _uploads: Uploads
+    _conversation: str
+    _caller: Caller
 
     def refers(self, message: Message) -> bool:
         """Whether a message names a place for uploads here."""

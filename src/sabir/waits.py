@@ -44,6 +44,10 @@ class Waits:
         self._closed = False
         self.elsewhere: Elsewhere | None = None
 
+    def __len__(self) -> int:
+        """How many turns wait here."""
+        return sum(map(len, self._here.values()))
+
     def __bool__(self) -> bool:
         """Whether any turn may be waiting at all."""
         return bool(self._here) or self.elsewhere is not None

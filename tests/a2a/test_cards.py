@@ -79,11 +79,14 @@ def test_a_remote_name_becomes_one_that_a_card_may_have() -> None:
     assert card_from(pb.AgentCard(name="日本")).name == "agent"
 
 
-async def test_an_agent_that_strangers_may_not_use_hides_its_skills(serve, home: Path, http: httpx.AsyncClient) -> None:
+async def test_an_agent_that_strangers_may_not_use_hides_its_skills(
+    serve, home: Path, http: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
+) -> None:
     rights = Rights((Rule(("known",)),))
     served = serve(Gateway(*Bench().agents(), home=home, rights=rights, identity=Identity((Keys(),))))
     card = (await http.get(f"{served.url}/a2a/painter/.well-known/agent-card.json")).json()
     assert card.get("skills", []) == []
+    assert "spec-compliant" not in caplog.text
     assert card["securityRequirements"] == [{"schemes": {"bearer": {}}}]
     request = {"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": {}}
     request["params"] = {"message": {"messageId": "1", "role": "user", "parts": [{"kind": "text", "text": "x"}]}}

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 from a2a_bench import PNG, Bench, Keys
 from a2a_sdk_server import Executor, sdk_server
 
-from conftest import Served
-from sabir.agent import Agent, reply_of
+from conftest import Serve, Served
+from sabir.agent import Agent, agent, reply_of
 from sabir.errors import PeerRefused, PeerUnavailable, PeerUnreadable, TurnFailed
 from sabir.events import Delta, Progress, Question, Reply
 from sabir.gateway import Gateway
 from sabir.guard import Identity as Known
 from sabir.guard import Rights, Rule
+from sabir.guard.outgoing import Outgoing, Service
 from sabir.message import Message, binary_part, json_part, text_part
 from sabir.peers.a2a import A2aPeer
 from sabir.peers.base import Identity
@@ -93,6 +96,28 @@ async def test_leaving_before_the_first_word_cancels_too(peer: A2aPeer, remote: 
         await asking
     executor.go_on.set()
     assert await asyncio.to_thread(executor.cancelled.wait, 10)
+
+
+async def test_who_leaves_is_still_who_asked(serve: Serve, home: Path) -> None:
+    """A task is cancelled by its owner only, so the goodbye is said as the same caller as the question."""
+    ended = threading.Event()
+
+    @agent(description="Works until it is taken back")
+    async def slow(turn: Turn) -> AsyncIterator[Progress]:
+        try:
+            yield Progress(0.1, "begun")
+            await asyncio.sleep(60)
+        finally:
+            ended.set()
+
+    served = serve(Gateway(slow, home=home, identity=Known((Keys(),))))
+    async with A2aPeer(f"{served.url}/a2a/slow") as peer:
+        peer.outgoing = Outgoing([Service(served.url, token="alice")])
+        async with aclosing(peer(Turn(Message.text("go")))) as events:  # type: ignore[type-var]
+            async for event in events:
+                if isinstance(event, Progress) and event.note == "begun":
+                    break
+        assert await asyncio.to_thread(ended.wait, 10)
 
 
 async def test_the_card_becomes_ours(peer: A2aPeer) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -19,6 +18,7 @@ from a2a.types import a2a_pb2 as pb
 from a2a_bench import Bench, Gate, Keys, closed, connected, said, saying, text_of
 
 from conftest import serving
+from free_ports import free_port
 from sabir.gateway import Gateway
 from sabir.guard import Identity
 from sabir.server import Serving
@@ -141,6 +141,4 @@ async def test_work_that_must_not_be_done_twice_fails_and_says_why(home: Path) -
 
 @pytest.fixture
 def unused_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
+    return free_port()

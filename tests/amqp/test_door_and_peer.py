@@ -125,6 +125,23 @@ async def proxy() -> AsyncIterator[Proxy]:
         await asyncio.gather(*pipe._tasks, return_exceptions=True)
 
 
+async def test_an_agent_that_comes_later_has_an_address_too(home: Path, broker: str, prefix: str) -> None:
+    address = f"{prefix}-later"
+    async with amqp_gateway(home, broker, address, echo) as gateway:
+
+        @agent(name="newcomer", remembers=False)
+        async def newcomer(turn: Turn) -> str:
+            return "I am new"
+
+        gateway.agents["newcomer"] = newcomer
+        await gateway._agents_changed()
+        async with connect(f"{broker}/{address}/newcomer") as peer:
+            assert (await peer.ask("hello")).text == "I am new"
+            del gateway.agents["newcomer"]
+            with pytest.raises(PeerRefused, match="there is no agent 'newcomer' here"):
+                await peer.ask("hello")
+
+
 async def test_the_door_comes_back_after_the_connection_was_cut(home: Path, broker: str, prefix: str) -> None:
     address = f"{prefix}-cut"
     async with proxy() as pipe, amqp_gateway(home, broker, address, noting, url=pipe.url) as gateway:

@@ -34,7 +34,7 @@ class Wire:
             if each.kind is Kind.OPEN:
                 self.server.open(address.removeprefix("call:"), each, lambda called: self.serve(called))
             else:
-                await (self.caller if address == "back:caller" else self.server).arrived(each)
+                (self.caller if address == "back:caller" else self.server).arrived(each)
 
     async def ask(self, body: bytes = b"x") -> list[bytes]:
         async with asyncio.timeout(10), self.caller.call("hotel", body, None, None) as call:

@@ -79,6 +79,31 @@ async def test_a_restart_under_load_loses_nothing_that_was_acknowledged(
     assert set(got.values()) == {1}, "handled twice"
 
 
+async def test_a_pull_that_was_lost_is_made_again(server: NatsServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cluster that agrees on a new leader answers some requests with nothing at all."""
+    bus = await _open(server, msgspec.structs.replace(PATIENT, lost_seconds=0.2))
+    publish, lost = bus._nc.publish, []
+
+    async def lossy(subject: str, *args: object, **options: object) -> None:
+        if ".CONSUMER.MSG.NEXT." in subject and not lost:
+            lost.append(subject)
+        else:
+            await publish(subject, *args, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(bus._nc, "publish", lossy)
+    came = asyncio.Event()
+
+    async def handler(letter: Letter) -> None:
+        came.set()
+
+    await bus.receive("hotel", handler)
+    await bus.send(Letter("hotel", b"x"))
+    async with asyncio.timeout(10):
+        await came.wait()
+    assert lost
+    await bus.close()
+
+
 async def test_letters_wait_through_a_restart_of_everything(server: NatsServer) -> None:
     first = await _open(server)
     await first.send(*(Letter("absent", b"%d" % n, sender="me", order="c") for n in range(10)))
@@ -154,6 +179,19 @@ async def test_a_call_whose_server_died_ends(bus: NatsBus, server: NatsServer) -
             await dying._nc.close()
             await anext(call)
     await dying.close()
+
+
+async def test_a_name_is_served_from_the_moment_that_serve_returns(bus: NatsBus, server: NatsServer) -> None:
+    other = await _open(server)
+
+    async def echo(called: Called) -> None:
+        await called.send(called.body)
+
+    for n in range(100):
+        await other.serve(f"hotel{n}", echo)
+        async with bus.call(f"hotel{n}", b"hi", seconds=10) as call:
+            assert await anext(call) == b"hi"
+    await other.close()
 
 
 async def test_a_call_whose_caller_died_is_cancelled(bus: NatsBus, server: NatsServer) -> None:
@@ -241,19 +279,16 @@ async def test_a_full_stream_refuses_and_keeps_what_it_has(server: NatsServer) -
     await bus.close()
 
 
-async def test_a_server_that_is_not_there_is_said_so(server: NatsServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sabir.bus.nats._CONNECT_SECONDS", 0.5)
+async def test_a_server_that_is_not_there_is_said_so(server: NatsServer) -> None:
     server.kill()
-    bus = open_bus(f"nats://ann:s3cret@127.0.0.1:{server.port}")
+    soon = msgspec.structs.replace(QUICK, connect_seconds=0.5)
+    bus = open_bus(f"nats://ann:s3cret@127.0.0.1:{server.port}", limits=soon)
     with pytest.raises(BusUnavailable, match=f"^no NATS server answers at 127.0.0.1:{server.port}$"):
         await bus.open()
     await bus.close()
 
 
-async def test_a_wrong_log_in_and_a_server_without_jetstream_are_said_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sabir.bus.nats._CONNECT_SECONDS", 1.0)
+async def test_a_wrong_log_in_and_a_server_without_jetstream_are_said_so(tmp_path: Path) -> None:
     locked = NatsServer(tmp_path / "locked", "-js", "--user", "ann", "--pass", "s3cret")
     plain = NatsServer(tmp_path / "plain", "--http_port", "0")
     locked.start()

@@ -10,11 +10,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from free_ports import free_port
 from sabir.bus import Bus, Letter, open_bus
 from sabir.errors import BusUnavailable
 
 from .conftest import QUICK
-from .nats_server import NatsServer, free_port
+from .nats_server import NatsServer
 
 LIMITS = msgspec.structs.replace(QUICK, send_seconds=60.0)
 

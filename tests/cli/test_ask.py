@@ -73,6 +73,12 @@ def test_text_may_come_from_standard_input(serve: Serve, home: Path, tmp_path: P
     assert sabir(tmp_path, "ask", url, "-", stdin="from a pipe").stdout == "You said: from a pipe\n"
 
 
+def test_what_was_not_understood_is_said_once(serve: Serve, home: Path, tmp_path: Path) -> None:
+    url = serve(Gateway(echo, home=home)).url
+    done = sabir(tmp_path, "ask", url, "--control", "blorb fnord")
+    assert done.stdout.count("I did not understand this control message") == 1
+
+
 def test_an_unreachable_agent_is_exit_3_and_one_line(tmp_path: Path) -> None:
     done = sabir(tmp_path, "ask", "http://127.0.0.1:9", "hi")
     assert done.returncode == 3

@@ -108,7 +108,7 @@ async def local(turn: Turn) -> str:
 def token_for(gateway: Gateway, conversation: str, caller: Caller) -> Part:
     """The token that the caller got with the question."""
     conversations = gateway.exchange.conversations
-    return conversations.token(conversation, caller, conversations.sort(Message.text(""), caller))
+    return conversations.token(conversation, caller, conversations.sort((), caller))
 
 
 async def until(condition: Callable[[], bool | Awaitable[bool]]) -> None:
@@ -261,9 +261,7 @@ async def test_a_question_of_an_agent_there_is_asked_here(cluster: Cluster) -> N
     question = await asker.question()
     assert (question.text, question.schema) == ("How many nights?", {"type": "integer"})
     (row,) = await cluster.store.conversations("key:ann")
-    token = a.exchange.conversations.token(
-        row.id, asker.caller, a.exchange.conversations.sort(Message.text(""), asker.caller)
-    )
+    token = a.exchange.conversations.token(row.id, asker.caller, a.exchange.conversations.sort((), asker.caller))
     reply = await answering.ask(Message.text("three").with_part(token), "hotel")
     assert reply.text == "booked for three"
     await asking_ends(asking)
@@ -366,7 +364,7 @@ async def test_an_agent_that_no_node_serves_any_more_says_so(cluster: Cluster) -
     b = await cluster.node(agent(name="hotel")(lambda turn: "a room"))
     a = await cluster.node(local)
     (door,) = [door for door in b.doors if door.name == "bus"]
-    for receiver in door._receivers:  # type: ignore[attr-defined]
+    for receiver in door._receivers.values():  # type: ignore[attr-defined]
         await receiver.stop()
 
     async def refused() -> bool:

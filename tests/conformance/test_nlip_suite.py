@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 import sys
 import time
@@ -16,12 +15,17 @@ import httpx2
 import pytest
 
 from conftest import Serve
+from free_ports import free_port
 from interop.peers_venv import python_with
 from sabir import Gateway
 from sabir.agents.echo import echo
+from sabir.cli.main import REFUSED, main
 from sabir.conformance.base import Check, Declined, Failed, Report, Skipped, Wire, run_checks
 from sabir.conformance.suites import Options, check_nlip
 from sabir.guard import Rights, Rule
+from sabir.guard.keys import Keys
+from sabir.guard.setup import GuardSettings, IdentitySettings
+from sabir.stores.sqlite import SQLiteStore
 
 HERE = Path(__file__).resolve().parent
 SDK = ("nlip-server==0.1.3", "nlip-sdk==0.1.3", "uvloop", "httptools")
@@ -37,9 +41,7 @@ async def test_ours_fails_nothing_at_any_level(serve: Serve, home: Path) -> None
 @contextmanager
 def nlip_server(script: str) -> Iterator[str]:
     """nlip-server from PyPI, in an environment of its own."""
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port = sock.getsockname()[1]
+    port = free_port()
     python = python_with("nlip", *SDK)
     process = subprocess.Popen([python, HERE / script, str(port)])
     url = f"http://127.0.0.1:{port}"
@@ -116,6 +118,36 @@ async def test_a_refusal_by_policy_is_not_a_failure(serve: Serve, home: Path) ->
     closed = Gateway(echo, home=home, rights=Rights((Rule(roles=("known",)),)))
     report = await check_nlip(serve(closed).url, Options(only=("http",)))
     assert report.count("failed") == 0, [(o.id, o.title, o.reason) for o in report.outcomes if o.verdict == "failed"]
+    assert report.count("declined") > 40
+
+
+@pytest.mark.parametrize("binding", [("--binding", "http"), ("--binding", "websocket"), ("--protocol", "nlweb")])
+def test_credentials_that_are_not_known_end_it_at_once(
+    binding: tuple[str, str],
+    serve: Serve,
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("SABIR_TOKEN", "wrong")
+    began = time.monotonic()
+    known = Gateway(echo, home=home, guard=GuardSettings(IdentitySettings(anonymous=False)))
+    assert main(["check", serve(known).url, *binding]) == REFUSED
+    told = capsys.readouterr()
+    assert time.monotonic() - began < 5
+    assert told.out == ""
+    assert told.err.count("\n") == 1
+    assert "these credentials are not known there" in told.err
+
+
+async def test_a_server_that_is_closed_to_known_callers_too_is_still_checked(serve: Serve, home: Path) -> None:
+    guard = GuardSettings(rights=(Rule(roles=("nobody",)),))
+    url = serve(Gateway(echo, home=home, guard=guard)).url
+    store = SQLiteStore(home / "sabir.db")
+    await store.open()
+    _, key = await Keys(store).add("ada")
+    await store.close()
+    report = await check_nlip(url, Options(only=("http",), authorization=f"Bearer {key}"))
     assert report.count("declined") > 40
 
 

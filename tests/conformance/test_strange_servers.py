@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 
 import pytest
 
 from conftest import Serve
 from sabir import Gateway
 from sabir.agents.echo import echo
-from sabir.conformance.http_target import MOST_READ
+from sabir.conformance.base import Check, Wire, run_checks
+from sabir.conformance.http_target import MOST_READ, HttpTarget
 from sabir.conformance.suites import Options, check_nlip
 from sabir.errors import BadSetup
+from sabir.guard.limits import Quotas
+from sabir.guard.setup import GuardSettings
 
 Answer = Callable[[asyncio.StreamWriter], Awaitable[None]]
 
@@ -128,3 +132,42 @@ async def test_it_goes_slowly_on_request(serve: Serve, home: object) -> None:
     began = asyncio.get_running_loop().time()
     report = await check_nlip(serve(Gateway(echo, home=home)).url, Options(only=("websocket",), pause=0.05))  # type: ignore[arg-type]
     assert asyncio.get_running_loop().time() - began >= 0.05 * len(report.outcomes)
+
+
+async def test_a_server_that_asks_to_slow_down_is_given_time(serve: Serve, home: Path) -> None:
+    """It takes 60 requests at once and 60 a second after that: every check is made all the same."""
+    quotas = Quotas(rate_per_caller=60.0, rate_per_address=60.0, burst=60.0)
+    served = serve(Gateway(echo, home=home, guard=GuardSettings(quotas=quotas)))
+    report = await check_nlip(served.url, Options(only=("http",)))
+    told = [each for outcome in report.outcomes for each in outcome.evidence if "HTTP 429" in each.received]
+    assert told
+    assert [(o.id, o.reason) for o in report.outcomes if o.verdict in ("failed", "declined")] == []
+
+
+async def test_a_check_s_own_time_stands_still_while_it_waits() -> None:
+    asked = 0
+
+    async def busy(writer: asyncio.StreamWriter) -> None:
+        nonlocal asked
+        asked += 1
+        refused = fixed(b"", "retry-after: 2", status="429 Too Many Requests")
+        await (refused if asked == 1 else fixed(b"{}"))(writer)
+
+    async def ask(target: HttpTarget) -> None:
+        assert (await target.post(b"{}")).status == 200
+
+    async with serving_bytes(busy) as url, Options().client() as client:
+
+        async def connect(wire: Wire) -> HttpTarget:
+            return HttpTarget(client, url, wire)
+
+        [outcome] = await run_checks([Check("x", "x", "must", "x", ask, "http")], connect, seconds=1.9)
+    assert (outcome.verdict, asked) == ("passed", 2)
+
+
+@pytest.mark.parametrize("later", ["86400", "Fri, 01 Jan 2100 00:00:00 GMT"])
+async def test_a_server_that_asks_for_a_day_is_not_waited_for(later: str) -> None:
+    async with serving_bytes(fixed(b"", f"retry-after: {later}", status="429 Too Many Requests")) as url:
+        report = await check_nlip(url, Options(only=("http",)))
+    assert {outcome.verdict for outcome in report.outcomes} <= {"declined", "skipped"}
+    assert "come back in" in report.outcomes[0].reason

@@ -51,11 +51,17 @@ async def test_each_service_gets_its_own_identity_and_others_get_none() -> None:
         Service("https://a.example", token="env:TOKEN_A"),
         Service("https://a.example/admin", key="admin key", header="X-Key"),
         Service("http://b.example:8080", token="bbb"),
+        Service("amqps://broker.example/nlip", token="ccc"),
     ]
     outgoing = Outgoing(services, environment={"TOKEN_A": "aaa"})
     expected = {
         "https://a.example/nlip": {"authorization": "Bearer aaa"},
         "https://a.example:443/": {"authorization": "Bearer aaa"},
+        "wss://a.example/nlip/ws": {"authorization": "Bearer aaa"},
+        "ws://b.example:8080/nlip/ws": {"authorization": "Bearer bbb"},
+        "amqps://user:pw@broker.example/nlip/hotel": {"authorization": "Bearer ccc"},
+        "amqp://user:pw@broker.example/nlip": {},
+        "ws://a.example/": {},
         "https://a.example/admin/x": {"x-key": "admin key"},
         "https://a.example/administer": {"authorization": "Bearer aaa"},
         "http://b.example:8080/": {"authorization": "Bearer bbb"},

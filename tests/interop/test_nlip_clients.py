@@ -13,6 +13,7 @@ from conftest import Serve
 from interop.peers_venv import python_with
 from sabir import Gateway, Turn, agent
 
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]  # the first run makes environments
 HERE = Path(__file__).resolve().parent
 SDK = ("nlip-server==0.1.3", "nlip-sdk==0.1.3", "uvloop", "httptools")
 AG2 = ("ag2>=1.2", "nlip-server==0.1.3", "nlip-sdk==0.1.3")
@@ -30,7 +31,6 @@ def run(python: Path, script: str, url: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
 
-@pytest.mark.timeout(300)
 def test_the_reference_sdk_is_read_and_reads_us(serve: Serve, home: Path) -> None:
     served = serve(Gateway(listener, home=home))
     *kinds, talk = run(python_with("nlip", *SDK), "sdk_client.py", served.url + "/nlip")
@@ -46,7 +46,6 @@ def test_the_reference_sdk_is_read_and_reads_us(serve: Serve, home: Path) -> Non
     assert talk["second"].startswith("1 before")
 
 
-@pytest.mark.timeout(300)
 def test_ag2_talks_to_us_as_to_its_own_server(serve: Serve, home: Path) -> None:
     served = serve(Gateway(listener, home=home))
     [answers] = run(python_with("ag2", *AG2), "ag2_client.py", served.url)

@@ -9,6 +9,7 @@ import importlib.machinery
 import importlib.util
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -19,7 +20,9 @@ from conftest import Serve
 from mcp_servers import everything
 from sabir.agents.echo import echo
 from sabir.gateway import Gateway
-from sabir.peers.mcp import McpPeer
+from sabir.guard import Filters
+from sabir.guard.filters import TextFilter
+from sabir.peers.mcp import McpPeer, Program
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SDK_SERVER = ROOT / "tests" / "mcp_servers" / "sdk_server.py"
@@ -86,6 +89,43 @@ def test_no_scenario_is_lost_through_a_gateway(
     assert failures(suite, f"{served.url}/mcp/behind", version) == {}
 
 
+class Nothing(TextFilter):
+    """A filter that changes nothing: where there is one, messages are looked into."""
+
+    name = "nothing"
+
+    def words(self, text: str) -> str:
+        return text
+
+
+@pytest.mark.parametrize("filters", [None, Filters((Nothing(),))], ids=["plain", "filtered"])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_no_scenario_is_lost_through_a_gateway_before_a_program(
+    suite: ModuleType, serve: Serve, tmp_path: Path, version: str, filters: Filters | None
+) -> None:
+    behind = McpPeer(Program(sys.executable, (str(SDK_SERVER), "--stdio")), name="behind")
+    served = serve(Gateway(echo, behind, home=tmp_path, store="memory:", filters=filters))
+    _met(behind)
+    assert failures(suite, f"{served.url}/mcp/behind", version) == {}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_no_scenario_is_lost_through_a_gateway_that_filters(
+    suite: ModuleType, serve: Serve, tmp_path: Path, sdk_server: str, version: str
+) -> None:
+    behind = McpPeer(sdk_server, name="behind")
+    served = serve(Gateway(echo, behind, home=tmp_path, store="memory:", filters=Filters((Nothing(),))))
+    _met(behind)
+    assert failures(suite, f"{served.url}/mcp/behind", version) == {}
+
+
+def _met(peer: McpPeer) -> None:
+    """The gateway has heard what the server speaks."""
+    end = time.monotonic() + 30
+    while not peer.tools and time.monotonic() < end:
+        time.sleep(0.05)
+
+
 @pytest.mark.parametrize(
     ("version", "scenario"),
     [
@@ -121,7 +161,7 @@ def reached(request: pytest.FixtureRequest, serve: Serve, tmp_path: Path) -> lis
 
 def test_the_inspector_lists_and_calls_our_tools(inspector: list[str], reached: list[str], tmp_path: Path) -> None:
     def ask(*more: str) -> subprocess.CompletedProcess[str]:
-        command = [*inspector, *reached, *more]
+        command = [*inspector, *reached, "--connect-timeout", "60000", *more]
         return subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path, check=False)
 
     listed = ask("--method", "tools/list", "--strict")

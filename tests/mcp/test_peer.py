@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from conftest import Serve
+from free_ports import free_port
 from sabir.agent import agent, reply_of
 from sabir.agents.echo import echo
 from sabir.errors import PeerRefused, PeerUnavailable
@@ -38,7 +38,7 @@ def start() -> Iterator[Start]:
     running: list[subprocess.Popen[str]] = []
 
     def begin(port: int = 0) -> str:
-        command = [sys.executable, str(SDK_SERVER), "--port", str(port)]
+        command = [sys.executable, str(SDK_SERVER), "--port", str(port or free_port())]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         running.append(process)
         assert process.stdout is not None
@@ -144,10 +144,7 @@ async def test_many_calls_share_few_connections(peer: McpPeer) -> None:
 
 
 async def test_a_server_that_is_not_there_is_unavailable_and_says_why() -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{free.getsockname()[1]}/mcp"
-    async with McpPeer(url, name="gone") as peer:
+    async with McpPeer(f"http://127.0.0.1:{free_port()}/mcp", name="gone") as peer:
         with pytest.raises(PeerUnavailable, match=r"127\.0\.0\.1"):
             await peer.ask("hello")
         assert peer.unavailable is not None

@@ -12,6 +12,7 @@ import pytest
 
 from sabir import Gateway, Message, Question, Reply, Turn, agent
 from sabir.agents.echo import echo
+from sabir.conversations import OneAtATime
 from sabir.errors import ShuttingDown, TooMany
 from sabir.events import Event
 from sabir.guard import Credentials, Quotas
@@ -162,7 +163,7 @@ async def test_two_first_messages_with_one_token_of_the_peer_begin_one_conversat
         assert [await each.words() for each in told] == ["", "one", "one two"]
         await asyncio.gather(*(each.running for each in told))
         conversations = gateway.exchange.conversations
-        assert (conversations._begun, conversations._locks) == ({}, {})
+        assert (conversations._begun, conversations.taken._taken) == ({}, {})
 
 
 async def test_a_question_is_answered_with_the_peers_own_token(home: Path) -> None:
@@ -230,3 +231,18 @@ async def test_a_turn_that_outlives_the_gateways_patience_is_told_so(home: Path)
         with pytest.raises(ShuttingDown, match="endless had not answered") as stopped:
             await told.words()
         assert stopped.value.retry_after > 0
+
+
+async def test_who_waits_for_a_conversation_and_gives_up_does_not_hold_up_the_next() -> None:
+    taken = OneAtATime()
+    assert taken.take("c") and not taken.take("c")
+    first, second, third = (asyncio.create_task(taken.wait("c")) for _ in range(3))
+    await asyncio.sleep(0)
+    first.cancel()
+    await asyncio.sleep(0)
+    taken.free("c")  # to the second, who is cancelled before it notices
+    second.cancel()
+    await third
+    assert first.cancelled() and second.cancelled() and "c" in taken
+    taken.free("c")
+    assert "c" not in taken

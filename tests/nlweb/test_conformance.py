@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
 
 from venvs import python_with
 
+pytestmark = pytest.mark.timeout(300)  # the first run makes an environment
 # What shared/spec/nlweb.md, section 2, tells of nlweb-network 0.7.0, by the check that sees it.
 KNOWN_FAULTS = {
     "NLWEB-8": "chatgpt_app is never produced",

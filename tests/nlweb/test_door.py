@@ -319,3 +319,43 @@ def test_the_openapi_document_names_every_path_and_model(client: httpx2.Client) 
     schemas = document["components"]["schemas"]
     assert schemas["Query"]["required"] == ["text"] and schemas["Query"]["additionalProperties"] is True
     assert {"AskRequest", "AnswerResponse", "Promise", "Error", "Elicitation", "ResultObject"} <= set(schemas)
+
+
+def test_what_of_the_text_was_not_applied_is_told_with_its_words_w5(client: httpx2.Client) -> None:
+    body = {"query": {"text": "a pumpkin dish for tonight"}, "prefer": {"streaming": False}}
+    meta = client.post("/ask", json=body).json()["_meta"]
+    assert meta["ignored_filters"] == ["text"]
+    assert meta["ignored_because"] == {"text": "tonight: what was found has no date"}
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_a_refusal_is_told_in_the_version_that_the_request_names_w1(client: httpx2.Client, streaming: bool) -> None:
+    prefer = {"streaming": streaming, "mode": "sing"}
+    body = {"query": {"text": "x"}, "prefer": prefer, "meta": {"version": 0.55, "request_id": "r1"}}
+    response = client.post("/ask", json=body)
+    told = events(response.text)[0][1] if streaming else response.json()
+    assert (told["_meta"]["response_type"], told["_meta"]["version"]) == ("failure", "0.55")
+    assert (told["_meta"]["request_id"], told["error"]["code"]) == ("r1", "UNSUPPORTED_MODE")
+    url = "/ask?query.text=x&prefer.mode=sing&meta.version=0.55&prefer.streaming=false"
+    assert client.get(url).json()["_meta"]["response_type"] == "failure"
+
+
+def test_a_stream_that_finds_nothing_is_one_error_event(client: httpx2.Client) -> None:
+    body = {"query": {"text": "quantum chromodynamics"}, "prefer": {"streaming": True}}
+    [(name, told)] = events(client.post("/ask", json=body).text)
+    assert name == "error" and told["error"]["code"] == "NO_RESULTS"
+    assert told["_meta"]["response_type"] == "Failure" and told["_meta"]["session_context"]["conversation_id"]
+
+
+def test_who_accepts_only_events_is_told_of_a_promise_in_events_w6(client: httpx2.Client) -> None:
+    """The promise kept, and one that is unknown."""
+    headers = {"accept": "text/event-stream"}
+    unknown = client.post("/await", json={"promise_token": "nope", "action": "checkin"}, headers=headers)
+    [(name, told)] = events(unknown.text)
+    assert (unknown.status_code, name, told["error"]["code"]) == (404, "error", "UNKNOWN_PROMISE")
+    body = {"query": {"text": "pumpkin"}, "prefer": {"streaming": False, "response_format": "conv_search"}}
+    promised = client.post("/ask", json=body, headers={"prefer": "respond-async"}).json()
+    asked = {"promise_token": promised["promise"]["token"], "action": "checkin"}
+    heard = events(client.post("/await", json=asked, headers={**headers, "prefer": "wait=20"}).text)
+    assert [name for name, _ in heard][:2] == ["start", "result"] and heard[-1][0] == "complete"
+    assert heard[1][1]["results"] == [heard[1][1]["item"]] and heard[1][1]["item"]["@id"]

@@ -13,16 +13,19 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import msgspec
 import pytest
 
 from conftest import Served, serving
 from nlweb.agents import events
 from sabir import Gateway, agent
 from sabir.agents.echo import echo
+from sabir.doors.nlweb_promises import BEGAN, remaining
 from sabir.errors import Unauthenticated
 from sabir.events import Field, Progress, Question
 from sabir.guard import Credentials, Identity
-from sabir.message import Part
+from sabir.message import Message, Part
+from sabir.stores.base import TaskRow
 from sabir.tasks import TaskSettings
 from sabir.turn import Caller, Turn
 
@@ -282,3 +285,13 @@ def test_broken_await_requests_are_told_which_part_is_wrong(home: Path, kitchen:
         ):
             response = httpx2.post(served.url + "/await", content=body)
             assert response.status_code == 400 and response.json()["error"]["code"] == code
+
+
+def test_how_long_it_will_take_yet_counts_from_when_the_work_began() -> None:
+    now = time.time()
+    asked = Message.text("stew")
+    task = TaskRow(
+        "t", "anna", "kitchen", "working", now, now, now + 60, asked, progress=0.25, detail={BEGAN: now - 10}
+    )
+    assert remaining(task) == 30
+    assert remaining(msgspec.structs.replace(task, progress=None)) is None

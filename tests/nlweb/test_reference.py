@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
 
 from venvs import python_with
 
+pytestmark = pytest.mark.timeout(300)  # the first run makes an environment
 PARSE = """
 import json, sys
 from nlweb_core.protocol import models

@@ -222,7 +222,7 @@ def test_a_site_is_ingested_listed_and_removed_by_command(tmp_path: Path, capsys
     assert main(["ingest", str(source), "--site", "shop.example", "--no-vectors", "--sync", *home]) == 0
     assert "1 new, 0 changed, 0 unchanged, 1 removed" in capsys.readouterr().out
     assert main(["ingest", "--delete", "--site", "shop.example", *home]) == 0
-    assert "1 items removed" in capsys.readouterr().out
+    assert "1 item removed" in capsys.readouterr().out
     assert main(["sites", *home]) == 0
     assert "sabir ingest SOURCE --site NAME" in capsys.readouterr().out
 
@@ -259,3 +259,105 @@ def test_a_running_gateway_answers_from_what_is_ingested_beside_it(tmp_path: Pat
 def test_an_unknown_key_of_a_site_is_an_error_that_names_the_nearest() -> None:
     with pytest.raises(BadSetup, match="did you mean sites\\[0\\]\\.source"):
         settings_of({"sites": [{"name": "x", "sorce": "y"}]})
+
+
+def test_who_looks_into_what_sites_hold(fresh: Served) -> None:
+    rows = httpx2.get(f"{fresh.url}/who", params={"query": "soup"}, timeout=20).json()["results"]
+    best = {row["definition"]["name"]: row["score"] for row in rows}
+    assert best["sites"] == best["harbour.example"] >= 60  # it has soups
+    assert "echo" not in best
+    asked = {"query": {"text": "pumpkin granola", "type": "nlweb"}}
+    first, *_ = httpx2.post(f"{fresh.url}/who", json=asked, timeout=20).json()["results"]
+    assert first["endpoint"] == f"{fresh.url}/ask"
+    elsewhere = {"query": {"text": "granola", "domain": "pumpkins-r-us.com"}}
+    assert {
+        row["definition"]["site"]
+        for row in httpx2.post(f"{fresh.url}/who", json=elsewhere, timeout=20).json()["results"]
+    } == {"pumpkins-r-us.com"}
+    assert httpx2.get(f"{fresh.url}/who", params={"query": "xylophone zeppelin"}, timeout=20).json()["results"] == []
+
+
+@pytest.fixture
+def ferry(tmp_path: Path) -> dict[str, Any]:
+    """A configuration with a site of one's own, in a home where the sample was read before."""
+    page = tmp_path / "pages" / "ferry.md"
+    page.parent.mkdir()
+    page.write_text("# Ferry times\n\nThe ferry leaves at nine and at noon.\n")
+    home = str(tmp_path / "home")
+    with serving(gateway_of(settings_of({"home": home}))) as served:
+        assert ask(served, "pumpkin soup")["structuredData"]
+    return {"home": home, "sites": [{"name": "ferry.example", "source": str(page.parent)}]}
+
+
+def test_who_has_sites_of_their_own_is_asked_about_those_and_not_about_the_sample(ferry: dict[str, Any]) -> None:
+    with serving(gateway_of(settings_of(ferry))) as served:
+        assert list(served.gateway.agents) == ["sites", "ferry.example", "echo"]
+        assert httpx2.get(f"{served.url}/sites").json()["sites"] == ["ferry.example"]
+        assert ask(served, "pumpkin soup")["error"]["code"] == "NO_RESULTS"
+        assert ask(served, "ferry times")["structuredData"][0]["site"] == "ferry.example"
+
+
+def test_the_sample_stays_where_it_is_wanted(ferry: dict[str, Any]) -> None:
+    with serving(gateway_of(settings_of({**ferry, "sample": True}))) as served:
+        sites = httpx2.get(f"{served.url}/sites").json()["sites"]
+        assert sorted(sites) == ["ferry.example", "harbour.example", "pumpkins-r-us.com"]
+        assert ask(served, "pumpkin soup")["structuredData"]
+
+
+def test_the_sample_goes_where_it_is_not_wanted_and_what_was_ingested_stays(
+    ferry: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = ferry["home"]
+    [own] = ferry["sites"]
+    assert main(["ingest", own["source"], "--site", "ferry.example", "--no-vectors", "--home", home]) == 0
+    assert "the sample sites answer beside it; 'sample: false'" in capsys.readouterr().err
+    with serving(gateway_of(settings_of({"home": home, "sample": False}))) as served:
+        assert httpx2.get(f"{served.url}/sites").json()["sites"] == ["ferry.example"]
+
+
+def test_items_of_ones_own_under_a_name_of_the_sample_are_not_taken_for_it(ferry: dict[str, Any]) -> None:
+    [own] = ferry["sites"]
+    with serving(gateway_of(settings_of({**ferry, "sites": [{**own, "name": "harbour.example"}]}))) as served:
+        assert ask(served, "ferry times")["structuredData"][0]["site"] == "harbour.example"
+
+
+def test_cards_have_examples_of_the_sites_own_items(ferry: dict[str, Any], tmp_path: Path) -> None:
+    def examples(served: Served) -> dict[str, list[str]]:
+        rows = httpx2.get(f"{served.url}/who").json()["results"]
+        return {row["definition"]["name"]: row["definition"]["skills"][0].get("examples", []) for row in rows[:-2]}
+
+    with serving(gateway_of(settings_of(ferry))) as served:
+        assert examples(served) == {"sites": ["Ferry times"], "ferry.example": ["Ferry times"]}
+    [own] = ferry["sites"]
+    with serving(
+        gateway_of(settings_of({**ferry, "sites": [{**own, "examples": ["Is there one at ten?"]}]}))
+    ) as served:
+        assert examples(served)["ferry.example"] == ["Is there one at ten?"]
+    own["name"] = "unread.example"
+    unread = gateway_of(settings_of({**ferry, "home": str(tmp_path / "unread")}))
+    assert "what is new here?" in unread.greeting(unread.serving)[-1]
+    with serving(unread) as served:
+        assert ask(served, "what is new here?")["structuredData"][0]["name"] == "Ferry times"
+        told = ask(served, "hello")["error"]["message"]
+        assert told.startswith('I found nothing for that. Ask, for example: "Ferry times".')
+    with serving(gateway_of(settings_of({"home": str(tmp_path / "new")}))) as served:
+        greeting = served.gateway.greeting(served.gateway.serving)
+        assert "vegetarian dinner under 30 minutes without nuts" in greeting[-1]
+        assert "something protein rich that has cinnamon in it" in examples(served)["sites"]
+
+
+def test_a_table_of_any_columns_is_read_by_command_and_by_configuration(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = tmp_path / "fairs.csv"
+    table.write_text("Titel,Ort,Tag\nApple fair,Boise,2027-10-02\n")
+    home = str(tmp_path / "home")
+    mapping = {"name": "Titel", "@type": "=Event", "location.address.addressLocality": "Ort", "startDate": "Tag"}
+    flags = [flag for name, column in mapping.items() for flag in ("--map", f"{name}={column}")]
+    assert main(["ingest", str(table), "--site", "fairs.example", "--no-vectors", "--home", home, *flags]) == 0
+    sites = [{"name": "fairs.example", "source": str(table), "mapping": mapping}]
+    with serving(gateway_of(settings_of({"home": home, "sites": sites}))) as served:
+        [found] = ask(served, "fairs in Boise in October 2027")["structuredData"]
+    assert (found["@type"], found["name"]) == ("Event", "Apple fair")
+    assert main(["ingest", str(table), "--site", "x", "--home", home, "--map", "name"]) == 2
+    assert "--map: expected PROPERTY=COLUMN such as name=Title, not 'name'" in capsys.readouterr().err

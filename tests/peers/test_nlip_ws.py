@@ -13,15 +13,16 @@ from websockets.asyncio.server import ServerConnection
 from websockets.asyncio.server import serve as serve_ws
 
 from conftest import Serve
-from sabir.agent import agent
+from sabir.agent import agent, reply_of
 from sabir.errors import BadSetup, PeerRefused, PeerUnavailable, PeerUnreadable
 from sabir.events import Delta, Reply
 from sabir.gateway import Gateway
+from sabir.guard.outgoing import Outgoing
 from sabir.message import Message, binary_part
 from sabir.peers.base import Identity
 from sabir.peers.connect import connect
 from sabir.peers.nlip_ws import NlipWsPeer
-from sabir.turn import Turn
+from sabir.turn import Caller, Conversation, Turn
 from sabir.wire import cbor, nlip
 
 
@@ -68,12 +69,10 @@ async def test_answers_find_their_questions_by_our_token_in_any_order() -> None:
         for message in reversed(two):
             await socket.send(cbor.encode(Message.text(f"to {message.text}").with_parts(message.tokens)))
 
-    from sabir.agent import reply_of
-    from sabir.turn import Conversation
-
     async with ws_server(backwards) as url, NlipWsPeer(url) as peer:
-        await peer._connected()
-        peer._streams = True  # this server is not asked for pieces
+        link = await peer.link({})
+        await link.connected()
+        link.streams = True  # this server is not asked for pieces
         turns = [Turn(Message.text(word), Conversation(word)) for word in ("a", "b")]
         assert [(await reply).text for reply in [asyncio.create_task(reply_of(peer(turn))) for turn in turns]] == [
             "to a",
@@ -169,6 +168,57 @@ async def test_401_to_the_handshake_is_answered_from_the_identities() -> None:
                 await peer.ask("hi")
     assert refused.value.status == 401
     assert shown == [None, "Bearer blue", None]
+
+
+async def test_each_caller_is_shown_on_a_connection_of_its_own() -> None:
+    shown: list[str | None] = []
+
+    def note(socket: ServerConnection, request: Any) -> None:
+        shown.append(request.headers.get("authorization"))
+
+    async def answer(socket: ServerConnection) -> None:
+        mine = socket.request.headers.get("authorization") if socket.request else None
+        async for frame in socket:
+            message = cbor.decode(frame)  # type: ignore[arg-type]
+            await socket.send(cbor.encode(Message.text(f"{mine}").with_parts(message.tokens)))
+
+    class Exchanged(Outgoing):
+        async def headers(self, url: str, caller: Caller) -> dict[str, str]:
+            return {"authorization": f"Bearer for-{caller.id}"} if not caller.is_anonymous else {}
+
+    async with ws_server(answer, process_request=note) as url, NlipWsPeer(url) as peer:
+        peer.outgoing = Exchanged()
+        callers = [Caller("alice", "subject"), Caller("bob", "subject"), Caller(), Caller("alice", "subject")]
+        answers = [
+            (await reply_of(peer(Turn(Message.text("hi"), Conversation(f"{n}"), caller)))).text
+            for n, caller in enumerate(callers)
+        ]
+    assert answers == ["Bearer for-alice", "Bearer for-bob", "None", "Bearer for-alice"]
+    assert shown == ["Bearer for-alice", "Bearer for-bob", None]
+
+
+async def test_credentials_do_not_follow_a_redirect() -> None:
+    asked: list[str | None] = []
+
+    async def never(socket: ServerConnection) -> None:
+        await socket.wait_closed()
+
+    def elsewhere(socket: ServerConnection, request: Any) -> None:
+        asked.append(request.headers.get("authorization"))
+
+    async with ws_server(never, process_request=elsewhere) as trap:
+
+        def away(socket: ServerConnection, request: Any) -> Any:
+            response = socket.respond(302, "")
+            response.headers["location"] = trap
+            return response
+
+        async with ws_server(never, process_request=away) as url:
+            mine = (Identity(url.replace("ws", "http", 1), "Bearer blue", at_once=True),)
+            async with NlipWsPeer(url, identities=mine) as peer:
+                with pytest.raises(PeerRefused, match="302"):
+                    await peer.ask("hi")
+    assert asked == []
 
 
 async def test_nobody_listening_and_wrong_addresses_are_told() -> None:

@@ -9,13 +9,18 @@ from typing import Any
 import pytest
 
 from conftest import Serve
-from sabir.agent import agent
+from sabir.agent import agent, reply_of
 from sabir.errors import PeerRefused, PeerUnavailable
 from sabir.events import Delta, Reply
 from sabir.gateway import Gateway
+from sabir.guard.keys import Keys
+from sabir.guard.outgoing import Outgoing, Service
+from sabir.guard.setup import GuardSettings, IdentitySettings
 from sabir.message import Message
+from sabir.peers.base import Identity
 from sabir.peers.nlip_http import NlipHttpPeer
 from sabir.peers.tokens import PeerTokens
+from sabir.stores.sqlite import SQLiteStore
 from sabir.turn import Turn
 
 CALLS: list[str] = []
@@ -113,3 +118,19 @@ async def test_work_that_outlives_its_request_is_looked_for(serve: Serve, home: 
     heads = [data.split(b"\r\n")[0] for data in seen if data.startswith((b"GET", b"POST", b"HTTP"))]
     assert heads[0].startswith(b"POST /nlip ") and heads[1].startswith(b"HTTP/1.1 202")
     assert heads[2].startswith(b"GET /nlip/tasks/")
+
+
+async def test_work_is_looked_for_as_who_asked_for_it(serve: Serve, home: Path) -> None:
+    """The identity of the call goes with every request of it, and before the one that the peer has by itself."""
+    CALLS.clear()
+    gateway = Gateway(paying, home=home, guard=GuardSettings(IdentitySettings(anonymous=False)))
+    served = serve(gateway)
+    store = SQLiteStore(home / "sabir.db")
+    await store.open()
+    key = (await Keys(store).add("front"))[1]
+    await store.close()
+    wrong = (Identity(served.url, "Bearer sbk_000000000000_wrong", at_once=True),)
+    for identities in ((), wrong):
+        async with NlipHttpPeer(served.url, respond_async=True, identities=identities) as peer:
+            peer.outgoing = Outgoing([Service(served.url, token=key)])
+            assert (await reply_of(peer(Turn(Message.text("70"))))).text.startswith("paid 70")

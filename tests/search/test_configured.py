@@ -161,10 +161,10 @@ def site(tmp_path: Path, server: Scripted, wares: Path, **more: Any) -> Any:
 
 
 def backwards(body: dict[str, Any]) -> str:
-    """Scores that turn the order round."""
-    count = re.search(r"JSON array of (\d+) numbers", body["messages"][-1]["content"])
-    assert count is not None, body
-    return json.dumps([10 * at for at in range(1, int(count[1]) + 1)])
+    """A ranking that turns the order round, in lines."""
+    items = re.findall(r"^\d+\. ", body["messages"][-1]["content"], re.MULTILINE)
+    assert items, body
+    return "\n".join(f"{number} {10 * number}" for number in range(len(items), 0, -1))
 
 
 def test_the_model_ranks_in_one_call_a_query(tmp_path: Path, server: Scripted, wares: Path) -> None:

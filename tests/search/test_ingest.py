@@ -274,6 +274,33 @@ async def test_progress_is_told_with_rate(index: LocalIndex, tmp_path: Path) -> 
     assert all(each.rate > 0 for each in told)
 
 
+def test_what_a_page_describes_is_in_the_language_of_the_page() -> None:
+    def page(language: str, data: str) -> str:
+        return f'<html lang="{language}"><script type="application/ld+json">{data}</script></html>'
+
+    [item] = good(page_items(page("de", '{"@type":"Product","name":"Brot"}'), url="https://s.example/brot", **WHERE))
+    assert item.fields["inLanguage"] == "de"
+    [item] = good(page_items(page("de", '{"@type":"Product","name":"Pain","inLanguage":"fr"}'), url="u", **WHERE))
+    assert item.fields["inLanguage"] == "fr"
+
+
+async def test_progress_moves_within_a_long_file(index: LocalIndex, tmp_path: Path) -> None:
+    file = tmp_path / "long.jsonl"
+    file.write_text("".join(f"{lines(f'R{number}')}\n" for number in range(1_000)))
+    told: list[Progress] = []
+    await ingest(index, str(file), site="s", progress=told.append)
+    assert [round(each.share, 2) for each in told] == [0.25, 0.5, 0.75, 1.0, 1.0]
+    assert all(each.remaining is not None for each in told) and told[-1].remaining == 0
+
+
+async def test_a_folder_is_cited_by_where_it_is_published(index: LocalIndex, tmp_path: Path) -> None:
+    (tmp_path / "about").mkdir()
+    (tmp_path / "about" / "us.md").write_text("# About us\n\nWe bake.\n")
+    await ingest(index, str(tmp_path), site="s", base="https://s.example/docs")
+    [hit] = (await index.search(Query("bake"))).hits
+    assert hit.item.page == "https://s.example/docs/about/us.md"
+
+
 async def test_a_sitemap_is_followed_and_robots_txt_obeyed(index: LocalIndex) -> None:
     sites = Sites(
         {

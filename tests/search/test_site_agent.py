@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ from sabir.agents.site import SiteAgent, SiteAsk
 from sabir.errors import TurnFailed
 from sabir.events import Delta, Event, Fault, Question, Reply
 from sabir.message import Message, Part, json_part, text_part
-from sabir.search import Hit, Item, LocalIndex, ingest
+from sabir.search import Hit, Item, LocalIndex, OfType, Query, ingest
 from sabir.search.elicit import QUESTIONS
 from sabir.search.sample import SITES
 from sabir.turn import Conversation, PastTurn, Turn
@@ -144,6 +144,12 @@ async def test_what_cannot_be_applied_is_told_in_meta_and_in_words(shop: LocalIn
 async def test_nothing_found_is_a_reply_with_a_total_of_zero(shop: LocalIndex) -> None:
     message = await Asker(agent(shop)).reply("quantum chromodynamics")
     assert (meta(message)["total"], results(message), message.text) == (0, [], "I found nothing for that.")
+
+
+async def test_nothing_found_is_told_alike_in_every_mode(shop: LocalIndex) -> None:
+    for modes in (("list", "summarize"), ("generate",), ("summarize", "list")):
+        message = await Asker(agent(shop)).reply("quantum chromodynamics", SiteAsk(modes=modes))
+        assert message.text == "I found nothing for that."
 
 
 async def test_a_site_that_is_not_here_is_not_fetched_but_refused(shop: LocalIndex) -> None:
@@ -360,9 +366,12 @@ class Model:
         self._called("rewrite")
         return "pumpkin soup"
 
-    async def rank(self, turn: Turn, question: str, hits: Sequence[Hit]) -> Sequence[float]:
+    async def rank(
+        self, turn: Turn, question: str, hits: Sequence[Hit], known: Sequence[str], count: int | None
+    ) -> AsyncGenerator[tuple[int, float], None]:
         self._called("rank")
-        return [float(number) for number in range(len(hits))]
+        for place in range(len(hits)):
+            yield place, 90.0 - place
 
     async def write(self, turn: Turn, question: str, hits: Sequence[Hit], mode: str) -> Sequence[tuple[str, int]]:
         self._called("write")
@@ -385,15 +394,10 @@ async def test_a_model_is_called_once_for_each_step_and_not_for_each_item(shop: 
 async def test_a_sentence_of_a_model_that_its_source_does_not_bear_is_removed(shop: LocalIndex) -> None:
     invented = [("It freezes well.", 0), ("It was served to the Queen in 1953.", 0), ("It freezes well.", 99)]
     model = Model(invented)
-    model.rank = _as_they_are  # type: ignore[method-assign]
     message = await Asker(agent(shop, model=model, questions=False)).reply("pumpkin soup", SiteAsk(modes=("generate",)))
     part = message.labelled("answer")
     assert part is not None
     assert [each["text"] for each in part.value["citations"]] == ["It freezes well."]
-
-
-async def _as_they_are(turn: Turn, question: str, hits: Sequence[Hit]) -> Sequence[float]:
-    return [hit.score for hit in hits]
 
 
 async def test_without_its_model_the_agent_goes_on(shop: LocalIndex) -> None:
@@ -409,3 +413,86 @@ def test_the_card_says_what_the_site_is() -> None:
     assert (card.name, card.site, card.description) == ("shop.example", "shop.example", "Tents and soup")
     assert card.skills[0].id == "ask"
     assert isinstance(SiteAsk(limit=3).part(), Part)
+
+
+async def test_the_inputs_of_an_action_are_read_from_its_address() -> None:
+    template = "https://h.example/book/{room}{?date,people}"
+    target = {"@type": "EntryPoint", "urlTemplate": template, "httpMethod": "POST"}
+    action = {"@type": "ReserveAction", "target": target, "people-input": "required"}
+    index = LocalIndex(None, None)
+    await index.put([Item("1", "s", "Harbour inn", ("Hotel",), fields={"potentialAction": action})])
+    [found] = results(await Asker(agent(index)).reply("harbour inn"))
+    assert found["actions"][0]["params"] == {
+        "room": {"required": True},
+        "date": {"required": False},
+        "people": {"required": True},
+    }
+
+
+async def test_the_options_of_a_question_count_all_that_was_found(sample: LocalIndex) -> None:
+    asker = Asker(agent(sample), Message.text("any"))
+    await asker.reply("recipes")
+    [field] = asker.questions[0].fields
+    counts = {option.rpartition(" (")[0]: int(option.rpartition("(")[2][:-1]) for option in field.options}
+    where = (OfType(("Recipe",)),)
+    [facet] = (await sample.search(Query("", where, 0, 1, facets=(field.id,)))).facets
+    assert counts == {value: count for value, count in facet.counts if value in counts}
+    assert sum(counts.values()) > 50  # more than were looked at
+
+
+async def test_another_choice_takes_the_place_of_the_one_before(sample: LocalIndex) -> None:
+    asker = Asker(agent(sample), Message.text("Dessert"))
+    assert {each["recipeCategory"] for each in results(await asker.reply("recipes"))} == {"Dessert"}
+    assert {each["recipeCategory"] for each in results(await asker.reply("only vegan"))} == {"Dessert"}
+    found = results(await asker.reply("what about breakfast?"))
+    assert found and {each["recipeCategory"] for each in found} == {"Breakfast"}
+    assert all("Vegan" in str(each["suitableForDiet"]) for each in found)
+
+
+async def test_for_how_many_it_is_filters_only_what_says_so(sample: LocalIndex) -> None:
+    message = await Asker(agent(sample)).reply("a tent for two people")
+    assert results(message)[0]["name"] == "Reed Bed Two-Person Tent"
+    assert meta(message)["ignored"][0]["reason"] == "what was found does not say for how many"
+    stew = results(await Asker(agent(sample), Message.text("any")).reply("a stew for four people"))
+    assert stew and all(int(each["recipeYield"].split()[0]) >= 4 for each in stew)
+
+
+@pytest.mark.parametrize("part", [{"limit": 0}, {"start": -1}, {"limit": "many"}, {"limt": 3}])
+async def test_an_ask_that_is_not_right_is_refused(shop: LocalIndex, part: dict[str, Any]) -> None:
+    turn = Turn(Message.of(text_part("soup"), json_part(part, label="ask")))
+    [fault] = [event async for event in agent(shop)(turn)]
+    assert isinstance(fault, Fault) and fault.code == "invalid"
+
+
+async def test_as_many_as_are_asked_for_come(sample: LocalIndex) -> None:
+    found = results(await Asker(agent(sample)).reply("recipes", SiteAsk(limit=150)))
+    assert len(found) == 111
+
+
+async def test_a_weight_that_fails_weighs_nothing(shop: LocalIndex) -> None:
+    async def away(turn: Turn, hit: Hit) -> float:
+        raise TurnFailed("the stock is away")
+
+    plain = await Asker(agent(shop)).reply("pumpkin soup")
+    assert results(await Asker(agent(shop, weight=away)).reply("pumpkin soup")) == results(plain)
+
+
+async def test_what_is_over_comes_after_what_is_to_come() -> None:
+    def fair(year: int) -> Item:
+        dates = {"startDate": f"{year}-06-01", "endDate": f"{year}-06-02"}
+        return Item(
+            f"f{year}", "s", "Apple fair", ("Event",), description="A fair.", fields={"@type": "Event", **dates}
+        )
+
+    index = LocalIndex(None, None)
+    await index.put([fair(NOW.year - 1), fair(NOW.year + 1), fair(NOW.year - 2)])
+    asker = Asker(agent(index))
+    assert ids(await asker.reply("apple fair"))[0] == f"f{NOW.year + 1}"
+    assert ids(await Asker(agent(index)).reply(f"apple fair in June {NOW.year - 2}")) == [f"f{NOW.year - 2}"]
+
+
+@pytest.mark.parametrize("text", ["what is new here?", "show me everything", "what do you have?"])
+async def test_who_asks_for_nothing_in_particular_is_shown_what_there_is(text: str) -> None:
+    index = LocalIndex(None, None)
+    await index.put([Item("1", "s", "Ferry times"), Item("2", "s", "Ferry prices")])
+    assert set(ids(await Asker(agent(index)).reply(text))) == {"1", "2"}

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import re
+import time
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 
 from sabir import agent
 from sabir.agents.site import SiteAgent, SiteAsk
 from sabir.agents.site_model import AgentModel
-from sabir.events import Reply
+from sabir.events import Delta, Reply
 from sabir.message import Message, text_part
 from sabir.search import LocalIndex
 from sabir.turn import Turn
@@ -39,21 +41,26 @@ async def asked(index: LocalIndex, answers: Callable[[str], str], text: str, ask
     return events[-1].message, prompts
 
 
+def backwards(prompt: str) -> str:
+    """A ranking that turns the order round, in lines."""
+    count = len(re.findall(r"^\d+\. ", prompt, re.MULTILINE))
+    return "\n".join(f"{number} {10 * number}" for number in range(count, 0, -1))
+
+
 def scripted(prompt: str) -> str:
     if prompt.startswith("Rewrite"):
         return "pumpkin soup or chicken curry"
-    if prompt.startswith("Score"):
-        count = int(prompt.split("JSON array of ")[1].split()[0])
-        return f"Here you are: {[float(number) for number in range(count)]}"
+    if prompt.startswith("Name"):
+        return f"Here you are:\n{backwards(prompt)}"
     return '```json\n[["It freezes well and needs no stirring.", 2], ["It won a prize in 1999.", 2]]\n```'
 
 
 async def test_a_model_rewrites_ranks_and_writes_in_three_calls(shop: LocalIndex) -> None:
     ask = SiteAsk(prev=("soup",), modes=("generate",), min_score=0.0)
     message, prompts = await asked(shop, scripted, "and that with curry?", ask)
-    assert [prompt.split()[0] for prompt in prompts] == ["Rewrite", "Score", "Answer"]
+    assert [prompt.split()[0] for prompt in prompts] == ["Rewrite", "Name", "Answer"]
     results = [part.value for part in message.parts if part.label == "result"]
-    assert results[0]["score"] > results[-1]["score"] == 0.0
+    assert [each["score"] for each in results] == [10.0 * number for number in range(len(results), 0, -1)]
     meta = message.labelled("meta")
     assert meta is not None
     assert meta.value["question"] == "pumpkin soup or chicken curry"
@@ -61,8 +68,8 @@ async def test_a_model_rewrites_ranks_and_writes_in_three_calls(shop: LocalIndex
 
 async def test_what_a_model_makes_up_is_not_said(shop: LocalIndex) -> None:
     def answers(prompt: str) -> str:
-        if prompt.startswith("Score"):
-            return "[90, 80]" if "2 numbers" in prompt else "no"
+        if prompt.startswith("Name"):
+            return "no"
         number = next(line.split(".")[0] for line in prompt.splitlines() if ". Pumpkin soup" in line)
         return f'[["It freezes well.", {number}], ["It won a prize in 1999.", {number}], ["Hello.", 99]]'
 
@@ -72,7 +79,9 @@ async def test_what_a_model_makes_up_is_not_said(shop: LocalIndex) -> None:
     assert [each["text"] for each in part.value["citations"]] == ["It freezes well."]
 
 
-@pytest.mark.parametrize("nonsense", ["", "I cannot do that.", "[1, 2", '["a"]', "[-5]", "[1e9]", "line\nline"])
+@pytest.mark.parametrize(
+    "nonsense", ["", "I cannot do that.", "1", "10.5", "[1, 2, 3]", '["a"]', "99 50", "1 1000", "0 50", "line\nline"]
+)
 async def test_nonsense_of_a_model_changes_nothing(shop: LocalIndex, nonsense: str) -> None:
     ask = SiteAsk(prev=("recipes",), modes=("summarize",))
     message, _ = await asked(shop, lambda prompt: nonsense, "without nuts", ask)
@@ -80,3 +89,55 @@ async def test_nonsense_of_a_model_changes_nothing(shop: LocalIndex, nonsense: s
     assert meta is not None
     assert meta.value["question"] == "recipes without nuts"
     assert {part.value["@id"] for part in message.parts if part.label == "result"} == {"r1", "r3", "r5"}
+
+
+async def told(index: LocalIndex, speaks: Callable[[Turn], AsyncIterator[str]], seconds: float = 60.0) -> list[str]:
+    """The ids of what is found, ranked by an agent that speaks piece by piece."""
+    judge = agent(name="judge")(speaks)
+    site = SiteAgent(index, model=AgentModel(judge), questions=False, now=lambda: NOW)
+    turn = Turn(Message.of(text_part("a recipe with curry or soup")), deadline=time.monotonic() + seconds)
+    return [
+        event.part.value["@id"]
+        async for event in site(turn)
+        if isinstance(event, Delta) and event.part.label == "result"
+    ]
+
+
+async def test_a_model_that_stops_in_the_middle_has_ranked_what_it_named(shop: LocalIndex) -> None:
+    closed: list[bool] = []
+
+    async def stuck(turn: Turn) -> AsyncIterator[str]:
+        try:
+            yield "2 9"
+            yield "0\n3"
+            await asyncio.Event().wait()
+        finally:
+            closed.append(True)
+
+    async def silent(turn: Turn) -> AsyncIterator[str]:
+        await asyncio.Event().wait()
+        yield ""
+
+    plain = await told(shop, silent, 0.5)
+    assert len(plain) > 1
+    assert await told(shop, stuck, 0.5) == [plain[1], plain[0], *plain[2:]]
+    assert closed == [True]
+
+
+async def test_what_a_model_only_thinks_is_no_ranking(shop: LocalIndex) -> None:
+    async def thinking(turn: Turn) -> AsyncIterator[str]:
+        yield "<think>\n1 99\n"
+        yield "3 98\n</think>\n"
+        yield "2: 90/100\n"
+
+    async def silent(turn: Turn) -> AsyncIterator[str]:
+        yield "nothing"
+
+    plain = await told(shop, silent)
+    assert await told(shop, thinking) == [plain[1], plain[0], *plain[2:]]
+
+
+async def test_a_model_is_told_what_is_known_of_the_asker(shop: LocalIndex) -> None:
+    ask = SiteAsk(memory=("vegetarian",), about="cooks for two", languages="de, en;q=0.5")
+    _, prompts = await asked(shop, lambda prompt: "no", "pumpkin soup", ask)
+    assert "Of who asks is known: vegetarian; cooks for two; reads de, en;q=0.5" in prompts[0]

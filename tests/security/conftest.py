@@ -13,6 +13,7 @@ sys.path.append(str(Path(__file__).parent))
 
 from attackers import Caller, add_key
 
+from amqp.conftest import broker, prefix  # noqa: F401  # fixtures: a real RabbitMQ
 from conftest import Served, serving
 from sabir import Turn, agent
 from sabir.gateway import Gateway

@@ -145,12 +145,6 @@ RSA = jwk.RSAKey.generate_key(2048, parameters={"kid": "one"})
 PROVER = jwk.ECKey.generate_key("P-256")
 
 
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
-
-
 @pytest.fixture(scope="module")
 def site() -> Iterator[Site]:
     made = Site()
@@ -233,9 +227,9 @@ def test_the_challenge_says_where_a_token_comes_from(guarded: Served) -> None:
     }
 
 
-def proof(url: str, access: str, jti: str, key: Any = PROVER) -> str:
+def proof(url: str, access: str, jti: str, key: Any = PROVER, method: str = "POST") -> str:
     ath = base64.urlsafe_b64encode(hashlib.sha256(access.encode()).digest()).rstrip(b"=").decode()
-    said = {"htm": "POST", "htu": url, "iat": int(time.time()), "jti": jti, "ath": ath}
+    said = {"htm": method, "htu": url, "iat": int(time.time()), "jti": jti, "ath": ath}
     head = {"alg": "ES256", "typ": "dpop+jwt", "jwk": key.as_dict(private=False)}
     return jws.serialize_compact(head, json.dumps(said), key, ["ES256"])
 
@@ -261,6 +255,41 @@ def test_a_bound_token_is_worth_nothing_without_its_key_and_a_proof_is_good_once
             (proof(url, access, "4", thief), "DPoP"), (proof(f"{guarded.url}/other", access, "5"), "DPoP"),
         ]  # fmt: skip
         assert [present(dpop, scheme) for dpop, scheme in stolen] == [401] * 5
+
+
+def test_a_websocket_is_opened_with_a_proof_and_a_proof_opens_one(guarded: Served) -> None:
+    """The proof is that of the handshake: GET, its URL; good once, on this connection, and while the token lives."""
+    access = signed(claims(cnf={"jkt": PROVER.thumbprint()}))
+    url = f"{guarded.url}/nlip/ws/text"
+
+    def answers(dpop: str | None, token: str = access, *, times: int = 1, until: float = 0.0) -> list[str]:
+        headers = {"authorization": f"DPoP {token}", **({"dpop": dpop} if dpop else {})}
+        with connect(url.replace("http", "ws"), additional_headers=headers) as ws:
+            said = []
+            for _ in range(times):
+                ws.send(json.dumps(say("hi")))
+                said.append(json.loads(ws.recv(timeout=10))["content"])
+                time.sleep(max(0.0, until - time.time()))
+            return said
+
+    alice = "subject https://id.example#alice scope:ask"
+    good = proof(url, access, "ws-1", method="GET")
+    assert answers(good, times=3) == [alice] * 3
+    assert answers(proof(url.replace("http", "ws"), access, "ws-2", method="GET")) == [alice]
+    thief = jwk.ECKey.generate_key("P-256")
+    wrong = (
+        good,  # replayed
+        None,
+        proof(url, access, "ws-3"),  # of a POST
+        proof(f"{guarded.url}/nlip/", access, "ws-4", method="GET"),
+        proof(url, access, "ws-5", thief, method="GET"),
+    )
+    for each in wrong:
+        assert "proof" in answers(each)[0]
+    end = int(time.time()) + 4
+    soon = signed(claims(cnf={"jkt": PROVER.thumbprint()}, exp=end))
+    first, last = answers(proof(url, soon, "ws-6", method="GET"), soon, times=2, until=end + 0.1)
+    assert first == alice and "has expired" in last
 
 
 # -- client certificates --------------------------------------------------------------------------

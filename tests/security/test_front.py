@@ -122,6 +122,7 @@ def test_a_body_that_does_not_say_how_long_it_is_is_cut_off_too(house: Served, s
         ("br", b"\x1b\xff\xff\xff"),
         ("gzip", b"not gzip"),
     ],
+    ids=["gzip", "deflate", "gzip twice", "brotli", "not gzip"],
 )
 def test_a_packed_body_is_not_unpacked(
     house: Served, stranger: Caller, door: str, encoding: str, packed: bytes

@@ -28,17 +28,22 @@ ROWS: dict[str, tuple[str, ...]] = {
     "confused deputy": (
         "guard/test_policy.py::test_an_agent_asks_with_the_rights_of_its_caller_and_no_more",
         "security/test_reach.py::test_an_agent_cannot_use_a_tool_that_its_caller_may_not",
+        "security/test_bus.py::test_the_other_node_asks_again_whether_one_may",
     ),
     "token passthrough": (
         "security/test_callers.py::test_a_forged_expired_foreign_or_confused_token_does_not",
         "security/test_reach.py::test_no_credential_of_a_caller_passes_a_hop",
         "guard/test_outgoing.py::test_a_callers_token_is_exchanged_and_never_given_to_another_caller",
+        "peers/test_nlip_ws.py::test_credentials_do_not_follow_a_redirect",
+        "security/test_amqp.py::test_our_peer_shows_each_caller_in_the_message_and_keeps_nothing_of_it",
+        "security/test_bus.py::test_nothing_that_proves_who_asks_crosses",
     ),
     "state-handle hijack, session fixation": (
         "security/test_handles.py::test_a_conversation_opens_for_its_caller_only",
         "security/test_handles.py::test_a_forged_bent_or_truncated_token_opens_nothing",
         "security/test_handles.py::test_a_session_cannot_be_fixed_in_advance",
         "security/test_doors.py::test_a_conversation_of_one_caller_is_not_gone_on_with_by_another_through_any_door",
+        "security/test_amqp.py::test_a_conversation_opens_for_its_caller_only",
     ),
     "scope creep": ("security/test_callers.py::test_without_the_scope_a_known_caller_is_forbidden",),
     "prompt injection, tool poisoning, malicious reply": (
@@ -47,11 +52,15 @@ ROWS: dict[str, tuple[str, ...]] = {
     ),
     "replay, duplicate webhooks": (
         "security/test_callers.py::test_a_bound_token_is_worth_nothing_without_its_key_and_a_proof_is_good_once",
+        "security/test_callers.py::test_a_websocket_is_opened_with_a_proof_and_a_proof_opens_one",
+        "security/test_amqp.py::test_a_letter_again_is_answered_once_and_strangers_with_its_id_get_nothing_of_it",
         "security/test_handles.py::test_strangers_with_the_same_idempotency_key_are_told_apart",
     ),
     "task and tenant isolation": (
         "security/test_handles.py::test_a_task_is_found_by_its_owner_only",
         "security/test_doors.py::test_an_a2a_task_of_one_caller_is_not_there_for_another",
+        "security/test_grpc.py::test_a_conversation_and_a_task_are_there_for_their_owner_only",
+        "security/test_bus.py::test_a_conversation_and_a_task_are_their_callers_on_every_node",
     ),
     "card forgery": ("a2a/test_cards.py",),
     "size, depth, $ref, regex, decompression": (
@@ -61,11 +70,17 @@ ROWS: dict[str, tuple[str, ...]] = {
         "security/test_front.py::test_a_compressed_websocket_bomb_is_stopped_at_the_limit",
         "guard/test_filters.py::test_no_text_makes_a_filter_slow",
         "security/test_doors.py::test_a_schema_reference_is_not_followed",
+        "security/test_amqp.py::test_nonsense_is_refused_in_words_and_the_next_letter_is_answered",
+        "security/test_grpc.py::test_what_is_too_large_too_deep_or_no_message_is_refused_and_the_server_goes_on",
+        "security/test_bus.py::test_nonsense_between_nodes_is_refused_and_the_node_goes_on",
     ),
     "flooding, brute force": (
         "security/test_callers.py::test_a_flood_is_turned_away_is_told_when_to_come_back_and_leaves_few_lines",
         "security/test_callers.py::test_guessing_keys_is_slowed_down_for_that_address_only",
         "guard/test_limits.py::test_a_flood_is_turned_away_before_anyone_looks_who_it_is",
+        "security/test_amqp.py::test_a_flood_is_turned_away_and_others_are_still_answered",
+        "security/test_grpc.py::test_a_flood_is_turned_away",
+        "security/test_grpc.py::test_guessing_keys_is_slowed_down",
     ),
     "missing audit": (
         "guard/test_audit.py::test_what_was_done_to_it_is_found_and_named",
@@ -87,6 +102,9 @@ ROWS: dict[str, tuple[str, ...]] = {
     ),
     "downgrade": (
         "security/test_callers.py::test_wrong_credentials_are_refused_and_not_taken_for_nobody",
+        "security/test_amqp.py::test_where_nobody_is_let_in_unknown_nobody_is_by_this_door_either",
+        "security/test_grpc.py::test_where_nobody_is_let_in_unknown_nobody_is_by_grpc_either",
+        "security/test_bus.py::test_without_the_log_in_of_the_bus_nobody_is_on_it",
         "security/test_callers.py::test_a_client_certificate_names_its_caller_and_one_of_another_authority_does_not",
     ),
     "control messages used to widen limits or switch off policy": (
@@ -95,11 +113,15 @@ ROWS: dict[str, tuple[str, ...]] = {
     "leak of system prompt, chain of thought, internals, other callers' context": (
         "security/test_leaks.py::test_an_agent_that_tells_too_much_is_stopped_on_its_way_out",
         "security/test_leaks.py::test_an_agent_that_fails_shows_nothing_of_why",
+        "security/test_amqp.py::test_a_failing_agent_shows_nothing_of_why_and_what_was_said_is_not_logged",
+        "security/test_grpc.py::test_a_failing_agent_shows_nothing_of_why_and_what_was_said_is_not_logged",
+        "security/test_bus.py::test_an_agent_that_fails_elsewhere_shows_nothing_of_why",
         "security/test_handles.py::test_nobody_lists_the_conversations_of_strangers",
     ),
     "cost amplification": (
         "security/test_reach.py::test_one_request_does_not_become_many_model_calls",
         "guard/test_limits.py::test_a_turn_has_one_budget_for_all_agents_in_it",
+        "security/test_amqp.py::test_a_door_named_as_the_place_for_answers_does_not_talk_to_itself",
     ),
     "loops between agents and gateways": (
         "security/test_reach.py::test_two_gateways_that_point_at_each_other_stop",

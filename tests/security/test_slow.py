@@ -89,3 +89,15 @@ def test_a_connection_that_owes_nothing_stays_open(impatient: Served) -> None:
     sock.sendall(request)
     assert sock.recv(65536).startswith(b"HTTP/1.1 200")
     sock.close()
+
+
+ASKED = json.dumps(say("and then silence")).encode()
+
+
+def test_who_has_had_an_answer_and_says_nothing_more_is_let_go(home: Path) -> None:
+    with serving(Gateway(parrot, home=home)) as served:
+        assert isinstance(served.server, Server)
+        served.server.patience = Patience(idle=0.5, every=1)
+        sock = opened(served, HEAD + b"Content-Length: %d\r\n\r\n%s" % (len(ASKED), ASKED))
+        assert sock.recv(65536).startswith(b"HTTP/1.1 200 OK\r\n")
+        assert ended(sock)

@@ -66,3 +66,35 @@ def test_many_requests_on_one_connection_have_heads_of_their_own(serve: Serve, h
     again = head(b"X-More: " + b"a" * 30_000).replace(b"Connection: close\r\n", b"") + BODY
     answer = heard(port, again, again, again, head() + BODY)
     assert answer.count(b"HTTP/1.1 200 ") == 4
+
+
+def kept_open(text: str) -> bytes:
+    body = json.dumps({"format": "text", "subformat": "english", "content": text}).encode()
+    return b"POST /nlip HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+
+
+def test_an_answer_is_one_piece_on_the_wire(serve: Serve, home: Path) -> None:
+    port = serve(Gateway(echo, home=home)).port
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+        for text in ("one", "two"):
+            connection.sendall(kept_open(text))
+            head, end, body = connection.recv(65536).partition(b"\r\n\r\n")
+            assert end and text in json.loads(body)["content"]
+            assert f"content-length: {len(body)}".encode() in head
+
+
+def test_requests_that_do_not_wait_for_their_answers_get_them_in_order(serve: Serve, home: Path) -> None:
+    port = serve(Gateway(echo, home=home)).port
+    words = [f"word {n}" for n in range(8)]
+    answer = heard(port, b"".join(kept_open(word) for word in words), head() + BODY)
+    assert answer.count(b"HTTP/1.1 200 ") == 9
+    places = [answer.index(word.encode()) for word in words]
+    assert places == sorted(places)
+
+
+def test_a_head_request_gets_no_body_and_an_old_client_a_closed_connection(serve: Serve, home: Path) -> None:
+    port = serve(Gateway(echo, home=home)).port
+    told = heard(port, b"HEAD /nlip HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+    assert told.startswith(b"HTTP/1.1 405 ") and told.endswith(b"\r\n\r\n")
+    old = heard(port, kept_open("old").replace(b"HTTP/1.1", b"HTTP/1.0"))
+    assert old.startswith(b"HTTP/1.1 200 ") and b"connection: close\r\n" in old and b" old" in old

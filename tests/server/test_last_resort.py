@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import httpx2
+import pytest
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -41,6 +42,19 @@ class Broken:
     async def start(self) -> None: ...
 
     async def stop(self) -> None: ...
+
+
+@pytest.mark.parametrize("path", ["/", "/health", "/health/live", "/.well-known/nlip"])
+def test_a_method_that_a_path_does_not_take_is_told_in_nlip(serve: Serve, home: Path, path: str) -> None:
+    told = httpx2.post(serve(Gateway(echo, home=home)).url + path, content=b"{}", timeout=10)
+    assert told.status_code == 405
+    assert "GET" in told.headers["allow"]
+    assert told.json() == {
+        "format": "text",
+        "subformat": "english",
+        "content": "this path takes GET, HEAD, not POST",
+        "messagetype": "error",
+    }
 
 
 def test_a_defect_of_a_door_is_told_in_nlip_and_shows_nothing(serve: Serve, home: Path) -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from free_ports import free_port
 from sabir import Gateway
 from sabir.errors import BadSetup
 from sabir.server import Serving, Tls, check_exposure
@@ -207,6 +208,19 @@ def test_several_workers_serve_one_port_and_die_together(tmp_path: Path) -> None
             pytest.fail("no new worker came")
         running.process.send_signal(signal.SIGTERM)
         assert running.process.wait(20) == 0
+
+
+def test_workers_that_cannot_start_end_the_gateway_with_exit_3(tmp_path: Path) -> None:
+    """They are tried again, and then it is given up and told: a supervisor can start the whole anew."""
+    nobody = f"postgresql://127.0.0.1:{free_port()}/none"
+    (tmp_path / "sabir.yaml").write_text(f"sites: []\ndoors: {{mcp: false, a2a: false}}\nstore: {nobody}\n")
+    done = subprocess.run(
+        [*SABIR, "serve", "--port", "0", "--workers", "2"],
+        capture_output=True, text=True, cwd=tmp_path, env=clean_environment(), timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 3, done.stderr
+    assert "PostgreSQL does not answer" in done.stderr
+    assert "is started again" in done.stderr
 
 
 def test_dev_tls_speaks_tls_1_3_and_nothing_older(tmp_path: Path) -> None:

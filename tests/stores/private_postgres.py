@@ -6,12 +6,13 @@ import glob
 import os
 import pwd
 import shutil
-import socket
 import subprocess
 import tempfile
 from pathlib import Path
 
 import pytest
+
+from free_ports import free_port
 
 
 class PrivatePostgres:
@@ -31,9 +32,7 @@ class PrivatePostgres:
         self._folder = Path(tempfile.mkdtemp(prefix="sabir-pg-"))
         if self._user is not None:
             shutil.chown(self._folder, self._user)
-        with socket.socket() as sock:
-            sock.bind(("127.0.0.1", 0))
-            self._port = int(sock.getsockname()[1])
+        self._port = free_port()
         self._run("initdb", "-D", f"{self._folder}/data", "-A", "trust", "-U", "postgres", "--no-sync")
 
     @property

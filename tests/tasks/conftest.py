@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -52,6 +53,11 @@ class Node:
         for run in list(tasks._runs.values()):
             run.line.send = _nowhere
             run.coroutine.cancel()
+
+    def lose_sign(self) -> None:
+        tasks: Any = self.tasks
+        os.close(tasks._sign._held)
+        tasks._sign._held = None
 
 
 async def _nowhere(event: object) -> None:

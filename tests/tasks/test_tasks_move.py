@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
 
 from sabir.agent import agent
+from sabir.errors import Conflict
 from sabir.message import Message
 from sabir.tasks import part_of
 from sabir.turn import Turn
 
-from .conftest import ADA, SHORT, MakeNode, asked, until
+from .conftest import ADA, SHORT, MakeNode, Nodes, asked, until
 
 
 class Worker:
@@ -184,15 +189,47 @@ async def test_a_question_survives_the_death_of_its_node(node: MakeNode) -> None
     assert kinds == ["question", "answer", "question", "answer", "reply"]
 
 
-async def test_a_question_of_a_dead_node_fails_when_answered_if_the_agent_is_not_repeatable(node: MakeNode) -> None:
-    here = await node(asker(False, []), lease=SHORT)
+async def test_an_answer_is_refused_at_once_if_what_waited_is_gone_and_not_repeatable(node: MakeNode) -> None:
+    heard: list[str] = []
+    here = await node(asker(False, heard), lease=SHORT)
     task = await here.tasks.submit(asked("paint"))
     await here.tasks.wait(task.id, ADA, 5)
     here.die()
-    there = await node(asker(False, []), lease=SHORT)
-    await there.tasks.answer(task.id, ADA, Message.text("red"))
-    done = await until(lambda seen: seen.state == "failed", there, task.id)
+    await asyncio.sleep(SHORT)  # until its lease has run out, which nothing tells
+    there = await node(asker(False, heard), lease=SHORT)
+    with pytest.raises(Conflict, match="asker was at work when its node stopped, and it is not repeatable"):
+        await there.tasks.answer(task.id, ADA, Message.text("red"))
+    done = await there.tasks.find(task.id, ADA)
+    assert done.state == "failed"
     assert done.fault is not None and "not repeatable" in done.fault
+    assert heard == []
+
+
+async def test_an_answer_is_refused_at_once_after_a_graceful_stop_too(node: MakeNode) -> None:
+    here = await node(asker(False, []), lease=600.0)
+    task = await here.tasks.submit(asked("paint"))
+    await here.tasks.wait(task.id, ADA, 5)
+    await here.exchange.close(1.0)
+    await here.tasks.close()
+    there = await node(asker(False, []))
+    with pytest.raises(Conflict, match="not repeatable"):
+        await there.tasks.answer(task.id, ADA, Message.text("red"))
+    assert (await there.tasks.find(task.id, ADA)).state == "failed"
+
+
+@pytest.mark.parametrize("repeatable", [True, False])
+async def test_a_question_of_a_node_that_died_a_moment_ago_is_decided_when_it_is_answered(
+    node: MakeNode, repeatable: bool
+) -> None:
+    here = await node(asker(repeatable, []), lease=SHORT)
+    task = await here.tasks.submit(asked("paint"))
+    await here.tasks.wait(task.id, ADA, 5)
+    here.die()
+    there = await node(asker(repeatable, []), lease=SHORT)
+    with suppress(Conflict):  # whether it has died is not known before its lease has run out
+        await there.tasks.answer(task.id, ADA, Message.text("red"))
+    done = await until(lambda seen: seen.state in ("failed", "input-required"), there, task.id)
+    assert done.state == ("input-required" if repeatable else "failed")
 
 
 async def test_a_node_that_is_stopped_lets_go_and_another_goes_on_at_once(node: MakeNode) -> None:
@@ -263,3 +300,23 @@ async def test_many_tasks_among_three_nodes_are_each_done_once(node: MakeNode) -
     ended = await asyncio.gather(*(nodes[0].tasks.wait(task.id, ADA, 20) for task in tasks))
     assert {task.state for task in ended} == {"completed"}
     assert sorted(done, key=int) == [str(n) for n in range(40)]
+
+
+async def test_a_node_that_starts_takes_up_at_once_what_a_dead_one_on_its_machine_left(tmp_path: Path) -> None:
+    nodes = Nodes(f"sqlite:///{tmp_path}/sabir.db")
+    first, again, other = Worker(repeatable=True), Worker(repeatable=True), Worker(repeatable=True)
+    again.go_on.set()
+    here, living = await nodes(first.agent, lease=600.0), await nodes(other.agent, lease=600.0)
+    left = await here.tasks.submit(asked("go"))
+    held = await living.tasks.submit(asked("stay"))
+    await first.begun.wait()
+    await other.begun.wait()
+    here.die()
+    here.lose_sign()  # as the kernel does when a process ends
+    there = await nodes(again.agent, lease=600.0)
+    assert (await there.tasks.wait(left.id, ADA, 5)).state == "completed"
+    kept = await there.tasks.find(held.id, ADA)
+    assert (kept.state, kept.node, kept.attempts) == ("working", living.tasks.node, 1)
+    for each in nodes.made:
+        await each.close()
+    assert list((tmp_path / "nodes").iterdir()) == []

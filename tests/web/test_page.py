@@ -26,6 +26,7 @@ from sabir.search import LocalIndex
 from sabir.turn import Turn
 
 CLIENT = Path(__file__).with_name("client")
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]  # the first run installs packages
 
 
 @agent(description="Cooks slowly")
@@ -47,7 +48,7 @@ def chromium() -> str:
     if found is None or shutil.which("npm") is None:
         pytest.skip("needs a Chromium and npm: apt-get install chromium npm")
     if not (CLIENT / "node_modules" / "playwright-core").exists():
-        done = subprocess.run(["npm", "ci", "--no-audit", "--no-fund", "--loglevel=error"], cwd=CLIENT, timeout=100)
+        done = subprocess.run(["npm", "ci", "--no-audit", "--no-fund", "--loglevel=error"], cwd=CLIENT, timeout=200)
         if done.returncode:
             pytest.skip("needs packages from the npm registry, and npm ci cannot have them here")
     return found
@@ -58,7 +59,7 @@ def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, P
     """A web server of another origin, and the folder that it serves."""
     folder = tmp_path_factory.mktemp("elsewhere")
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
-    thread = Thread(target=server.serve_forever, daemon=True)
+    thread = Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}", folder
     server.shutdown()
@@ -145,6 +146,8 @@ def test_the_official_client_renders_results_summary_and_errors(
     assert any("Pumpkin" in title for title in told["titles"]) and len(told["titles"]) > 2
     assert told["summary"] and told["summary"][:40] in told["text"]
     assert "pumpkins-r-us.com" in told["text"]
+    # A Failure in the stream is read by the client and thrown; it catches that itself and tells the console.
+    assert any("Error (NO_RESULTS): I found nothing for that." in line for line in told["wrong"])
     assert told["error"].startswith("HTTP 404")
     for name in ("official-results.png", "official-none.png", "official-error.png"):
         assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")

@@ -167,6 +167,7 @@ class Concierge:
             text = f"Agents here: {agents}. Control messages are answered on: {', '.join(TOPICS)}."
         told = {
             "agents": [msgspec.to_builtins(card) for card in cards],
+            "gateway": self._facts.get("gateway", ""),
             "control": dict(TOPICS),
             "editions": list(EDITIONS),
             "bindings": list(self._facts.get("bindings", ("http", "websocket"))),

@@ -13,9 +13,9 @@ carry an ``SiteAsk`` (all keys optional): filters, modes, paging, earlier questi
 - ``Question`` by ``turn.ask``, if one narrows much: one ``Field`` of kind ``multi_select`` whose ``id`` is the
   schema.org property and whose ``options`` end in their count, ``"Dessert (12)"``. Its answer is a part
   ``"ask"`` with ``answers``, a JSON object by field id, or words. A ``"meta"`` follows it again.
-- ``Delta``, part labelled ``"result"``, one for each result, best first: an NLWeb result object (``@type``,
-  ``@id``, ``url``, ``name``, ``site``, ``score`` from 0 to 100, ``description``, the type's own fields,
-  ``grounding``, ``actions``).
+- ``Delta``, part labelled ``"result"``, one for each result, best first and each as soon as its place is settled,
+  while later ones are still being ranked (``site_ranking``): an NLWeb result object (``@type``, ``@id``, ``url``,
+  ``name``, ``site``, ``score`` from 0 to 100, ``description``, the type's own fields, ``grounding``, ``actions``).
 - ``Delta`` texts, which join to the Reply's text: a list of the results for people, or, in the modes
   ``summarize`` and ``generate``, sentences of the items, each followed by ``[n]``.
 - ``Reply``: the text first, then the same parts ``"meta"``, ``"result"`` …, and in those modes one part
@@ -29,12 +29,14 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import suppress
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing, suppress
 from datetime import UTC, datetime
-from typing import Any, Final, Protocol, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
+from msgspec import Meta
 
 from ..card import Card, Skill
 from ..errors import SabirError, TurnFailed
@@ -58,21 +60,24 @@ from ..search import (
     structured,
 )
 from ..search.attributes import recalled
-from ..search.conditions import During, Has, Is, Not, OfType, holds
+from ..search.conditions import During, Has, Is, OfType
 from ..search.followup import decontextualized, is_more
+from ..search.languages import accepted
+from ..search.relaxing import asks_for_anything, freed, inner, is_company, is_time, only_filters
 from ..search.results import reordered
 from ..search.taxonomy import is_a
-from ..search.words import content_words, tokens
+from ..search.words import spaced
 from ..turn import PastTurn, Turn
+from .site_model import SiteModel, grounded
+from .site_ranking import Weight, evident, led, settled
 
 MODES: Final = ("list", "summarize", "generate")
+MOST: Final = 1_000  # results of one answer
 CHANCE: Final = 20.0  # a score below which a hit is chance; see search.Hit
 _POOL: Final = 50  # hits that are looked at before the page is cut
 _MODEL_SECONDS: Final = 8.0  # for one call of the model; who asks does not wait longer for a better order
 _ABOUT: Final = re.compile(r"^\W*(?:and\s+|ok\s+|so\s+)?(?:what|how)\s+about\s+", re.IGNORECASE)
 _COMING: Final = 200  # items that are looked through for what comes next
-_BORNE: Final = 0.7  # share of a written sentence's words that its source must have
-_AGAINST_MEMORY: Final = 0.7  # what is left of the score of an item that the asker's memory speaks against
 
 T = TypeVar("T")
 
@@ -82,8 +87,8 @@ class SiteAsk(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fi
 
     filters: dict[str, Any] = {}
     modes: tuple[str, ...] = ()
-    limit: int | None = None
-    start: int = 0
+    limit: Annotated[int, Meta(ge=1)] | None = None
+    start: Annotated[int, Meta(ge=0)] = 0
     min_score: float | None = None
     prev: tuple[str, ...] | None = None  # earlier questions, oldest first; None: those of the conversation
     memory: tuple[str, ...] = ()
@@ -91,6 +96,7 @@ class SiteAsk(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fi
     rewritten: str = ""  # the question as the asker's own model understands it
     answers: dict[str, Any] = {}  # to earlier questions back, by field id
     asked: tuple[str, ...] = ()  # field ids that were asked for before
+    languages: str = ""  # that the asker reads, as Accept-Language writes them
     questions: bool = True  # whether questions back are welcome
 
     def part(self) -> Part:
@@ -111,22 +117,6 @@ class SiteMeta(msgspec.Struct, frozen=True):
     asked: tuple[str, ...] = ()  # field ids that were asked for in this conversation so far
 
 
-class SiteModel(Protocol):
-    """A model of language, if there is one. Each call may raise ``SabirError``; it is then done without."""
-
-    async def rewrite(self, turn: Turn, question: str, previous: Sequence[str]) -> str:
-        """The question on its own."""
-        ...
-
-    async def rank(self, turn: Turn, question: str, hits: Sequence[Hit]) -> Sequence[float]:
-        """A score from 0 to 100 for each of the hits, in one call."""
-        ...
-
-    async def write(self, turn: Turn, question: str, hits: Sequence[Hit], mode: str) -> Sequence[tuple[str, int]]:
-        """Sentences, each with the place of the hit that holds it; others are dropped."""
-        ...
-
-
 class SiteAgent:
     """Answers for one site of an index, or for all of them."""
 
@@ -137,7 +127,9 @@ class SiteAgent:
         *,
         name: str | None = None,
         description: str = "",
+        examples: Sequence[str] = (),
         model: SiteModel | None = None,
+        weight: Weight | None = None,
         questions: bool = True,
         limit: int = 10,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -145,11 +137,29 @@ class SiteAgent:
         self.engine = engine
         self.site = site
         self.model = model
-        self.card = _card(site, name, description)
+        self.weight = weight
+        self.card = _card(site, name, description, tuple(examples))
         self._questions, self._limit, self._now = questions, limit, now
 
     def __call__(self, turn: Turn, /) -> AsyncIterator[Event]:
         return self._answer(turn)
+
+    async def held(self, text: str) -> dict[str, float]:
+        """The sites of the index that hold something for a question, each with the score of its best item."""
+        found = await self._found(None, text)
+        best: dict[str, float] = {}
+        for hit in found:
+            best.setdefault(hit.item.site, hit.score)
+        if len(found) >= _POOL:  # one site may have filled it
+            others = [site.name for site in await self.engine.sites() if site.name not in best]
+            for site in others[:_POOL]:
+                best |= {hit.item.site: hit.score for hit in (await self._found(site, text))[:1]}
+        return best
+
+    async def _found(self, site: str | None, text: str) -> tuple[Hit, ...]:
+        search = _Search(SiteAgent(self.engine, site), SiteAsk(), Turn(Message.text(text)), self._now(), 1)
+        await search.run(text)
+        return search.pool
 
     async def _answer(self, turn: Turn) -> AsyncIterator[Event]:
         try:
@@ -164,12 +174,11 @@ class SiteAgent:
         if missing := await self._missing_site(ask):
             yield Fault(missing, "not_found")
             return
-        search = _Search(self.engine, self.site, ask, self.model, turn, self._now(), self._limit)
+        search = _Search(self, ask, turn, self._now(), self._limit)
         await search.run(turn.text)
         yield Delta(search.meta())
         if self._questions and ask.questions and await search.asked_back():
             yield Delta(search.meta())
-        await search.rank()
         async for event in _told(search, search.ask.modes or ("list",)):
             yield event
 
@@ -187,7 +196,7 @@ def _json(value: msgspec.Struct) -> Any:
     return msgspec.json.decode(msgspec.json.encode(value))
 
 
-def _card(site: str | None, name: str | None, description: str) -> Card:
+def _card(site: str | None, name: str | None, description: str, examples: tuple[str, ...]) -> Card:
     title = name or re.sub(r"[^A-Za-z0-9_.-]+", "-", site or "sites").strip("-._") or "site"
     words = description or (f"Answers questions about {site}" if site else "Answers questions about the sites here")
     skill = Skill(
@@ -195,7 +204,7 @@ def _card(site: str | None, name: str | None, description: str) -> Card:
         name=f"Ask {site or 'the sites'}",
         description="Finds items by words and meaning, with filters, follow-up questions and sources",
         tags=("search", "nlweb", *((site,) if site else ())),
-        examples=("vegetarian dinner under 30 minutes without nuts", "what is on this weekend?"),
+        examples=examples,
     )
     return Card(title, words, skills=(skill,), says=("text", "structured"), site=site, repeatable=True)
 
@@ -208,17 +217,10 @@ def _ask(message: Message) -> SiteAsk:
 class _Search:
     """One question as it is understood, searched for, asked about and searched for again."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        site: str | None,
-        ask: SiteAsk,
-        model: SiteModel | None,
-        turn: Turn,
-        now: datetime,
-        limit: int,
-    ) -> None:
-        self.engine, self.site, self.ask, self.model, self.turn, self.now = engine, site, ask, model, turn, now
+    def __init__(self, agent: SiteAgent, ask: SiteAsk, turn: Turn, now: datetime, limit: int) -> None:
+        self.engine, self.site, self.model, self.weight = agent.engine, agent.site, agent.model, agent.weight
+        self.ask, self.turn, self.now = ask, turn, now
+        self.examples = agent.card.skills[0].examples
         self._usual = limit
         self.question = ""
         self.pool: tuple[Hit, ...] = ()
@@ -233,7 +235,7 @@ class _Search:
 
     @property
     def limit(self) -> int:
-        return min(100, self.ask.limit or self._usual)
+        return min(MOST, self.ask.limit or self._usual)
 
     async def run(self, text: str) -> None:
         """Understand and search."""
@@ -246,7 +248,7 @@ class _Search:
         self.question = self.ask.rewritten or await self._on_its_own(text, ruled)
         given = {**self.ask.filters, **elicit.answered(self.answers)}
         kept = self._last_meta().get("filters") if follows else None
-        carried = {**kept, **given} if isinstance(kept, dict) else given
+        carried = {**await self._chosen_anew(kept, text), **given} if isinstance(kept, dict) else given
         await self._find(carried)
         if not self.pool and carried != given:  # what was asked before no longer fits: "what about desserts?"
             await self._find(given)
@@ -254,17 +256,40 @@ class _Search:
             self.question = _ABOUT.sub("", " ".join(text.split()))
             await self._find(given)
 
+    async def _chosen_anew(self, kept: dict[str, Any], text: str) -> dict[str, Any]:
+        """Filters of before, but for a choice that a follow-up takes back by another: "what about breakfast?"."""
+        fields = tuple(name for name in kept if name in elicit.QUESTIONS)
+        if not fields:
+            return kept
+        own = (OnSite((self.site,)),) if self.site is not None else ()
+        facets = (await self.engine.search(Query("", own, 0, 1, facets=fields))).facets
+        said = {each.field: elicit.chosen(text, [spaced(value) for value, _ in each.counts]) for each in facets}
+        return {**kept, **{field: named[0] for field, named in said.items() if named is not None and named[0]}}
+
     async def _find(self, filters: dict[str, Any]) -> None:
         self.filters = filters
         known = await self.engine.fields()
         spoken = from_text(self.question, known, self.now)
-        if _only_filters(spoken):
+        if only_filters(spoken):
             spoken = msgspec.structs.replace(spoken, text="")
         given = structured(filters, known, self.now)
         self.parsed = await resolved(given | spoken, self.engine)
         await self._search()
-        if not self.pool and (freed := _without_times(spoken)) is not None:
-            await self._find_untimed(await resolved(given | freed, self.engine))
+        if not self.pool and self.parsed.text and asks_for_anything(self.parsed.text):
+            await self._find_anything()
+        if not self.pool and (free := freed(spoken, is_time, "what was found has no date")) is not None:
+            await self._find_untimed(await resolved(given | free, self.engine))
+        if (
+            not self.pool
+            and (free := freed(spoken, is_company, "what was found does not say for how many")) is not None
+        ):
+            self.parsed = await resolved(given | free, self.engine)
+            await self._search()
+
+    async def _find_anything(self) -> None:
+        """What there is, newest first, for who asks for nothing in particular."""
+        self.parsed = msgspec.structs.replace(self.parsed, text="")
+        await self._search()
 
     async def _find_untimed(self, freed: Parsed) -> None:
         """ "What should I cook tonight?" is not about what happens tonight: the time filters only what has one."""
@@ -291,7 +316,7 @@ class _Search:
             # Meaning is not known of all yet, and words found none: what meets the conditions is better than nothing.
             found = await self.engine.search(Query("", where, 0, pool, 0.0, memory))
         self.coverage = found.coverage
-        self._show(await self._remembered(found.hits))
+        self._show(found.hits)
         self.total = max(found.total, len(self.pool))
 
     def _where(self) -> tuple[Condition, ...]:
@@ -305,24 +330,52 @@ class _Search:
         return msgspec.structs.replace(found, hits=hits, total=len(hits))
 
     def _show(self, hits: tuple[Hit, ...]) -> None:
-        self.pool = reordered(hits, self.parsed.order) if self.parsed.order and hits else hits
-        self.hits = self.pool[self.start : self.start + self.limit]
+        """What was found, by falling score, and the page of it as far as it is known before it is ranked."""
+        self.pool = hits
+        self.hits = (reordered(hits, self.parsed.order) if self.parsed.order and hits else hits)[self._page]
 
-    async def rank(self) -> None:
-        """Let the model put what was found in order, in one call, if there is one."""
-        if self.model is None or not self.pool or not self.parsed.text:
+    @property
+    def _page(self) -> slice:
+        return slice(self.start, self.start + self.limit)
+
+    async def ranked(self) -> AsyncGenerator[Hit, None]:
+        """The page, best first, each hit as soon as its place is settled."""
+        if self.parsed.order and self.pool:  # by a field of those that fit well: all must be known
+            self.hits = reordered([hit async for hit in await self._judged(None)], self.parsed.order)[self._page]
+            for hit in self.hits:
+                yield hit
             return
-        scores = await self._tried(self.model.rank(self.turn, self.question, self.pool), ())
-        if len(scores) == len(self.pool):
-            judged = [
-                msgspec.structs.replace(hit, score=round(float(score), 2))
-                for hit, score in zip(self.pool, scores, strict=True)
-            ]
-            self._show(tuple(sorted(judged, key=lambda hit: -hit.score)))
+        shown: list[Hit] = []
+        place = 0
+        async with aclosing(await self._judged(self._page.stop)) as judged:
+            async for hit in judged:
+                if place >= self.start:
+                    shown.append(hit)
+                    yield hit
+                place += 1
+        self.hits = tuple(shown)
+
+    async def _judged(self, count: int | None) -> AsyncGenerator[Hit, None]:
+        """The best of the pool in order: by the model in one call, if there is one, and else by what is known."""
+        said = from_text(", ".join(self.ask.memory), await self.engine.fields(), self.now).conditions
+        wishes = [each for each in said if all(isinstance(one, Is | Has) for one in inner((each,)))]
+        languages = accepted(self.ask.languages)
+        timed = any(is_time(one) for one in inner(self.parsed.conditions))
+        now = None if timed else self.now.timestamp()
+
+        async def weigh(hit: Hit) -> float:
+            own = await self._tried(self.weight(self.turn, hit), 1.0) if self.weight is not None else 1.0
+            return own * evident(hit, wishes, languages, now)
+
+        if self.model is None or not self.pool or not self.parsed.text:
+            return settled(self.pool, weigh, count)
+        asker = [*self.ask.memory, self.ask.about, f"reads {self.ask.languages}" if languages else ""]
+        named = self.model.rank(self.turn, self.question, self.pool, [each for each in asker if each], count)
+        return led(self._in_time(named), self.pool, settled(self.pool, weigh), count)
 
     async def asked_back(self) -> bool:
         """Ask the one question that helps, and search again with its answer; False if there is none."""
-        conditions = _inner(self.parsed.conditions)
+        conditions = inner(self.parsed.conditions)
         fixed = {name.casefold() for name in (*self.filters, *self.answers, *self.asked)}
         fixed |= {field for field, words in elicit.QUESTIONS.items() if words in self._said_before()}
         fixed |= {condition.field for condition in conditions if isinstance(condition, Is)}
@@ -332,6 +385,9 @@ class _Search:
         question = elicit.question(self.parsed.text, self.pool, asked=fixed, conditions=narrowing)
         if question is None:
             return False
+        if not self.parsed.text:  # all that meets the conditions was found, and the pool is a part of it
+            counted = (await self.engine.search(Query("", self._where(), 0, 1, facets=(question.id,)))).facets
+            question = elicit.recounted(question, counted[0].counts if counted else ())
         self.asked = (*self.asked, question.id)
         field = Field(question.id, question.text, "multi_select", question.options, required=False)
         try:
@@ -413,37 +469,36 @@ class _Search:
             return ruled
         return await self._tried(self.model.rewrite(self.turn, text, previous), ruled)
 
-    async def _remembered(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
-        """Hits that the asker's memory speaks against ("vegetarian", "no nuts") moved down; none is left out."""
-        wishes = from_text(", ".join(self.ask.memory), await self.engine.fields(), self.now).conditions
-        firm = [each for each in wishes if all(isinstance(one, Is | Has) for one in _inner((each,)))]
-        if not firm or not hits:
-            return hits
-        weighed = [
-            hit
-            if all(holds(each, of) for each in firm)
-            else msgspec.structs.replace(hit, score=hit.score * _AGAINST_MEMORY)
-            for hit in hits
-            if (of := recalled(hit.item))
-        ]
-        return tuple(sorted(weighed, key=lambda hit: -hit.score))
-
     async def quotes(self, mode: str) -> tuple[Quote, ...]:
         """Sentences that answer, each from a source; the model's only where a source holds them."""
         rule = extract.generated if mode == "generate" else extract.summarized
+        unmet = (str(each.value) for each in self.parsed.ignored if each.name == "text")
+        about = " ".join((self.parsed.text, *unmet)).strip() or self.question  # what was filtered by is true of all
         if self.model is not None and self.hits:
             written = await self._tried(self.model.write(self.turn, self.question, self.hits, mode), ())
-            grounded = tuple(quote for each in written if (quote := _grounded(each, self.hits)))
-            if grounded:
-                return grounded
-        return rule(self.question, self.hits)
+            borne = tuple(quote for each in written if (quote := grounded(each, self.hits)))
+            if borne:
+                return borne
+        return rule(about, self.hits)
 
     async def _tried(self, call: Awaitable[T], otherwise: T) -> T:
-        """A model's answer within half of the time that is left, or what is known without it."""
+        """What another says within half of the time that is left, or what is known without it."""
         try:
             return await asyncio.wait_for(call, min(_MODEL_SECONDS, self.turn.remaining / 2))
         except (SabirError, TimeoutError):
             return otherwise
+
+    async def _in_time(self, pieces: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
+        """What a model says within the same time, as it says it; where it fails or is late, that is all."""
+        end = time.monotonic() + min(_MODEL_SECONDS, self.turn.remaining / 2)
+        async with aclosing(pieces):
+            while True:
+                try:
+                    async with asyncio.timeout(end - time.monotonic()):
+                        piece = await anext(pieces)
+                except (StopAsyncIteration, SabirError, TimeoutError):
+                    return
+                yield piece
 
 
 def _question_of(past: PastTurn) -> str:
@@ -454,22 +509,27 @@ def _question_of(past: PastTurn) -> str:
 
 async def _told(search: _Search, modes: tuple[str, ...]) -> AsyncIterator[Event]:
     parts: list[Part] = []
-    for hit in search.hits:
-        part = json_part(result(hit, search.parsed.text), label="result")
-        parts.append(part)
-        yield Delta(part)
-        await asyncio.sleep(0)  # each result leaves before the next is made
+    async with aclosing(search.ranked()) as ranked:
+        async for hit in ranked:
+            part = json_part(result(hit, search.parsed.text), label="result")
+            parts.append(part)
+            yield Delta(part)
+            await asyncio.sleep(0)  # each result leaves before the next is ranked
     texts: list[str] = []
     for mode in modes if search.hits else ("list",):
         if mode == "list":
-            texts.append(_listed(search) if len(modes) == 1 else "")
+            texts.append(_listed(search) if len(modes) == 1 or not search.hits else "")
             continue
         quotes = await search.quotes(mode)
+        if not quotes:  # things that have a name and no words
+            texts.append("" if texts else _listed(search))
+            continue
         texts.append(extract.rendered(quotes))
         citations = [{"text": each.text, "url": each.url, "item": each.item, "name": each.name} for each in quotes]
         parts.append(json_part({"text": texts[-1], "citations": citations}, label=_LABELS[mode]))
     text = "\n\n".join(each for each in texts if each)
-    yield Delta(text_part(text))
+    if search.hits:  # that nothing was found is the whole answer, and no piece of one
+        yield Delta(text_part(text))
     yield Reply(Message.of(text_part(text), search.meta(), *parts))
 
 
@@ -479,7 +539,8 @@ _LABELS: Final = {"summarize": "summary", "generate": "answer"}
 def _listed(search: _Search) -> str:
     """The results for people."""
     if not search.hits:
-        return f"I found nothing for that.{search.hint}" if search.start == 0 else "There is nothing more."
+        hint = search.hint or "".join(f' Ask, for example: "{each}".' for each in search.examples[:1])
+        return f"I found nothing for that.{hint}" if search.start == 0 else "There is nothing more."
     lines = [
         f"{number}. {hit.item.name}{_short(hit.item.description)} ({hit.item.page})"
         for number, hit in enumerate(search.hits, search.start + 1)
@@ -498,48 +559,11 @@ def _short(description: str, most: int = 140) -> str:
     return f": {first}"
 
 
-def _only_filters(parsed: Parsed) -> bool:
-    """Whether all the words that are left only name a type or a diet that is filtered by already."""
-    said = {word for words in parsed.said for word in tokens(words)}
-    return bool(parsed.conditions or parsed.around) and said.issuperset(content_words(parsed.text))
-
-
-def _without_times(spoken: Parsed) -> Parsed | None:
-    """The same without the times it names, each told as not applied; None if it names none."""
-    timed = [any(isinstance(one, During) for one in _inner((each,))) for each in spoken.conditions]
-    if not any(timed):
-        return None
-    rows = list(zip(timed, spoken.conditions, spoken.said, strict=True))
-    return msgspec.structs.replace(
-        spoken,
-        conditions=tuple(condition for out, condition, _ in rows if not out),
-        said=tuple(words for out, _, words in rows if not out),
-        ignored=(
-            *spoken.ignored,
-            *(Ignored("text", words, "what was found has no date") for out, _, words in rows if out),
-        ),
-    )
-
-
 def _next(hits: Sequence[Hit], most: int = 3) -> str:
     """What comes next of things that happen."""
     coming = [(when.start, hit.item.name) for hit in hits if (when := recalled(hit.item).dates.get("startdate"))]
     told = [f"{name} ({datetime.fromtimestamp(start, UTC):%-d %B %Y})" for start, name in sorted(coming)[:most]]
     return f" Next: {', '.join(told)}." if told else ""
-
-
-def _inner(conditions: Sequence[Condition]) -> list[Condition]:
-    """The conditions inside others, flat."""
-    found: list[Condition] = []
-    for each in conditions:
-        match each:
-            case Not(inner):
-                found.extend(_inner((inner,)))
-            case _ if hasattr(each, "conditions"):
-                found.extend(_inner(each.conditions))
-            case _:
-                found.append(each)
-    return found
 
 
 def _answers(answer: Message, field: Field) -> dict[str, Any]:
@@ -553,18 +577,3 @@ def _answers(answer: Message, field: Field) -> dict[str, Any]:
             if isinstance(given, dict) and field.id in given:
                 return {field.id: given[field.id]}
     return {}
-
-
-def _grounded(written: tuple[str, int], hits: Sequence[Hit]) -> Quote | None:
-    """A model's sentence as a quote, if the hit that it names bears it: its numbers all, of its words nearly all."""
-    sentence, place = written
-    if not 0 <= place < len(hits) or not sentence.strip():
-        return None
-    item = hits[place].item
-    told = set(tokens(f"{item.name} {item.description} {item.text} {hits[place].passage}"))
-    words = content_words(sentence)
-    numbers = [word for word in words if any(char.isdigit() for char in word)]
-    borne = sum(1 for word in words if word in told)
-    if not words or borne < _BORNE * len(words) or any(number not in told for number in numbers):
-        return None
-    return Quote(sentence.strip(), item.id, item.name, item.page)

@@ -11,6 +11,7 @@ import fcntl
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, TextIO
 
@@ -37,21 +38,26 @@ from ..search import (
     Site,
 )
 from ..search import ingest as read_into
+from ..search.examples import COUNT, examples
+from ..search.sample import EXAMPLES, is_sample
 from ..search.sample import SITES as SAMPLE
 from .llm import Service, secret
-from .site import SiteAgent, SiteModel
-from .site_model import AgentModel
+from .site import SiteAgent
+from .site_model import AgentModel, SiteModel
 from .sources import SearchSettings, SiteSettings
 
 logger = logging.getLogger("sabir")
 
 FOLDER: Final = "index"  # within the home folder
 ALL: Final = "sites"  # the name of the agent that answers for all
+UNREAD: Final = ("what is new here?",)  # to try with a site of which nothing is known yet
 _PATIENCE: Final = 20.0  # seconds that the start waits for sites to be read; the rest is read while others are asked
 
 
 SAMPLES: Final = tuple(
-    SiteSettings(name, tuple(str(file) for file in files), "The sample site that comes with Sabir")
+    SiteSettings(
+        name, tuple(str(file) for file in files), "The sample site that comes with Sabir", examples=EXAMPLES[name]
+    )
     for name, files in SAMPLE.items()
 )
 
@@ -162,8 +168,10 @@ class Sites:
         *,
         search: SearchSettings | None = None,
         agents: Mapping[str, Agent] | None = None,
+        sample: bool | None = None,
     ) -> None:
-        """``sites`` None: the sample, if nothing was ever ingested here. ``agents`` are those that may be models.
+        """``sample`` None: the sample is read if no ``sites`` are given and nothing was ever ingested here, and what
+        was read of it earlier is removed where sites are given. ``agents`` are those that may be models.
 
         Raises:
             BadSetup: a model is named that is no agent.
@@ -171,24 +179,29 @@ class Sites:
         self._settings = search or SearchSettings()
         self.index = HomeIndex(home / FOLDER, self._settings)
         self._begun = self.index.directory / "sample.unfinished"
-        if sites is None:
-            first = not self.index.directory.exists() or self._begun.exists()
-            sites = SAMPLES if first and self._settings.index is None else ()
+        self._unwanted = _unwanted(sites, sample, self.index.directory)
+        if sample is None and sites is None and self._settings.index is None:
+            sample = not self.index.directory.exists() or self._begun.exists()
+        sites = (*(SAMPLES if sample else ()), *(sites or ()))
         self._read = tuple(site for site in sites if site.sources)
         self._outbound = outbound or Outbound()
         self._reading: asyncio.Task[None] | None = None
-        about = {name: SiteSettings(name) for name in noted(self.index.directory)} | {site.name: site for site in sites}
-        words = f"Answers questions about {', '.join(about)}" if about else "Answers questions about ingested sites"
+        here = (name for name in noted(self.index.directory) if name not in self._unwanted)
+        self._about = {name: _found(name) for name in here} | {site.name: site for site in sites}
+        words = f"Answers questions about {', '.join(self._about) or 'ingested sites'}"
         usual = _model(self._settings.model, agents or {}, "search")
         self.agents = [SiteAgent(self.index, name=ALL, description=words, model=usual)]
-        for site in about.values():
+        for site in self._about.values():
             model = _model(site.model, agents or {}, f"sites: {site.name!r}") or usual
             self.agents.append(SiteAgent(self.index, site.name, description=site.description, model=model))
+        self._tell_examples()
 
     async def __aenter__(self) -> Sites:
         """Words can be asked for when this returns, unless reading them takes long; vectors come behind."""
         if self._read or self._settings != SearchSettings():  # what is wrong there is told now, not to who asks first
             await self.index.open()
+        for name in self._unwanted:
+            await self._remove_sample(name)
         if self._read:
             self._reading = asyncio.create_task(self._take_in_all())
             done, _ = await asyncio.wait({self._reading}, timeout=_PATIENCE)
@@ -205,27 +218,62 @@ class Sites:
                 await self._reading
         await self.index.close()
 
+    async def _remove_sample(self, site: str) -> None:
+        async with alone(self.index.directory):
+            ids = [id async for id, _, source in self.index.listed(site) if is_sample(source)]
+            if await self.index.delete(site, ids):
+                logger.info("the sample site %s is removed: there are sites of your own (sample: true keeps it)", site)
+                await note(self.index, site)
+
+    def _tell_examples(self) -> None:
+        """Put questions to try on the cards: those that are configured, or those that its items gave."""
+        made = noted(self.index.directory)
+        known = {name: site.examples or made.get(name, ()) for name, site in self._about.items()}
+        firsts = (examples[place] for place in range(COUNT) for examples in known.values() if len(examples) > place)
+        for agent in self.agents:
+            told = tuple(firsts) if agent.site is None else known[agent.site]
+            skill = msgspec.structs.replace(agent.card.skills[0], examples=told[: COUNT + 1] or UNREAD)
+            agent.card = msgspec.structs.replace(agent.card, skills=(skill,))
+
     async def _take_in_all(self) -> None:
-        sample = self._read == SAMPLES
+        sample = self._read[: len(SAMPLES)] == SAMPLES
         if sample:  # so that a sample half read by a process that was ended is read again
             await asyncio.to_thread(self._begun.touch)
         for site in self._read:
             for source in site.sources:
-                await self._take_in(site.name, source)
+                await self._take_in(site, source)
         if sample:
             await asyncio.to_thread(self._begun.unlink, missing_ok=True)
+        self._tell_examples()
 
-    async def _take_in(self, site: str, source: str) -> None:
+    async def _take_in(self, site: SiteSettings, source: str) -> None:
         """A bad source stops nothing."""
+        name, mapping = site.name, site.mapping or None
         try:
-            report = await taken_in(self.index, source, site=site, outbound=self._outbound, sync=True)
+            report = await taken_in(
+                self.index, source, site=name, outbound=self._outbound, sync=True, mapping=mapping, base=site.base
+            )
         except SabirError as wrong:
-            logger.error("site %s: %s could not be read: %s", site, source, wrong)
+            logger.error("site %s: %s could not be read: %s", name, source, wrong)
             return
         for problem in report.problems:
-            logger.warning("site %s: %s", site, problem)
+            logger.warning("site %s: %s", name, problem)
         if report.added or report.updated or report.removed:
-            logger.info("site %s: %d items of %s", site, report.items, source)
+            logger.info("site %s: %d items of %s", name, report.items, source)
+
+
+def _unwanted(sites: Sequence[SiteSettings] | None, sample: bool | None, directory: Path) -> list[str]:
+    """The sample sites that were read here and shall not be: who has sites of their own is asked about those."""
+    if sample or (sample is None and sites is None):
+        return []
+    own = {site.name for site in sites or ()}
+    return [name for name in noted(directory) if name in SAMPLE and name not in own]
+
+
+def _found(name: str) -> SiteSettings:
+    """A site that is in the index and not in the configuration."""
+    sample = next((site for site in SAMPLES if site.name == name), SiteSettings(name))
+    return msgspec.structs.replace(sample, source=())
 
 
 def _model(name: str | None, agents: Mapping[str, Agent], place: str) -> SiteModel | None:
@@ -245,9 +293,11 @@ async def taken_in(
     site: str,
     outbound: Outbound,
     sync: bool = False,
+    mapping: Mapping[str, str] | None = None,
+    base: str = "",
     progress: Callable[[Progress], None] | None = None,
 ) -> Report:
-    """Read a source into the index of a home folder, one process at a time.
+    """Read a source into the index of a home folder, one process at a time; ``mapping`` and ``base`` as in ``ingest``.
 
     Raises:
         SabirError: there is no such source, or it may not be fetched.
@@ -258,8 +308,10 @@ async def taken_in(
             got = await fetcher.get(url)
             return Fetched(got.url, got.status, got.body, got.headers.get("content-type", ""))
 
-        report = await read_into(index, source, site=site, fetch=fetch, sync=sync, progress=progress)
-        await note(index)
+        report = await read_into(
+            index, source, site=site, fetch=fetch, sync=sync, mapping=mapping, base=base, progress=progress
+        )
+        await note(index, site)
         return report
 
 
@@ -267,20 +319,28 @@ async def removed(index: HomeIndex, site: str) -> int:
     """Remove a site; returns how many items it had."""
     async with alone(index.directory):
         count = await index.delete(site)
-        await note(index)
+        await note(index, site)
         return count
 
 
-def noted(directory: Path) -> list[str]:
-    """The names of the sites in an index, without opening it."""
+def noted(directory: Path) -> dict[str, tuple[str, ...]]:
+    """The names of the sites in an index and questions to try with each, without opening it."""
     try:
-        return msgspec.json.decode((directory / "sites.json").read_bytes(), type=list[str])
+        found = msgspec.json.decode(
+            (directory / "sites.json").read_bytes(), type=dict[str, tuple[str, ...]] | list[str]
+        )
     except (OSError, msgspec.DecodeError):
-        return []
+        return {}
+    return found if isinstance(found, dict) else dict.fromkeys(found, ())
 
 
-async def note(index: HomeIndex) -> None:
-    names = [site.name for site in await index.sites()]
+async def note(index: HomeIndex, changed: str) -> None:
+    """Keep the names of the sites, and of the one that changed what can be asked."""
+    before, now = noted(index.directory), datetime.now(UTC)
+    names = {
+        site.name: await examples(index, site, now) if site.name == changed else before.get(site.name, ())
+        for site in await index.sites()
+    }
     await asyncio.to_thread((index.directory / "sites.json").write_bytes, msgspec.json.encode(names))
 
 

@@ -12,6 +12,9 @@ class SiteSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     source: str | tuple[str, ...] = ()
     description: str = ""
     model: str | None = None  # the id of the agent that helps to rank and write; None: that of ``search``
+    base: str = ""  # the address that a folder's files are published under
+    mapping: dict[str, str] = {}  # for CSV: from properties to columns, or = and a constant
+    examples: tuple[str, ...] = ()  # questions to try, for its card; made of its items if there are none
 
     @property
     def sources(self) -> tuple[str, ...]:

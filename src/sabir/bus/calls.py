@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from itertools import count
 from types import TracebackType
@@ -59,6 +59,11 @@ class _Pieces:
         if not self.over:
             self.over, self.wrong = True, wrong
             self._wake()
+
+    def interrupt(self, wrong: SabirError) -> None:
+        """Who waits now is told this; others may wait again."""
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_exception(wrong)
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
@@ -128,20 +133,24 @@ class Calling:
         return self
 
     async def __anext__(self) -> bytes:
-        if self._end is None:
-            piece = await self._pieces.next()
-        else:
+        pieces = self._pieces
+        if self._end is None or pieces.over or pieces.ready:  # then nothing is waited for, or without end
+            piece = await pieces.next()
+        else:  # a timer, because asyncio.timeout costs as much as all the rest
+            late = asyncio.get_running_loop().call_at(self._end, self._late)
             try:
-                async with asyncio.timeout_at(self._end):
-                    piece = await self._pieces.next()
-            except TimeoutError:
-                raise DeadlineExceeded(f"{self.name} did not answer in time") from None
+                piece = await pieces.next()
+            finally:
+                late.cancel()
         if piece is None:
             raise StopAsyncIteration
         self._used += 1
         if self._server and self._used % max(1, self._limits.window // 2) == 0:
             await self._calls.post(self._server, Packet(Kind.CREDIT, self._handle, self._used))
         return piece
+
+    def _late(self) -> None:
+        self._pieces.interrupt(DeadlineExceeded(f"{self.name} did not answer in time"))
 
     async def send(self, body: bytes) -> None:
         for kind, chunk in chunks(body, self._limits):
@@ -158,7 +167,7 @@ class Calling:
         with suppress(BusUnavailable):  # the server finds out by itself that we are gone
             await self._calls.post(self._server, Packet(Kind.CANCEL, self._handle))
 
-    async def arrived(self, packet: Packet) -> None:
+    def arrived(self, packet: Packet) -> None:
         self.missed = 0
         match packet.kind:
             case Kind.TAKEN:
@@ -166,7 +175,7 @@ class Calling:
                 self._server = f"back:{instance}"
                 self._taken.set()
                 if self.left:
-                    await self._cancel()
+                    self._calls.later(self._cancel())
             case Kind.DATA | Kind.MORE:
                 self._pieces.add(packet, self.name)
             case Kind.END:
@@ -326,13 +335,13 @@ class Calls:
         served.task.add_done_callback(lambda task: self._ended(served, task))
         self._start_pulse()
 
-    async def arrived(self, packet: Packet) -> None:
+    def arrived(self, packet: Packet) -> None:
         """A packet for one of our calls; those of calls that are over are dropped."""
         served = self._served.get(packet.call)
         if served is not None:
             served.arrived(packet)
         elif (made := self._made.get(packet.call)) is not None:
-            await made.arrived(packet)
+            made.arrived(packet)
             if made.left:
                 self.drop_calling(made)
 
@@ -370,6 +379,10 @@ class Calls:
         else:
             logger.error("the server of %s failed", served.name, exc_info=wrong)
             told = served.failed(f"{served.name} failed", "failed")
+        self.later(told)
+
+    def later(self, told: Coroutine[None, None, None]) -> None:
+        """Tell the other side something that nobody here waits for."""
         ending = asyncio.create_task(told)
         self._ending.add(ending)
         ending.add_done_callback(self._ending.discard)

@@ -43,6 +43,16 @@ class Limits(msgspec.Struct, frozen=True):
     seen: int = 8_192  # ids of handled letters that are remembered, for each inbox
     stop_seconds: float = 5.0  # what was begun may be finished this long after a stop
     send_seconds: float = 30.0  # how long send tries while the server is away
+    # a server of its own: how it is reached, and how letters are pulled from it
+    connect_seconds: float = 10.0
+    reconnect_seconds: tuple[float, float] = (0.05, 5.0)  # first and longest wait
+    reply_seconds: float = 2.0  # for one answer of the server
+    duplicate_seconds: float = 120.0  # how long it remembers the ids of frames
+    pull_frames: int = 32
+    pull_seconds: float = 30.0  # how long one pull request stands
+    beat_seconds: float = 2.0  # it says so often that a request still stands, where there is nothing else to say
+    lost_seconds: float = 5.0  # without a word, the request is lost: it came while the servers agreed on a leader
+    behind_bytes: int = 64 * 1024  # written and not yet taken by the system, before a call waits
     # calls
     alive_seconds: float = 5.0  # both sides of a call give a sign of life this often
     missed: int = 3  # so many without one, and the other side is gone

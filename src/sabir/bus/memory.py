@@ -266,7 +266,7 @@ class MemoryBus:
 
     async def _post(self, address: str, packet: Packet) -> None:
         if packet.kind is not Kind.OPEN:
-            await self._calls.arrived(packet)
+            self._calls.arrived(packet)
             return
         await self.ping()
         name = address.removeprefix("call:")

@@ -17,6 +17,7 @@ import logging
 import random
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 from uuid import uuid4
@@ -24,9 +25,7 @@ from uuid import uuid4
 import msgspec
 import nats
 import nats.errors
-from nats.aio.client import Client
 from nats.aio.client import Server as NatsServer
-from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from nats.js import api
 from nats.js.errors import APIError, BadRequestError, NoStreamResponseError, NotFoundError, ServiceUnavailableError
@@ -46,18 +45,15 @@ from .framing import (
     frame,
     packed,
 )
+from .nats_client import QuickClient
 from .nats_receiving import NatsReceiver, told
 from .outbox import Outbox
 
 logger = logging.getLogger("sabir.bus")
 
 _OPTIONS: Final = frozenset({"prefix", "replicas", "credentials", "max_bytes"})
-_CONNECT_SECONDS: Final = 10.0
-_REPLY_SECONDS: Final = 2.0  # for one answer of the server
-_DUPLICATE_SECONDS: Final = 120.0
 _NO_JETSTREAM: Final = frozenset({None, 10039, 10076})  # error codes; None: nobody answers for it
 _STORE_FAILED: Final = 10077  # the server's error code for a stream that is full
-_RECONNECT_SECONDS: Final = (0.05, 5.0)  # first and longest wait
 
 _MORE_FOLLOWS: Final = frozenset({Kind.TAKEN, Kind.MORE, Kind.DATA})  # in all likelihood, and at once
 
@@ -79,7 +75,7 @@ class NatsBus:
         self._max_bytes = int(options.get("max_bytes", "-1"))
         self._credentials = options.get("credentials")
         self._instance = ""  # made when it is opened: a process that was forked is somebody else
-        self._nc = Client()
+        self._nc = QuickClient(self.limits.behind_bytes)
         self._js = self._nc.jetstream()
         self._outboxes: dict[str, Outbox] = {}
         self._seen: dict[str, Seen] = {}
@@ -109,18 +105,24 @@ class NatsBus:
                 if away.err_code in _NO_JETSTREAM:
                     raise BadSetup("bus: the NATS server has no JetStream; start it with -js") from None
                 raise
-            await self._nc.subscribe(f"{self.prefix}.back.{self._instance}.*", cb=self._packet)
+            await self._nc.listen(f"{self.prefix}.back.{self._instance}.*", self._came, status=self._nobody)
 
     async def _connect(self) -> None:
-        met: list[Exception] = []  # on the way; the client tries again by itself, and then only says that time is over
+        # The client tries again by itself, and then only says that time is over. A server that refuses the log-in will
+        # do so again; what it says of it does not always arrive before the connection ends.
+        refused = 0
 
         async def note(wrong: Exception) -> None:
+            nonlocal refused
             logger.debug("NATS: %s", type(wrong).__name__)
-            if not self._nc.is_connected:
-                met[:] = (wrong,)
+            if not self._nc.is_connected and "authorization" in str(wrong).lower():
+                refused += 1
+                if refused == len(self._servers) and not limit.expired():
+                    # In a moment: first the client lets go of this connection.
+                    limit.reschedule(asyncio.get_running_loop().time() + 0.3)
 
         try:
-            async with asyncio.timeout(_CONNECT_SECONDS):
+            async with asyncio.timeout(self.limits.connect_seconds) as limit:
                 await self._nc.connect(
                     self._servers,
                     name=f"{self.prefix} {self._instance[:8]}",
@@ -128,11 +130,11 @@ class NatsBus:
                     reconnected_cb=self._reconnected,
                     max_reconnect_attempts=-1,
                     reconnect_time_wait=1,
-                    reconnect_to_server_handler=_next_server,
+                    reconnect_to_server_handler=self._next_server,
                     user_credentials=self._credentials,
                 )
         except TimeoutError:
-            if met and "authorization" in str(met[0]).lower():
+            if refused:
                 raise BadSetup("bus: NATS refuses the log-in that its address holds") from None
             hosts = ", ".join(server.rpartition("@")[2].rpartition("/")[2] for server in self._servers)
             raise BusUnavailable(f"no NATS server answers at {hosts}") from None
@@ -170,12 +172,18 @@ class NatsBus:
                 num_replicas=self._replicas,
                 max_age=self.limits.keep_seconds,
                 max_bytes=self._max_bytes,
-                duplicate_window=min(_DUPLICATE_SECONDS, self.limits.keep_seconds),
+                duplicate_window=min(self.limits.duplicate_seconds, self.limits.keep_seconds),
             )
             try:
                 await self._js.add_stream(config)
             except BadRequestError:  # it is there, with other settings
                 await self._js.update_stream(config)
+
+    def _next_server(self, servers: list[NatsServer], info: dict[str, Any]) -> tuple[NatsServer | None, float]:
+        """The server that failed least, after a wait that doubles and is never the same on all nodes."""
+        chosen = min(servers, key=lambda server: server.reconnects)
+        first, longest = self.limits.reconnect_seconds
+        return chosen, min(longest, first * 2 ** min(chosen.reconnects, 16)) * random.uniform(0.5, 1.0)
 
     async def _reconnected(self) -> None:
         logger.info("NATS is connected again")
@@ -222,7 +230,7 @@ class NatsBus:
         end, pause = loop.time() + self.limits.send_seconds, 0.05
         while True:
             try:
-                await self._js.publish(subject, data, timeout=_REPLY_SECONDS, headers={"Nats-Msg-Id": id})
+                await self._js.publish(subject, data, timeout=self.limits.reply_seconds, headers={"Nats-Msg-Id": id})
                 return
             except NoStreamResponseError:
                 with suppress(nats.errors.Error, TimeoutError):
@@ -366,38 +374,59 @@ class NatsBus:
     async def serve(self, name: str, server: Server) -> Receiver:
         check_name(name)
 
-        async def came(message: Msg) -> None:
+        def came(data: bytes) -> None:
             with suppress(Unreadable):
-                for opening in decode_packets(message.data):
+                for opening in decode_packets(data):
                     self._calls.open(name, opening, server)
 
         async with told():
-            subscription = await self._nc.subscribe(self._subject("call", name), queue="servers", cb=came)
+            subscription = await self._nc.listen(self._subject("call", name), came, queue="servers")
             await self._nc.flush(timeout=2)  # the server knows of it when this returns
         serving = _Serving(self, subscription)
         self._receivers.add(serving)
         return serving
 
+    async def unlisten(self, subscription: Subscription) -> None:
+        with suppress(nats.errors.Error):
+            await self._nc.unlisten(subscription)
+
     async def _post(self, address: str, packet: Packet) -> None:
         """Send a packet; what is posted in one moment to one node leaves in one publish."""
         if self._nc.is_closed:
             raise BusUnavailable("the bus is closed")
-        if packet.kind is Kind.OPEN:
+        kind, _, to = address.partition(":")
+        if kind == "call":
             if not self._nc.is_connected:
                 raise BusUnavailable("NATS is not connected")  # at once: a question is not worth keeping for later
-            address = f"{address} {packet.call}"
-        self._posted.setdefault(address, []).append(packet)
+            await self._publish(self._subject("call", to), encode_packets((packet,)), self._back(packet.call))
+            return
+        self._posted.setdefault(self._back("0", to), []).append(packet)
         self._posted_bytes += len(packet.body)
         if packet.kind not in _MORE_FOLLOWS or self._posted_bytes > self.limits.frame_bytes:
-            await self._write()
+            if self._writing.locked() or not self._write_now():
+                await self._write()
         elif not self._due:
             self._due = True
             asyncio.get_running_loop().call_soon(self._write_soon)
+
+    def _back(self, call: str, instance: str = "") -> str:
+        """Where packets for a node go; the last word is the call that the server answers for if nobody serves it."""
+        return f"{self.prefix}.back.{instance or self._instance}.{call}"
 
     def _write_soon(self) -> None:
         self._due = False
         if self._posted and (self._writer is None or self._writer.done()):
             self._writer = asyncio.create_task(self._write(), name="calls of the bus")
+
+    def _write_now(self) -> bool:
+        """Write what was posted to one node now, if that needs no waiting; the usual case."""
+        if len(self._posted) != 1 or self._posted_bytes > self.limits.frame_bytes:
+            return False
+        ((subject, packets),) = self._posted.items()
+        if not self._nc.put(subject, encode_packets(packets)):
+            return False
+        self._posted, self._posted_bytes = {}, 0
+        return True
 
     async def _write(self) -> None:
         async with self._writing:  # in the order in which they were posted
@@ -405,30 +434,26 @@ class NatsBus:
                 posted, size = self._posted, self._posted_bytes
                 self._posted, self._posted_bytes = {}, 0
                 fits = size <= self.limits.frame_bytes
-                for address, packets in posted.items():
+                for subject, packets in posted.items():
                     for data in (encode_packets(packets),) if fits else _grouped(packets, self.limits):
-                        try:
-                            await self._publish_packets(address, data)
-                        except (OSError, nats.errors.Error) as away:
-                            # Both sides find out: by the number that is missing, or by the signs of life.
-                            logger.warning("packets of calls were lost: %s", type(away).__name__)
+                        await self._publish(subject, data)
 
-    async def _publish_packets(self, address: str, data: bytes) -> None:
-        kind, _, to = address.partition(":")
-        if kind == "call":
-            to, _, call = to.rpartition(" ")
-            back = f"{self.prefix}.back.{self._instance}.{call}"
-            await self._nc.publish(self._subject("call", to), data, reply=back)
-        else:
-            await self._nc.publish(f"{self.prefix}.back.{to}.0", data)
-
-    async def _packet(self, message: Msg) -> None:
-        if message.headers and message.headers.get("Status") == "503":
-            self._calls.nobody(message.subject.rpartition(".")[2])
+    async def _publish(self, subject: str, data: bytes, reply: str = "") -> None:
+        if self._nc.put(subject, data, reply):
             return
-        with suppress(Unreadable, BusUnavailable):
-            for packet in decode_packets(message.data):
-                await self._calls.arrived(packet)
+        try:
+            await self._nc.publish(subject, data, reply=reply)
+        except (OSError, nats.errors.Error) as away:
+            # Both sides find out: by the number that is missing, or by the signs of life.
+            logger.warning("packets of calls were lost: %s", type(away).__name__)
+
+    def _came(self, data: bytes) -> None:
+        with suppress(Unreadable):
+            for packet in decode_packets(data):
+                self._calls.arrived(packet)
+
+    def _nobody(self, subject: bytes) -> None:
+        self._calls.nobody(subject.decode().rpartition(".")[2])
 
 
 class _Serving:
@@ -440,15 +465,7 @@ class _Serving:
 
     async def stop(self) -> None:
         if self._bus.gone(self):
-            with suppress(nats.errors.Error):
-                await self._subscription.unsubscribe()
-
-
-def _next_server(servers: list[NatsServer], info: dict[str, Any]) -> tuple[NatsServer | None, float]:
-    """The server that failed least, after a wait that doubles and is never the same on all nodes."""
-    chosen = min(servers, key=lambda server: server.reconnects)
-    first, longest = _RECONNECT_SECONDS
-    return chosen, min(longest, first * 2 ** min(chosen.reconnects, 16)) * random.uniform(0.5, 1.0)
+            await self._bus.unlisten(self._subscription)
 
 
 def _parsed(address: str) -> tuple[list[str], dict[str, str]]:
@@ -478,6 +495,7 @@ def _grouped(packets: list[Packet], limits: Limits) -> Iterator[bytes]:
     yield encode_packets(packets[start:])
 
 
+@lru_cache(maxsize=4096)
 def _token(name: str) -> str:
     """A name as one token of a subject, and as part of a stream's or consumer's name."""
     return "".join(

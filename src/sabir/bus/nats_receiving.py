@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import Final
 
 import msgspec
 import nats.errors
@@ -20,9 +19,6 @@ from .delivery import Bury, Delivery
 from .framing import Limits, letters_of
 
 logger = logging.getLogger("sabir.bus")
-
-_PULL_SECONDS: Final = 30.0  # how long one pull request stands
-_PULL_FRAMES: Final = 32
 
 
 @asynccontextmanager
@@ -79,9 +75,10 @@ class NatsReceiver:
         self._gone = gone  # says whether it was still there
         self._delivery = delivery
         self._next = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{durable}"
-        self._batch = 1 if ordered else _PULL_FRAMES
+        self._batch = 1 if ordered else limits.pull_frames
         self._left = 0
         self._over = asyncio.Event()  # the standing pull request is used up
+        self._heard = False  # whether anything came since one last looked
         self._inbox = nc.new_inbox()
         self._subscription: Subscription | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -114,20 +111,35 @@ class NatsReceiver:
         self._over.set()
 
     async def _pull(self) -> None:
-        request = msgspec.json.encode({"batch": self._batch, "expires": int(_PULL_SECONDS * 1e9)})
+        request = msgspec.json.encode(
+            {
+                "batch": self._batch,
+                "expires": int(self._limits.pull_seconds * 1e9),
+                "idle_heartbeat": int(self._limits.beat_seconds * 1e9),
+            }
+        )
         while True:
             await self._delivery.room()
             self._over.clear()
             self._left = self._batch
             try:
                 await self._nc.publish(self._next, request, reply=self._inbox)
-                # Longer than the request stands: only if its end was lost does the time run out here.
-                async with asyncio.timeout(_PULL_SECONDS + 5):
-                    await self._over.wait()
-            except (TimeoutError, nats.errors.Error):
+                await self._used_up()
+            except nats.errors.Error:
                 await asyncio.sleep(0.1)
 
+    async def _used_up(self) -> None:
+        """Wait until the standing request brings no more: it is over, or lost."""
+        self._heard = True
+        while self._heard:
+            self._heard = False
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._limits.lost_seconds):
+                    await self._over.wait()
+                    return
+
     async def _came(self, message: Msg) -> None:
+        self._heard = True
         if not message.reply:  # a status: the request has run out, or the consumer is gone
             if (message.headers or {}).get("Status") != "100":
                 if (message.headers or {}).get("Status") not in ("404", "408"):

@@ -18,18 +18,18 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from ..errors import BadSetup
+from ..errors import BadInput, BadSetup
 from ..events import Delta, Question, Reply
-from ..message import Message, Part, binary_part, json_part, media_of, text_part
-from ..peers.base import Identity, origin_of
-from ..peers.connect import PEERS, kind_of, taken
+from ..message import ERROR, Message, Part, binary_part, json_part, media_of, text_part
+from ..peers.base import Identity, Peer, origin_of
+from ..peers.connect import PEERS, kind_of, place_of_agent, taken
 from ..peers.nlip import NlipPeer
-from ..peers.nlip_http import NlipHttpPeer
-from ..peers.tokens import PeerTokens
-from ..wire import nlip
+from ..peers.nlip_http import REPLY_LIMITS, NlipHttpPeer
+from ..wire import cbor, nlip
 
 NAME = "ask"
 LARGE = 512 * 1024  # bytes; a larger file is uploaded, and the message refers to it
+CBOR_MAP = 5  # the major type of a map
 HELP = "Ask an agent something, over NLIP, NLWeb, MCP or A2A."
 
 
@@ -64,34 +64,42 @@ async def _ask(arguments: argparse.Namespace) -> int:
     except ValueError as wrong:
         raise BadSetup(f"{url!r} is no address: {wrong}") from None
     if arguments.agent:
-        url = f"{url.rstrip('/').removesuffix('/nlip')}/nlip/{arguments.agent}"
+        url = place_of_agent(url, arguments.agent, arguments.protocol)
     options: dict[str, Any] = {"seconds": arguments.timeout}
     if arguments.trace:
         options["on_wire"] = show
     if os.environ.get("SABIR_TOKEN"):
-        options["identities"] = (Identity(origin_of(url), f"Bearer {os.environ['SABIR_TOKEN']}", at_once=True),)
+        options["identities"] = (Identity(service_of(url), f"Bearer {os.environ['SABIR_TOKEN']}", at_once=True),)
     if arguments.ca:
         options["verify"] = trust(arguments.ca)
-    remembered = place_of(url)
-    if not arguments.new:
-        options["conversation"] = restore(remembered)
+    if sys.stdin.isatty() and not arguments.json:
+        options["answer"] = answered
     large = [Path(name) for name in arguments.file if is_large(Path(name))] if url.startswith("http") else []
     message = said(arguments, large)
     make = kind_of(url, arguments.protocol)
+    if arguments.control and make.protocol != NlipPeer.protocol:
+        raise BadSetup(f"--control is for NLIP: {make.protocol} has no way to speak to the gateway about the talk")
+    remembered = place_of(url)
     async with make(url, **taken(make, options)) as peer:
+        if not arguments.new:
+            peer.resume(left_off(remembered))
         if isinstance(peer, NlipHttpPeer):
             message = message.with_parts([await peer.upload(path, type_of(path), path.name) for path in large])
-        if arguments.stream:
-            reply = await _stream(peer, message)
-        else:
-            reply = await peer.ask(message)
-        if isinstance(peer, NlipPeer):
-            keep(peer, remembered)
+        try:
+            reply = await (_stream(peer, message) if arguments.stream else peer.ask(message))
+        finally:
+            keep(peer, remembered)  # also after a refusal, which may have ended something
     if arguments.json:
         print(nlip.encode(reply).decode())
     elif not arguments.stream:
         print(readable(reply))
     return 1 if reply.is_error else 0
+
+
+def service_of(url: str) -> str:
+    """The service that may see our token: one identity serves HTTP and WebSocket."""
+    origin = origin_of(url)
+    return f"http{origin.removeprefix('ws')}" if origin.startswith("ws") else origin
 
 
 async def _stream(peer: Any, message: Message) -> Message:
@@ -107,6 +115,42 @@ async def _stream(peer: Any, message: Message) -> Message:
             reply = event.message
     print("" if began else readable(reply))
     return reply
+
+
+async def answered(question: Question) -> Message:
+    """What the person at the terminal says to a question that must be answered while its asker waits."""
+    print(question.text, file=sys.stderr)
+    if not question.fields:
+        return Message.text(await asyncio.to_thread(typed, "> "))
+    values: dict[str, Any] = {}
+    for field in question.fields:
+        options = f" ({', '.join(field.options)})" if field.options else ""
+        about = field.text if field.text != question.text else field.id
+        words = await asyncio.to_thread(typed, f"{about}{options}: ")
+        if words:
+            values[field.id] = value_of(words, field.kind)
+        elif field.required:
+            return Message.text("")  # which declines
+    return Message.text(", ".join(map(str, values.values())), parts=(json_part(values, label="answer"),))
+
+
+def typed(prompt: str) -> str:
+    print(prompt, end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip()
+
+
+def value_of(words: str, kind: str) -> Any:
+    """What was typed, as the value that a field of this kind holds."""
+    if kind == "boolean":
+        return words.lower() in ("y", "yes", "true", "1")
+    if kind == "multi_select":
+        return [each.strip() for each in words.split(",")]
+    if kind == "number":
+        try:
+            return int(words) if words.lstrip("-").isdigit() else float(words)
+        except ValueError:
+            return words
+    return words
 
 
 def is_large(path: Path) -> bool:
@@ -157,7 +201,9 @@ def file_part(path: Path) -> Part:
 
 def readable(message: Message) -> str:
     """A reply for people: its words, then what else came."""
-    lines = [message.text] if message.text else []
+    again = (ERROR, message.content)  # what was not understood is said in front, and again in a part with this label
+    words = (message.first, *(part for part in message.submessages if (part.label, part.content) != again))
+    lines = [str(part.content) for part in words if part.format == "text" and part.content]
     for part in message.parts:
         if part.format in ("text", "token") or (lines and part.kind == "json"):
             continue  # where there are words, JSON beside them says the same for machines: --json shows it
@@ -185,8 +231,19 @@ def trust(path: str) -> ssl.SSLContext:
 def show(direction: str, data: bytes) -> None:
     """What went over the wire, on standard error."""
     arrow = ">" if direction == "sent" else "<"
-    for line in data.decode("utf-8", "replace").splitlines() or [""]:
+    for line in shown(data).split("\n"):
         print(f"{arrow} {line}", file=sys.stderr)
+
+
+def shown(data: bytes) -> str:
+    """What was on the wire, as text that does nothing to a terminal: CBOR as the JSON it stands for, or in hex."""
+    if data and data[0] >> 5 == CBOR_MAP:  # no text begins so
+        try:
+            return f"CBOR, {len(data)} bytes: {nlip.encode(cbor.decode(data, limits=REPLY_LIMITS)).decode()}"
+        except BadInput:
+            return f"{len(data)} bytes: {data.hex(' ', 4)}"
+    text = data.decode("utf-8", "replace").replace("\r\n", "\n").removesuffix("\n")
+    return "".join(each if each in "\n\t" or each.isprintable() else f"\\x{ord(each):02x}" for each in text)
 
 
 # -- conversations that go on ---------------------------------------------------------------------
@@ -197,19 +254,19 @@ def place_of(url: str) -> Path:
     return Path(os.environ.get("SABIR_HOME") or ".sabir") / "asked" / f"{name}.json"
 
 
-def restore(place: Path) -> PeerTokens | None:
-    """The conversation as it was left; None if nothing is remembered, or it cannot be read."""
+def left_off(place: Path) -> dict[str, Any]:
+    """The conversation as it was left; empty if nothing is remembered, or it cannot be read."""
     try:
-        return PeerTokens.restore(msgspec.json.decode(place.read_bytes()))
-    except (OSError, msgspec.DecodeError, msgspec.ValidationError):
-        return None
+        return msgspec.json.decode(place.read_bytes(), type=dict[str, Any])
+    except (OSError, msgspec.DecodeError):
+        return {}
 
 
-def keep(peer: NlipPeer, place: Path) -> None:
+def keep(peer: Peer, place: Path) -> None:
     """Remember the conversation for the next call; where that cannot be, the answer counts more."""
     try:
         place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with os.fdopen(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(msgspec.json.encode(peer.conversation.export()))
+            file.write(msgspec.json.encode(peer.export()))
     except OSError as wrong:
         print(f"sabir: the conversation cannot be kept in {place.parent}: {wrong.strerror}", file=sys.stderr)

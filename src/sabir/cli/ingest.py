@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import msgspec
 
+from ..card import Card
 from ..config import Settings, has_sites, load
 from ..errors import BadSetup, MissingExtra, SabirError
 from ..guard.outbound import Outbound
@@ -26,6 +27,14 @@ _SHOWN = 20  # problems printed one by one; the rest are counted
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", metavar="SOURCE", nargs="*", help="a file, a folder or an address")
     parser.add_argument("--site", metavar="NAME", required=True, help="the site it belongs to, e.g. example.com")
+    parser.add_argument("--base", metavar="URL", help="where a folder's files are published, so that answers cite that")
+    parser.add_argument(
+        "--map",
+        metavar="PROPERTY=COLUMN",
+        action="append",
+        default=[],
+        help="a column of a CSV file and what it is, e.g. offers.price=Cost; a constant: @type==Event",
+    )
     parser.add_argument("--sync", action="store_true", help="also remove what the source no longer has")
     parser.add_argument("--delete", action="store_true", help="remove the site and all of its items")
     parser.add_argument("--home", metavar="DIR", help="where state is kept (default ./.sabir)")
@@ -37,13 +46,49 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     if bool(arguments.source) == arguments.delete:
         raise BadSetup("give a SOURCE to read, or --delete to remove the site")
+    if not arguments.delete:
+        _check_name(arguments.site)
+    arguments.map = mapping_of(arguments.map)
     settings = load(arguments.config, flags={"home": arguments.home})
     index = opened(settings)
     code = asyncio.run(_run(arguments, index, Outbound(settings.outbound)))
     if not arguments.delete and not has_sites(settings):
         note = f"sites: [{{name: {arguments.site}}}]"
         print(f"sabir: no sites are served with this configuration; to have this one, add {note}", file=sys.stderr)
+    elif not arguments.delete and _beside_sample(settings, index):
+        print("sabir: the sample sites answer beside it; 'sample: false' in sabir.yaml removes them", file=sys.stderr)
     return code
+
+
+def _check_name(site: str) -> None:
+    """Raises:
+    BadSetup: no agent can have this name, and each site is one.
+    """
+    try:
+        Card(site)
+    except ValueError as wrong:
+        raise BadSetup(f"--site: {wrong}") from None
+
+
+def _beside_sample(settings: Settings, index: HomeIndex) -> bool:
+    """Whether the sample was read here and stays, because nothing is configured that says otherwise."""
+    from ..agents.sites import SAMPLES, noted  # noqa: PLC0415  (needs the search extra)
+
+    here = noted(index.directory)
+    return settings.sample is None and settings.sites is None and any(site.name in here for site in SAMPLES)
+
+
+def mapping_of(given: list[str]) -> dict[str, str]:
+    """The mapping that the flags write.
+
+    Raises:
+        BadSetup: one has no equals sign.
+    """
+    pairs = [each.partition("=") for each in given]
+    for each, (name, equals, column) in zip(given, pairs, strict=True):
+        if not (name and equals and column):
+            raise BadSetup(f"--map: expected PROPERTY=COLUMN such as name=Title, not {each!r}")
+    return {name.strip(): column.strip() for name, _, column in pairs}
 
 
 def opened(settings: Settings) -> HomeIndex:
@@ -64,8 +109,12 @@ async def _run(arguments: argparse.Namespace, index: HomeIndex, outbound: Outbou
 
     try:
         if arguments.delete:
+            there = [site.name for site in await index.sites()]
+            if arguments.site not in there:
+                raise BadSetup(f"there is no site {arguments.site!r} here; there are {', '.join(there) or 'none'}")
             count = await removed(index, arguments.site)
-            print(msgspec.json.encode({"removed": count}).decode() if arguments.json else f"{count} items removed")
+            said = f"{count} {'item' if count == 1 else 'items'} removed"
+            print(msgspec.json.encode({"removed": count}).decode() if arguments.json else said)
             return 0
         return await _take_in(arguments, index, outbound)
     finally:
@@ -80,7 +129,14 @@ async def _take_in(arguments: argparse.Namespace, index: HomeIndex, outbound: Ou
         bar = Bar(source, sys.stderr)
         try:
             report = await taken_in(
-                index, source, site=arguments.site, outbound=outbound, sync=arguments.sync, progress=bar.show
+                index,
+                source,
+                site=arguments.site,
+                outbound=outbound,
+                sync=arguments.sync,
+                mapping=arguments.map or None,
+                base=arguments.base or "",
+                progress=bar.show,
             )
         except SabirError as wrong:
             bar.end()
@@ -127,8 +183,7 @@ class Bar:
 
     def line(self, progress: Progress) -> str:
         """``feed.xml [#####-----] 12/24  340 items  170/s  0:02 left``."""
-        share = progress.done / progress.total if progress.total else 0.0
-        full = round(share * self._width)
+        full = round(progress.share * self._width)
         left = progress.remaining
         return (
             f"{self._name} [{'#' * full}{'-' * (self._width - full)}] {progress.done}/{progress.total}"

@@ -12,6 +12,7 @@ import msgspec
 from ..guard.keys import ApiKey, Keys
 from .audit import opened, where
 
+_MOST_DAYS = 36_500.0
 NAME = "keys"
 HELP = "Make, list and take back API keys."
 
@@ -21,13 +22,24 @@ def add(parser: argparse.ArgumentParser) -> None:
     making = actions.add_parser("add", help="make a key and print it, once")
     making.add_argument("name", metavar="NAME", help="whose it is, for people")
     making.add_argument("--role", metavar="R", action="append", default=[], help="a role it has; may be repeated")
-    making.add_argument("--days", type=float, metavar="N", help="how long it lives (default: until it is revoked)")
+    making.add_argument("--days", type=days, metavar="N", help="how long it lives (default: until it is revoked)")
     listing = actions.add_parser("list", help="show the keys there are, without the keys themselves")
     taking = actions.add_parser("revoke", help="take a key back")
     taking.add_argument("id", metavar="ID", help="its id, as list shows it")
     for each in (making, listing, taking):
         where(each)
         each.add_argument("--json", action="store_true", help="for programs")
+
+
+def days(text: str) -> float:
+    """How long a key lives, as it is written on the command line."""
+    try:
+        count = float(text)
+    except ValueError:
+        count = 0.0
+    if not 0 < count <= _MOST_DAYS:
+        raise argparse.ArgumentTypeError(f"expected days above 0 and up to {_MOST_DAYS:.0f}, not {text!r}")
+    return count
 
 
 def run(arguments: argparse.Namespace) -> int:

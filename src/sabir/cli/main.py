@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
 from types import ModuleType
 from typing import Any, Final
 
@@ -34,7 +35,27 @@ EXIT_CODES: Final = (
 )
 
 
-class Command(argparse.ArgumentParser):
+class Parser(argparse.ArgumentParser):
+    """A parser that names the nearest right word for a wrong one."""
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Raises:
+        ArgumentError: it is none of the choices.
+        """
+        if action.choices is not None and value not in action.choices:
+            near = get_close_matches(str(value), [str(each) for each in action.choices], 1)
+            if near:
+                raise argparse.ArgumentError(action, f"invalid choice: {value!r}; did you mean {near[0]}?")
+        super()._check_value(action, value)
+
+    def hint(self, rest: Sequence[str]) -> str:
+        """What may have been meant by the first flag that is not known."""
+        wrong = next((each.partition("=")[0] for each in rest if each.startswith("-")), "")
+        near = get_close_matches(wrong, [flag for action in self._actions for flag in action.option_strings], 1)
+        return f"; did you mean {near[0]}?" if near else ""
+
+
+class Command(Parser):
     """One command: flags may stand between its arguments, and its own usage is shown when something is wrong."""
 
     _mixing = False
@@ -50,13 +71,13 @@ class Command(argparse.ArgumentParser):
         finally:
             self._mixing = False
         if rest:
-            self.error(f"unrecognized arguments: {' '.join(rest)}")
+            self.error(f"unrecognized arguments: {' '.join(rest)}{self.hint(rest)}")
         return known, rest
 
 
 def parser() -> argparse.ArgumentParser:
     """The whole command line."""
-    top = argparse.ArgumentParser(
+    top = Parser(
         prog="sabir",
         description="One agent, every tongue: serve an agent over NLIP and more, and talk to others.",
         epilog="Exit codes: 0 done, 1 failed, 2 wrong use or configuration, 3 unreachable, 4 refused.",

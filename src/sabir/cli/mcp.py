@@ -28,8 +28,6 @@ def run(arguments: argparse.Namespace) -> int:
     settings = load(arguments.config, flags=flags)
     set_up_logging(settings)  # to standard error: standard output is the protocol's
     gateway = gateway_of(settings)
-    if arguments.agent is not None and arguments.agent not in gateway.agents:
-        raise BadSetup(f"there is no agent {arguments.agent!r}; there are {', '.join(gateway.agents)}")
     asyncio.run(_speak(gateway, arguments.agent))
     return 0
 
@@ -41,6 +39,8 @@ async def _speak(gateway: Gateway, agent: str | None) -> None:
         raise MissingExtra(f"MCP ({missing.name})", "mcp") from missing
     await gateway.start()
     try:
+        if agent is not None and agent not in gateway.agents:
+            raise BadSetup(f"there is no agent {agent!r}; there are {', '.join(gateway.agents)}")
         await speak(gateway.house, agent)
     finally:
         await gateway.stop()

@@ -55,4 +55,4 @@ def line(site: Site, width: int = 0) -> str:
     types = sorted(site.types.items(), key=lambda pair: -pair[1])
     shown = ", ".join(f"{count} {name}" for name, count in types[:_TYPES])
     more = ", …" if len(types) > _TYPES else ""
-    return f"{site.name:<{width}}  {site.items:>6} items  {shown}{more}"
+    return f"{site.name:<{width}}  {site.items:>6} {'item ' if site.items == 1 else 'items'}  {shown}{more}"

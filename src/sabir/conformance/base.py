@@ -4,7 +4,7 @@ A suite is a list of checks. Each has the id and clause it tests, a level, and a
 test through a ``Wire`` that keeps what was sent and received. A check ends by returning (it holds), or by raising:
 
     Failed    the server does not do what the clause says
-    Declined  the server refused by policy (401, 403, 429); that is not a failure
+    Declined  the server refused by policy (401, 403, or 429 for too long); that is not a failure
     Skipped   it does not apply here, or cannot be seen from outside
 
 ``must`` and ``should`` are the standard's words; ``ours`` are our own decisions where it is silent.
@@ -15,6 +15,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Final, Generic, Literal, TypeVar
 
 import msgspec
@@ -24,6 +26,7 @@ from ..errors import PeerError
 Level = Literal["must", "should", "ours"]
 LEVELS: Final[tuple[Level, ...]] = ("must", "should", "ours")
 SHOWN_BYTES: Final = 4096
+MOST_WAIT: Final = 60.0  # seconds that one check waits, in all, because the server asks it to slow down
 
 
 class Failed(Exception):
@@ -53,14 +56,50 @@ class Exchanged(msgspec.Struct, frozen=True):
     received: str
 
 
-class Wire:
-    """Keeps what one check sent and received."""
+class Pace:
+    """How slow a server asked us to be, so far."""
 
     def __init__(self) -> None:
+        self.longest = 0.0  # seconds
+
+
+class Wire:
+    """Keeps what one check sent and received, and waits when the server asks for it."""
+
+    def __init__(self, pace: Pace | None = None) -> None:
         self.log: list[Exchanged] = []
+        self.clock: asyncio.Timeout | None = None  # the check's own time
+        self._pace = pace if pace is not None else Pace()
+        self._left = MOST_WAIT
 
     def keep(self, sent: bytes, received: bytes) -> None:
         self.log.append(Exchanged(shown(sent), shown(received)))
+
+    async def slow_down(self, retry_after: str | None) -> None:
+        """Wait as long as a 429 asks for; the check's own time stands still meanwhile.
+
+        Raises:
+            Declined: it asks for more than we wait.
+        """
+        seconds = _seconds_of(retry_after)
+        if seconds > self._left:
+            raise Declined(f"HTTP 429: it asks to slow down, and to come back in {seconds:g} seconds")
+        self._left -= seconds
+        self._pace.longest = max(self._pace.longest, seconds)
+        if self.clock is not None and (end := self.clock.when()) is not None:
+            self.clock.reschedule(end + seconds)
+        await asyncio.sleep(seconds)
+
+
+def _seconds_of(retry_after: str | None) -> float:
+    """What Retry-After says, in seconds or as a date; one second where it says nothing."""
+    said = (retry_after or "").strip()
+    if said.isdecimal() and len(said) < 10:
+        return max(1.0, float(said))
+    try:
+        return max(1.0, (parsedate_to_datetime(said).astimezone(UTC) - datetime.now(UTC)).total_seconds())
+    except (ValueError, OverflowError):
+        return 1.0
 
 
 def shown(data: bytes) -> str:
@@ -147,11 +186,12 @@ async def run_checks(
     pause: float = 0.0,
     seconds: float = 15.0,
     on_outcome: Callable[[Outcome], None] | None = None,
+    pace: Pace | None = None,
 ) -> list[Outcome]:
     """Run checks one after the other, each with a target and a log of its own, never for longer than ``seconds``."""
     outcomes = []
     for check in checks:
-        outcome = await _run_one(check, connect, seconds)
+        outcome = await _run_one(check, connect, seconds, Wire(pace))
         outcomes.append(outcome)
         if on_outcome is not None:
             on_outcome(outcome)
@@ -160,13 +200,14 @@ async def run_checks(
     return outcomes
 
 
-async def _run_one(check: Check[Target], connect: Callable[[Wire], Awaitable[Target]], seconds: float) -> Outcome:
-    wire = Wire()
+async def _run_one(
+    check: Check[Target], connect: Callable[[Wire], Awaitable[Target]], seconds: float, wire: Wire
+) -> Outcome:
     began = time.perf_counter()
     verdict: Verdict = "passed"
     reason = ""
     try:
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(seconds) as wire.clock:
             await check.run(await connect(wire))
     except Failed as wrong:
         verdict, reason = "failed", str(wrong)

@@ -15,7 +15,7 @@ from ..wire import nlip
 from .base import Declined, Failed, Wire, demand
 
 MOST_READ: Final = 4 * 1024 * 1024  # bytes of an answer
-BY_POLICY: Final = {401: "it asks who you are", 403: "it says no right to this", 429: "it asks to slow down"}
+BY_POLICY: Final = {401: "it asks who you are", 403: "it says no right to this"}
 
 
 class Response:
@@ -56,6 +56,16 @@ class HttpTarget:
         self._wire = wire
 
     async def send(self, method: str, url: str, body: bytes, headers: dict[str, str]) -> Response:
+        """One request; sent again after a while where the server asks to slow down.
+
+        Raises:
+            Declined: 429 for too long.
+        """
+        while (response := await self._once(method, url, body, headers)).status == 429:
+            await self._wire.slow_down(response.headers.get("retry-after"))
+        return response
+
+    async def _once(self, method: str, url: str, body: bytes, headers: dict[str, str]) -> Response:
         sent = _request(method, url, headers, body)
         try:
             async with self._client.stream(method, url, content=body, headers=headers) as response:
@@ -74,7 +84,7 @@ class HttpTarget:
         """Post a body to the end-point; a policy's refusal ends the check.
 
         Raises:
-            Declined: 401, 403 or 429.
+            Declined: 401, 403, or 429 for too long.
         """
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         named = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -134,7 +144,7 @@ async def end_point(client: httpx2.AsyncClient, url: str) -> tuple[str, str]:
     target = HttpTarget(client, base, Wire())
     try:
         return await _looked(target, base)
-    except Failed:  # what is wrong with it, the checks will tell
+    except (Failed, Declined):  # what is wrong with it, the checks will tell
         return base, ""
 
 

@@ -18,7 +18,7 @@ from ..wire import cbor, nlip
 from .base import Declined, Failed, Skipped, Suite, Wire, demand
 
 HELLO: Final = {"format": "text", "subformat": "english", "content": "Hello"}
-BY_POLICY: Final = {401, 403, 429}
+BY_POLICY: Final = {401, 403}
 CBOR: Final = "/nlip/ws"
 TEXT: Final = "/nlip/ws/text"
 MOST_READ: Final = 16 * 1024 * 1024  # bytes of an answer
@@ -63,8 +63,12 @@ class WsTarget:
             async with self._opened(path) as socket:
                 return [await self._one(socket, frame) for frame in frames]
         except InvalidHandshake as wrong:
-            status = getattr(getattr(wrong, "response", None), "status_code", None)
+            response = getattr(wrong, "response", None)
+            status = getattr(response, "status_code", None)
             self._wire.keep(f"GET {path} (upgrade)".encode(), f"HTTP {status}".encode())
+            if response is not None and status == 429:
+                await self._wire.slow_down(response.headers.get("retry-after"))
+                return await self.talk(path, *frames)
             if status in BY_POLICY and await self._exists(path):
                 raise Declined(f"HTTP {status}") from None
             self._absent.add(path)

@@ -13,7 +13,7 @@ import msgspec
 from ..errors import PeerUnavailable
 from .base import Declined, Failed, Level, Outcome, Skipped, Suite, Wire, choose, demand, run_checks
 
-BY_POLICY: Final = {401: "it asks who you are", 403: "it says no right to this", 429: "it asks to slow down"}
+BY_POLICY: Final = {401: "it asks who you are", 403: "it says no right to this"}
 MEMBERS: Final = {"answer": ("results", "content"), "elicitation": ("elicitation",), "promise": ("promise",),
                   "failure": ("error",)}  # fmt: skip
 TEXT: Final = "pumpkin breakfast"
@@ -72,11 +72,18 @@ class Target:
         self._client, self.url, self._wire = client, url, wire
 
     async def send(self, method: str, path: str, body: bytes = b"", **headers: str) -> Told:
-        """One request; a policy's refusal ends the check.
+        """One request, again after a while where the server asks to slow down; a policy's refusal ends the check.
 
         Raises:
-            Declined: 401, 403 or 429.
+            Declined: 401, 403, or 429 for too long.
         """
+        while (told := await self._once(method, path, body, headers)).status == 429:
+            await self._wire.slow_down(told.headers.get("retry-after"))
+        if told.status in BY_POLICY:
+            raise Declined(f"HTTP {told.status}: {BY_POLICY[told.status]}")
+        return told
+
+    async def _once(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> Told:
         url = beside(self.url, path) if path else self.url
         named = {"content-type": "application/json", **{k.replace("_", "-"): v for k, v in headers.items()}}
         shown = f"{method} {urlsplit(url).path}?{urlsplit(url).query}\n".encode() + body
@@ -87,8 +94,6 @@ class Target:
             raise PeerUnavailable(url, str(wrong) or type(wrong).__name__) from None
         head = f"HTTP {response.status_code} {response.headers.get('content-type', '')}\n\n".encode()
         self._wire.keep(shown, head + response.content)
-        if response.status_code in BY_POLICY:
-            raise Declined(f"HTTP {response.status_code}: {BY_POLICY[response.status_code]}")
         return Told(response.status_code, response.headers, response.content)
 
     async def post(self, body: Json | bytes, path: str = "", **headers: str) -> Told:

@@ -9,12 +9,14 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 import httpx2
+import msgspec
 
-from ..errors import BadSetup, MissingExtra
+from ..errors import BadSetup, MissingExtra, PeerRefused
 from . import http_target, nlip_http, nlip_ws, nlweb
-from .base import Level, Outcome, Report, Wire, choose, run_checks
+from .base import Declined, Failed, Level, Outcome, Pace, Report, Wire, choose, run_checks
 
 OnOutcome = Callable[[Outcome], None]
+MOST_PAUSE: Final = 5.0  # seconds between checks over WebSocket, where a refusal does not say how long to wait
 
 
 class Options:
@@ -47,6 +49,34 @@ class Options:
         )
 
 
+async def show_credentials(url: str, options: Options) -> None:
+    """Show the credentials once, before each check would: a server may stop to listen to who keeps showing wrong ones.
+
+    Raises:
+        PeerRefused: they are not known there.
+        PeerUnavailable: nobody answers there.
+    """
+    if options.authorization is None:
+        return
+    async with options.client() as client:
+        target = http_target.HttpTarget(client, url, Wire())
+        body = msgspec.json.encode({**http_target.HELLO, "query": {"text": "Hello"}})  # an NLIP and an NLWeb question
+        try:
+            answer = await target.send("POST", url, body, {"content-type": "application/json"})
+        except (Failed, Declined):  # what is wrong with it, the checks will tell
+            return
+    if answer.status == 401:
+        raise PeerRefused(url, "these credentials are not known there; SABIR_TOKEN may be mistyped, expired or revoked")
+
+
+def _over_http(url: str) -> str:
+    """Where messages go over HTTP at the address of a WebSocket or of a whole server."""
+    parts = urlsplit(url)
+    if parts.scheme in ("ws", "wss"):
+        return f"{'https' if parts.scheme == 'wss' else 'http'}://{parts.netloc}/nlip"
+    return url if parts.path not in ("", "/") else f"{parts.scheme}://{parts.netloc}/nlip"
+
+
 Runner = Callable[[str, Options], Awaitable[Report]]
 
 
@@ -55,13 +85,17 @@ async def check_nlip(url: str, options: Options) -> Report:
 
     Raises:
         PeerUnavailable: nobody answers there.
+        PeerRefused: the credentials are not known there.
     """
     scheme = urlsplit(url).scheme
     outcomes: list[Outcome] = []
     notes: list[str] = []
+    pace = Pace()
     bindings = options.only or (("amqp",) if scheme.startswith("amqp") else ("http", "websocket"))
     if scheme.startswith("amqp") != ("amqp" in bindings) or (scheme.startswith("amqp") and len(bindings) > 1):
         raise BadSetup(f"{scheme}:// is not an address for {' and '.join(bindings)}; check each binding at its own")
+    if "amqp" not in bindings:
+        await show_credentials(_over_http(url), options)
     if "http" in bindings:
         async with options.client() as client:
             place, note = await http_target.end_point(client, url)
@@ -72,7 +106,7 @@ async def check_nlip(url: str, options: Options) -> Report:
 
             checks = choose(nlip_http.SUITE.checks, options.level)
             outcomes += await run_checks(
-                checks, http, pause=options.pause, seconds=options.seconds, on_outcome=options.on_outcome
+                checks, http, pause=options.pause, seconds=options.seconds, on_outcome=options.on_outcome, pace=pace
             )
     if "websocket" in bindings:
         absent: set[str] = set()
@@ -83,9 +117,10 @@ async def check_nlip(url: str, options: Options) -> Report:
         outcomes += await run_checks(
             choose(nlip_ws.SUITE.checks, options.level),
             websocket,
-            pause=options.pause,
+            pause=max(options.pause, min(pace.longest, MOST_PAUSE)),
             seconds=options.seconds,
             on_outcome=options.on_outcome,
+            pace=pace,
         )
     if "amqp" in bindings:
         outcomes += await _check_amqp(url, options)
@@ -115,7 +150,12 @@ async def _check_amqp(url: str, options: Options) -> list[Outcome]:
 
 
 async def check_nlweb(url: str, options: Options) -> Report:
-    """The NLWeb suite, at ``/ask`` of the address."""
+    """The NLWeb suite, at ``/ask`` of the address.
+
+    Raises:
+        PeerRefused: the credentials are not known there.
+    """
+    await show_credentials(nlweb.end_point(url), options)
     async with options.client() as client:
         outcomes = await nlweb.run_suite(
             client,

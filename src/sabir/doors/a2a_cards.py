@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from typing import Any, Final
 
 import msgspec
@@ -11,7 +12,7 @@ from ..card import Card
 from ..errors import MissingExtra, NotFound
 from ..turn import ANONYMOUS, Caller
 from ..wire import a2a as wire
-from ..wire.a2a_card import card_to
+from ..wire.a2a_card import card_to, gateway_extension
 from .a2a_keys import Keys
 from .base import House
 
@@ -30,6 +31,14 @@ _BINDINGS: Final = (
 )
 
 
+def _worth_telling(record: logging.LogRecord) -> bool:
+    """Not that a stranger's card has no skills: they are left out on purpose, and the SDK would say so each time."""
+    return not (isinstance(record.args, tuple) and record.args[1:3] == ("AgentCard", "skills"))
+
+
+logging.getLogger("a2a.utils.proto_utils").addFilter(_worth_telling)
+
+
 class Cards:
     """The agent card of each agent."""
 
@@ -46,12 +55,14 @@ class Cards:
             NotFound: there is no such agent.
         """
         card = self._card(agent)
-        made_of = msgspec.json.encode((card, self.house.public_url))
+        others = self._others(agent, ANONYMOUS)
+        made_of = msgspec.json.encode((card, self.house.public_url, others))
         known = self._made.get(agent)
         if known is not None and known[0] == made_of:
             return known[1], known[2]
         seen = self.house.guard.rights.visible(ANONYMOUS, card, DOOR)
-        made = await self._signed(self._agent_card(seen or card, skills=seen is not None, required=seen is None))
+        public = self._agent_card(seen or card, skills=seen is not None, required=seen is None, others=others)
+        made = await self._signed(public)
         told: dict[str, Any] = agent_card_to_dict(made)
         unsigned = {key: value for key, value in told.items() if key != "signatures"}
         tag = f'W/"{hashlib.sha256(msgspec.json.encode(unsigned, order="sorted")).hexdigest()[:32]}"'
@@ -64,7 +75,14 @@ class Cards:
         self.house.guard.rights.check(caller, agent=agent, door=DOOR)
         seen = self.house.guard.rights.visible(caller, self._card(agent), DOOR)
         assert seen is not None  # or the check would have refused
-        return await self._signed(self._agent_card(seen, skills=True, required=False, whole=True))
+        others = self._others(agent, caller)
+        return await self._signed(self._agent_card(seen, skills=True, required=False, whole=True, others=others))
+
+    def _others(self, agent: str, caller: Caller) -> list[str] | None:
+        """All agents that a caller may use; told on the card of the default agent, which stands for the gateway."""
+        if agent != self.house.exchange.default:
+            return None
+        return [card.name for card in self.house.cards(caller, DOOR)]
 
     def _card(self, agent: str) -> Card:
         found = self.house.agents.get(agent)
@@ -72,13 +90,20 @@ class Cards:
             raise NotFound(f"there is no agent {agent[:64]!r} here")
         return found.card
 
-    def _agent_card(self, card: Card, *, skills: bool, required: bool, whole: bool = False) -> pb.AgentCard:
-        url = f"{self.house.public_url.rstrip('/')}/a2a/{card.name}"
+    def _agent_card(
+        self, card: Card, *, skills: bool, required: bool, whole: bool = False, others: list[str] | None = None
+    ) -> pb.AgentCard:
+        base = f"{self.house.public_url.rstrip('/')}/a2a"
+        url = f"{base}/{card.name}"
         interfaces = [(binding, url, version) for binding, version in _BINDINGS]
         if self.grpc:
             interfaces.insert(2, ("GRPC", self.grpc, wire.VERSION))
         schemes = self._schemes()
-        return card_to(card, interfaces, schemes=schemes, required=required, skills=skills, whole=whole)
+        made = card_to(card, interfaces, schemes=schemes, required=required, skills=skills, whole=whole)
+        if others is not None:
+            told = gateway_extension(self.house.facts.get("gateway", ""), others, base)
+            made.capabilities.extensions.append(told)
+        return made
 
     def _schemes(self) -> dict[str, pb.SecurityScheme]:
         """How callers may say who they are."""

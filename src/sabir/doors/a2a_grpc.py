@@ -16,7 +16,7 @@ from ..guard import Credentials
 from ..guard.limits import is_loopback
 from .a2a_http import problem_of
 from .a2a_tasks import Call, Operations, calling
-from .base import House
+from .base import House, hops_of
 
 try:
     import grpc
@@ -52,14 +52,13 @@ class Servicer(GrpcHandler):
         agent = getattr(request, "tenant", "") or self._house.exchange.default
         if agent not in self._house.agents:
             raise NotFound(f"there is no agent {agent[:64]!r} here")
-        hops = told.get("x-sabir-hops", "")
         credentials = Credentials(
             _address(context.peer()),
             told.get("authorization"),
             headers={name: told[name] for name in ("x-api-key",) if name in told},
         )
-        known = int(hops) if hops.isdigit() and len(hops) < 4 else 0
-        return calling(Call(agent, credentials, trace=told.get("traceparent"), hops=known))
+        hops = hops_of(told.get("x-sabir-hops", ""))
+        return calling(Call(agent, credentials, trace=told.get("traceparent"), hops=hops))
 
     async def _handle_unary(
         self, request: Any, context: Any, handler_func: Callable[[Any], Awaitable[Any]], default_response: Any

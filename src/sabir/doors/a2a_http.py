@@ -26,6 +26,7 @@ from ..errors import (
 )
 from ..wire import a2a as wire
 from ..wire.rules import Limits, depth_of
+from .base import hops_of
 
 try:
     from a2a.types import a2a_pb2 as pb
@@ -76,7 +77,7 @@ def headers_of(scope: Scope) -> Headers:
         elif name == b"traceparent":
             found.trace = value.decode("latin-1")[:64]
         elif name == b"x-sabir-hops":
-            found.hops = int(value) if value.isdigit() and len(value) < 4 else 0
+            found.hops = hops_of(value)
         elif name == b"x-a2a-notification-token":
             found.token = value.decode("latin-1")
         elif name == b"if-none-match":

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 from starlette.routing import BaseRoute
@@ -17,6 +17,7 @@ from ..card import Card
 from ..errors import BadSetup
 from ..exchange import Exchange
 from ..guard import Credentials, Guard
+from ..guard.identity import no_credentials
 from ..guard.setup import Guarded
 from ..stores.base import Store
 from ..tasks import Tasks
@@ -71,6 +72,13 @@ class Door(Protocol):
     async def stop(self) -> None: ...
 
 
+@runtime_checkable
+class Follows(Protocol):
+    """A door that wants to know when agents come, go or say other things of themselves."""
+
+    async def agents_changed(self) -> None: ...
+
+
 MakeDoor = Callable[[House], Door]
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -109,16 +117,26 @@ def headers_of(scope: Scope) -> dict[bytes, bytes]:
     return headers
 
 
-def credentials_of(scope: Scope, *, behind_proxy: bool = False) -> Credentials:
+def hops_of(told: object) -> int:
+    """How many agents a question has passed, as a header or property tells it; too many to count are too many."""
+    if isinstance(told, int):
+        return max(0, told)
+    text = told.decode("latin-1") if isinstance(told, bytes) else str(told)
+    return int(text[:4]) if text.isascii() and text.isdigit() else 0
+
+
+def credentials_of(
+    scope: Scope, *, behind_proxy: bool = False, headers: Mapping[bytes, bytes] | None = None
+) -> Credentials:
     """What an ASGI scope tells of the other side."""
     client = scope.get("client")
     address = client[0] if client else ""
-    headers = headers_of(scope)
+    headers = headers or headers_of(scope)
     if behind_proxy and b"x-forwarded-for" in headers:
         address = headers[b"x-forwarded-for"].decode("latin-1").rpartition(",")[2].strip() or address
     certificate = scope["extensions"].get("tls", {}).get("client_cert_name") if "extensions" in scope else None
     if certificate is None and headers.keys().isdisjoint(_PROOFS):
-        return Credentials(address)
+        return no_credentials(address)
     authorization = headers.get(b"authorization")
     return Credentials(
         address,

@@ -62,7 +62,7 @@ class BusDoor:
         self.lease = lease
         self._agents = agents  # of the exchange; others' are added to it and taken out again
         self._own = {name: agent for name, agent in agents.items() if not isinstance(agent, BusPeer)}
-        self._receivers: list[Receiver] = []
+        self._receivers: dict[str, Receiver] = {}  # by the name on the bus
         self._tasks: list[asyncio.Task[None]] = []
         if house.exchange.observer is not None:
             self._show(house.exchange.observer.metrics)
@@ -88,9 +88,10 @@ class BusDoor:
         """
         await self.bus.open()
         self.house.exchange.waits.elsewhere = OtherNodes(self.bus, self.house.store, self.node)
-        self._receivers.append(await self.bus.serve(node_address(self.node), self._answered))
+        own = node_address(self.node)
+        self._receivers[own] = await self.bus.serve(own, self._answered)
         for name in self._own:
-            self._receivers.append(await self.bus.serve(address(name), self._asked))
+            await self._serve(name)
         await self._offer()
         await self._look_around()
         self._tasks = [
@@ -172,22 +173,43 @@ class BusDoor:
         if not await waits.bring_here(answer.conversation, answer.message, Line(send)):
             raise NotFound("no turn waits for this")
 
+    async def agents_changed(self) -> None:
+        """Agents of other gateways have come or gone here; other nodes reach them through this one."""
+        own = {name: agent for name, agent in self._agents.items() if not isinstance(agent, BusPeer)}
+        gone = [name for name in self._own if name not in own]
+        come = [name for name in own if name not in self._own]
+        self._own = own
+        try:
+            for name in come:
+                await self._serve(name)
+            for name in gone:
+                receiver = self._receivers.pop(address(name), None)
+                if receiver is not None:
+                    await receiver.stop()
+                await self.directory.deregister(name, NODE_OWNER, node=self.node)
+            await self._offer()
+        except SabirError as wrong:  # told again with the next lease
+            logger.warning("what has changed could not be told to other nodes: %s", wrong)
+
+    async def _serve(self, name: str) -> None:
+        self._receivers[address(name)] = await self.bus.serve(address(name), self._asked)
+
     async def _serve_no_more(self) -> None:
-        receivers, self._receivers = self._receivers, []
-        for receiver in receivers:
+        receivers, self._receivers = self._receivers, {}
+        for receiver in receivers.values():
             await receiver.stop()
 
     # -- what is offered ----------------------------------------------------------------------------
 
     async def _offer(self) -> None:
-        for agent in self._own.values():
+        for agent in list(self._own.values()):
             entry = Entry.of(agent.card, node=self.node, addresses={"bus": address(agent.card.name)})
             await self.directory.register(entry, NODE_OWNER, lease=self.lease)
 
     async def _keep_offering(self) -> None:
         while True:
             await asyncio.sleep(self.lease / 3)
-            for name in self._own:
+            for name in list(self._own):
                 try:
                     await self.directory.renew(name, NODE_OWNER, node=self.node, lease=self.lease)
                 except NotFound:
@@ -211,11 +233,12 @@ class BusDoor:
                 self._found(change.entry)
 
     def _found(self, entry: Entry) -> None:
-        if entry.name not in self._own and entry.card is not None:
+        known = self._agents.get(entry.name)
+        if entry.card is not None and (known is None or isinstance(known, BusPeer)):
             self._agents[entry.name] = BusPeer(self.bus, entry.card)
 
     async def _lost(self, entry: Entry) -> None:
-        if entry.name in self._own:
+        if not isinstance(self._agents.get(entry.name), BusPeer):
             return
         try:
             others = await self.directory.find(entry.name)

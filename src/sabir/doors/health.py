@@ -49,7 +49,9 @@ class Health:
 
     async def _ready(self, request: Request) -> Response:
         """200 once messages are answered; 503 while stopping or while the store does not answer."""
-        status = {"status": "ok", "version": _version.__version__, "running": self.house.exchange.running}
+        waiting = len(self.house.exchange.waits)  # for an answer to their question; they run, and do nothing
+        running = max(0, self.house.exchange.running - waiting)
+        status = {"status": "ok", "version": _version.__version__, "running": running, "waiting": waiting}
         if self.house.exchange.closing:
             return _json(503, {**status, "status": "stopping"}, {"Retry-After": "5"})
         try:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -33,9 +34,11 @@ from ..guard.oauth import challenge, protected_resource
 from ..peers.mcp import McpPeer
 from ..turn import Caller
 from .base import House
+from .mcp_expose import Exposed, settings_of
 from .mcp_http import Entrance
 from .mcp_nlweb import NlwebTools
 from .mcp_offer import Offer, Tool
+from .mcp_pipes import Pipes
 from .mcp_relay import Relay
 from .mcp_stream import DOOR
 from .mcp_turns import Turns
@@ -45,6 +48,7 @@ logger = logging.getLogger("sabir")
 
 PATH: Final = "/mcp"
 CLOSING_LOOK: Final = 0.5  # seconds between looks whether the gateway is stopping
+MEETING_SECONDS: Final = 5.0  # that the servers behind may take before the first client over stdio is answered
 METADATA: Final = "/.well-known/oauth-protected-resource"
 
 # What may change, and how it is told: as an event from 2026-07-28 on, as a notification of a session before.
@@ -62,14 +66,14 @@ class Mcp:
 
     def __init__(self, house: House) -> None:
         self.house = house
-        settings = house.settings.get(DOOR)
-        self.settings: Mapping[str, Any] = settings if isinstance(settings, Mapping) else {}
+        self.settings = settings_of(house)
         self.turns = Turns(house)
         self._nlweb = NlwebTools(house, self.turns)
+        self.exposed = Exposed(house, self.turns, self.settings)
         self._bus = InMemorySubscriptionBus()
         self._listen = ListenHandler(self._bus)
         self._offers: dict[str | None, Offer] = {}
-        self._relays: dict[str, Relay] = {}
+        self._relays: dict[str, Relay | Pipes] = {}
         self._meeting: set[asyncio.Task[None]] = set()
         self.entrance = Entrance(house, self._server, self._schema, self.challenge)
 
@@ -93,6 +97,8 @@ class Mcp:
         for behind in self._behind():
             behind.on_changed = self._tools_changed
             self._aside(self._meet(behind))
+        for server in self.exposed.rules:
+            self._aside(self.exposed.follow(server, self._tools_changed))
 
     def _behind(self) -> list[McpPeer]:
         return [each for each in self.house.agents.values() if isinstance(each, McpPeer)]
@@ -120,12 +126,27 @@ class Mcp:
     async def _tools_changed(self) -> None:
         await self.changed("tools")
 
+    async def agents_changed(self) -> None:
+        """Agents have come or gone: what was made for those that are gone is let go, and clients are told."""
+        for name in [name for name in self._offers if name is not None and name not in self.house.agents]:
+            del self._offers[name]
+        for name in [name for name in self._relays if name not in self.house.agents]:
+            relay = self._relays.pop(name)
+            if isinstance(relay, Pipes):
+                self._aside(relay.aclose())
+        for what in CHANGES:
+            await self.changed(what)
+
     async def stop(self) -> None:
         for task in list(self._meeting):
             task.cancel()
+        await asyncio.gather(*self._meeting, return_exceptions=True)  # a program that is just being met is ended
         self._listen.close()
         self.entrance.close()
         await self.turns.close()
+        for relay in self._relays.values():
+            if isinstance(relay, Pipes):
+                await relay.aclose()
         for behind in self._behind():
             await behind.aclose()
 
@@ -135,11 +156,17 @@ class Mcp:
         """The end-point of one agent, or of all."""
         offer = self._offers.get(agent)
         if offer is None:
-            more = self._nlweb if agent is None or self.house.agents[agent].card.site is not None else _no_more
-            offer = self._offers[agent] = Offer(self.house, self.turns, self._listen, only=agent, tools=more)
+            more: MoreTools = _no_more
+            if agent is None:
+                more = together(self.exposed, self._nlweb)
+            elif self.house.agents[agent].card.site is not None:
+                more = self._nlweb
+            hidden = self.exposed.rules if agent is None else ()
+            offer = Offer(self.house, self.turns, self._listen, only=agent, tools=more, without=hidden)
+            self._offers[agent] = offer
         return offer
 
-    def _server(self, path: str, caller: Caller) -> Server[Any] | Relay:
+    def _server(self, path: str, caller: Caller) -> Server[Any] | Pipes | Relay:
         """Raises:
         NotFound: no agent of this path.
         Unauthenticated: nothing here is for callers who do not say who they are.
@@ -153,14 +180,19 @@ class Mcp:
         relay = self._relay(agent) if agent is not None else None
         return relay or self.offer(agent).server
 
-    def _relay(self, agent: str) -> Relay | None:
-        """Where a whole MCP server is behind the agent, it speaks for itself; unless a filter must see what is said."""
+    def _relay(self, agent: str) -> Relay | Pipes | None:
+        """Where a whole MCP server is behind the agent, it speaks for itself: byte by byte, or, if it is a program or a
+        filter must see what is said, message by message."""
         behind = self.house.agents[agent]
-        if not isinstance(behind, McpPeer) or behind.program is not None or self.house.guard.filters.filters:
+        if not isinstance(behind, McpPeer):
             return None
         relay = self._relays.get(agent)
         if relay is None or relay.peer is not behind:
-            relay = self._relays[agent] = Relay(self.house, behind)
+            if behind.program is not None or self.house.guard.filters.filters:
+                relay = Pipes(self.house, behind, self.offer(agent).server)
+            else:
+                relay = Relay(self.house, behind)
+            self._relays[agent] = relay
         return relay
 
     def _agent(self, path: str) -> str | None:
@@ -172,7 +204,12 @@ class Mcp:
         return agent
 
     def _schema(self, path: str, tool: str) -> Mapping[str, Any] | None:
-        return self.offer(self._agent(path)).schema(tool)
+        agent = self._agent(path)
+        relay = self._relays.get(agent) if agent is not None else None
+        if isinstance(relay, Pipes) and relay.peer.stateless:
+            schema: Mapping[str, Any] | None = relay.peer.tools.get(tool, {}).get("inputSchema")
+            return schema if "x-mcp-header" in str(schema) else None
+        return self.offer(agent).schema(tool)
 
     # -- what changes ---------------------------------------------------------------------------------
 
@@ -194,9 +231,8 @@ class Mcp:
 
     def authorization_servers(self) -> list[str]:
         """Where a client gets a token for us: as configured, else the issuers that our verifiers trust."""
-        configured = self.settings.get("authorization_servers")
-        if configured:
-            return [str(each) for each in configured]
+        if self.settings.authorization_servers:
+            return list(self.settings.authorization_servers)
         guarded = self.house.guarded
         issuers = [each.issuer for each in guarded.identity.issuers] if guarded is not None else []
         found = (getattr(verifier, "issuer", None) for verifier in self.house.guard.identity.verifiers)
@@ -210,7 +246,7 @@ class Mcp:
             return Response(status_code=404)
         path = PATH if agent is None else f"{PATH}/{agent}"
         guarded = self.house.guarded
-        scopes = self.settings.get("scopes") or (guarded.identity.scopes if guarded is not None else ())
+        scopes = self.settings.scopes or (guarded.identity.scopes if guarded is not None else ())
         about = protected_resource(self.house.public_url + path, servers, scopes=scopes)
         return Response(msgspec.json.encode(about), media_type="application/json")
 
@@ -221,15 +257,41 @@ class Mcp:
         return challenge(self.house.public_url + path.rstrip("/"))
 
 
+MoreTools = Callable[[Caller], list[Tool]]
+
+
 def _no_more(caller: Caller) -> list[Tool]:
     return []
 
 
+def together(first: MoreTools, second: MoreTools) -> MoreTools:
+    """The tools of both; of those that have one name, the first."""
+
+    def tools(caller: Caller) -> list[Tool]:
+        found = first(caller)
+        names = {tool.name for tool in found}
+        return found + [tool for tool in second(caller) if tool.name not in names]
+
+    return tools
+
+
+async def _met(house: House) -> None:
+    """Wait for what the servers behind offer, but not for long: many a client asks for the tools only once."""
+    behind = [each for each in house.agents.values() if isinstance(each, McpPeer) and not each.tools]
+    with suppress(TimeoutError):
+        async with asyncio.timeout(MEETING_SECONDS):
+            await asyncio.gather(*(each.refresh() for each in behind), return_exceptions=True)
+
+
 async def speak(house: House, agent: str | None = None) -> None:
     """MCP over standard input and output, until the client is gone. Whoever started this process may do everything."""
+    await _met(house)
     turns = Turns(house)
-    more = NlwebTools(house, turns) if agent is None else _no_more
-    offer = Offer(house, turns, ListenHandler(InMemorySubscriptionBus()), only=agent, tools=more)
+    exposed = Exposed(house, turns, settings_of(house))
+    more = together(exposed, NlwebTools(house, turns)) if agent is None else _no_more
+    hidden = exposed.rules if agent is None else ()
+    listen = ListenHandler(InMemorySubscriptionBus())
+    offer = Offer(house, turns, listen, only=agent, tools=more, without=hidden)
     try:
         async with stdio_server() as (read, write):
             options = offer.server.create_initialization_options(NotificationOptions(True, True, True))

@@ -16,7 +16,8 @@ from typing import Any, Final
 import msgspec
 from mcp.server.connection import Connection
 from mcp.server.lowlevel import NotificationOptions, Server
-from mcp.server.runner import ServerRunner
+from mcp.server.models import InitializationOptions
+from mcp.server.runner import ServerRunner, aclose_shielded
 from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import (
     ERROR_CODE_HTTP_STATUS,
@@ -52,7 +53,8 @@ from ..guard import Credentials
 from ..turn import Caller
 from ..wire import mcp as wire
 from ..wire.rules import depth_of
-from .base import House, credentials_of
+from .base import House, credentials_of, hops_of
+from .mcp_pipes import Kernel, Pipes
 from .mcp_stream import PING_SECONDS, SILENT, Answer, Attendance, Channel, Session, Visit, encode
 
 MOST_SESSIONS: Final = 10_000  # kept in memory; a sealed one that was dropped is opened again when it comes back
@@ -63,7 +65,7 @@ _EVERYTHING_CHANGES: Final = NotificationOptions(True, True, True)
 
 
 Passes = Callable[[str, Visit, Mapping[str, str], Any, Receive, Send], Awaitable[None]]  # a relay
-FindServer = Callable[[str, Caller], Server[Any] | Passes]
+FindServer = Callable[[str, Caller], Server[Any] | Pipes | Passes]
 FindSchema = Callable[[str, str], Mapping[str, Any] | None]  # path, tool → its input schema, if headers matter to it
 
 Challenge = Callable[[Unauthenticated, str], str]  # with the path that was asked for
@@ -91,10 +93,9 @@ class Entrance:
                 caller,
                 trace=headers.get("traceparent", "")[:64] or None,
             )
-            hops = headers.get("x-sabir-hops", "")
-            visit.hops = int(hops) if hops.isdigit() and len(hops) < 4 else 0
+            visit.hops = hops_of(headers.get("x-sabir-hops", ""))
             server = self._find(scope["path"], caller)
-            if not isinstance(server, Server):
+            if not isinstance(server, Server | Pipes):
                 return await self._passed_on(server, scope, visit, headers, receive, send, answer)
             modern = headers.get(_VERSION) not in (None, *HANDSHAKE_PROTOCOL_VERSIONS)
             match scope["method"]:
@@ -104,9 +105,9 @@ class Entrance:
                     serve = self._modern if modern else self._legacy
                     await serve(server, visit, headers, body, scope, receive, answer)
                 case "GET" if not modern:
-                    await self._listen(self._session(server, visit, headers), receive, send)
+                    await self._listen(self._session(visit, headers), receive, send)
                 case "DELETE" if not modern:
-                    await self._end(self._session(server, visit, headers), answer)
+                    await self._end(self._session(visit, headers), answer)
                 case _:
                     raise BadMethod("mcp", "method", "POST" if modern else "GET, POST, DELETE")
         except SabirError as wrong:
@@ -163,7 +164,7 @@ class Entrance:
 
     async def _modern(
         self,
-        server: Server[Any],
+        server: Server[Any] | Pipes,
         visit: Visit,
         headers: Mapping[str, str],
         body: Any,
@@ -199,14 +200,16 @@ class Entrance:
         connection = Connection.from_envelope(
             verdict.protocol_version, verdict.client_info, verdict.client_capabilities
         )
-        runner = ServerRunner(server, connection, None)
+        if isinstance(server, Pipes) and not server.peer.stateless:
+            server = server.hub
+        runner = _kernel(server, connection, visit, headers)
         return await self._run(runner, visit, body, receive, answer, ERROR_CODE_HTTP_STATUS)
 
     # -- up to 2025-11-25: initialize, then a session -------------------------------------------------
 
     async def _legacy(
         self,
-        server: Server[Any],
+        server: Server[Any] | Pipes,
         visit: Visit,
         headers: Mapping[str, str],
         body: Any,
@@ -218,10 +221,10 @@ class Entrance:
             raise _not_one_message()
         answer.streams = _streams(headers)
         if body.get("method") == "initialize" and _is_request(body):
-            return await self._initialize(server, visit, body, receive, answer)
+            return await self._initialize(server, visit, headers, body, receive, answer)
         version = headers.get(_VERSION, DEFAULT_NEGOTIATED_VERSION)
         if _SESSION in headers:
-            session = visit.session = self._session(server, visit, headers)
+            session = visit.session = self._session(visit, headers)
             visit.state, connection = session.state, session.connection
         else:
             connection = Connection.from_envelope(version, None, None)
@@ -229,14 +232,14 @@ class Entrance:
             if visit.session is not None:
                 visit.session.answered(body)
             return await answer.whole(202)
-        runner = ServerRunner(server, connection, None)
+        runner = _kernel(server, connection, visit, headers)
         if "id" in body:
             if not _is_request(body):
                 raise _not_one_message()
             return await self._run(runner, visit, body, receive, answer, {})
         return await self._notified(runner, visit, body, answer)
 
-    async def _notified(self, runner: ServerRunner[Any], visit: Visit, body: Mapping[str, Any], answer: Answer) -> None:
+    async def _notified(self, runner: AnyKernel, visit: Visit, body: Mapping[str, Any], answer: Answer) -> None:
         method, params = body.get("method"), body.get("params")
         if not isinstance(method, str) or not (params is None or isinstance(params, dict)):
             raise _not_one_message()
@@ -251,11 +254,17 @@ class Entrance:
         await answer.whole(202)
 
     async def _initialize(
-        self, server: Server[Any], visit: Visit, body: dict[str, Any], receive: Receive, answer: Answer
+        self,
+        server: Server[Any] | Pipes,
+        visit: Visit,
+        headers: Mapping[str, str],
+        body: dict[str, Any],
+        receive: Receive,
+        answer: Answer,
     ) -> None:
         connection = Connection.for_loop(SILENT)
-        options = server.create_initialization_options(_EVERYTHING_CHANGES)
-        runner = ServerRunner(server, connection, None, init_options=options)
+        options = server.create_initialization_options(_EVERYTHING_CHANGES) if isinstance(server, Server) else None
+        runner = _kernel(server, connection, visit, headers, options)
         self.house.guard.rates.check(visit.caller)
 
         def name_session() -> None:
@@ -284,7 +293,7 @@ class Entrance:
             self.sessions.popitem(last=False)
         return session
 
-    def _session(self, server: Server[Any], visit: Visit, headers: Mapping[str, str]) -> Session:
+    def _session(self, visit: Visit, headers: Mapping[str, str]) -> Session:
         """The session that a request names: alive here, or opened from its seal.
 
         Raises:
@@ -316,7 +325,7 @@ class Entrance:
 
     async def _run(
         self,
-        runner: ServerRunner[Any],
+        runner: AnyKernel,
         visit: Visit,
         body: dict[str, Any],
         receive: Receive,
@@ -396,6 +405,7 @@ class Entrance:
             channel.cancel_requested.set()
             if task is not None:
                 task.cancel("the session has ended")
+        await aclose_shielded(session.connection)
         await answer.whole(200)
 
     def close(self) -> None:
@@ -405,6 +415,22 @@ class Entrance:
                 session.stream.put_nowait(b"")
 
 
+AnyKernel = ServerRunner[Any] | Kernel
+
+
+def _kernel(
+    server: Server[Any] | Pipes,
+    connection: Connection,
+    visit: Visit,
+    headers: Mapping[str, str],
+    options: InitializationOptions | None = None,
+) -> AnyKernel:
+    """What answers requests of a connection: the SDK's kernel with our handlers, or a channel to a server behind us."""
+    if isinstance(server, Pipes):
+        return server.kernel(connection, visit, headers)
+    return ServerRunner(server, connection, None, init_options=options)
+
+
 def _carried(visit: Visit, body: Any) -> None:
     """What clients that cannot set headers for one request say in its ``_meta``: trace and hops."""
     params = body.get("params") if isinstance(body, dict) else None
@@ -412,7 +438,7 @@ def _carried(visit: Visit, body: Any) -> None:
     if not isinstance(meta, dict):
         return
     hops, trace = meta.get(wire.HOPS), meta.get("traceparent")
-    if isinstance(hops, int) and 0 < hops < 1000:
+    if isinstance(hops, int) and hops > 0:
         visit.hops = max(visit.hops, hops)
     if visit.trace is None and isinstance(trace, str):
         visit.trace = trace[:64]

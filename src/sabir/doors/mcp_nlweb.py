@@ -153,7 +153,8 @@ class NlwebTools:
             request = who_of(arguments)
         except wire.TOLD_AS_RESULT as wrong:
             return wire.failed_result(str(wrong))
-        rows = found(request, self.house.cards(caller, DOOR), self.house.public_url)
+        cards = self.house.cards(caller, DOOR)
+        rows = found(request, cards, self.house.public_url, await self._nlweb.held(request, cards))
         words = "\n".join(f"{row['definition']['name']}: {row['endpoint']}" for row in rows)
         return _shown(words or "Nobody here suits that.", answer_of(rows, request))
 

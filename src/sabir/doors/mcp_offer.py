@@ -6,12 +6,12 @@ tag says. All of them are turns of the exchange: rights, limits, record and audi
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Container, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
 import mcp_types as types
-import msgspec
 from mcp.server.caching import CacheHint
+from mcp.server.context import CallNext, HandlerResult
 from mcp.server.lowlevel import Server
 from mcp.server.subscriptions import ListenHandler
 from mcp.shared.exceptions import MCPError
@@ -20,7 +20,7 @@ from pydantic import BaseModel
 
 from .. import _version
 from ..card import Card, Skill
-from ..errors import NotFound, SabirError
+from ..errors import SabirError
 from ..guard import Credentials
 from ..line import Ask
 from ..message import Message
@@ -29,13 +29,14 @@ from ..turn import Caller
 from ..wire import mcp as wire
 from ..wire import mcp_card
 from .base import House
+from .mcp_old_tasks import OPTIONAL, OldTasks, has_tasks, told_of_tasks, wants_task
+from .mcp_resources import Resources, start_of
 from .mcp_stream import DOOR, Visit
 from .mcp_tasks import EXTENSION, TASK_AFTER, TOOL, GetTask, McpTasks, UpdateTask, created, knows_tasks
 from .mcp_turns import Context, Finish, Turns
 
 Json = dict[str, Any]
 PAGE: Final = 500  # entries of a list at once
-CONVERSATIONS: Final = "sabir://conversations/"
 _HINT: Final = CacheHint(ttl_ms=30_000, scope="private")
 _HINTS: Final[dict[Any, CacheHint]] = dict.fromkeys(
     ("tools/list", "prompts/list", "resources/list", "resources/templates/list"), _HINT
@@ -46,6 +47,8 @@ Handler = Callable[[Context, Visit, ParamsT], Awaitable[Json]]
 
 class Tool:
     """A tool that is not an agent's own: it answers a call itself. NLWeb's are such, and the gateway's."""
+
+    skill: Skill | None = None  # what it takes and gives, where its results are kept for later
 
     def __init__(self, described: Json, call: Callable[[Context, Visit, Json], Awaitable[Json]]) -> None:
         self.described = described
@@ -64,14 +67,17 @@ class Offer:
         *,
         only: str | None = None,
         tools: Callable[[Caller], list[Tool]] = lambda caller: [],
+        without: Container[str] = (),  # agents that are not offered here
     ) -> None:
         self.house = house
+        self._without = without
         self.only = only
         self._turns = turns
         self._tools = tools
         settings = house.settings.get(DOOR)
         after = settings.get("task_after") if isinstance(settings, Mapping) else None
         self._task_after = float(after) if after is not None else TASK_AFTER
+        self._resources = Resources(house, self.cards, owned=only is None)
         self._known: dict[str, tuple[Card, Mapping[str, Skill | None]]] = {}
         card = house.agents[only].card if only is not None else None
         self.server: Server[Any] = Server(
@@ -82,7 +88,8 @@ class Offer:
             instructions=_INSTRUCTIONS,
             cache_hints=_HINTS,
         )
-        self.server.middleware.clear()  # the trace is the exchange's
+        self.server.middleware[:] = [self._with_old_tasks]  # the trace is the exchange's
+        self._old_tasks = OldTasks(house, self._skill)
         self._register(listen)
 
     def _register(self, listen: ListenHandler) -> None:
@@ -98,10 +105,12 @@ class Offer:
         add("resources/unsubscribe", types.UnsubscribeRequestParams, self._told(self._unsubscribe))
         add("completion/complete", types.CompleteRequestParams, self._told(self._complete))
         add("logging/setLevel", types.SetLevelRequestParams, self._told(self._set_level))
-        tasks = McpTasks(self.house, self._skill)
-        add("tasks/get", GetTask, self._told(tasks.get))
+        tasks, old = McpTasks(self.house, self._skill), self._old_tasks
+        add("tasks/get", GetTask, self._told(_by_version(old.get, tasks.get)))
         add("tasks/update", UpdateTask, self._told(tasks.update))
-        add("tasks/cancel", GetTask, self._told(tasks.cancel))
+        add("tasks/cancel", GetTask, self._told(_by_version(old.cancel, tasks.cancel)))
+        add("tasks/result", GetTask, self._told(old.result))
+        add("tasks/list", types.PaginatedRequestParams, self._told(old.list))
         self.server.extensions[EXTENSION] = {}
         add("subscriptions/listen", types.SubscriptionsListenRequestParams, listen)
 
@@ -121,11 +130,23 @@ class Offer:
 
         return run
 
+    async def _with_old_tasks(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        """What the SDK's tables do not know of the tasks of 2025-11-25."""
+        if ctx.method == "initialize":
+            caller = ctx.request.caller if ctx.request is not None else LOCAL.caller
+            return told_of_tasks(await call_next(ctx), caller)
+        if wants_task(ctx):
+            params = types.CallToolRequestParams.model_validate(ctx.params, by_name=False)
+            return await self._told(self._call_as_task)(ctx, params)
+        return await call_next(ctx)
+
     # -- who offers what ----------------------------------------------------------------------------
 
     def cards(self, caller: Caller) -> list[Card]:
         cards = self.house.cards(caller, DOOR)
-        return cards if self.only is None else [card for card in cards if card.name == self.only]
+        if self.only is not None:
+            return [card for card in cards if card.name == self.only]
+        return [card for card in cards if card.name not in self._without] if self._without else cards
 
     def _skills(self, caller: Caller, tag: str) -> Iterator[tuple[Card, Skill]]:
         for card in self.cards(caller):
@@ -149,12 +170,25 @@ class Offer:
     async def _list_tools(self, ctx: Context, visit: Visit, params: types.PaginatedRequestParams) -> Json:
         self._admit(visit)
         tools = [
-            mcp_card.tool(name, card, skill)
+            mcp_card.tool(name, card, skill, self.house.facts.get("gateway", ""))
             for card in self.cards(visit.caller)
             for name, skill in self._tools_of(card).items()
         ]
+        if has_tasks(ctx):
+            tools = [{**tool, **OPTIONAL} for tool in tools]
         tools += [tool.described for tool in self._tools(visit.caller)]
         return _page("tools", tools, params.cursor)
+
+    async def _call_as_task(self, ctx: Context, visit: Visit, params: types.CallToolRequestParams) -> Json:
+        found = self._tool(visit.caller, params.name)
+        if found is None:
+            if any(tool.name == params.name for tool in self._tools(visit.caller)):
+                raise MCPError(wire.METHOD_NOT_FOUND, f"{params.name[:64]} cannot be called as a task")
+            raise MCPError(wire.INVALID_PARAMS, f"there is no tool {params.name[:64]!r} here")
+        card, skill = found
+        arguments = params.arguments or {}
+        wire.check_arguments(wire.INPUT if skill is None else skill.input_schema, arguments)
+        return await self._old_tasks.create(self._ask(visit, wire.asked(arguments, skill), card.name), params.name)
 
     async def _call_tool(self, ctx: Context, visit: Visit, params: types.CallToolRequestParams) -> Json:
         arguments = params.arguments or {}
@@ -189,7 +223,9 @@ class Offer:
 
     def _skill(self, caller: Caller, tool: str) -> Skill | None:
         found = self._tool(caller, tool)
-        return found[1] if found is not None else None
+        if found is None:
+            return next((each.skill for each in self._tools(caller) if each.name == tool), None)
+        return found[1]
 
     def _tools_of(self, card: Card) -> Mapping[str, Skill | None]:
         """The tools of a card, worked out once; a peer that has changed has another card."""
@@ -222,7 +258,13 @@ class Offer:
         for _, skill in self._skills(visit.caller, tag):
             if skill.id == wanted:
                 values = mcp_card.completions(skill.input_schema, params.argument.name, params.argument.value)
-                return {"completion": {"values": values, "total": len(values), "hasMore": False}}
+                return _completed(values)
+        if tag == mcp_card.RESOURCE:
+            known = (params.context.arguments if params.context is not None else None) or {}
+            argument, value = params.argument.name, params.argument.value
+            proposed = await self._resources.complete(visit.caller, wanted, argument, value, known)
+            if proposed is not None:
+                return _completed(proposed)
         raise MCPError(wire.INVALID_PARAMS, f"there is no {tag} {wanted[:64]!r} here")
 
     # -- resources ----------------------------------------------------------------------------------
@@ -231,14 +273,15 @@ class Offer:
         self._admit(visit)
         skills = self._skills(visit.caller, mcp_card.RESOURCE)
         resources = [mcp_card.resource(skill) for _, skill in skills if not mcp_card.is_template(skill.id)]
-        if not visit.caller.is_anonymous and self.only is None:
-            resources += await self._conversations(visit.caller)
-        return _page("resources", resources, params.cursor)
+        start = start_of(params.cursor)
+        entries, more = await self._resources.page(resources, visit.caller, start, PAGE)
+        return {"resources": entries, **({"nextCursor": str(start + PAGE)} if more else {})}
 
     async def _list_templates(self, ctx: Context, visit: Visit, params: types.PaginatedRequestParams) -> Json:
         self._admit(visit)
         skills = self._skills(visit.caller, mcp_card.RESOURCE)
         templates = [mcp_card.resource(skill) for _, skill in skills if mcp_card.is_template(skill.id)]
+        templates += await self._resources.templates(visit.caller)
         return _page("resourceTemplates", templates, params.cursor)
 
     async def _read_resource(self, ctx: Context, visit: Visit, params: types.ReadResourceRequestParams) -> Json:
@@ -249,28 +292,11 @@ class Offer:
                 message = Message("structured", "json", {"uri": uri, **variables}, label=skill.id)
                 finish = _resource_finish(uri)
                 return await self._turns.answer(ctx, visit, self._ask(visit, message, card.name), finish)
-        if uri.startswith(CONVERSATIONS) and not visit.caller.is_anonymous:
-            return await self._conversation(visit, uri)
-        raise _no_resource(uri)
-
-    async def _conversations(self, caller: Caller) -> list[Json]:
-        rows = await self.house.store.conversations(caller.id)
-        return [
-            {"uri": f"{CONVERSATIONS}{row.id}", "name": f"Conversation {row.id[:8]}", "mimeType": "application/json"}
-            for row in rows
-            if not row.ended
-        ]
-
-    async def _conversation(self, visit: Visit, uri: str) -> Json:
         self._admit(visit)
-        id = uri.removeprefix(CONVERSATIONS)
-        row = await self.house.store.conversation(id)
-        if row is None or row.owner != visit.caller.id:
+        contents = await self._resources.read(visit.caller, uri)
+        if contents is None:
             raise _no_resource(uri)
-        turns = await self.house.store.turns(id, 100)
-        shown = [{"at": t.at, "agent": t.agent, "asked": t.asked.text, "answered": t.answered.text} for t in turns]
-        text = msgspec.json.encode({"turns": shown}).decode()
-        return {"contents": [{"uri": uri, "mimeType": "application/json", "text": text}]}
+        return contents
 
     async def _subscribe(self, ctx: Context, visit: Visit, params: types.SubscribeRequestParams) -> Json:
         self._admit(visit)
@@ -316,6 +342,15 @@ def _no_resource(uri: str) -> MCPError:
     return MCPError(wire.INVALID_PARAMS, "there is no such resource here", {"uri": uri[:2048]})
 
 
+def _by_version(old: Handler[ParamsT], new: Handler[ParamsT]) -> Handler[ParamsT]:
+    """A method that means one thing in 2025-11-25 and another in the extension that came after it."""
+    return lambda ctx, visit, params: (old if has_tasks(ctx) else new)(ctx, visit, params)
+
+
+def _completed(values: list[str]) -> Json:
+    return {"completion": {"values": values, "total": len(values), "hasMore": False}}
+
+
 def _page(name: str, entries: list[Json], cursor: str | None) -> Json:
     """A part of a list, and where the next begins.
 
@@ -324,9 +359,7 @@ def _page(name: str, entries: list[Json], cursor: str | None) -> Json:
     """
     if cursor is None and len(entries) <= PAGE:
         return {name: entries}
-    if cursor is not None and not (cursor.isdigit() and len(cursor) < 9):
-        raise NotFound("there is no such page; the cursor is not one that was given here")
-    start = int(cursor or 0)
+    start = start_of(cursor)
     page: Json = {name: entries[start : start + PAGE]}
     if start + PAGE < len(entries):
         page["nextCursor"] = str(start + PAGE)

@@ -25,43 +25,23 @@ from .mcp_stream import DOOR, Answer, Attendance, Visit
 
 _SEALED: Final = "mcp-relay"
 _SESSION: Final = "mcp-session-id"
-_PASSED_IN: Final = frozenset(
-    {"accept", "content-type", "last-event-id", "mcp-method", "mcp-name", "mcp-protocol-version", "traceparent"}
-)
+_PASSED_IN: Final = frozenset({"mcp-method", "mcp-name", "mcp-protocol-version", "traceparent"})
 _PASSED_OUT: Final = frozenset({"content-type", "cache-control", "x-accel-buffering"})
 
 
-class Relay:
-    """Passes requests on to one server."""
+class Watched:
+    """What every relay to a server does beside passing on: who may, how much, in whose name, and what was done."""
 
     def __init__(self, house: House, peer: McpPeer) -> None:
         self.house = house
         self.peer = peer
 
-    async def __call__(
-        self, method: str, visit: Visit, headers: Mapping[str, str], body: Any, receive: Receive, send: Send
-    ) -> None:
-        """Pass one request on and its answer back.
-
-        Raises:
-            SabirError: not allowed, or the server is not there.
+    def check(self, visit: Visit, body: Any) -> None:
+        """Raises:
+        TooMany: over the rate.
+        Refused: it has passed too many gateways.
+        Forbidden: no right to this tool.
         """
-        self._check(visit, body)
-        answer = Passing(send)
-        attendance = Attendance(receive, answer)
-        try:
-            await self._pass(method, visit, headers, body, answer)
-        except asyncio.CancelledError:
-            if not attendance.gone:
-                raise
-            task = asyncio.current_task()
-            if task is not None:
-                task.uncancel()
-            await self._audit(visit, body, "Cancelled")
-        finally:
-            attendance.stop()
-
-    def _check(self, visit: Visit, body: Any) -> None:
         guard = self.house.guard
         guard.rates.check(visit.caller)
         if visit.hops >= MAX_HOPS:
@@ -72,23 +52,65 @@ class Relay:
             if isinstance(name, str):
                 guard.rights.check(visit.caller, agent=self.peer.card.name, door=DOOR, tool=name)
 
+    async def shown(self, visit: Visit) -> dict[str, str]:
+        """Who we are to the server for this caller, where that is configured."""
+        outgoing = self.peer.outgoing
+        return await outgoing.headers(self.peer.url, visit.caller) if outgoing is not None else {}
+
+    async def audit(self, visit: Visit, body: Any, outcome: str) -> None:
+        """One line for each request; what is no request (an answer, a stream) is part of one."""
+        if not isinstance(body, dict) or "method" not in body or "id" not in body:
+            return
+        method, params = str(body["method"]), body.get("params")
+        name = params.get("name") if isinstance(params, dict) else None
+        detail = {"method": method[:64]} | ({"tool": name[:64]} if isinstance(name, str) else {})
+        line = AuditLine(time.time(), "relay", visit.caller.id, DOOR, self.peer.card.name, outcome, "", "", detail)
+        await self.house.store.audit(line)
+
+
+class Relay(Watched):
+    """Passes requests on to one server over HTTP, byte by byte."""
+
+    async def __call__(
+        self, method: str, visit: Visit, headers: Mapping[str, str], body: Any, receive: Receive, send: Send
+    ) -> None:
+        """Pass one request on and its answer back.
+
+        Raises:
+            SabirError: not allowed, or the server is not there.
+        """
+        self.check(visit, body)
+        answer = Passing(send)
+        attendance = Attendance(receive, answer)
+        try:
+            await self._pass(method, visit, headers, body, answer)
+        except asyncio.CancelledError:
+            if not attendance.gone:
+                raise
+            task = asyncio.current_task()
+            if task is not None:
+                task.uncancel()
+            await self.audit(visit, body, "Cancelled")
+        finally:
+            attendance.stop()
+
     async def _pass(self, method: str, visit: Visit, headers: Mapping[str, str], body: Any, answer: Passing) -> None:
         request = self.peer.http.build_request(
             method,
             self.peer.url,
-            headers={**self._inward(visit, headers), **await self._shown(visit)},
+            headers={**self._inward(visit, headers), **await self.shown(visit)},
             content=msgspec.json.encode(body) if method == "POST" else None,
         )
         try:
             response = await self.peer.http.send(request, stream=True)
         except httpx2.HTTPError as wrong:
-            await self._audit(visit, body, "PeerUnavailable")
-            raise PeerUnavailable(self.peer.address, f"no connection ({type(wrong).__name__})") from None
+            await self.audit(visit, body, "PeerUnavailable")
+            raise PeerUnavailable(self.peer.card.name, f"no connection ({type(wrong).__name__})") from None
         outcome = "ok" if response.status_code < 400 else str(response.status_code)
         try:
             if response.status_code in (401, 403):
                 # It refuses our own credentials, not the caller's: its challenge is not for the caller.
-                await self._audit(visit, body, outcome)
+                await self.audit(visit, body, outcome)
                 raise Forbidden("the server behind the gateway refuses it")
             await answer.begin(response.status_code, self._outward(visit, response.headers))
             async for chunk in response.aiter_raw():
@@ -97,17 +119,12 @@ class Relay:
             outcome = "PeerUnavailable"  # it went away in the middle: the stream ends here too
         finally:
             await response.aclose()
-        await self._audit(visit, body, outcome)  # before the last byte: what was answered is on record
+        await self.audit(visit, body, outcome)  # before the last byte: what was answered is on record
         await answer.chunk(b"", last=True)
 
-    async def _shown(self, visit: Visit) -> dict[str, str]:
-        """Who we are to the server for this caller, where that is configured."""
-        outgoing = self.peer.outgoing
-        return await outgoing.headers(self.peer.url, visit.caller) if outgoing is not None else {}
-
     def _inward(self, visit: Visit, headers: Mapping[str, str]) -> dict[str, str]:
-        passed = {k: v for k, v in headers.items() if k in _PASSED_IN or k.startswith("mcp-param-")}
-        passed["x-sabir-hops"] = str(visit.hops + 1)
+        passed = passed_in(headers, visit)
+        passed |= {name: headers[name] for name in ("accept", "content-type", "last-event-id") if name in headers}
         passed["accept-encoding"] = "identity"
         if _SESSION in headers:
             opened = self.house.guard.seal.open(_SEALED, headers[_SESSION], visit.caller.id)
@@ -123,16 +140,6 @@ class Relay:
             sealed = self.house.guard.seal.seal(_SEALED, session.encode(), visit.caller.id)
             passed.append((_SESSION.encode(), sealed.encode()))
         return passed
-
-    async def _audit(self, visit: Visit, body: Any, outcome: str) -> None:
-        """One line for each request; what is no request (an answer, a stream) is part of one."""
-        if not isinstance(body, dict) or "method" not in body or "id" not in body:
-            return
-        method, params = str(body["method"]), body.get("params")
-        name = params.get("name") if isinstance(params, dict) else None
-        detail = {"method": method[:64]} | ({"tool": name[:64]} if isinstance(name, str) else {})
-        line = AuditLine(time.time(), "relay", visit.caller.id, DOOR, self.peer.card.name, outcome, "", "", detail)
-        await self.house.store.audit(line)
 
 
 class Passing(Answer):
@@ -152,3 +159,9 @@ class Passing(Answer):
 
     async def ping(self) -> None:
         return None  # the server behind keeps its own streams alive
+
+
+def passed_in(headers: Mapping[str, str], visit: Visit) -> dict[str, str]:
+    """The headers of a client that a server behind us gets to see, and how many gateways it was."""
+    passed = {k: v for k, v in headers.items() if k in _PASSED_IN or k.startswith("mcp-param-")}
+    return {**passed, "x-sabir-hops": str(visit.hops + 1)}

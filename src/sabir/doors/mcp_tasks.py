@@ -68,8 +68,8 @@ def _about(task: TaskRow) -> Json:
     about: Json = {
         "taskId": task.id,
         "status": STATUS[task.state],
-        "createdAt": _time(task.created),
-        "lastUpdatedAt": _time(task.updated),
+        "createdAt": moment(task.created),
+        "lastUpdatedAt": moment(task.updated),
         "ttlMs": max(0, int((task.expires - task.created) * 1000)),
         "pollIntervalMs": POLL_MS,
     }
@@ -78,7 +78,8 @@ def _about(task: TaskRow) -> Json:
     return about
 
 
-def _time(at: float) -> str:
+def moment(at: float) -> str:
+    """A time as the protocol writes it."""
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 

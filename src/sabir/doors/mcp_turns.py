@@ -256,11 +256,11 @@ class OneTurn:
         if answer is not None:
             self.line.answer(answer)
             return
-        can = self._askable(question)
+        can = askable(self.ctx, question)
         if not can:
             self._in_words(question)
         elif self.ctx.session.can_send_request:
-            self.line.answer(await self._asked(question, can))
+            self.line.answer(await ask_client(self.ctx, question, can))
         elif self.ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
             self._question = question
             self._turns.wait(self)
@@ -268,50 +268,21 @@ class OneTurn:
         else:
             self._in_words(question)
 
-    def _askable(self, question: Question) -> dict[str, Question]:
-        """The single questions that this client has said it can be asked."""
-        capabilities = self.ctx.session.client_capabilities
-        return {
-            key: one
-            for key, one in mcp_ask.each(question).items()
-            if getattr(capabilities, mcp_ask.capability(one), None) is not None
-        }
-
     def _answer(self, question: Question, given: Mapping[str, Any]) -> Message | None:
         """The answer, if what was given has all of it. A part that does not fit counts as not given."""
         wanted = mcp_ask.each(question)
         if not isinstance(question, mcp_ask.Several):
             ((key, one),) = wanted.items()
             return _read(one, given[key]) if key in given else None
-        askable = self._askable(question)
+        can = askable(self.ctx, question)
         answers = {key: _read(one, given[key]) for key, one in wanted.items() if key in given}
-        whole = answers and all(answers.get(key) is not None for key in askable)
+        whole = answers and all(answers.get(key) is not None for key in can)
         return mcp_ask.together({k: m for k, m in answers.items() if m is not None}) if whole else None
 
     def _wanted(self, question: Question) -> dict[str, Any]:
         """The result that asks for input (2026-07-28)."""
-        requests = {key: mcp_ask.request_of(one) for key, one in self._askable(question).items()}
+        requests = {key: mcp_ask.request_of(one) for key, one in askable(self.ctx, question).items()}
         return {"resultType": "input_required", "inputRequests": requests, "requestState": self._turns.state(self)}
-
-    async def _asked(self, question: Question, can: Mapping[str, Question]) -> Message:
-        """Ask the client at once (up to 2025-11-25)."""
-        answers: dict[str, Message] = {}
-        for key, one in can.items():
-            wanted = mcp_ask.request_of(one)
-            request, result = _REQUESTS[wanted["method"]]
-            try:
-                response = await self.ctx.session.send_request(
-                    request.model_validate(wanted),  # type: ignore[arg-type]  # one of the three of the table
-                    result,
-                    metadata=ServerMessageMetadata(related_request_id=self.ctx.request_id),
-                )
-            except MCPError as wrong:
-                raise Cancelled(f"the client did not answer: {wrong.error.message[:200]}") from None
-            raw = response.model_dump(mode="json", by_alias=True, exclude_none=True)
-            answers[key] = mcp_ask.answer_of(one, raw)
-        if isinstance(question, mcp_ask.Several):
-            return mcp_ask.together(answers)
-        return next(iter(answers.values()))
 
     def _in_words(self, question: Question) -> None:
         """A client that cannot be asked reads the question; its next call in the conversation answers it.
@@ -333,3 +304,42 @@ def _read(question: Question, response: object) -> Message | None:
         return mcp_ask.answer_of(question, response)
     except BadMessage:
         return None
+
+
+def askable(ctx: Context, question: Question) -> dict[str, Question]:
+    """The single questions that this client has said it can be asked."""
+    capabilities = ctx.session.client_capabilities
+    return {
+        key: one
+        for key, one in mcp_ask.each(question).items()
+        if getattr(capabilities, mcp_ask.capability(one), None) is not None
+    }
+
+
+async def ask_client(
+    ctx: Context, question: Question, can: Mapping[str, Question], meta: Mapping[str, Any] | None = None
+) -> Message:
+    """Ask the client at once (up to 2025-11-25).
+
+    Raises:
+        Cancelled: it did not answer.
+    """
+    answers: dict[str, Message] = {}
+    for key, one in can.items():
+        wanted = mcp_ask.request_of(one)
+        if meta is not None:
+            wanted["params"] = {**wanted["params"], "_meta": dict(meta)}
+        request, result = _REQUESTS[wanted["method"]]
+        try:
+            response = await ctx.session.send_request(
+                request.model_validate(wanted),  # type: ignore[arg-type]  # one of the three of the table
+                result,
+                metadata=ServerMessageMetadata(related_request_id=ctx.request_id),
+            )
+        except MCPError as wrong:
+            raise Cancelled(f"the client did not answer: {wrong.error.message[:200]}") from None
+        raw = response.model_dump(mode="json", by_alias=True, exclude_none=True)
+        answers[key] = mcp_ask.answer_of(one, raw)
+    if isinstance(question, mcp_ask.Several):
+        return mcp_ask.together(answers)
+    return next(iter(answers.values()))

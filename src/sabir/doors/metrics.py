@@ -13,15 +13,15 @@ from ..errors import Forbidden, SabirError, Unauthenticated
 from ..guard.limits import is_loopback
 from ..observe import CONTENT_TYPE, Metrics, ObserveSettings
 from ..peers.base import Peer
+from ..peers.gateways import FarAgent
 from ..wire import nlip
 from .base import House, credentials_of
 
 
 def watch(house: House, metrics: Metrics) -> None:
     """Metrics that are read from the house when somebody asks for them."""
-    peers = [agent for agent in house.agents.values() if isinstance(agent, Peer)]
     metrics.gauge("sabir_tasks_running", "Tasks this node works on.", read=lambda: house.tasks.running)
-    metrics.gauge("sabir_peers_open", "Peers left alone because they keep failing.", read=lambda: _open(peers))
+    metrics.gauge("sabir_peers_open", "Peers left alone because they keep failing.", read=lambda: _open(house))
     writing = getattr(house.store, "writing", None)  # not every kind of store writes in groups
     if writing is not None:
         metrics.counter("sabir_store_commits_total", "Commits of the store.", read=lambda: writing()[0])
@@ -29,8 +29,9 @@ def watch(house: House, metrics: Metrics) -> None:
         metrics.gauge("sabir_store_waiting", "Writes that wait for the next commit.", read=lambda: writing()[2])
 
 
-def _open(peers: list[Peer]) -> int:
-    return sum(peer.breaker.state == "open" for peer in peers)
+def _open(house: House) -> int:
+    reached = (each.peer if isinstance(each, FarAgent) else each for each in list(house.agents.values()))
+    return sum(each.breaker.state == "open" for each in reached if isinstance(each, Peer))
 
 
 class MetricsDoor:

@@ -34,10 +34,11 @@ from ..message import Message
 from ..peers.amqp_connection import AmqpConnection, Incoming
 from ..turn import Caller
 from ..wire import amqp, nlip
-from .base import House
+from .base import House, hops_of
 
 DOOR: Final = "nlip-amqp"
 BACKOFF: Final = (0.2, 30.0)  # seconds: the first pause before connecting again, and the longest
+ANSWER: Final = "x-sabir-answer"  # a property of our answers: one that comes back to a door is not a question
 RELEASE_PAUSE: Final = 0.5  # seconds before a letter is released, so that it does not come back at once
 
 logger = logging.getLogger("sabir")
@@ -79,6 +80,7 @@ class NlipAmqp:
         self.ready = asyncio.Event()  # set while it reads from all its addresses
         self._running: asyncio.Task[None] | None = None
         self._letters: set[asyncio.Task[None]] = set()
+        self._reading: tuple[AmqpConnection, set[str]] | None = None  # the connection, and the addresses read from
 
     def raw(self) -> Mapping[str, ASGIApp]:
         return {}
@@ -120,7 +122,8 @@ class NlipAmqp:
             )
             try:
                 await connection.open()
-                await self._listen(connection)
+                self._reading = connection, set()
+                await self._listen(*self._reading)
                 pause = BACKOFF[0]
                 self.ready.set()
                 await connection.lost
@@ -129,12 +132,25 @@ class NlipAmqp:
                 logger.warning("AMQP: %s; trying again in %.1f s", wrong, pause)
             finally:
                 self.ready.clear()
+                self._reading = None
                 await connection.close()
             await asyncio.sleep(pause * (0.5 + random.random()))
             pause = min(2 * pause, BACKOFF[1])
 
-    async def _listen(self, connection: AmqpConnection) -> None:
+    async def agents_changed(self) -> None:
+        """New agents get their address; whoever writes to one that is gone is told so."""
+        if self._reading is None:
+            return  # all of them, when the connection is there
+        try:
+            await self._listen(*self._reading)
+        except PeerError as wrong:
+            logger.warning("AMQP: the addresses of new agents cannot be read from: %s", wrong)
+
+    async def _listen(self, connection: AmqpConnection, known: set[str]) -> None:
         for address, agent in self.places().items():
+            if address in known:
+                continue
+            known.add(address)
             await connection.receive(
                 address,
                 lambda incoming, agent=agent: self._begin(connection, incoming, agent),  # type: ignore[misc]
@@ -151,6 +167,9 @@ class NlipAmqp:
 
     async def _letter(self, connection: AmqpConnection, incoming: Incoming, agent: str | None) -> None:
         letter = incoming.letter
+        if letter.properties.get(ANSWER):  # somebody had it sent here, so that we talk to ourselves
+            incoming.settle("rejected")
+            return
         turn = LetterTurn(connection, letter)
         outcome = "accepted"
         try:
@@ -176,17 +195,18 @@ class NlipAmqp:
     def _ask(self, letter: amqp.Letter, message: Message, agent: str | None, sender: str) -> Ask:
         # Strangers share one id, so the place of their answers keeps their message-ids apart.
         key = f"amqp:{letter.reply_to}:{letter.message_id!r}" if letter.message_id is not None else None
-        known = Caller(id=f"amqp:{sender}", kind="subject", name=sender) if sender else Caller(address="amqp")
+        # Whom the broker does not name is judged like anybody else: by a token in the message, or as nobody.
+        # Where letters come from is not told; but it is not this machine, which would be spared the limits.
+        known = Caller(id=f"amqp:{sender}", kind="subject", name=sender, address="amqp") if sender else None
         trace = letter.properties.get("traceparent")
-        hops = letter.properties.get("x-sabir-hops")
         return Ask(
             message,
             DOOR,
             agent,
-            Credentials(caller=known),
+            Credentials(caller=known) if known is not None else Credentials("amqp"),
             key,
             trace=trace[:64] if isinstance(trace, str) else None,
-            hops=int(hops) if isinstance(hops, int) and 0 <= hops < 1000 else 0,
+            hops=hops_of(letter.properties.get("x-sabir-hops", "")),
         )
 
 
@@ -213,8 +233,9 @@ class LetterTurn:
 
     async def _answer(self, reply: Message) -> None:
         for answer in amqp.answers(self._letter, reply, self.asked):
+            marked = msgspec.structs.replace(answer, properties={ANSWER: True})
             try:
-                await self._connection.send(answer, control=reply.is_control)
+                await self._connection.send(marked, control=reply.is_control)
             except PeerRefused:
                 # Nobody is there any more; that is the asker's affair, not a reason to answer again.
                 logger.info("AMQP: nobody takes answers at the place asked for")

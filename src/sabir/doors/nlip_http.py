@@ -7,9 +7,10 @@ final one; ``Prefer: respond-async`` or ``wait=N`` gives 202 and a place to look
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Mapping, Sequence
+from functools import lru_cache
 from typing import Final, NoReturn
 
 import msgspec
@@ -36,17 +37,19 @@ from ..line import Ask, Line
 from ..message import Message, Part, json_part, uri_part
 from ..stores.base import TaskRow
 from ..wire import nlip
-from .base import House, credentials_of, headers_of, settings_for
+from .base import House, credentials_of, headers_of, hops_of, settings_for
+
+logger = logging.getLogger("sabir")
 
 DOOR: Final = "nlip-http"
+BROKEN: Final = "something here failed; the operator's log says why"
 KEEP_ALIVE: Final = 15.0  # seconds between comments on a silent event stream
 MAX_KEY: Final = 256  # characters of an idempotency key
 _JSON: Final = (b"content-type", b"application/json")
 _SSE: Final = (b"content-type", b"text/event-stream; charset=utf-8")
 
 
-@dataclass(slots=True)
-class Wishes:
+class Wishes(msgspec.Struct, frozen=True):
     """What the headers of a request ask for."""
 
     content_type: str = ""
@@ -69,43 +72,57 @@ _SPECIAL: Final = frozenset(
 
 
 def wishes_of(headers: Mapping[bytes, bytes]) -> Wishes:
-    length = headers.get(b"content-length", b"")
-    wishes = Wishes(
-        headers.get(b"content-type", b"").decode("latin-1"),
-        int(length) if length.isdigit() and len(length) < 19 else None,
-    )
+    """What these headers ask for.
+
+    Raises:
+        BadMessage: an idempotency key that is too long.
+    """
+    plain = _plain(headers.get(b"content-type", b""), headers.get(b"content-length", b""))
     if _SPECIAL.isdisjoint(headers):
-        return wishes
-    wishes.streams = b"text/event-stream" in headers.get(b"accept", b"")
-    if b"prefer" in headers:
-        _prefer(wishes, headers[b"prefer"].decode("latin-1"))
-    if b"idempotency-key" in headers:
-        wishes.key = headers[b"idempotency-key"].decode("latin-1")
-        if len(wishes.key) > MAX_KEY:  # cut short, two keys could become one
-            raise BadMessage("nlip", "Idempotency-Key", f"at most {MAX_KEY} characters")
-    if b"traceparent" in headers:
-        wishes.trace = headers[b"traceparent"].decode("latin-1")[:64]
-    hops = headers.get(b"x-sabir-hops", b"")
-    wishes.hops = int(hops) if hops.isdigit() and len(hops) < 4 else 0
-    wishes.encoding = headers.get(b"content-encoding", b"").decode("latin-1").strip().lower()
-    return wishes
+        return plain
+    handling, respond_async, wait, applied = _prefer(headers.get(b"prefer", b"").decode("latin-1"))
+    key = headers.get(b"idempotency-key")
+    if key is not None and len(key) > MAX_KEY:  # cut short, two keys could become one
+        raise BadMessage("nlip", "Idempotency-Key", f"at most {MAX_KEY} characters")
+    trace = headers.get(b"traceparent")
+    return Wishes(
+        plain.content_type,
+        plain.length,
+        streams=b"text/event-stream" in headers.get(b"accept", b""),
+        strict=handling == "strict",
+        handling=handling,
+        respond_async=respond_async,
+        wait=wait,
+        key=None if key is None else key.decode("latin-1"),
+        trace=None if trace is None else trace.decode("latin-1")[:64],
+        hops=hops_of(headers.get(b"x-sabir-hops", b"")),
+        encoding=headers.get(b"content-encoding", b"").decode("latin-1").strip().lower(),
+        applied=applied,
+    )
 
 
-def _prefer(wishes: Wishes, value: str) -> None:
-    """RFC 7240, as D-26 reads it; what is not understood is not applied."""
+@lru_cache(maxsize=1024)
+def _plain(content_type: bytes, length: bytes) -> Wishes:
+    return Wishes(content_type.decode("latin-1"), int(length) if length.isdigit() and len(length) < 19 else None)
+
+
+def _prefer(value: str) -> tuple[str, bool, float | None, tuple[str, ...]]:
+    """Handling, respond-async and wait of RFC 7240, as D-26 reads it, and which of them were understood."""
+    handling, respond_async, wait = "", False, None
+    applied: list[str] = []
     for item in value.split(","):
         name, _, argument = item.partition(";")[0].partition("=")
         name, argument = name.strip().lower(), argument.strip().strip('"').lower()
-        if name == "handling" and argument in ("strict", "lenient") and not wishes.handling:
-            wishes.handling = argument
-            wishes.strict = argument == "strict"
-            wishes.applied += (f"handling={argument}",)
-        elif name == "respond-async" and not wishes.respond_async:
-            wishes.respond_async = True
-            wishes.applied += ("respond-async",)
-        elif name == "wait" and argument.isdigit() and wishes.wait is None and len(argument) < 7:
-            wishes.wait = float(argument)
-            wishes.applied += (f"wait={argument}",)
+        if name == "handling" and argument in ("strict", "lenient") and not handling:
+            handling = argument
+            applied.append(f"handling={argument}")
+        elif name == "respond-async" and not respond_async:
+            respond_async = True
+            applied.append("respond-async")
+        elif name == "wait" and argument.isdigit() and wait is None and len(argument) < 7:
+            wait = float(argument)
+            applied.append(f"wait={argument}")
+    return handling, respond_async, wait, tuple(applied)
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -144,78 +161,77 @@ class NlipHttp:
     # -- one request ------------------------------------------------------------------------------
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        answer = Answer(send, self.house.guard.rates)
-        message: Message | None = None
+        house = self.house
+        answer = Answer(send, house.guard.rates)
+        slow: Slow | None = None
         try:
-            agent, task = _place(scope["path"])
-            wishes = wishes_of(headers_of(scope))
-            wishes.strict = wishes.strict or (self.settings.strict and not wishes.handling)
+            path = scope["path"]
+            agent, task = (None, None) if path == "/nlip" else _place(path)
+            headers = headers_of(scope)
+            wishes = wishes_of(headers)
+            if self.settings.strict and not wishes.handling:
+                wishes = msgspec.structs.replace(wishes, strict=True)
             if task is not None:
                 return await self._task(task, scope, receive, answer, wishes)
             if scope["method"] != "POST":
                 raise BadMethod("nlip", "method", "POST")
-            credentials = credentials_of(scope, behind_proxy=self.house.behind_proxy)
+            credentials = credentials_of(scope, behind_proxy=house.behind_proxy, headers=headers)
             try:
-                message = await self._message(receive, wishes, credentials.address)
-            except TooMany as flood:  # refused before it was read; it leaves its line all the same
-                await self.house.exchange.audit(Ask(_UNREAD, DOOR, agent, credentials), flood)
+                self._check_head(wishes, credentials.address)
+                packet = await receive()
+                body: bytes = packet.get("body", b"")
+                if packet.get("more_body"):
+                    body = await read_body(receive, house.limits.body, packet)
+                message = self._read(body, wishes)
+            except (BadInput, TooMany) as refused:
+                await self._refused(refused, Ask(_UNREAD, DOOR, agent, credentials))
                 raise
             answer.asked, answer.applied, answer.key = message, wishes.applied, wishes.key
-            ask = Ask(
-                message,
-                DOOR,
-                agent,
-                credentials,
-                wishes.key,
-                trace=wishes.trace,
-                hops=wishes.hops,
-            )
+            ask = Ask(message, DOOR, agent, credentials, wishes.key, None, wishes.trace, wishes.hops)
             if wishes.respond_async or wishes.wait is not None:
                 await self._later(ask, answer, wishes)
             elif wishes.streams:
                 await self._stream(ask, answer, receive)
             else:
-                await self._at_once(ask, answer, receive)
+                slow = Slow(receive, answer)
+                answer.line = Line(answer.event, on_slow=slow)
+                await house.exchange.ask(ask, answer.line)
         except SabirError as wrong:
             await answer.refuse(wrong)
+        except asyncio.CancelledError:
+            if slow is None or not slow.is_gone:
+                raise
+        except Exception:
+            logger.exception("%s failed", scope["path"])
+            await answer.refuse(SabirError(BROKEN))
+        finally:
+            if slow is not None:
+                slow.stop()
+            if answer.line is not None:  # or they would hold each other until the garbage is collected
+                answer.line.send, answer.line.on_slow = _nowhere, None
 
-    async def _message(self, receive: Receive, wishes: Wishes, address: str) -> Message:
-        rates = self.house.guard.rates
-        rates.check_open(address)
-        try:
-            return await self._read(receive, wishes)
-        except BadInput:
-            rates.check_address(address)  # a flood of nonsense is a flood
-            raise
-
-    async def _read(self, receive: Receive, wishes: Wishes) -> Message:
-        limits = self.house.limits
-        if wishes.length is not None and wishes.length > limits.body:
-            raise TooBig("nlip", "$", f"at most {limits.body} bytes")
+    def _check_head(self, wishes: Wishes, address: str) -> None:
+        self.house.guard.rates.check_open(address)
+        if wishes.length is not None and wishes.length > self.house.limits.body:
+            raise TooBig("nlip", "$", f"at most {self.house.limits.body} bytes")
         if wishes.encoding not in ("", "identity"):
             raise BadMediaType("nlip", "Content-Encoding", "identity")
-        body = await read_body(receive, limits.body)
-        _check_type(wishes, body)
-        return nlip.decode(body, strict=wishes.strict, limits=limits)
 
-    async def _at_once(self, ask: Ask, answer: Answer, receive: Receive) -> None:
-        line = answer.line = Line(answer.event)
-        watch: Watch | None = None
+    def _read(self, body: bytes, wishes: Wishes) -> Message:
+        if wishes.content_type != "application/json":
+            _check_type(wishes, body)
+        return nlip.decode(body, strict=wishes.strict, limits=self.house.limits)
 
-        def begin_to_watch() -> None:
-            nonlocal watch
-            watch = Watch(receive, answer, task)
-
-        task = asyncio.current_task()
-        line.on_slow = begin_to_watch
+    async def _refused(self, wrong: BadInput | TooMany, ask: Ask) -> None:
+        """What was refused before it was understood. A flood of nonsense is a flood, and leaves its line."""
         try:
-            await self.house.exchange.ask(ask, line)
-        except asyncio.CancelledError:
-            if watch is None or not watch.gone:
-                raise
-        finally:
-            if watch is not None:
-                watch.stop()
+            if isinstance(wrong, BadInput):
+                self.house.guard.rates.check_address(ask.credentials.address)
+                return
+        except TooMany as flood:
+            await self.house.exchange.audit(ask, flood)
+            raise
+        await self.house.exchange.audit(ask, wrong)
 
     # -- streaming --------------------------------------------------------------------------------
 
@@ -249,8 +265,11 @@ class NlipHttp:
         answer.line = Line(answer.event)
         answer.line.caller = caller
         conversations = self.house.exchange.conversations
-        own = conversations.sort(task.message, caller).own  # new, perhaps: it is told with every answer (D-16)
-        answer.line.tokens = (*conversations.sort(ask.message, caller).echo, *((own,) if own is not None else ()))
+        own = conversations.sort(task.message.tokens, caller).own  # new, perhaps: it is told with every answer (D-16)
+        answer.line.tokens = (
+            *conversations.sort(ask.message.tokens, caller).echo,
+            *((own,) if own is not None else ()),
+        )
         seconds = wishes.wait if wishes.wait is not None else 0.0
         if seconds > 0:
             task = await tasks.wait(task.id, caller, min(seconds, 60.0))
@@ -268,7 +287,12 @@ class NlipHttp:
             case "DELETE":
                 task = await tasks.cancel(id, caller)
             case "POST":
-                message = answer.asked = await self._message(receive, wishes, credentials.address)
+                try:
+                    self._check_head(wishes, credentials.address)
+                    message = answer.asked = self._read(await read_body(receive, self.house.limits.body), wishes)
+                except (BadInput, TooMany) as refused:
+                    await self._refused(refused, Ask(_UNREAD, DOOR, None, credentials))
+                    raise
                 task = await tasks.answer(id, caller, message)
             case _:
                 raise BadMethod("nlip", "method", "GET, POST, DELETE")
@@ -309,13 +333,13 @@ def _place(path: str) -> tuple[str | None, str | None]:
     raise NotFound("there is nothing at this path; messages go to /nlip or /nlip/{agent}")
 
 
-async def read_body(receive: Receive, most: int) -> bytes:
-    """The whole body, as long as it is within the limit.
+async def read_body(receive: Receive, most: int, packet: Packet | None = None) -> bytes:
+    """The whole body, as long as it is within the limit; its first piece may be here already.
 
     Raises:
         TooBig: it is not; the rest is left unread.
     """
-    packet = await receive()
+    packet = packet or await receive()
     body: bytes = packet.get("body", b"")
     if not packet.get("more_body"):
         if len(body) > most:
@@ -343,27 +367,25 @@ def _check_type(wishes: Wishes, body: bytes) -> None:
         raise Unreadable("nlip", "character 0", "a JSON object")
 
 
-class Answer:
+class Answer(msgspec.Struct, eq=False):
     """The response to one request: sent once, whoever sends it."""
 
-    __slots__ = ("_send", "applied", "asked", "begun", "key", "line", "rates", "sent")
+    _send: Send
+    rates: Rates | None = None
+    key: str | None = None
+    asked: Message | None = None
+    applied: tuple[str, ...] = ()
+    line: Line | None = None
+    begun: bool = False
+    sent: bool = False
 
-    def __init__(self, send: Send, rates: Rates | None = None) -> None:
-        self._send = send
-        self.rates = rates
-        self.key: str | None = None
-        self.asked: Message | None = None
-        self.applied: tuple[str, ...] = ()
-        self.line: Line | None = None
-        self.begun = False
-        self.sent = False
-
-    async def event(self, event: Event) -> None:
+    def event(self, event: Event) -> Awaitable[None]:
         """An event of the turn, where only its end and its questions are shown."""
         if isinstance(event, Reply):
-            await self.message(200, event.message)
-        elif isinstance(event, Question):
-            await self.message(200, nlip.question_message(event).with_parts(self.tokens()))
+            return self.message(200, event.message)
+        if isinstance(event, Question):
+            return self.message(200, nlip.question_message(event).with_parts(self.tokens()))
+        return _nowhere(event)
 
     def tokens(self) -> tuple[Part, ...]:
         if self.line is not None and self.line.tokens:
@@ -384,6 +406,9 @@ class Answer:
         if self.rates is not None and self.line is not None and self.line.caller is not None:
             left = self.rates.remaining(self.line.caller)
             start.extend(left.headers() if left is not None else ())
+        at_once = getattr(getattr(self._send, "__self__", None), "answer_at_once", None)  # of our own server
+        if at_once is not None and at_once(status, tuple(start), body):
+            return
         await self._send({"type": "http.response.start", "status": status, "headers": start})
         await self._send({"type": "http.response.body", "body": body})
 
@@ -478,6 +503,32 @@ class EventStream:
             await asyncio.sleep(KEEP_ALIVE)
             if self._answer.begun:
                 await self._answer.chunk(b": still here\n\n")
+
+
+async def _nowhere(event: Event) -> None:
+    return None
+
+
+class Slow:
+    """What is done when a turn takes a while: its client is watched."""
+
+    __slots__ = ("_answer", "_receive", "_watch")
+
+    def __init__(self, receive: Receive, answer: Answer) -> None:
+        self._receive, self._answer = receive, answer
+        self._watch: Watch | None = None
+
+    def __call__(self, task: asyncio.Task[object] | None) -> None:
+        self._watch = Watch(self._receive, self._answer, task)
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the client has gone away."""
+        return self._watch is not None and self._watch.gone
+
+    def stop(self) -> None:
+        if self._watch is not None:
+            self._watch.stop()
 
 
 class Watch:

@@ -8,6 +8,7 @@ order; those of different conversations at the same time. Going away cancels wha
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Annotated, Final
@@ -17,7 +18,7 @@ from starlette.routing import BaseRoute, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.types import Message as Packet
 
-from ..errors import BadInput, SabirError, TooBig, TooMany, Unreadable
+from ..errors import BadInput, SabirError, TooBig, TooMany, Unauthenticated, Unreadable
 from ..events import Delta, Event, Progress, Question, Reply
 from ..guard import Credentials
 from ..guard.agreements import takes_back
@@ -86,6 +87,8 @@ class Connection:
         self._text_path = scope["path"].rstrip("/").endswith("/text")
         self._agent: str | None = scope.get("path_params", {}).get("agent")
         self._credentials: Credentials = credentials_of(scope, behind_proxy=house.behind_proxy)
+        self._until: float | None = None  # when the token ends with which this connection was opened
+        self._refused: SabirError | None = None  # what was wrong with its proof
         self._protocol = next((p for p in scope.get("subprotocols", ()) if p.lower().startswith("nlip")), None)
         self._turns: set[asyncio.Task[None]] = set()
         self._last: dict[str, asyncio.Event] = {}
@@ -98,6 +101,8 @@ class Connection:
         packet = await self._receive()
         if packet["type"] != "websocket.connect":
             return
+        if self._credentials.scheme("dpop") is not None:
+            await self._prove()
         await self._send({"type": "websocket.accept", "subprotocol": self._protocol})  # D-30
         try:
             while (packet := await self._next())["type"] == "websocket.receive":
@@ -107,6 +112,24 @@ class Connection:
             for turn in self._turns:
                 turn.cancel("the client went away")
             await asyncio.gather(*self._turns, return_exceptions=True)
+
+    async def _prove(self) -> None:
+        """A proof is good for one request, which is the handshake; it is judged now, for all that is said later."""
+        shown = msgspec.structs.replace(self._credentials, method="GET")
+        try:
+            self.house.guard.rates.check_open(shown.address)
+            caller = await self.house.guard.identity.caller(shown)
+        except SabirError as wrong:
+            self._refused = wrong
+        else:
+            self._credentials = Credentials(shown.address, caller=caller)
+            self._until = float(caller.claims.get("exp", 0.0))
+
+    def _check_proof(self) -> None:
+        if self._refused is not None:
+            raise self._refused
+        if self._until is not None and time.time() > self._until:
+            raise Unauthenticated("the token of this connection has expired; open another", "DPoP")
 
     async def _next(self) -> Packet:
         """The next packet; closes a connection on which nothing is said and nothing is under way."""
@@ -186,6 +209,7 @@ class Connection:
 
         ask = Ask(message, DOOR, self._agent, self._credentials)
         try:
+            self._check_proof()
             await self.house.exchange.ask(ask, line)
         except SabirError as wrong:
             await self._put(nlip.error_message(wrong, message, line.tokens or message.tokens), binary, message)

@@ -33,9 +33,9 @@ from ..line import Ask
 from ..turn import Caller
 from ..wire.nlweb_answers import UNKNOWN_PROMISE, Stream, Telling, code_of, status_of
 from ..wire.nlweb_hub import message_of
-from ..wire.nlweb_models import PROTOCOL, AskRequest, Meta, Promise, PromiseResponse, Response
+from ..wire.nlweb_models import PROTOCOL, AskRequest, Meta, Promise, PromiseResponse, Response, WhoRequest
 from ..wire.nlweb_requests import ask_of, ask_of_pairs, await_of, json_of, who_of
-from .base import House, credentials_of, headers_of
+from .base import House, credentials_of, headers_of, hops_of
 from .nlweb_openapi import document
 from .nlweb_promises import Promises
 from .nlweb_turn import Asking, Outlet
@@ -59,6 +59,8 @@ class OfSites(Protocol):
     engine: HasSites
     site: str | None
 
+    async def held(self, text: str) -> Mapping[str, float]: ...
+
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
@@ -71,11 +73,11 @@ class Wishes:
     key: str | None
     trace: str | None
     hops: int
+    languages: str
 
     @classmethod
     def of(cls, headers: Mapping[bytes, bytes]) -> Wishes:
         accept = headers.get(b"accept", b"").lower()
-        hops = headers.get(b"x-sabir-hops", b"")
         respond_async, wait = _prefer(headers.get(b"prefer", b"").decode("latin-1"))
         return cls(
             _JSON in accept,
@@ -84,7 +86,8 @@ class Wishes:
             wait,
             headers[b"idempotency-key"].decode("latin-1")[:256] if b"idempotency-key" in headers else None,
             headers[b"traceparent"].decode("latin-1")[:64] if b"traceparent" in headers else None,
-            int(hops) if hops.isdigit() and len(hops) < 4 else 0,
+            hops_of(headers.get(b"x-sabir-hops", b"")),
+            headers.get(b"accept-language", b"").decode("latin-1")[:256],
         )
 
     def streams(self, said: bool | None) -> bool:
@@ -158,6 +161,8 @@ class Nlweb:
     async def _request(self, scope: Scope, receive: Receive, outlet: Outlet) -> AskRequest:
         if scope["method"] == "GET":
             pairs = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+            named = {name.removeprefix("meta."): text for name, text in pairs if name.startswith("meta.")}
+            outlet.tell(Telling.hinted({"meta": named}))
             return ask_of_pairs(pairs)
         if scope["method"] != "POST":
             raise BadMethod(PROTOCOL, "method", "GET, POST")
@@ -167,12 +172,16 @@ class Nlweb:
         said = prefer.get("streaming") if isinstance(prefer, dict) else None
         if isinstance(said, bool):
             outlet.stream = Stream(Telling()) if said else None
+        outlet.tell(Telling.hinted(value))
         return ask_of(value)
 
     async def _answer(
         self, request: AskRequest, scope: Scope, receive: Receive, outlet: Outlet, wishes: Wishes
     ) -> None:
         agent, card = self.agent_for(request, scope)
+        if request.prefer.accept_language is None and wishes.languages and self._is_site(card):
+            prefer = msgspec.structs.replace(request.prefer, accept_language=wishes.languages)
+            request = msgspec.structs.replace(request, prefer=prefer)
         telling = Telling.of(request, card.site or card.name)
         outlet.tell(telling)
         ask = Ask(
@@ -216,6 +225,9 @@ class Nlweb:
         named = named or default
         return (None if named == default else named), agents[named].card
 
+    def _is_site(self, card: Card) -> bool:
+        return card.site is not None or isinstance(self.house.agents.get(card.name), OfSites)
+
     async def site_names(self, caller: Caller) -> list[str]:
         """The sites that this caller can ask here."""
         names: list[str] = []
@@ -230,13 +242,14 @@ class Nlweb:
     # -- /await -----------------------------------------------------------------------------------
 
     async def check_in(self, scope: Scope, receive: Receive, send: Send) -> None:
+        wishes = Wishes.of(headers_of(scope))
         outlet = Outlet(send)
+        outlet.stream = Stream(Telling()) if wishes.accepts_events and not wishes.accepts_json else None
         try:
             token, action, meta = await self._await_request(scope, receive)
-            outlet.telling = Telling.of_meta(meta)
+            outlet.tell(Telling.of_meta(meta))
             caller = await self._caller(scope)
-            seconds = Wishes.of(headers_of(scope)).wait or 0.0
-            response = await self.promises.look(token, action, caller, outlet.telling, min(seconds, 60.0))
+            response = await self.promises.look(token, action, caller, outlet.telling, min(wishes.wait or 0.0, 60.0))
             await self._respond(outlet, response)
         except NotFound:
             wrong = NotFound("there is no such promise, or it is not yours, or it has expired")
@@ -273,11 +286,26 @@ class Nlweb:
             else:
                 raise BadMethod(PROTOCOL, "method", "GET, POST")
             cards = self.house.cards(await self._caller(scope), DOOR)
-            await outlet.body(
-                200, msgspec.json.encode(answer_of(found(request, cards, self.house.public_url), request))
-            )
+            told = answer_of(found(request, cards, self.house.public_url, await self.held(request, cards)), request)
+            told["_meta"]["gateway"] = self.house.facts.get("gateway", "")
+            await outlet.body(200, msgspec.json.encode(told))
         except SabirError as wrong:
             await self.refuse(outlet, wrong)
+
+    async def held(self, request: WhoRequest, cards: Sequence[Card]) -> dict[str, float]:
+        """What the sites of these cards hold for a query: the best score, by the name of the card."""
+        if not request.text.strip():
+            return {}
+        agents = {card.name: self.house.agents[card.name] for card in cards}
+        engines: dict[int, Mapping[str, float]] = {}
+        scores: dict[str, float] = {}
+        for name, agent in agents.items():
+            if isinstance(agent, OfSites):
+                if id(agent.engine) not in engines:
+                    engines[id(agent.engine)] = await agent.held(request.text)
+                best = engines[id(agent.engine)]
+                scores[name] = max(best.values(), default=0.0) if agent.site is None else best.get(agent.site, 0.0)
+        return scores
 
     async def sites(self, scope: Scope, receive: Receive, send: Send) -> None:
         outlet = Outlet(send)

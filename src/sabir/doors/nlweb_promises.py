@@ -15,6 +15,7 @@ from ..wire.nlweb_answers import Telling
 from ..wire.nlweb_models import Promise, Response
 
 TELLING: Final = "nlweb"  # under which a task keeps how its answer shall be told
+BEGAN: Final = "began"  # and when its work began, which was before it became a task
 
 
 class Promises:
@@ -56,9 +57,9 @@ def remaining(task: TaskRow) -> int | None:
     """Seconds that a task will need yet, if its progress allows a guess."""
     if not task.progress or not 0.0 < task.progress < 1.0:
         return None
-    spent = max(0.0, task.updated - task.created)
-    whole = spent / task.progress
-    return max(1, round(whole - (time.time() - task.created)))
+    began = float(task.detail.get(BEGAN, task.created))
+    whole = max(0.0, task.updated - began) / task.progress
+    return max(1, round(whole - (time.time() - began)))
 
 
 def question_in(stored: Mapping[str, Any]) -> Question:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from typing import Final
 from uuid import uuid4
@@ -21,7 +22,7 @@ from ..tasks import Tasks, key_of
 from ..wire.nlweb_answers import Stream, Telling, code_of, encode
 from ..wire.nlweb_hub import META
 from ..wire.nlweb_models import Promise, Response
-from .nlweb_promises import TELLING
+from .nlweb_promises import BEGAN, TELLING, remaining
 
 WATCH_AFTER: Final = 0.1  # seconds; a turn that takes longer is cancelled when its client goes away
 KEEP_ALIVE: Final = 15.0  # seconds between comments on a silent event stream
@@ -62,9 +63,13 @@ class Outlet:
             self._understood = event.part
         if isinstance(event, Reply | Question):
             await self._end(event)
-        elif self.stream is not None and isinstance(event, Delta | Progress):
+        elif (
+            self.stream is not None
+            and isinstance(event, Delta | Progress)
+            and (piece := self.stream.piece(event, self.token))
+        ):
             await self._open(200)
-            await self._chunk(self.stream.piece(event, self.token))
+            await self._chunk(piece)
 
     async def _end(self, event: Reply | Question) -> None:
         if self.stream is None or isinstance(event, Question):
@@ -149,6 +154,7 @@ class Asking:
                 answered.set_result(None)
 
         id = uuid4().hex + uuid4().hex
+        began = time.time()
         if wait <= 0:
             return await self._later(ask, outlet, id)
         await self._prepare(ask, id)
@@ -165,14 +171,14 @@ class Asking:
             if turn.done() or outlet.ended:
                 return await self._ended(turn, outlet)
             self._turns.discard(turn)
-            detail = {TELLING: outlet.telling.kept()}
+            detail = {TELLING: outlet.telling.kept(), BEGAN: began}
             task = await self._tasks.adopt(ask, line, turn, id=id, detail=detail, last=progress)
         except asyncio.CancelledError:
             turn.cancel()
             raise
         finally:
             waits.stop()
-        await self._promised(outlet, Promise(id, message=task.note or None, progress=task.progress))
+        await self._promised(outlet, Promise(id, remaining(task), task.note or None, task.progress))
 
     async def _prepare(self, ask: Ask, id: str) -> None:
         """If it becomes a task and its node dies, its heir shall find the same conversation and the recorded turn.

@@ -1,9 +1,9 @@
-"""``/who``: which agents here suit a query, found from their cards alone."""
+"""``/who``: which agents here suit a query, by what their cards say and, of sites, by what they hold."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -20,11 +20,16 @@ _COMMON: Final = frozenset({
 })  # fmt: skip
 
 
-def found(request: WhoRequest, cards: Sequence[Card], url: str) -> list[dict[str, Any]]:
-    """The agents that suit, best first, one row for each protocol they can be asked by."""
+def found(
+    request: WhoRequest, cards: Sequence[Card], url: str, held: Mapping[str, float] | None = None
+) -> list[dict[str, Any]]:
+    """The agents that suit, best first, one row for each protocol they can be asked by.
+
+    ``held`` is the score of the best item that the site of a card has for the query, by the name of the card.
+    """
     rows: list[tuple[float, int, dict[str, Any]]] = []
     for place, card in enumerate(cards):
-        score = _score(request, card)
+        score = _score(request, card, (held or {}).get(card.name, 0.0))
         if score <= 0:
             continue
         for protocol, path in PATHS:
@@ -42,8 +47,11 @@ def answer_of(rows: list[dict[str, Any]], request: WhoRequest) -> dict[str, Any]
     return {"_meta": meta, "results": rows}
 
 
-def _score(request: WhoRequest, card: Card) -> float:
-    """From 0 to 100: the share of the query's words that the card holds. Without words every agent suits."""
+def _score(request: WhoRequest, card: Card, held: float) -> float:
+    """From 0 to 100: the share of the query's words that the card holds, or what its site holds, whichever is more.
+
+    Without words every agent suits; outside the domain, or without a capability that is asked for, none does.
+    """
     if request.domain is not None and request.domain.lower() not in (card.site or "").lower():
         return 0.0
     offered = _words([card.name, *(w for s in card.skills for w in (s.id, s.name, *s.tags))])
@@ -54,7 +62,7 @@ def _score(request: WhoRequest, card: Card) -> float:
         return 50.0
     texts = [card.description, card.site or "", *(t for s in card.skills for t in (s.description, *s.examples))]
     known = offered | _words(texts)
-    return 100.0 * len(asked & known) / len(asked)
+    return max(held, 100.0 * len(asked & known) / len(asked))
 
 
 def _words(texts: Iterable[str]) -> set[str]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 
 from ..message import Part
-from ..turn import Caller, Meter, Turn
+from ..turn import Caller, Meter, Permit, Turn, anything
 from .audit import AuditSettings, Trail
 from .filters import Filter, Filters
-from .identity import Credentials, Identity, Verifier
+from .identity import Credentials, Identity, Verifier, no_credentials, stranger_at
 from .limits import Places, Quotas, Rates, Remaining
 from .policy import Rights, Rule
 from .seal import Seal, keys_from
@@ -47,11 +48,20 @@ class Guard:
     trail: Trail = field(default_factory=Trail)
     rates: Rates = None  # type: ignore[assignment]  # made of the quotas
     places: Places = None  # type: ignore[assignment]  # made of the quotas
+    counts: bool = field(init=False)  # whether anything is counted per turn; where not, nobody need be asked
 
     def __post_init__(self) -> None:
         self.usage = self.usage or Usage(self.quotas)
         self.rates = self.rates or Rates(self.quotas)
         self.places = self.places or Places(self.quotas)
+        self.counts = self.places.capped or self.usage.counted
+
+    def with_hooks(self, identity: Identity | None, rights: Rights | None, filters: Filters | None) -> Guard:
+        """This guard, with those of these hooks that are given in the place of its own."""
+        self.identity = identity or self.identity
+        self.rights = rights or self.rights
+        self.filters = filters or self.filters
+        return self
 
     async def admit(self, credentials: Credentials, tokens: tuple[Part, ...]) -> Caller:
         """Who asks, and whether they may ask now.
@@ -65,10 +75,21 @@ class Guard:
         self.rates.check_caller(caller)
         return caller
 
-    @property
-    def counts(self) -> bool:
-        """Whether anything is counted per turn; where not, a turn need not be asked about."""
-        return self.places.capped or self.usage.counted
+    def stranger(self, credentials: Credentials, tokens: tuple[Part, ...]) -> Caller | None:
+        """The same, at once, for who says nothing of himself: no verifier has anything to look at.
+
+        Raises:
+            TooMany: over the rate.
+        """
+        address = credentials.address
+        if tokens or not self.identity.anonymous or credentials is not no_credentials(address):
+            return None
+        self.rates.check_address(address)
+        return stranger_at(address)
+
+    def permit(self, caller: Caller, agent: str, door: str) -> Permit:
+        """What asks, before each tool call, whether this caller may."""
+        return partial(self.rights.check, caller, agent=agent, door=door) if self.rights.rules else anything
 
     def meter(self) -> Meter:
         """The account of one turn, with its budget."""

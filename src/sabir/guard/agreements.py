@@ -54,7 +54,8 @@ class Agreements:
         """
         attachments = turn.attachments
         refers = attachments is not None and attachments.refers(turn.message)
-        if turn.message.is_control or not (turn.conversation.agreed or self.required or agent.card.policies or refers):
+        binds = turn.conversation.agreed or self.required or agent.card.policies or refers
+        if not binds or turn.message.is_control:
             return agent(turn)
         return self._bound(agent, turn, refers)
 

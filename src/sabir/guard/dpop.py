@@ -1,7 +1,8 @@
 """DPoP: proof that the caller holds the key its token is bound to (RFC 9449).
 
 A proof is good once, for one method and URL, for a minute. That it was seen is kept in the store, so that any node
-knows it.
+knows it. For a WebSocket it is that of the handshake (``GET``), judged once, when the connection is opened; the caller
+is known on it until the token ends.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from .identity import Credentials
 
 SPACE = "dpop"
 ALGORITHMS: Final = ("ES256", "ES384", "RS256", "PS256", "Ed25519")
+_HTTP: Final = {"ws": "http", "wss": "https"}  # the handshake of a WebSocket is an HTTP request, however it is written
 _SECRET_PARTS: Final = frozenset({"d", "p", "q", "dp", "dq", "qi", "k"})
 
 
@@ -79,8 +81,9 @@ def _place(url: str) -> tuple[str, str, str]:
         parts = urlsplit(url)
     except ValueError:
         return ("", "", url)
-    default = {"https": ":443", "http": ":80"}.get(parts.scheme.lower(), "")
-    return (parts.scheme.lower(), parts.netloc.lower().removesuffix(default), parts.path or "/")
+    scheme = _HTTP.get(parts.scheme.lower(), parts.scheme.lower())
+    default = {"https": ":443", "http": ":80"}.get(scheme, "")
+    return (scheme, parts.netloc.lower().removesuffix(default), parts.path or "/")
 
 
 def _read(proof: str | None) -> tuple[dict[str, Any], jwk.Key]:

@@ -7,6 +7,7 @@ taken for nobody: a caller whose token has expired must learn it, not go on as a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Protocol
 
 import msgspec
@@ -39,6 +40,18 @@ class Credentials(msgspec.Struct, frozen=True):
     def presented(self) -> bool:
         """Whether a header claims to say who this is."""
         return self.authorization is not None or "x-api-key" in self.headers
+
+
+@lru_cache(maxsize=1024)
+def stranger_at(address: str) -> Caller:
+    """An anonymous caller. They are values, and the same address asks again and again."""
+    return Caller(address=address)
+
+
+@lru_cache(maxsize=1024)
+def no_credentials(address: str) -> Credentials:
+    """What is known of somebody who says nothing of himself."""
+    return Credentials(address)
 
 
 class Verifier(Protocol):
@@ -95,7 +108,7 @@ class Identity:
                 return msgspec.structs.replace(known, address=credentials.address)
         if not self.anonymous:
             raise Unauthenticated(challenge=self.challenge)
-        return Caller(address=credentials.address)
+        return stranger_at(credentials.address)
 
     async def _known(self, credentials: Credentials, tokens: tuple[Part, ...]) -> Caller | None:
         proofs = tuple(part for part in tokens if token_kind(part.subformat) == "authentication") if tokens else ()

@@ -127,7 +127,7 @@ class Rates:
         Raises:
             TooMany: the account of this address is empty; says when to come back.
         """
-        if address and not self._spared(address):
+        if address and not (self._spare_loopback and (address in _LOOPBACK or is_loopback(address))):
             left = self._addresses.left(place_of(address))
             _within((1.0 - left) / self._addresses.rate if left < 1.0 else 0.0)
 
@@ -137,7 +137,7 @@ class Rates:
         Raises:
             TooMany: over the rate; says when to come back.
         """
-        if address and not self._spared(address):
+        if address and not (self._spare_loopback and (address in _LOOPBACK or is_loopback(address))):
             _within(self._addresses.take(place_of(address)))
 
     def check_caller(self, caller: Caller) -> None:
@@ -157,7 +157,7 @@ class Rates:
 
     def remaining(self, caller: Caller) -> Remaining | None:
         """What is left for a caller; None where nothing is counted."""
-        if self._spared(caller.address):
+        if self._spare_loopback and is_loopback(caller.address):
             return None
         known = (self._addresses, place_of(caller.address)), (self._callers, caller.id)
         buckets, key = known[0] if caller.is_anonymous else known[1]

@@ -12,7 +12,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
-from urllib.parse import quote_plus, urlencode, urlsplit
+from urllib.parse import SplitResult, quote_plus, urlencode, urlsplit
 
 import msgspec
 
@@ -51,7 +51,7 @@ class Service(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError(f"services: {self.origin!r} needs exactly one of token, key or token_url")
         if self.token_url is not None and self.client is None:
             raise ValueError(f"services: {self.origin!r} has a token_url and needs a client")
-        if urlsplit(self.origin).scheme not in ("http", "https") or not urlsplit(self.origin).netloc:
+        if urlsplit(self.origin).scheme not in _PORTS or not urlsplit(self.origin).netloc:
             raise ValueError("services: origin: expected a URL such as https://api.example.com")
 
 
@@ -155,16 +155,21 @@ class Outgoing:
 
 def _below(url: str, origin: str) -> bool:
     try:
-        a, b = urlsplit(url), urlsplit(origin)
-        same = (a.scheme, a.hostname, a.port or _PORTS.get(a.scheme)) == (
-            b.scheme,
-            b.hostname,
-            b.port or _PORTS.get(b.scheme),
-        )
+        (a, place), (b, wanted) = _placed(url), _placed(origin)
     except ValueError:
         return False
+    # A user stands in the URL of a broker only; elsewhere it is there to deceive.
+    allowed = not a.username or a.scheme in _BROKERS
     path = b.path.rstrip("/")
-    return same and not a.username and (not path or a.path == path or a.path.startswith(f"{path}/"))
+    return place == wanted and allowed and (not path or a.path == path or a.path.startswith(f"{path}/"))
 
 
-_PORTS: Final = {"https": 443, "http": 80}
+def _placed(url: str) -> tuple[SplitResult, tuple[str, str | None, int | None]]:
+    parts = urlsplit(url)
+    scheme = _HTTP.get(parts.scheme, parts.scheme)
+    return parts, (scheme, parts.hostname, parts.port or _PORTS.get(scheme))
+
+
+_HTTP: Final = {"ws": "http", "wss": "https"}  # a WebSocket is the same service
+_BROKERS: Final = frozenset({"amqp", "amqps"})
+_PORTS: Final = {"https": 443, "http": 80, "wss": 443, "ws": 80, "amqps": 5671, "amqp": 5672}

@@ -39,7 +39,7 @@ class Rights:
         Unauthenticated: an anonymous caller would have to say who it is.
         Forbidden: a known caller has no right to this.
         """
-        if self.allows(caller, agent=agent, door=door, tool=tool, skill=skill):
+        if not self._compiled or self.allows(caller, agent=agent, door=door, tool=tool, skill=skill):
             return
         if caller.is_anonymous:
             raise Unauthenticated(f"{agent} is only for callers who say who they are", self.challenge)

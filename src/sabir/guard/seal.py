@@ -13,6 +13,7 @@ import hashlib
 import hmac
 import os
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from cryptography.exceptions import InvalidTag
@@ -23,6 +24,7 @@ from ..randomness import random_bytes
 
 PREFIX = "sb1."
 _NONCE = 12
+_URL_SAFE = bytes.maketrans(b"+/", b"-_")
 
 
 class Seal:
@@ -68,7 +70,7 @@ class Seal:
 
 
 def _written(raw: bytes) -> str:
-    return PREFIX + base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
+    return PREFIX + binascii.b2a_base64(raw, newline=False).translate(_URL_SAFE, b"=").decode("ascii")
 
 
 def _raw(token: object) -> bytes | None:
@@ -85,6 +87,7 @@ def _stretched(key: bytes) -> bytes:
     return key if len(key) == 32 else hashlib.sha256(b"sabir seal" + key).digest()
 
 
+@lru_cache(maxsize=1024)
 def _bound(kind: str, holder: str) -> bytes:
     return f"{kind}\x00{holder}".encode()
 

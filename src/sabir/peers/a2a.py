@@ -152,10 +152,14 @@ class A2aPeer(Peer):
                         return
                     yield event
             raise PeerUnreadable(self.address, "it ended without an answer")
+        except PeerRefused as refused:
+            if isinstance(refused.status, int) and refused.status < 0 and not heard.state:
+                self._leave_task(call.conversation)  # it takes no answer any more; what is said next begins another
+            raise
         finally:
             hook.close()
             if going.is_open or (heard.task and not heard.ended and not heard.asks):
-                self._say_goodbye(client, heard, going)
+                self._say_goodbye(client, heard, going, call)
 
     def _request(self, message: Message, call: Call) -> pb.SendMessageRequest:
         place = self._places.get(call.conversation, Place())
@@ -180,6 +184,17 @@ class A2aPeer(Peer):
         self._places.move_to_end(conversation)
         if len(self._places) > _MOST_CONVERSATIONS:
             self._places.popitem(last=False)
+
+    def _leave_task(self, conversation: str) -> None:
+        place = self._places.get(conversation)
+        if place is not None:
+            self._places[conversation] = Place(place.context)
+
+    def _left(self) -> Any:
+        return msgspec.to_builtins(self._places.get("", Place()))
+
+    def _take_up(self, left: Any) -> None:
+        self._places[""] = msgspec.convert(left, Place)
 
     async def _events(
         self, client: Client, request: pb.SendMessageRequest, heard: Heard, going: _Going, call: Call, clock: Clock
@@ -293,13 +308,13 @@ class A2aPeer(Peer):
 
     # -- ending -----------------------------------------------------------------------------------
 
-    def _say_goodbye(self, client: Client, heard: Heard, going: _Going) -> None:
+    def _say_goodbye(self, client: Client, heard: Heard, going: _Going, call: Call) -> None:
         """Nobody waits for this task any more: cancel it over there, without holding up who left."""
-        saying = asyncio.ensure_future(self._cancel(client, heard, going))
+        saying = asyncio.ensure_future(self._cancel(client, heard, going, call))
         self._goodbyes.add(saying)
         saying.add_done_callback(self._goodbyes.discard)
 
-    async def _cancel(self, client: Client, heard: Heard, going: _Going) -> None:
+    async def _cancel(self, client: Client, heard: Heard, going: _Going, call: Call) -> None:
         try:
             with _Told(self.address):
                 async with asyncio.timeout(_GOODBYE):
@@ -307,7 +322,7 @@ class A2aPeer(Peer):
                         first = await going.first  # which task it is, only its first answer says
                         self._read(first or pb.StreamResponse(task=pb.Task()), heard)
                     if heard.task and not heard.ended:
-                        context = self._context(Call(), Clock(_GOODBYE))
+                        context = self._context(call, Clock(_GOODBYE))  # as whom it was asked: only they may
                         await client.cancel_task(pb.CancelTaskRequest(id=heard.task), context=context)
         except (PeerError, TimeoutError) as wrong:
             logger.info("could not cancel: %s", wrong)

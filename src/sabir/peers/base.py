@@ -10,12 +10,14 @@ import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from types import TracebackType
-from typing import Final, Literal, Self
+from typing import Any, Final, Literal, Self
 from urllib.parse import urlsplit
+
+import msgspec
 
 from ..card import Card
 from ..errors import BadSetup, PeerError, PeerRefused, PeerUnreadable
@@ -104,6 +106,27 @@ class Peer(ABC):
 
         Raises:
             PeerError: it could not be asked.
+        """
+
+    def export(self) -> dict[str, Any]:
+        """This peer's own conversation as plain data, to be kept where secrets are kept; ``resume`` goes on with it."""
+        return {"protocol": self.protocol, "left": self._left()}
+
+    def resume(self, exported: Mapping[str, Any]) -> None:
+        """Go on where ``export`` left off; what is of another protocol, or cannot be read, is passed over."""
+        if exported.get("protocol") == self.protocol:
+            with suppress(msgspec.ValidationError):
+                self._take_up(exported.get("left"))
+
+    def _left(self) -> Any:
+        """Where our own conversation is over there, as plain data; None if nothing is known of it."""
+        return None
+
+    def _take_up(self, left: Any) -> None:  # noqa: B027  # not every protocol has conversations
+        """The inverse of ``_left``.
+
+        Raises:
+            msgspec.ValidationError: not what ``_left`` gave.
         """
 
     async def propose_anonymous(self, conversation: str) -> str | None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit, urlunsplit
 
 from ..errors import BadSetup
 from .base import Peer, without_credentials
@@ -19,6 +19,8 @@ _HTTP: Final[Mapping[str, tuple[str, str]]] = {
 }
 # Paths that tell the protocol; an address without a path is found out by its first question.
 PATHS: Final[Mapping[str, str]] = {"nlip": "nlip", "ask": "nlweb", "mcp": "mcp", "a2a": "a2a", "agent-card.json": "a2a"}
+# Where a gateway's agents are, by protocol: each at its name below this step.
+_DOORS: Final[Mapping[str, str]] = {"nlip": "nlip", "nlweb": "ask", "mcp": "mcp", "a2a": "a2a"}
 # What speaks a scheme, by the name of the protocol, as module and class; the first is taken if none is named.
 # By name, because some of them need an extra.
 PEERS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
@@ -44,7 +46,7 @@ def connect(url: str, *, protocol: str | None = None, **options: Any) -> Peer:
     return kind_of(url, protocol)(url, **options)
 
 
-def kind_of(url: str, protocol: str | None = None) -> Callable[..., Peer]:
+def kind_of(url: str, protocol: str | None = None) -> type[Peer]:
     """What makes the peer for an address; raises as ``connect`` does."""
     scheme = urlsplit(url).scheme.lower()
     spoken = PEERS.get(scheme)
@@ -63,7 +65,30 @@ def kind_of(url: str, protocol: str | None = None) -> Callable[..., Peer]:
     return make
 
 
-def taken(make: Callable[..., Peer], options: Mapping[str, Any]) -> dict[str, Any]:
+def place_of_agent(url: str, name: str, protocol: str | None = None) -> str:
+    """The address of one agent of a gateway, from that of the gateway, of one of its doors, or of another agent.
+
+    Raises:
+        BadSetup: there are no agents to choose from at such an address.
+    """
+    parts = urlsplit(url)
+    scheme, steps = parts.scheme.lower(), [step for step in parts.path.split("/") if step]
+    if scheme not in PEERS or scheme == "stdio":
+        raise BadSetup(f"{without_credentials(url)!r}: no agent can be chosen at this address")
+    behind: list[str] = []
+    if scheme in ("ws", "wss"):
+        behind = ["ws", "text"] if steps[-1:] == ["text"] else ["ws"]
+    if scheme in ("amqp", "amqps"):
+        before = steps or [_DOORS["nlip"]]
+    else:
+        told = _told_by(parts.path) if PEERS[scheme] is _HTTP else None
+        door = _DOORS[protocol or told or "nlip"]
+        steps = steps[: steps.index(".well-known")] if ".well-known" in steps else steps
+        before = [*(steps[: steps.index(door)] if door in steps else steps), door]
+    return urlunsplit(parts._replace(path="/" + "/".join([*before, quote(name, safe=""), *behind])))
+
+
+def taken(make: type[Peer], options: Mapping[str, Any]) -> dict[str, Any]:
     """Those of the options that this kind of peer takes."""
     known = inspect.signature(make).parameters
     every = any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values())

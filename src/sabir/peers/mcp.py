@@ -9,27 +9,37 @@ a question of the server always belongs to one call. A server that is gone is tr
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
+from contextvars import ContextVar
+from dataclasses import replace
 from typing import Any, Final
+from urllib.parse import urljoin, urlsplit
 
 import httpx2
 import mcp_types as types
+import msgspec
+from mcp.shared.dispatcher import OnNotify, OnRequest
 
-from ..errors import PeerError, PeerUnavailable, PeerUnreadable, SabirError, TurnFailed
+from ..errors import Forbidden, PeerError, PeerRefused, PeerUnavailable, PeerUnreadable, SabirError, TurnFailed
 from ..events import Event, Fault, Reply
 from ..message import Message, Part
-from ..turn import Turn
+from ..turn import ANONYMOUS, Permit, Turn
 from ..wire import mcp as wire
 from ..wire import mcp_card
 from .base import SECONDS, Call, Identity, Peer, choose, origin_of
 from .mcp_link import STDIO, AskBack, Link, Place, Pool, Program, Tell
+from .mcp_pipe import Pipe
 
-__all__ = ["McpPeer", "Program"]
+__all__ = ["AS_IT_CAME", "McpPeer", "Program"]
 
+BELOW: Final = "/mcp"  # where a gateway speaks MCP
 MOST_POOLS: Final = 64  # identities whose connections are kept
 MOST_CONVERSATIONS: Final = 10_000
+# Set by who wants results also as the server gave them, beside the message that they are made into.
+AS_IT_CAME: ContextVar[Callable[[dict[str, Any]], None] | None] = ContextVar("as_it_came", default=None)
 _SPEAKING: Final = ("ask", "chat", "query", "search")  # tools that take words, if none is named
 _WORDS: Final = ("text", "query", "prompt", "message", "question", "input")
 
@@ -50,20 +60,27 @@ class McpPeer(Peer):
         auth: httpx2.Auth | None = None,
         tool: str | None = None,
         version: str = "auto",
+        verify: ssl.SSLContext | None = None,
+        answer: AskBack | None = None,
     ) -> None:
+        """``verify`` is the TLS context, None the system's trust. ``answer`` answers what the server asks outside of a
+        turn; without it the server is told that nobody can be asked, so that it asks in words, if it can.
+        """
         if isinstance(where, str) and where.startswith(STDIO):
             where = Program.of(where)
         self.program = where if isinstance(where, Program) else None
         super().__init__(where if isinstance(where, str) else f"{STDIO}{where.command}", name=name, seconds=seconds)
         self.tool = tool
         self.version = version
+        self.answer = answer
         self.unavailable: str | None = None  # why it cannot be used now
+        self.stateless = False  # whether it speaks a version without sessions; known once it was met
         self.on_changed: Callable[[], Awaitable[None]] | None = None
         self.tools: dict[str, dict[str, Any]] = {}
         own = choose(identities, origin_of(self.url), None) if self.program is None and identities else None
         first = {**(headers or {}), **({"authorization": own} if own is not None else {})}
-        self._place = Place(self.url, self.address, self.program, first, auth, version)
-        self._pools: OrderedDict[tuple[tuple[str, str], ...], Pool] = OrderedDict()
+        self._place = Place(self.url, self.address, self.program, first, auth, version, verify)
+        self._pools: OrderedDict[tuple[str, bool, tuple[tuple[str, str], ...]], Pool] = OrderedDict()
         self._closing: set[asyncio.Task[None]] = set()
         self._conversations: OrderedDict[str, str] = OrderedDict()
         self._refreshing: asyncio.Task[None] | None = None
@@ -71,7 +88,7 @@ class McpPeer(Peer):
     # -- as an agent --------------------------------------------------------------------------------
 
     def talk(self, message: Message, call: Call) -> AsyncGenerator[Event, None]:
-        return self._events(message, call, None)
+        return self._events(message, call, self.answer, None)
 
     async def __call__(self, turn: Turn, /) -> AsyncIterator[Event]:
         """Answer a turn by calling the tool that it means; what the server asks is asked of our caller.
@@ -85,15 +102,17 @@ class McpPeer(Peer):
         call = Call(turn.conversation.id, seconds, turn.id, turn.trace, turn.hops + 1, pieces=True, headers=shown)
         try:
             with self.breaker.call():
-                async with aclosing(self._events(turn.message, call, turn.ask)) as events:
+                async with aclosing(self._events(turn.message, call, turn.ask, turn.permit)) as events:
                     async for event in events:
                         yield event
         except PeerError as wrong:
             raise self._told(wrong) from None
 
-    async def _events(self, message: Message, call: Call, ask: AskBack | None) -> AsyncGenerator[Event, None]:
+    async def _events(
+        self, message: Message, call: Call, ask: AskBack | None, permit: Permit | None
+    ) -> AsyncGenerator[Event, None]:
         told: asyncio.Queue[Event | None] = asyncio.Queue()
-        working = asyncio.create_task(self._said(message, call, ask, told.put_nowait))
+        working = asyncio.create_task(self._said(message, call, ask, told.put_nowait, permit))
         working.add_done_callback(lambda _: told.put_nowait(None))
         try:
             while (event := await told.get()) is not None:
@@ -103,10 +122,14 @@ class McpPeer(Peer):
             working.cancel()
         yield Fault(reply.text) if reply.is_error else Reply(reply)
 
-    async def _said(self, message: Message, call: Call, ask: AskBack | None, tell: Tell) -> Message:
+    async def _said(
+        self, message: Message, call: Call, ask: AskBack | None, tell: Tell, permit: Permit | None
+    ) -> Message:
         if not self.tools:
-            await self.refresh()
+            await self.refresh(call.headers, asks=ask is not None)
         name, arguments = self._meant(message, self._conversations.get(call.conversation))
+        if permit is not None:
+            permit(tool=name)
         reply = await self.call(
             name,
             arguments,
@@ -123,6 +146,13 @@ class McpPeer(Peer):
             if len(self._conversations) > MOST_CONVERSATIONS:
                 self._conversations.popitem(last=False)
         return reply.without_tokens()
+
+    def _left(self) -> Any:
+        return self._conversations.get("")
+
+    def _take_up(self, left: Any) -> None:
+        if left is not None:
+            self._conversations[""] = msgspec.convert(left, str)
 
     def _meant(self, message: Message, token: str | None) -> tuple[str, dict[str, Any]]:
         """The tool that a message means, and its arguments.
@@ -161,13 +191,34 @@ class McpPeer(Peer):
 
     # -- tools --------------------------------------------------------------------------------------
 
-    async def refresh(self) -> None:
-        """Ask the server what it offers; the Card says so from then on.
+    async def refresh(self, shown: Mapping[str, str] | None = None, *, asks: bool = True) -> None:
+        """Ask the server what it offers; the Card says so from then on. ``shown`` is who we are to it.
+
+        A bare address that does not speak MCP itself may do so at ``/mcp``, as gateways do.
 
         Raises:
             PeerError: it cannot be asked.
         """
-        async with self._link() as link:
+        at = self.url
+        try:
+            await self._list(shown, asks=asks)
+        except PeerError as first:
+            if self.program is not None or urlsplit(at).path.strip("/"):
+                raise
+            if self.url == at:  # else another call has found it meanwhile
+                self._move(urljoin(at, BELOW))
+            try:
+                await self._list(shown, asks=asks)
+            except PeerError as second:
+                self._move(at)
+                raise _neither(first, second) from None
+
+    def _move(self, url: str) -> None:
+        self.url = url
+        self._place = replace(self._place, url=url)
+
+    async def _list(self, shown: Mapping[str, str] | None, *, asks: bool) -> None:
+        async with self._link(await self._own() if shown is None else shown, asks=asks) as link:
             tools: dict[str, dict[str, Any]] = {}
             cursor: str | None = None
             while True:
@@ -201,8 +252,11 @@ class McpPeer(Peer):
             PeerRefused: the server refused the call; ``status`` is its code.
             PeerUnreadable: the answer is not of the protocol.
         """
-        async with self._link(shown) as link:
+        async with self._link(shown, asks=ask is not None) as link:
             result = await link.call(tool, dict(arguments), seconds or self.seconds, ask, tell, trace, hops)
+        take = AS_IT_CAME.get()
+        if take is not None:
+            take(result)
         try:
             return wire.message_of(result)
         except SabirError as wrong:
@@ -227,22 +281,31 @@ class McpPeer(Peer):
     # -- connections --------------------------------------------------------------------------------
 
     @asynccontextmanager
-    async def _link(self, shown: Mapping[str, str] | None = None) -> AsyncIterator[Link]:
+    async def _link(self, shown: Mapping[str, str] | None = None, *, asks: bool = True) -> AsyncIterator[Link]:
         """A connection for one call, as who we are to the server for this caller."""
         try:
-            async with self._pool(shown or {}).link() as link:
-                self.unavailable = None
+            async with self._pool(shown or {}, asks=asks).link() as link:
+                self.unavailable, self.stateless = None, link.stateless
                 yield link
         except PeerUnavailable as wrong:
             self.unavailable = str(wrong)
             raise
 
-    def _pool(self, shown: Mapping[str, str]) -> Pool:
+    async def _own(self) -> dict[str, str]:
+        """Who we are to the server where nobody asks through us; nothing, if it must know for whom."""
+        if self.outgoing is None or self.program is not None:
+            return {}
+        try:
+            return await self.outgoing.headers(self.url, ANONYMOUS)
+        except Forbidden:
+            return {}
+
+    def _pool(self, shown: Mapping[str, str], *, asks: bool = True) -> Pool:
         """Connections are never shared between identities."""
-        key = tuple(sorted(shown.items()))
+        key = (self.url, asks, tuple(sorted(shown.items())))
         pool = self._pools.get(key)
         if pool is None:
-            pool = self._pools[key] = Pool(self._place, shown, self.changed)
+            pool = self._pools[key] = Pool(self._place, shown, self.changed, asks=asks)
             if len(self._pools) > MOST_POOLS:
                 _, oldest = self._pools.popitem(last=False)
                 self._closing.add(task := asyncio.create_task(oldest.aclose()))
@@ -254,6 +317,10 @@ class McpPeer(Peer):
     def http(self) -> httpx2.AsyncClient:
         """The client whose connections all requests without an identity of their own share."""
         return self._pool({}).http
+
+    def pipe(self, shown: Mapping[str, str], on_request: OnRequest, on_notify: OnNotify) -> Pipe:
+        """A channel of its own to the server, on which messages pass as they are."""
+        return Pipe(self.card.name, self._pool(shown).transport(), on_request, on_notify)
 
     def changed(self) -> None:
         """The server says that its tools are others now."""
@@ -277,6 +344,15 @@ class McpPeer(Peer):
         for pool in pools:
             await pool.aclose()
         await asyncio.gather(*self._closing, return_exceptions=True)
+
+
+def _neither(first: PeerError, second: PeerError) -> PeerError:
+    """Why neither a bare address nor the one below it can be asked."""
+    words = [each.reason.removeprefix(f"{each.peer}: ") for each in (first, second)]
+    told = f"{words[0]}; {BELOW} below it was tried too: {words[1]}"
+    if isinstance(second, PeerRefused):
+        return PeerRefused(first.peer, told, second.status)
+    return type(second)(first.peer, told)
 
 
 def _data(message: Message) -> dict[str, Any] | None:

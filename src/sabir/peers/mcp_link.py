@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import shlex
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
+import anyio
 import httpx2
 import mcp_types as types
 from mcp import Client, StdioServerParameters
@@ -20,7 +22,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ValidationError
 
 from .. import _version
-from ..errors import BadSetup, PeerRefused, PeerUnavailable, PeerUnreadable, SabirError
+from ..errors import BadSetup, PeerError, PeerRefused, PeerUnavailable, PeerUnreadable, SabirError
 from ..events import Event, Progress, Question
 from ..message import Message
 from ..wire import mcp as wire
@@ -76,13 +78,18 @@ class Place:
     headers: Mapping[str, str]
     auth: httpx2.Auth | None
     version: str
+    verify: ssl.SSLContext | None = None  # None: the system's trust
 
 
 class Pool:
     """The connections of one identity."""
 
-    def __init__(self, place: Place, shown: Mapping[str, str], changed: Callable[[], None]) -> None:
+    def __init__(
+        self, place: Place, shown: Mapping[str, str], changed: Callable[[], None], *, asks: bool = True
+    ) -> None:
         self.place = place
+        self.asks = asks  # whether somebody is there whom the server may ask
+        self.refused: int | None = None  # the status with which it said last that we may not
         self.changed = changed
         self._shown = shown
         self._http: httpx2.AsyncClient | None = None
@@ -105,7 +112,7 @@ class Pool:
                     raise PeerUnavailable(address, "the connection was closed") from None
                 if wrong.error.code == types.REQUEST_TIMEOUT:
                     raise PeerUnavailable(address, "no answer in time") from None
-                raise PeerRefused(address, wrong.error.message[:500], wrong.error.code) from None
+                raise PeerRefused(address, wrong.error.message[:500], self.refused or wrong.error.code) from None
             except (ValidationError, RuntimeError) as wrong:
                 raise PeerUnreadable(address, f"not of its protocol ({type(wrong).__name__})") from None
             finally:
@@ -148,9 +155,15 @@ class Pool:
                 auth=self.place.auth,
                 timeout=httpx2.Timeout(CONNECT_SECONDS, read=None),
                 limits=httpx2.Limits(max_connections=256, max_keepalive_connections=64),
+                verify=self.place.verify or True,
+                event_hooks={"response": [self._answered]},
                 trust_env=False,  # no password from ~/.netrc leaves by surprise
             )
         return self._http
+
+    async def _answered(self, response: httpx2.Response) -> None:
+        """The SDK tells why, and not with which status, which is how refusals are known from failures."""
+        self.refused = response.status_code if response.status_code in (401, 403) else None
 
     async def aclose(self) -> None:
         links = [*self._idle, *([self._shared] if self._shared is not None else [])]
@@ -160,6 +173,23 @@ class Pool:
         if self._http is not None:
             await self._http.aclose()
             self._http = None
+
+
+async def until_open(opened: asyncio.Future[None], close: Callable[[], Awaitable[None]], name: str) -> None:
+    """Wait for a connection that a task of its own holds; if nobody will use it, what is half open is closed.
+
+    Raises:
+        PeerUnavailable: not in time.
+    """
+    try:
+        async with asyncio.timeout(CONNECT_SECONDS):
+            await asyncio.shield(opened)
+    except TimeoutError:
+        await close()
+        raise PeerUnavailable(name, "no connection in time") from None
+    except asyncio.CancelledError:
+        await close()
+        raise
 
 
 class Link:
@@ -173,31 +203,32 @@ class Link:
         self._ask: AskBack | None = None
         self._tell: Tell | None = None
         self._closing = asyncio.Event()
+        self._scope = anyio.CancelScope()
         self._opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._holding: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
         """Raises:
         PeerUnavailable: it cannot be reached, or does not speak MCP.
+        PeerRefused: it wants to know who we are, or does not want us.
         """
         self._holding = asyncio.create_task(self._hold())
-        try:
-            async with asyncio.timeout(CONNECT_SECONDS):
-                await asyncio.shield(self._opened)
-        except TimeoutError:
-            await self.close()
-            raise PeerUnavailable(self.pool.place.address, "no connection in time") from None
+        await until_open(self._opened, self.close, self.pool.place.address)
 
     async def _hold(self) -> None:
+        with self._scope:
+            await self._held()
+
+    async def _held(self) -> None:
         try:
             async with Client(
                 self.pool.transport(),
                 client_info=_CLIENT,
                 mode=self.pool.place.version,
                 cache=None,
-                elicitation_callback=self._elicited,
-                sampling_callback=self._sampled,
-                list_roots_callback=self._rooted,
+                elicitation_callback=self._elicited if self.pool.asks else None,
+                sampling_callback=self._sampled if self.pool.asks else None,
+                list_roots_callback=self._rooted if self.pool.asks else None,
                 message_handler=self._heard,
             ) as client:
                 self.client = client
@@ -206,14 +237,22 @@ class Link:
                 await self._closing.wait()
         except (MCPError, OSError, httpx2.HTTPError, ExceptionGroup, ValidationError, ValueError) as wrong:
             if not self._opened.done():
-                self._opened.set_exception(PeerUnavailable(self.pool.place.address, _why(wrong)))
+                self._opened.set_exception(self._failed(why(wrong)))
         finally:
             self.ended = True
             if not self._opened.done():
                 self._opened.cancel()
 
+    def _failed(self, words: str) -> PeerError:
+        address, refused = self.pool.place.address, self.pool.refused
+        if refused is not None:
+            return PeerRefused(address, f"it answered {refused}: {words}", refused)
+        return PeerUnavailable(address, words)
+
     async def close(self) -> None:
         self._closing.set()
+        if not self._opened.done():
+            self._scope.cancel()  # not the task: the SDK may have a process to end
         if self._holding is not None:
             _, slow = await asyncio.wait({self._holding}, timeout=5.0)
             for task in slow:
@@ -304,7 +343,8 @@ class Link:
             self._tell(Progress(note=str(message.params.data)[:1000]))
 
 
-def _why(wrong: BaseException) -> str:
+def why(wrong: BaseException) -> str:
+    """Why a connection could not be made, in words."""
     while isinstance(wrong, BaseExceptionGroup):
         wrong = wrong.exceptions[0]
     if isinstance(wrong, MCPError):

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import msgspec
@@ -16,7 +16,7 @@ import msgspec
 from ..card import Card
 from ..errors import PeerError, PeerRefused, PeerUnreadable
 from ..events import Delta, Event, Progress, Question, Reply
-from ..message import CONTROL, Message, Part, json_part
+from ..message import CONTROL, ERROR, Message, Part, json_part, text_part
 from ..wire import nlip
 from .base import SECONDS, Call, Peer, message_of
 from .kept import Kept, KeptTokens
@@ -54,6 +54,12 @@ class NlipPeer(Peer):
     def conversation(self) -> PeerTokens:
         """The state of this peer's own conversation, to go on with later."""
         return self.tokens("")
+
+    def _left(self) -> Any:
+        return self.conversation.export()
+
+    def _take_up(self, left: Any) -> None:
+        self._tokens[""] = PeerTokens.restore(left)
 
     def tokens(self, conversation: str) -> PeerTokens:
         """The tokens that one of our conversations has there, new if it has none."""
@@ -193,7 +199,7 @@ class NlipPeer(Peer):
             call = replace(call, anonymous=True, trace=None, headers={})
         terms = self._terms.get(call.conversation)
         asked, message = message, terms.outgoing(message) if terms is not None else message
-        sent = self.tokens(call.conversation).on(message)
+        sent = self.tokens(call.conversation).on(_labels_kept(message))
         async with aclosing(self.exchange(sent, call)) as replies:
             async for reply in replies:
                 before = self.tokens(call.conversation)
@@ -204,7 +210,7 @@ class NlipPeer(Peer):
                 event = nlip.event_of(said)
                 if terms is not None and isinstance(event, Reply):
                     terms.incoming(asked, said, self.address)
-                if isinstance(event, Reply) and said.is_error and not message.is_control:
+                if isinstance(event, Reply) and _refuses(said) and not message.is_control:
                     raise PeerRefused(self.address, said.text[:_REASON_LENGTH] or "it said only that it failed")
                 yield event
                 if isinstance(event, Question):
@@ -212,6 +218,18 @@ class NlipPeer(Peer):
                 if not isinstance(event, Delta | Progress):
                     return
         raise PeerUnreadable(self.address, "it ended without an answer")
+
+
+def _refuses(said: Message) -> bool:
+    """Whether an answer to data says no: an error, or control that asks who we are (D-12)."""
+    return said.is_error or (said.is_control and said.labelled(ERROR) is not None)
+
+
+def _labels_kept(message: Message) -> Message:
+    """NLIP labels submessages only, so what is labelled in front, such as data for a skill, goes behind no words."""
+    if message.label is None:
+        return message
+    return Message.of(text_part(""), *message.parts, messagetype=message.messagetype)
 
 
 def is_partial(message: Message) -> bool:

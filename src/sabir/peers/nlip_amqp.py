@@ -15,8 +15,10 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
+import msgspec
+
 from ..errors import BadInput, BadSetup, PeerRefused, PeerUnavailable, PeerUnreadable
-from ..message import Message
+from ..message import Message, Part, token_part
 from ..wire import amqp
 from ..wire.rules import Limits
 from .amqp_connection import AmqpConnection, Incoming
@@ -83,6 +85,8 @@ class NlipAmqpPeer(NlipPeer):
 
     async def exchange(self, message: Message, call: Call) -> AsyncGenerator[Message, None]:
         clock = Clock(call.seconds)
+        shown = _shown(call)
+        message = message.with_parts(shown)
         key = call.key or uuid4().hex
         attempt = 0
         while True:
@@ -97,9 +101,12 @@ class NlipAmqpPeer(NlipPeer):
         if self._on_wire is not None:
             self._on_wire("received", letter.body)
         try:
-            yield amqp.decode(letter, limits=self._limits)
+            reply = amqp.decode(letter, limits=self._limits)
         except BadInput as wrong:
             raise PeerUnreadable(self.address, f"its answer is no NLIP message: {wrong}") from None
+        # Who we are belongs to this message alone, and not to the tokens of the conversation.
+        kept = tuple(part for part in reply.submessages if part not in shown)
+        yield reply if len(kept) == len(reply.submessages) else msgspec.structs.replace(reply, submessages=kept)
 
     async def _ask(self, message: Message, call: Call, key: str, clock: Clock) -> amqp.Letter:
         connection = await self._connected()
@@ -156,3 +163,12 @@ class NlipAmqpPeer(NlipPeer):
         if waiting is not None and not waiting.done():
             waiting.set_result(incoming.letter)
         incoming.settle("accepted")
+
+
+def _shown(call: Call) -> tuple[Part, ...]:
+    """Who we are to this service, for this caller, as NLIP's own token (D-18): AMQP has no header for it."""
+    written = call.headers.get("authorization")
+    if written is not None:
+        written = written.partition(" ")[2]
+    credential = written or next(iter(call.headers.values()), "")
+    return (token_part(credential, "authentication"),) if credential else ()

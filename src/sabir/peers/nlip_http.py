@@ -187,7 +187,7 @@ class NlipHttpPeer(NlipPeer):
         out = Outgoing(nlip.encode(message), self._headers(call), Clock(call.seconds), call.anonymous)
         async with self._response(out) as response:
             if response.status_code == 202 and "location" in response.headers:
-                yield await self._poll(response, out)
+                yield await self._poll(response, out, call)
             elif _kind(response) == _SSE:
                 async with aclosing(self._events(response, out.clock)) as events:
                     async for event in events:
@@ -257,7 +257,7 @@ class NlipHttpPeer(NlipPeer):
                     self.url = url
                 return response
 
-    async def _poll(self, accepted: httpx2.Response, out: Outgoing) -> Message:
+    async def _poll(self, accepted: httpx2.Response, out: Outgoing, call: Call) -> Message:
         """Look at the place that a 202 named until the answer is there (D-26)."""
         await self._drop(accepted)
         place = urljoin(self.url, accepted.headers["location"])
@@ -265,7 +265,7 @@ class NlipHttpPeer(NlipPeer):
             raise PeerRefused(self.address, "it keeps the answer at another origin, where tokens must not go", 202)
         while True:
             wait = max(1, min(30, int(out.clock.left)))
-            headers = {"accept": _JSON, "prefer": f"wait={wait}"}
+            headers = {**call.headers, "accept": _JSON, "prefer": f"wait={wait}"}  # it is theirs who asked
             looking = Outgoing(b"", headers, out.clock, out.anonymous)
             response = await self._request("GET", place, looking)
             try:
@@ -306,7 +306,7 @@ class NlipHttpPeer(NlipPeer):
     async def _request(self, method: str, url: str, out: Outgoing) -> httpx2.Response:
         headers, clock = out.headers, out.clock
         if self._authorization is not None and not out.anonymous:
-            headers = {**headers, "authorization": self._authorization}
+            headers = {"authorization": self._authorization, **headers}  # who we are for this caller counts before
         request = self._client.build_request(
             method,
             url,

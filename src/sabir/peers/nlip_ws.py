@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 import secrets
 import ssl
-from collections import deque
-from collections.abc import AsyncGenerator
-from contextlib import suppress
+from collections import OrderedDict, deque
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Final
 from urllib.parse import urlsplit, urlunsplit
 
@@ -30,6 +30,7 @@ from .tokens import PeerTokens
 REPLY_LIMITS: Final = Limits(body=64 * 1024 * 1024, tokens=64, submessages=4096)
 PATH: Final = "/nlip/ws"
 TEXT_PATH: Final = "/nlip/ws/text"
+MOST_LINKS: Final = 64  # connections of one peer, each for another identity; beyond that idle ones are closed
 
 
 class _Waiting:
@@ -42,8 +43,18 @@ class _Waiting:
         self.arrived: asyncio.Queue[Message | PeerUnavailable | PeerUnreadable] = asyncio.Queue()
 
 
+class _Direct(connect):
+    """A connection to where it was asked for, and nowhere else: our credentials do not follow a redirect."""
+
+    def process_redirect(self, exc: Exception) -> Exception | str:
+        return exc
+
+
 class NlipWsPeer(NlipPeer):
-    """``async with NlipWsPeer("wss://example.com") as peer: await peer.ask("hello")``."""
+    """``async with NlipWsPeer("wss://example.com") as peer: await peer.ask("hello")``.
+
+    Who we are is shown when a connection is opened, so those who are shown as somebody else have another connection.
+    """
 
     def __init__(
         self,
@@ -61,72 +72,68 @@ class NlipWsPeer(NlipPeer):
         """Args as those of ``NlipHttpPeer``. A path that ends in ``/text`` means JSON in text frames."""
         super().__init__(_endpoint(url), name=name, seconds=seconds, identity=identity, conversation=conversation)
         self.identities = identities
-        self._text = urlsplit(self.url).path.rstrip("/").endswith("/text")
-        self._authorization = choose(identities, _origin(self.url), None)
-        self._tls = verify
-        self._limits = limits
-        self._on_wire = on_wire
-        self._socket: ClientConnection | None = None
-        self._reading: asyncio.Task[None] | None = None
-        self._opening = asyncio.Lock()
-        self._waiting: deque[_Waiting] = deque()
-        self._streams = False
+        self.text = urlsplit(self.url).path.rstrip("/").endswith("/text")
+        self.authorization = choose(identities, _origin(self.url), None)
+        self.tls = verify
+        self.limits = limits
+        self.on_wire = on_wire
+        self._links: OrderedDict[tuple[tuple[str, str], ...], _Link] = OrderedDict()  # by what they show
 
     @property
     def shows_itself(self) -> bool:
-        return self._authorization is not None  # it was shown when the connection was opened
+        return self.authorization is not None  # it was shown when the connection was opened
 
     async def aclose(self) -> None:
-        if self._socket is not None:
-            await self._socket.close()
-        if self._reading is not None:
-            self._reading.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._reading
+        for link in self._links.values():
+            await link.close()
+        self._links.clear()
+
+    async def link(self, headers: Mapping[str, str]) -> _Link:
+        """The connection on which we are shown like this."""
+        shown = tuple(sorted(headers.items()))
+        link = self._links.get(shown)
+        if link is None:
+            link = self._links[shown] = _Link(self, headers)
+            idle = [key for key, each in self._links.items() if key and not each.busy]
+            for key in idle[: max(0, len(self._links) - MOST_LINKS)]:
+                await self._links.pop(key).close()
+        self._links.move_to_end(shown)
+        return link
 
     # -- one message ------------------------------------------------------------------------------
 
     async def exchange(self, message: Message, call: Call) -> AsyncGenerator[Message, None]:
         clock = Clock(call.seconds)
-        text = self._text
-        try:
-            async with asyncio.timeout(clock.left):
-                socket = await self._connected()
-                if call.pieces and not self._streams:
-                    await self._ask_for_pieces(socket)
-        except TimeoutError:
-            raise PeerUnavailable(self.address, "no connection in time") from None
-        while True:
-            waiting = await self._put(socket, message)
-            async for reply in self._replies(waiting, clock):
-                if not text and _says_no_cbor(reply):
-                    break
-                yield reply
-            else:
-                return
-            socket, text = await self._fall_back(), True  # it could not read it, so it has not taken it (WS-11)
-
-    async def _put(self, socket: ClientConnection, message: Message) -> _Waiting:
-        """Send a message. What waits for its answer stays in line until that has come, even if nobody
-        wants it any more, so that a late answer is not taken for that of the next question."""
-        waiting = _Waiting(_own(message))
-        self._waiting.append(waiting)
-        try:
-            await self._send(socket, message)
-        except BaseException:
-            with suppress(ValueError):
-                self._waiting.remove(waiting)
-            raise
-        return waiting
+        text = self.text
+        link = await self.link(call.headers)
+        with link.used():
+            try:
+                async with asyncio.timeout(clock.left):
+                    await link.connected()
+                    if call.pieces and not link.streams:
+                        await link.ask_for_pieces()
+            except TimeoutError:
+                raise PeerUnavailable(self.address, "no connection in time") from None
+            while True:
+                waiting = await link.put(message)
+                async for reply in self._replies(waiting, clock):
+                    if not text and _says_no_cbor(reply):
+                        break
+                    yield reply
+                else:
+                    return
+                await link.fall_back()  # it could not read it, so it has not taken it (WS-11)
+                text = True
 
     async def _replies(self, waiting: _Waiting, clock: Clock) -> AsyncGenerator[Message, None]:
         while True:
-            reply = await self._next(waiting, clock)
+            reply = await self.next(waiting, clock)
             yield reply
             if not is_partial(reply):
                 return
 
-    async def _next(self, waiting: _Waiting, clock: Clock) -> Message:
+    async def next(self, waiting: _Waiting, clock: Clock) -> Message:
+        """What comes next for a question."""
         try:
             async with asyncio.timeout(clock.left):
                 arrived = await waiting.arrived.get()
@@ -136,89 +143,142 @@ class NlipWsPeer(NlipPeer):
             return arrived
         raise arrived
 
-    async def _send(self, socket: ClientConnection, message: Message) -> None:
-        data = nlip.encode(message) if self._text else cbor.encode(message)
-        if self._on_wire is not None:
-            self._on_wire("sent", data)
-        try:
-            await socket.send(data.decode() if self._text else data)
-        except websockets.exceptions.ConnectionClosed as gone:
-            raise PeerUnavailable(self.address, _why(gone)) from None
 
-    async def _ask_for_pieces(self, socket: ClientConnection) -> None:
+class _Link:
+    """One connection, on which we are shown in one way, and the questions under way on it."""
+
+    def __init__(self, peer: NlipWsPeer, headers: Mapping[str, str]) -> None:
+        self._peer = peer
+        self._headers = dict(headers)  # who we are, for this caller; without: the identities of the peer
+        self._socket: ClientConnection | None = None
+        self._at = ""  # where it was opened
+        self._reading: asyncio.Task[None] | None = None
+        self._opening = asyncio.Lock()
+        self._waiting: deque[_Waiting] = deque()
+        self._users = 0
+        self.streams = False
+
+    @property
+    def busy(self) -> bool:
+        return self._users > 0
+
+    @contextmanager
+    def used(self) -> Iterator[None]:
+        self._users += 1
+        try:
+            yield
+        finally:
+            self._users -= 1
+
+    async def close(self) -> None:
+        if self._socket is not None:
+            await self._socket.close()
+        if self._reading is not None:
+            self._reading.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._reading
+
+    # -- questions --------------------------------------------------------------------------------
+
+    async def put(self, message: Message) -> _Waiting:
+        """Send a message. What waits for its answer stays in line until that has come, even if nobody
+        wants it any more, so that a late answer is not taken for that of the next question."""
+        waiting = _Waiting(_own(message))
+        self._waiting.append(waiting)
+        try:
+            await self._send(message)
+        except BaseException:
+            with suppress(ValueError):
+                self._waiting.remove(waiting)
+            raise
+        return waiting
+
+    async def _send(self, message: Message) -> None:
+        peer = self._peer
+        data = nlip.encode(message) if peer.text else cbor.encode(message)
+        if peer.on_wire is not None:
+            peer.on_wire("sent", data)
+        assert self._socket is not None
+        try:
+            await self._socket.send(data.decode() if peer.text else data)
+        except websockets.exceptions.ConnectionClosed as gone:
+            raise PeerUnavailable(peer.address, _why(gone)) from None
+
+    async def ask_for_pieces(self) -> None:
         """Partial answers come only to those who asked for them (D-34)."""
         wish = Message.text("Please stream your answers.", messagetype=CONTROL, parts=[json_part(True, label="stream")])
-        message = PeerTokens.begin(self.identity, secrets.token_urlsafe(18)).on(wish)
-        await self._next(await self._put(socket, message), Clock(self.seconds))
-        self._streams = True
+        message = PeerTokens.begin(self._peer.identity, secrets.token_urlsafe(18)).on(wish)
+        await self._peer.next(await self.put(message), Clock(self._peer.seconds))
+        self.streams = True
 
     # -- the connection ---------------------------------------------------------------------------
 
-    async def _connected(self) -> ClientConnection:
+    async def connected(self) -> None:
         async with self._opening:
-            if self._socket is not None and self._reading is not None and not self._reading.done():
-                return self._socket
-            return await self._open()
+            if self._socket is None or self._reading is None or self._reading.done():
+                await self._open()
 
-    async def _fall_back(self) -> ClientConnection:
+    async def fall_back(self) -> None:
         """Go on in JSON at the place for text frames."""
+        peer = self._peer
         async with self._opening:
-            if not self._text:
-                await self.aclose()
-                self._text = True
-                self.url = urlunsplit(urlsplit(self.url)._replace(path=f"{urlsplit(self.url).path.rstrip('/')}/text"))
-            return await self._open()
+            if not peer.text:
+                peer.text = True
+                peer.url = urlunsplit(urlsplit(peer.url)._replace(path=f"{urlsplit(peer.url).path.rstrip('/')}/text"))
+            if self._at != peer.url:  # else somebody else on this connection was told the same
+                await self.close()
+                await self._open()
 
-    async def _open(self) -> ClientConnection:
+    async def _open(self) -> None:
         socket = await self._handshake()
-        self._socket, self._streams = socket, False
-        self._reading = asyncio.create_task(self._read(socket), name=f"read {self.address}")
-        return socket
+        self._socket, self._at, self.streams = socket, self._peer.url, False
+        self._reading = asyncio.create_task(self._read(socket), name=f"read {self._peer.address}")
 
     async def _handshake(self) -> ClientConnection:
-        tried = False
+        peer, tried = self._peer, bool(self._headers)
         while True:
-            headers = {"authorization": self._authorization} if self._authorization is not None else {}
+            ours = {"authorization": peer.authorization} if peer.authorization is not None else {}
             try:
-                return await connect(
-                    self.url,
-                    additional_headers=headers,
-                    max_size=self._limits.body,
-                    ssl=self._tls if self.url.startswith("wss") else None,
+                return await _Direct(
+                    peer.url,
+                    additional_headers=self._headers or ours,
+                    max_size=peer.limits.body,
+                    ssl=peer.tls if peer.url.startswith("wss") else None,
                     proxy=None,
                     open_timeout=10,
                 )
             except websockets.exceptions.InvalidStatus as refused:
                 status = refused.response.status_code
                 challenge = refused.response.headers.get("www-authenticate", "")
-                wanted = choose(self.identities, _origin(self.url), challenge) if status == 401 else None
-                if tried or wanted is None or wanted == self._authorization:
-                    raise PeerRefused(self.address, f"it answered {status} to the handshake", status) from None
-                tried, self._authorization = True, wanted
+                wanted = choose(peer.identities, _origin(peer.url), challenge) if status == 401 else None
+                if tried or wanted is None or wanted == peer.authorization:
+                    raise PeerRefused(peer.address, f"it answered {status} to the handshake", status) from None
+                tried, peer.authorization = True, wanted
             except (OSError, TimeoutError, websockets.exceptions.WebSocketException) as wrong:
-                raise PeerUnavailable(self.address, f"no connection ({type(wrong).__name__})") from None
+                raise PeerUnavailable(peer.address, f"no connection ({type(wrong).__name__})") from None
 
     async def _read(self, socket: ClientConnection) -> None:
         """Hand each message to the question it answers; a lost connection ends them all."""
+        peer = self._peer
         try:
             async for frame in socket:
                 data = frame.encode() if isinstance(frame, str) else frame
-                if self._on_wire is not None:
-                    self._on_wire("received", data)
+                if peer.on_wire is not None:
+                    peer.on_wire("received", data)
                 self._arrived(data, isinstance(frame, str))
-            gone = PeerUnavailable(self.address, "the connection was closed")
+            gone = PeerUnavailable(peer.address, "the connection was closed")
         except websockets.exceptions.ConnectionClosed as closed:
-            gone = PeerUnavailable(self.address, _why(closed))
+            gone = PeerUnavailable(peer.address, _why(closed))
         for waiting in self._waiting:
             waiting.arrived.put_nowait(gone)
         self._waiting.clear()
 
     def _arrived(self, data: bytes, is_text: bool) -> None:
         try:
-            message = (nlip.decode if is_text else cbor.decode)(data, limits=self._limits)
+            message = (nlip.decode if is_text else cbor.decode)(data, limits=self._peer.limits)
         except BadInput as wrong:
             if self._waiting:
-                unread = PeerUnreadable(self.address, f"a frame is no NLIP message: {wrong}")
+                unread = PeerUnreadable(self._peer.address, f"a frame is no NLIP message: {wrong}")
                 self._waiting[0].arrived.put_nowait(unread)
             return
         waiting = self._meant(message.tokens)

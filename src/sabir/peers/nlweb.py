@@ -199,6 +199,13 @@ class NlwebPeer(Peer):
         if len(self._sessions) > _MOST_CONVERSATIONS:
             self._sessions.popitem(last=False)
 
+    def _left(self) -> Any:
+        return self._sessions.get("")
+
+    def _take_up(self, left: Any) -> None:
+        if left is not None:
+            self._sessions[""] = msgspec.convert(left, Json)
+
     # -- HTTP -------------------------------------------------------------------------------------
 
     @asynccontextmanager

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import inspect
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import Any, Final
 
@@ -33,10 +33,11 @@ class OriginPeer(NlipHttpPeer):
     """Speaks NLIP, or whatever it finds at its first question."""
 
     def __init__(self, url: str, **options: Any) -> None:
-        super().__init__(url, **options)
+        super().__init__(url, **_known_to(NlipHttpPeer, options))
         self._options = options
         self._origin = origin_of(url)
         self._settled: Peer | None = None  # who speaks for us, once that is known
+        self._left_off: Mapping[str, Any] = {}  # for who will speak for us
         self._finding = asyncio.Lock()
 
     @property
@@ -48,6 +49,14 @@ class OriginPeer(NlipHttpPeer):
         if self._settled is not None and self._settled is not self:
             await self._settled.aclose()
         await super().aclose()
+
+    def export(self) -> dict[str, Any]:
+        other = self._settled
+        return super().export() if other is None or other is self else other.export()
+
+    def resume(self, exported: Mapping[str, Any]) -> None:
+        self._left_off = exported
+        super().resume(exported)
 
     async def talk(self, message: Message, call: Call) -> AsyncGenerator[Event, None]:
         if self._settled is None:
@@ -65,6 +74,8 @@ class OriginPeer(NlipHttpPeer):
                     raise
         other = self._settled
         assert other is not None
+        if message.is_control and other is not self:
+            raise PeerRefused(self.address, f"it speaks {other.protocol}, which has no control messages")
         talking = super().talk(message, call) if other is self else other.talk(message, call)
         async with aclosing(talking) as events:
             async for event in events:
@@ -80,6 +91,7 @@ class OriginPeer(NlipHttpPeer):
                 place = self._origin + (path if protocol != "a2a" else "")
                 peer = self._made(module, name, place)
                 if peer is not None:
+                    peer.resume(self._left_off)
                     self._settled = peer
                     self.card = peer.card
                     return peer
@@ -98,10 +110,15 @@ class OriginPeer(NlipHttpPeer):
             kind: type[Peer] = getattr(importlib.import_module(f"{__package__}.{module}"), name)
         except (MissingExtra, ModuleNotFoundError):
             return None
-        known = inspect.signature(kind.__init__).parameters
-        options = {key: value for key, value in self._options.items() if key in known}
+        options = _known_to(kind, self._options)
         options.setdefault("name", self.card.name)
         try:
             return kind(place, **options)
         except BadSetup:
             return None
+
+
+def _known_to(kind: type[Peer], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the options that a kind of peer takes."""
+    known = inspect.signature(kind.__init__).parameters
+    return {key: value for key, value in options.items() if key in known}

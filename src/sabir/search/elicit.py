@@ -112,6 +112,12 @@ def question(text: str, hits: Sequence[Hit], *, asked: Collection[str] = (), con
     return best
 
 
+def recounted(asked: Elicited, counts: Sequence[tuple[str, int]]) -> Elicited:
+    """The same question with the counts of all that was found, where only some of it was looked at."""
+    shown = tuple(f"{spaced(value)} ({count})" for value, count in counts[:OPTIONS] if count > 1)
+    return msgspec.structs.replace(asked, options=shown) if len(shown) > 1 else asked
+
+
 def _wanted(text: str) -> list[str]:
     """The words that say what is wanted, besides its type ("recipes") and those that any question may have."""
     return [word for word in content_words(text) if word not in TYPE_WORDS and word not in _ANYTHING]

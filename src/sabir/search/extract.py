@@ -7,19 +7,23 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
 
 from .base import Hit
+from .taxonomy import is_a
 from .words import content_words, sentences
 
 MAX_ITEMS: Final = 8  # of the found items are read
 _LENGTH: Final = range(4, 61)  # words of a sentence that can stand alone
+_LINE: Final = range(3, 61)  # and of a line that is none
+_PAGES: Final = ("Article", "WebPage")
 
 
 _POINT: Final = 0.4  # share of what the best sentence says of the question
+_WELL: Final = 0.7  # share of the best item's score
 
 
 class Quote(msgspec.Struct, frozen=True):
@@ -62,11 +66,10 @@ class _Candidate(msgspec.Struct, frozen=True):
 
 
 def _chosen(question: str, hits: Sequence[Hit], count: int, per_item: int) -> tuple[Quote, ...]:
-    candidates = list(_candidates(hits))
     wanted = Counter(content_words(question))
+    candidates = list(_candidates(hits, wanted))
     rarity = _rarity(candidates)
-    if per_item > 1:
-        candidates = _to_the_point(candidates, wanted, rarity)
+    candidates = (_to_the_point if per_item > 1 else _fitting)(candidates, wanted, rarity)
     covered: set[str] = set()
     taken: Counter[int] = Counter()
     chosen: list[_Candidate] = []
@@ -93,19 +96,41 @@ def _to_the_point(candidates: list[_Candidate], wanted: Counter[str], rarity: di
     return [each for each, much in zip(candidates, said, strict=True) if much >= least]
 
 
-def _candidates(hits: Sequence[Hit]) -> Iterator[_Candidate]:
+def _fitting(candidates: list[_Candidate], wanted: Counter[str], rarity: dict[str, float]) -> list[_Candidate]:
+    """Those of items that fit well, and those of others that say something of what was asked; all, if none does."""
+    if not any(_any(each.words, wanted) for each in candidates):
+        return candidates
+    return [each for each in candidates if each.weight >= _WELL or _any(each.words, wanted)]
+
+
+def _candidates(hits: Sequence[Hit], wanted: Container[str]) -> Iterator[_Candidate]:
     top = max((hit.score for hit in hits), default=0.0) or 1.0
     for rank, hit in enumerate(hits[:MAX_ITEMS]):
-        seen: set[str] = set()
-        place = 0
-        for text in (hit.item.description, hit.passage, hit.item.text[:20_000]):
-            for sentence in sentences(text):
-                if sentence in seen or not stands_alone(sentence):
-                    continue
-                seen.add(sentence)
-                quote = Quote(sentence, hit.item.id, hit.item.name, hit.item.page)
-                yield _Candidate(quote, frozenset(content_words(sentence)), place, rank, hit.score / top)
-                place += 1
+        texts = (hit.item.description, hit.passage, hit.item.text[:20_000])
+        lines = dict.fromkeys(sentence for text in texts for sentence in sentences(text))
+        for place, (sentence, words) in enumerate(_quotable(hit, lines, wanted)):
+            quote = Quote(sentence, hit.item.id, hit.item.name, hit.item.page)
+            yield _Candidate(quote, words, place, rank, hit.score / top)
+
+
+def _quotable(hit: Hit, lines: Iterable[str], wanted: Container[str]) -> list[tuple[str, frozenset[str]]]:
+    """What can be quoted of an item, with its words: its whole sentences.
+
+    A page of lists ("Saturday: 10 to 14") has none, and its lines are all it says; a page whose sentences do not say
+    what was asked may do so in a line.
+    """
+    known = [(line, frozenset(content_words(line))) for line in lines]
+    whole = [each for each in known if stands_alone(each[0])]
+    if not whole:
+        return [each for each in known if len(each[0].split()) in _LINE]
+    pages = any(is_a(kind, page) for kind in hit.item.types for page in _PAGES)
+    if pages and not any(_any(words, wanted) for _, words in whole):
+        return [each for each in known if each in whole or (len(each[0].split()) in _LINE and _any(each[1], wanted))]
+    return whole
+
+
+def _any(words: Iterable[str], wanted: Container[str]) -> bool:
+    return any(word in wanted for word in words)
 
 
 def stands_alone(sentence: str) -> bool:

@@ -99,7 +99,12 @@ def _citation(hit: Hit, question: str) -> dict[str, JSON]:
 
 def _params(action: Mapping[str, JSON], point: Mapping[str, JSON], endpoint: str) -> dict[str, JSON]:
     """The inputs that an action names, as schema.org annotates them, and the places in its address."""
-    params: dict[str, JSON] = {name: {"required": True} for name in re.findall(r"\{[?&+#/;.]?(\w+)\}", endpoint)}
+    params: dict[str, JSON] = {
+        name: {"required": operator not in ("?", "&")}  # RFC 6570: what a query leaves out is left out of the address
+        for operator, names in re.findall(r"\{([?&+#/;.]?)([\w,]+)\}", endpoint)
+        for name in names.split(",")
+        if name
+    }
     for key, value in action.items():
         if not key.endswith("-input"):
             continue

@@ -14,6 +14,7 @@ the epoch. Leases are judged by the store's own clock, which all nodes share.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Awaitable
 from typing import Any, Protocol
 
 import msgspec
@@ -161,7 +162,7 @@ class Store(Protocol):
 
     async def turn(self, id: str) -> PastTurn | None: ...
 
-    async def record(self, entry: TurnEntry) -> bool:
+    def record(self, entry: TurnEntry) -> Awaitable[bool]:
         """Record a turn and its audit line in one commit. False if a turn of this id was recorded before."""
 
     async def agree(self, conversation: ConversationRow) -> None:

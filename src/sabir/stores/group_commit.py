@@ -71,16 +71,25 @@ class GroupCommit:
     def submit(self, job: Job) -> asyncio.Future[Any]:
         """Hand in a job. The future resolves after its commit.
 
-        The jobs of one pass of the event loop go over together: a thread that is woken for the first of them would
-        commit it alone, and take the interpreter from those that are still coming.
+        The jobs of one pass of the event loop go over together, and with those of the next passes as long as each
+        brings more: a thread that is woken for the first of them would commit it alone, and take the interpreter
+        from those that are still coming. One job alone waits for one pass that brings nothing.
         """
         if self._loop is None or self._closing:
             raise StoreUnavailable("the store is closed")
         if not self._gathering:
-            self._loop.call_soon(self._hand_over)
+            self._loop.call_soon(self._gather, 0)
         future = self._loop.create_future()
         self._gathering.append((job, future))
         return future
+
+    def _gather(self, before: int) -> None:
+        """Hand over what was gathered, unless the writer has nothing to do and more keeps coming."""
+        count = len(self._gathering)
+        if self._idle and before < count < MAX_GROUP and self._loop is not None:
+            self._loop.call_soon(self._gather, count)
+        else:
+            self._hand_over()
 
     def _hand_over(self) -> None:
         gathered, self._gathering = self._gathering, []

@@ -8,6 +8,9 @@ key in a file that is in memory, and cheaper than a thread switch.
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import chain as chained
 from pathlib import Path
 from time import time as now
 from typing import Any
@@ -118,7 +121,7 @@ class SQLiteStore:
         connection.execute(f"PRAGMA synchronous = {self._synchronous}")
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA cache_size = -32768")  # KiB; the indexes of a few million turns
-        connection.execute("PRAGMA wal_autocheckpoint = 4000")  # pages; each checkpoint waits for the disk
+        connection.execute("PRAGMA wal_autocheckpoint = 16000")  # pages, 64 MB; each checkpoint waits for the disk
         return connection
 
     async def open(self) -> None:
@@ -202,14 +205,14 @@ class SQLiteStore:
     async def record(self, entry: TurnEntry) -> bool:
         turn, row = entry.turn, entry.conversation
         agreed = _pack(row.agreed) if row.agreed else None
-        written = await self._writer.submit(
+        new: bool = await self._writer.submit(
             (
                 (turn.id, row.id, turn.at, turn.agent, turn.speaker, _pack(turn.asked), _pack(turn.answered)),
                 (row.id, row.owner, row.created, row.touched, row.expires, 1, entry.size, agreed, row.peer_token, 0),
                 (turn.at, _line_bytes(entry.audit)) if entry.audit is not None else None,
             )
         )
-        return bool(written)
+        return new
 
     async def agree(self, conversation: ConversationRow) -> None:
         row = conversation
@@ -481,13 +484,14 @@ def _record_many(connection: sqlite3.Connection, rows: list[Any]) -> list[bool]:
 
     If one of many was recorded before, the group is refused, and comes again one by one.
     """
-    new = _insert(connection, _INSERT_TURNS, 7, [turn for turn, _, _ in rows], " ON CONFLICT (id) DO NOTHING")
+    turns, conversations, lines = zip(*rows, strict=True)
+    new = _insert(connection, _INSERT_TURNS, 7, turns, " ON CONFLICT (id) DO NOTHING")
     if new != len(rows):
         if len(rows) == 1:
             return [False]
         raise sqlite3.IntegrityError("a turn of this group was recorded before")
-    _insert(connection, _INSERT_CONVERSATIONS, 10, [conversation for _, conversation, _ in rows], _TOUCH)
-    _append_audit(connection, [line for _, _, line in rows if line is not None])
+    _insert(connection, _INSERT_CONVERSATIONS, 10, conversations, _TOUCH)
+    _append_audit(connection, [line for line in lines if line is not None])
     return [True] * len(rows)
 
 
@@ -500,15 +504,21 @@ _TOUCH = (
 _MOST_ROWS = 32  # to a statement; so there are at most so many statements to prepare, and to find again
 
 
-def _insert(connection: sqlite3.Connection, head: str, width: int, rows: list[tuple[Any, ...]], tail: str = "") -> int:
+def _insert(
+    connection: sqlite3.Connection, head: str, width: int, rows: Sequence[tuple[Any, ...]], tail: str = ""
+) -> int:
     """Insert rows, many to a statement; returns how many were inserted or updated."""
     done = 0
-    place = f"({','.join('?' * width)})"
     for at in range(0, len(rows), _MOST_ROWS):
         chunk = rows[at : at + _MOST_ROWS]
-        values = [value for row in chunk for value in row]
-        done += connection.execute(head + ",".join([place] * len(chunk)) + tail, values).rowcount
+        values = list(chained.from_iterable(chunk))
+        done += connection.execute(_rows_of(head, width, len(chunk), tail), values).rowcount
     return done
+
+
+@lru_cache(maxsize=4 * _MOST_ROWS)
+def _rows_of(head: str, width: int, count: int, tail: str) -> str:
+    return head + ",".join([f"({','.join('?' * width)})"] * count) + tail
 
 
 def _append_audit(connection: sqlite3.Connection, lines: list[tuple[float, bytes]]) -> None:

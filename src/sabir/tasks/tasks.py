@@ -21,8 +21,10 @@ from ..line import Ask, Line, turn_id
 from ..message import Message, token_kind
 from ..stores.base import AuditLine, Store, TaskEvent, TaskRow
 from ..stores.clock import CautiousClock
+from ..stores.sqlite import SQLiteStore
 from ..turn import Caller, Conversation
 from .run import Run
+from .signs import Sign
 from .states import LIVE, TRANSITIONS, TaskSettings, ask_of, id_of, rests, turn_of, unnamed, without_secrets
 
 logger = logging.getLogger("sabir")
@@ -50,6 +52,8 @@ class Tasks:
         self._now = CautiousClock()
         self._watching: dict[str, set[asyncio.Event]] = {}
         self._wake = asyncio.Event()
+        self._taking = asyncio.Lock()
+        self._sign = Sign(None, self.node)
         self._closing = False
         self._worker: asyncio.Task[None] | None = None
         exchange.overseer.take_tasks_back = self.take_back
@@ -57,6 +61,11 @@ class Tasks:
     async def start(self) -> None:
         """Begin to take up tasks that nobody holds; those too that this node left behind when it died."""
         self._closing = False
+        # One machine has a SQLite store, so that a look there says who is alive.
+        folder = self.store.path.parent / "nodes" if isinstance(self.store, SQLiteStore) else None
+        self._sign = Sign(folder, self.node)
+        self._sign.show()
+        await self._let_go(self._sign.gone())
         self._worker = asyncio.create_task(self._work(), name="tasks")
 
     async def close(self) -> None:
@@ -72,6 +81,20 @@ class Tasks:
         if left:
             with suppress(StoreUnavailable):
                 await self.store.renew_tasks(self.node, left, 0.0)
+        self._sign.take_away()
+
+    async def _let_go(self, gone: frozenset[str]) -> None:
+        """Free what nodes held that died, so that nobody waits until their leases run out."""
+        before = None
+        for _ in range(_MOST_PAGES if gone else 0):
+            page = await self.store.tasks(states=LIVE, limit=_PAGE, before=before)
+            if not page:
+                break
+            before = page[-1].updated
+            for task in page:
+                if task.node in gone:
+                    await self.store.renew_tasks(task.node, (task.id,), 0.0)
+        self._sign.forget(gone)
 
     # -- for doors --------------------------------------------------------------------------------
 
@@ -110,7 +133,7 @@ class Tasks:
             await self._check_room(caller)
             caller = unnamed(caller, there)
             message = self._kept(without_secrets(ask.message), caller, agent)
-            within = self.exchange.conversations.sort(message, caller).conversation or there.id
+            within = self.exchange.conversations.sort(message.tokens, caller).conversation or there.id
             task = self._new(ask, caller, agent, {**(detail or {}), _WITHIN: within}, id, there)
             task = msgspec.structs.replace(task, message=message)
             room = len(self._runs) < self.settings.running
@@ -163,7 +186,7 @@ class Tasks:
     async def _admitted(self, ask: Ask, caller: Caller, agent: str) -> Conversation:
         """The conversation that the Ask belongs to, if data may flow in it."""
         exchange = self.exchange
-        there = await exchange.conversations.agreed_in(exchange.conversations.sort(ask.message, caller), caller)
+        there = await exchange.conversations.agreed_in(exchange.conversations.sort(ask.message.tokens, caller), caller)
         if not ask.message.is_control:
             exchange.agreements.admit(exchange.agents[agent].card, there.agreed, caller)
         return there
@@ -293,7 +316,7 @@ class Tasks:
 
         Raises:
             NotFound: there is none of this id, or it is not the caller's.
-            Conflict: it does not wait for input.
+            Conflict: it does not wait for input, or what waited is gone with its node and cannot be repeated.
         """
         said = message.without_tokens()
         task = await self.find(id, caller)
@@ -307,7 +330,12 @@ class Tasks:
         run = self._runs.get(id)
         if run is not None:
             run.give(answers)
-        self._wake.set()  # if its node has died, somebody must take it up
+            return changed
+        with suppress(StoreUnavailable):
+            await self._take_up()  # if its node has died, somebody must
+            now = await self.store.task(id)
+            if now is not None and now.state == "failed" and now.attempts > task.attempts:
+                raise Conflict(now.fault or "the task has failed")
         return changed
 
     # -- the worker -------------------------------------------------------------------------------
@@ -348,6 +376,10 @@ class Tasks:
         run.give(task.answers)
 
     async def _take_up(self) -> None:
+        async with self._taking:
+            await self._take_up_free()
+
+    async def _take_up_free(self) -> None:
         while len(self._runs) < self.settings.running and not self.exchange.closing:
             task = await self.store.claim_task(self.node, self.settings.lease, tuple(self.exchange.agents))
             if task is None:

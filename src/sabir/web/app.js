@@ -1,12 +1,7 @@
 // The page asks over NLWeb (POST /ask, server-sent events) like any other client. Everything shown is built
 // with textContent: nothing that comes from a site is ever read as HTML.
 
-const EXAMPLES = [
-  "vegetarian dinner under 30 minutes without nuts",
-  "something protein rich that has cinnamon in it",
-  "what is on in December for children?",
-  "a gift under $25 for someone who likes to cook",
-];
+const EXAMPLES = 4; // questions to try that are shown, of those on the agent's card
 const POLL = 1000; // milliseconds between two looks at a promise
 
 const $ = (id) => document.getElementById(id);
@@ -82,7 +77,7 @@ class Turn {
 
   about(meta) {
     this.understood(meta.decontextualized_query);
-    const ignored = Object.entries(meta.ignored_because ?? {}).map(([name, why]) => `${name} (${why})`);
+    const ignored = Object.entries(meta.ignored_because ?? {}).map(([name, why]) => (name === "text" ? why : `${name} (${why})`));
     if (ignored.length && !this.ignored) {
       this.ignored = true;
       this.put(make("p", { className: "understood" }, `Not applied: ${ignored.join("; ")}`));
@@ -385,15 +380,22 @@ $("new").addEventListener("click", () => {
 });
 $("agent").addEventListener("change", () => {
   session = null;
+  examples();
 });
-$("examples").append(...EXAMPLES.map((text) => make("button", { type: "button", onclick: () => ask(text) }, text)));
+
+let cards = []; // of the agents that can be asked, the default first
+
+function examples() { // which leave the page with the first question
+  const card = cards[$("agent").selectedIndex];
+  const texts = (card?.skills ?? []).flatMap((skill) => skill.examples ?? []).slice(0, EXAMPLES);
+  $("examples")?.replaceChildren(...texts.map((text) => make("button", { type: "button", onclick: () => ask(text) }, text)));
+}
 
 async function agents() {
   const found = (await (await fetch("/who")).json()).results ?? [];
-  const names = [...new Set(found.map((row) => row.definition.name))];
-  $("agent").replaceChildren(...names.map((name, place) => make("option", { value: place ? name : "", title: "" }, name)));
-  // The examples ask the sample site; an agent that is no site gets none.
-  if (!found.some((row) => row.definition.skills?.some((skill) => skill.tags?.includes("search")))) $("examples").replaceChildren();
+  cards = [...new Map(found.map((row) => [row.definition.name, row.definition])).values()];
+  $("agent").replaceChildren(...cards.map((card, place) => make("option", { value: place ? card.name : "", title: "" }, card.name)));
+  examples();
 }
 
 agents().catch(() => {});

@@ -25,7 +25,8 @@ _MODES: Final[Mapping[str, tuple[str, ...]]] = {
     "location": ("application/json",),
     "generic": ("application/json",),
 }
-_TOLD: Final = ("languages", "code", "extensions", "policies", "limits", "remembers", "repeatable", "site")
+_TOLD: Final = ("languages", "code", "extensions", "policies", "limits", "remembers", "repeatable", "site", "via")
+GATEWAY: Final = "urn:sabir:gateway:1"  # on the card of the default agent: the gateway, and its other agents
 
 
 def card_to(
@@ -84,6 +85,30 @@ def _extension(card: Card, whole: bool) -> pb.AgentExtension:
     return made
 
 
+def gateway_extension(gateway: str, agents: Sequence[str], base: str) -> pb.AgentExtension:
+    """The agents behind one gateway; A2A itself knows of one agent at an address."""
+    made = pb.AgentExtension(uri=GATEWAY, description="The other agents here: each has a card below its address.")
+    made.params.update({"gateway": gateway, "agents": [{"name": name, "url": f"{base}/{name}"} for name in agents]})
+    return made
+
+
+def gateway_of(card: pb.AgentCard) -> tuple[str, list[str]] | None:
+    """The gateway that a card tells of, and the names of its agents; None if it tells of none."""
+    params = next((MessageToDict(e.params) for e in card.capabilities.extensions if e.uri == GATEWAY), None)
+    if params is None:
+        return None
+    rows = params.get("agents")
+    names = [row.get("name") for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    return str(params.get("gateway") or ""), [name for name in names if isinstance(name, str)]
+
+
+def site_of(card: pb.AgentCard) -> str | None:
+    """The site that a remote agent answers for, if it says so."""
+    params = next((MessageToDict(e.params) for e in card.capabilities.extensions if e.uri == EXTENSION), {})
+    site = params.get("site")
+    return site if isinstance(site, str) else None
+
+
 def _modes(formats: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(mode for name in formats for mode in _MODES.get(name, ()))) or ["text/plain"]
 
@@ -123,6 +148,7 @@ def card_from(card: pb.AgentCard) -> Card:
         provider=card.provider.organization,
         documentation=card.documentation_url,
         streams=card.capabilities.streaming,
+        via=_strings(params.get("via")),
     )
 
 

@@ -174,7 +174,7 @@ def contents_of(part: Part, uri: str) -> Json:
     if isinstance(part.content, bytes):
         kind, encoding = part.media
         blob = base64.b64encode(part.content).decode()
-        return {"uri": uri, "mimeType": media or _media_type(kind, encoding), "blob": blob}
+        return {"uri": uri, "mimeType": media or media_type(kind, encoding), "blob": blob}
     return {"uri": uri, "mimeType": media or _text_type(part), "text": _words(part)}
 
 
@@ -184,7 +184,8 @@ def _words(part: Part) -> str:
     return _json(part.content).decode()
 
 
-def _media_type(kind: str, encoding: str) -> str:
+def media_type(kind: str, encoding: str) -> str:
+    """The media type of a binary part by its kind and encoding."""
     return f"{'application' if kind in ('generic', 'sensor') else kind}/{encoding or 'octet-stream'}"
 
 

@@ -11,6 +11,7 @@ from ..message import Message
 from .mcp import INPUT, OUTPUT, Json, block_of, contents_of, parts_of
 
 PROMPT: Final = "prompt"  # tag of a skill that is a prompt
+AGENT: Final = "io.sabir/agent"  # in a tool's _meta: which agent it belongs to, and where that is
 RESOURCE: Final = "resource"  # tag of a skill that is a resource; its id is the address, or a template of it
 _EMPTY: Final[Json] = {"type": "object", "properties": {}}
 
@@ -33,8 +34,8 @@ def _name(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]", "-", text)[:64]
 
 
-def tool(name: str, card: Card, skill: Skill | None) -> Json:
-    """A Tool of the protocol."""
+def tool(name: str, card: Card, skill: Skill | None, gateway: str = "") -> Json:
+    """A Tool of the protocol; ``gateway`` is who tells it."""
     if skill is None:
         described: Json = {
             "name": name,
@@ -54,7 +55,18 @@ def tool(name: str, card: Card, skill: Skill | None) -> Json:
             described["outputSchema"] = skill.output_schema
     if card.repeatable:
         described["annotations"] = {"idempotentHint": True}
+    described["_meta"] = {AGENT: _told(card, skill, gateway)}
     return described
+
+
+def _told(card: Card, skill: Skill | None, gateway: str) -> Json:
+    """Whose tool it is, for gateways that list our agents as theirs."""
+    told: Json = {"name": card.name}
+    if skill is not None:
+        told["skill"] = skill.id
+    if card.via:
+        told["via"] = list(card.via)
+    return told | ({"gateway": gateway} if gateway else {})
 
 
 def _description(card: Card) -> str:

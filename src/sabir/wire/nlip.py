@@ -124,7 +124,8 @@ def encode(message: Message, *, answering: Message | None = None) -> bytes:
 
     ``answering`` is the message it replies to; what that peer uses itself, it may be sent.
     """
-    if not needs_spelling(message, answering):
+    is_words = message.format == "text" and message.subformat == "english" and not message.submessages
+    if (is_words and message.label is None and message.extra is None) or not needs_spelling(message, answering):
         return _encode(message)
     return _encode(plain(message, answering))
 
@@ -137,6 +138,17 @@ _PLAIN_KINDS: Final = frozenset({"json", "xml", "html"})
 def _as_is(message: Message, body: bytes, limits: Limits) -> Message | None:
     """The message, if it is in the common spelling and surely right; None sends it the slow way."""
     listed = message.submessages
+    if not listed and message.format == "text" and not (message.messagetype or message.label or message.extra):
+        # Words and nothing else; as long as it would be written, so no field stands twice.
+        language, words = message.subformat, message.content
+        if (
+            type(words) is str
+            and len(_encode(message)) == len(body)
+            and (
+                language == "english" or (language.strip() == language and 0 < len(language) <= limits.subformat_length)
+            )
+        ):
+            return message
     if message.extra is not None or len(listed) > limits.submessages or len(listed) >= limits.tokens:
         return None
     if message.label is not None and len(message.label) > limits.label_length:

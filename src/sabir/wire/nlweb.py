@@ -5,8 +5,8 @@
 ===================  ==========================================================================================
 text part            ``query.text``
 JSON, ``ask``        everything else that the agent may care about, as ``Details``: filters (``site`` among them),
-                     modes, limit, start, min_score, prev, memory, about, rewritten, answers. Absent if the request
-                     says nothing but its text.
+                     modes, limit, start, min_score, prev, memory, about, rewritten, answers, languages. Absent if
+                     the request says nothing but its text.
 JSON, ``answer``     ``context.answers``: the values given to a Question's fields, by field id
 token parts          ``session_context.conversation_id``, and our own token if the caller has an id of its own
 ===================  ==========================================================================================

@@ -6,7 +6,7 @@ models; a ``Stream`` turns the same into server-sent events, piece by piece.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, Final
@@ -49,6 +49,7 @@ from . import nlip
 from .nlweb_hub import (
     META,
     OUR_TOKEN,
+    Ignored,
     elicitation_of,
     is_result,
     notes_of,
@@ -78,7 +79,7 @@ from .nlweb_models import (
     read,
     result,
 )
-from .nlweb_requests import CHATGPT_APP, CONV_SEARCH, FORMATS
+from .nlweb_requests import CHATGPT_APP, CONV_SEARCH, FORMATS, meta_of
 
 # -- versions (W-1) -------------------------------------------------------------------------------
 
@@ -171,6 +172,9 @@ def code_of(wrong: SabirError) -> tuple[int, str]:
 # -- one answer -----------------------------------------------------------------------------------
 
 
+_OF_META: Final = ("api_version", "version", "request_id")  # what a refusal, too, says of its request
+
+
 @dataclass(frozen=True, slots=True)
 class Telling:
     """How the answer to one request is told."""
@@ -206,6 +210,16 @@ class Telling:
         """For requests without preferences of their own, such as ``/await``. Raises UnknownVersion."""
         chosen = meta.api_version is not None
         return cls(version_of(meta), session=meta.session_context, request_id=meta.request_id, chosen=chosen)
+
+    @classmethod
+    def hinted(cls, value: object) -> Telling:
+        """For a request that may be refused: in the version that it names, if it names one that is spoken here."""
+        meta = value.get("meta") if isinstance(value, dict) else None
+        given = {name: meta[name] for name in _OF_META if name in meta} if isinstance(meta, dict) else {}
+        try:
+            return cls.of_meta(meta_of(given, lenient=True))
+        except BadInput:
+            return cls()
 
     def kept(self) -> Json:
         """How it is told, as plain values, for a promise that is answered later."""
@@ -307,7 +321,7 @@ class Telling:
             return msgspec.structs.replace(meta, ignored_filters=self.filters)
         more: Json = {"coverage": notes.coverage} if notes.coverage < 1.0 else {}
         if notes.ignored:
-            more["ignored_because"] = {each.name: each.reason for each in notes.ignored}
+            more["ignored_because"] = _reasons(notes.ignored)
         return msgspec.structs.replace(
             meta,
             decontextualized_query=notes.question if notes.rewritten else None,
@@ -370,6 +384,15 @@ class Telling:
         return {"Type": "text", "Text": text} if self.version.both_cases else {}
 
 
+def _reasons(ignored: Iterable[Ignored]) -> Json:
+    """Why filters were not applied, by their names; of what was said in the query's text, with the words."""
+    told: dict[str, list[str]] = {}
+    for each in ignored:
+        words = f"{each.value}: {each.reason}" if each.name == "text" and each.value else each.reason
+        told.setdefault(each.name, []).append(words)
+    return {name: "; ".join(reasons) for name, reasons in told.items()}
+
+
 def encode(response: Response) -> bytes:
     """A response as JSON."""
     return msgspec.json.encode(plain(response))
@@ -416,6 +439,9 @@ class Stream:
     def _piece(self, event: Delta | Progress, token: str | None) -> Iterator[bytes]:
         if isinstance(event, Delta) and event.part.label == META:
             # How the question was understood: known before the first result, so it is told with the start.
+            notes = notes_of(Message.of(event.part))
+            if notes is not None and notes.total == 0:
+                return  # no Answer starts here: a failure, or another search
             yield from self._start(self.telling.about(Message.of(event.part), token))
             return
         yield from self._start(self.telling.meta(self.telling.version.answer, token))
@@ -451,7 +477,9 @@ class Stream:
         yield self._complete(response.meta)
 
     def response(self, response: Response) -> bytes:
-        """A whole response that is no Answer: a question, a promise, a failure."""
+        """A whole response: a question, a promise, a failure; or an Answer that was kept for who comes back for it."""
+        if isinstance(response, AnswerResponse):
+            return b"".join(self._kept(response))
         name, body = _event_of(response)
         pieces: list[bytes] = []
         if not isinstance(response, FailureResponse):
@@ -461,6 +489,14 @@ class Stream:
             pieces.append(self._complete(response.meta))
         self.begun = self.ended = True
         return b"".join(pieces)
+
+    def _kept(self, response: AnswerResponse) -> Iterator[bytes]:
+        yield from self._start(response.meta)
+        for item in response.items:
+            yield self._item(plain(item))
+        for content in response.content or ():
+            yield sse("content", {"type": "text", "text": content.text})
+        yield self._complete(response.meta)
 
     def _start(self, meta: ResponseMeta) -> Iterator[bytes]:
         if not self.begun:

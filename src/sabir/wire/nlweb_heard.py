@@ -48,6 +48,8 @@ def request_of(message: Message, version: str, session: Json | None, *, streams:
         "answers": details.answers or answers_in(message),
     }
     prefer: Json = {"streaming": streams, "response_format": "conv_search", "mode": ",".join(details.modes) or "list"}
+    if details.languages:
+        prefer["accept-language"] = details.languages
     meta: Json = {"api_version": version, "version": version}
     if details.start:
         meta["start_num"] = details.start
@@ -189,9 +191,15 @@ class Heard:
         if value is not None:
             self._data.append(json_part(value))
             yield Delta(self._data[-1])
-        elif text and text not in ("".join(self._pieces).strip(), *self._texts):
+        elif self._is_new(text):
             self._texts.append(text)
             yield Delta(text_part(text))
+
+    def _is_new(self, text: str) -> bool:
+        """Whether this was not said yet; what was said in pieces may differ from it in its spaces."""
+        if not text or text in self._texts:
+            return False
+        return not self._pieces or text.split() != "".join(self._pieces).split()
 
     def _words(self, data: Json, name: str) -> Iterator[Event]:
         texts: list[str] = []
@@ -207,7 +215,7 @@ class Heard:
         if str(data.get("message_type")) in _OLD_TEXTS:
             texts.append(_text(data.get("content")) or _text(data.get("text")) or "")
         for text in texts:
-            if text and text not in self._texts:
+            if self._is_new(text):
                 self.known = True
                 self._texts.append(text)
                 yield Delta(text_part(text))

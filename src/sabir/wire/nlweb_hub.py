@@ -39,6 +39,7 @@ class Details(msgspec.Struct, frozen=True, omit_defaults=True):
     about: str = ""
     rewritten: str = ""  # the caller has made the query stand on its own
     answers: Json = {}
+    languages: str = ""  # that the asker reads, as Accept-Language writes them
 
 
 class Ignored(msgspec.Struct, frozen=True):
@@ -76,6 +77,7 @@ def details_of_request(request: AskRequest) -> Details:
         context.text or "",
         query.decontextualized_query or "",
         context.answers,
+        request.prefer.accept_language or "",
     )
 
 

@@ -110,7 +110,7 @@ def decode_event(data: bytes) -> Event:
         read = _READERS.get(kind)
         if read is not None:
             return read(body)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         pass
     raise Unreadable("nodes", "event", " or ".join(_READERS))
 
@@ -139,7 +139,7 @@ def decode_message(data: bytes) -> Message:
 def _decoded(decoder: msgspec.msgpack.Decoder[T], data: bytes, what: str) -> T:
     try:
         return decoder.decode(data)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         raise Unreadable("nodes", "$", f"{what} in MessagePack") from None
 
 

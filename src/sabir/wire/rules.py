@@ -414,9 +414,10 @@ def needs_spelling(message: Message, answering: Message | None) -> bool:
     """Whether ``plain`` would write something else than the value's own fields."""
     if message.label is not None or message.extra is not None or _needs_spelling(message, answering):
         return True
-    return bool(message.submessages) and any(
-        part.extra is not None or _needs_spelling(part, answering) for part in message.submessages
-    )
+    for part in message.submessages:
+        if part.extra is not None or (part.format != "token" and _needs_spelling(part, answering)):
+            return True
+    return False
 
 
 def _needs_spelling(part: Part | Message, answering: Message | None) -> bool:

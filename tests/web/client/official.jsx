@@ -6,6 +6,8 @@ import { createRoot } from "react-dom/client";
 const asked = new URLSearchParams(location.search);
 const config = { endpoint: asked.get("endpoint"), site: asked.get("site") ?? "all", maxResults: 9 };
 
+const SHOWN = { position: "fixed", left: 16, top: 16, zIndex: 2147483647, color: "#b00020", font: "16px sans-serif" };
+
 function App() {
   const nlweb = useNlWeb(config);
   const [searches, setSearches] = useState([]);
@@ -21,7 +23,7 @@ function App() {
         startSession={() => setSearches([])}
         endSession={() => setSearches([])}
       />
-      <output id="error">{nlweb.error}</output>
+      <output id="error" style={SHOWN}>{nlweb.error}</output>
       <output id="summary" hidden>{nlweb.summary}</output>
       <output id="raw" hidden>{JSON.stringify(nlweb.results)}</output>
     </div>

@@ -44,7 +44,7 @@ def page_items(html: str, *, site: str, url: str, source: str, place: str) -> It
         for each in items(data, site=site, base=address, source=source, place=at):
             if isinstance(each, Item):
                 found = True
-                yield each
+                yield _spoken(each, _language(tree))
             elif "can be an item" not in each.reason:
                 yield each
     if not found:
@@ -163,11 +163,22 @@ def _page(tree: LexborHTMLParser, *, site: str, url: str, source: str, place: st
         "datePublished": published,
         "keywords": keywords,
         "author": author,
-        "inLanguage": (tree.root.attributes.get("lang") if tree.root else None) or "",
+        "inLanguage": _language(tree),
     }
     yield from items(
         {key: value for key, value in node.items() if value}, site=site, base=url, source=source, place=place
     )
+
+
+def _language(tree: LexborHTMLParser) -> str:
+    return (tree.root.attributes.get("lang") if tree.root else None) or ""
+
+
+def _spoken(item: Item, language: str) -> Item:
+    """What a page describes is in the page's language, unless it says otherwise."""
+    if not language or "inLanguage" in item.fields:
+        return item
+    return msgspec.structs.replace(item, fields={**item.fields, "inLanguage": language})
 
 
 def _words(node: LexborNode | None) -> str:

@@ -33,11 +33,17 @@ class Progress(msgspec.Struct, frozen=True):
     total: int
     items: int
     rate: float  # items a second
+    part: float = 0.0  # of the document that is being read, from 0 to 1, where its length is known
+
+    @property
+    def share(self) -> float:
+        """How much is done, from 0 to 1."""
+        return min(1.0, (self.done + self.part) / self.total) if self.total else 0.0
 
     @property
     def remaining(self) -> float | None:
         """Seconds to go, by the rate so far."""
-        return (self.total - self.done) * self.items / self.done / self.rate if self.rate and self.done else None
+        return (1 - self.share) / self.share * self.items / self.rate if self.rate and self.share else None
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -81,10 +87,13 @@ async def ingest(
     async for document, more in documents:
         run.total = max(run.total, run.done + 1)
         read = _read(document, site=site, source=source, mapping=mapping, listed=more)
+        rows, taken = document.body.count(b"\n") if _kind(document) in ("lines", "csv") else 0, 0
         while some := await asyncio.to_thread(list, islice(read, _AT_ONCE)):  # whoever asks meanwhile is answered
+            taken += len(some)
+            run.part = min(1.0, taken / rows) if rows else 0.0
             for each in some:
                 await run.take(each)
-        run.done += 1
+        run.done, run.part = run.done + 1, 0.0
         run.tell()
     await run.flush()
     if sync:
@@ -108,6 +117,7 @@ class _Run:
     ) -> None:
         self.engine, self.site, self.source, self.before = engine, site, source, before
         self.done = self.total = 0
+        self.part = 0.0
         self._progress, self._started = progress, time.monotonic()
         self._seen: set[str] = set()
         self._held: list[Item] = []
@@ -149,7 +159,7 @@ class _Run:
         if self._progress:
             taken = len(self._seen)
             rate = taken / max(1e-6, time.monotonic() - self._started)
-            self._progress(Progress(self.done, max(self.total, self.done), taken, rate))
+            self._progress(Progress(self.done, max(self.total, self.done), taken, rate, self.part))
 
     def report(self) -> Report:
         return Report(**self._counts, problems=tuple(self.problems))
@@ -174,7 +184,7 @@ async def _files(path: Path, base: str, run: _Run) -> _Documents:
     run.total = len(found)
     for each in found:
         relative = each.relative_to(path).as_posix() if each != path else each.name
-        published = urljoin(base, quote(relative)) if base else ""
+        published = f"{base.rstrip('/')}/{quote(relative)}" if base else ""
         try:
             body = await asyncio.to_thread(each.read_bytes)
         except OSError as failed:

@@ -1,7 +1,7 @@
 """The sample site that a new installation answers from: a fictional harbour town, written for this project.
 
-``SITES`` names each sample site and the JSON lines files that it is ingested from; README.md says what
-is in them and what to ask.
+``SITES`` names each sample site and the JSON lines files that it is ingested from, ``EXAMPLES`` what to ask them;
+README.md says what is in them.
 """
 
 from __future__ import annotations
@@ -20,3 +20,18 @@ SITES: Final[Mapping[str, tuple[Path, ...]]] = MappingProxyType(
         "pumpkins-r-us.com": (HERE / "pumpkins-r-us.jsonl",),
     }
 )
+EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "harbour.example": (
+            "vegetarian dinner under 30 minutes without nuts",
+            "what is on in December for children?",
+            "a gift for a child, less than 30 dollars",
+        ),
+        "pumpkins-r-us.com": ("something protein rich that has cinnamon in it", "a pumpkin dish for breakfast"),
+    }
+)
+
+
+def is_sample(source: str) -> bool:
+    """Whether an item of this source came with an installation of Sabir, this one or an earlier one elsewhere."""
+    return Path(source).parent.parts[-3:] == HERE.parts[-3:]

@@ -1,0 +1,261 @@
+"""Tools of MCP servers behind the gateway, at ``/mcp`` as their servers describe them and with what these answer.
+
+A server that stands under ``expose`` is not translated there: names get a prefix, and schemas, annotations, results
+and errors stay as they are. A call is a turn of the exchange all the same, so rights, limits, filters, record and audit
+are those of every call; where a filter is configured, the result is what the filters let through.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import logging
+import re
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from typing import Annotated, Any, Final
+
+import msgspec
+from mcp.shared.exceptions import MCPError
+from msgspec import Meta
+
+from ..card import Skill
+from ..errors import BadSetup, PeerError, PeerRefused, PeerUnavailable
+from ..line import Ask
+from ..message import Message, Part, token_part
+from ..peers.mcp import AS_IT_CAME, McpPeer
+from ..stores.base import TaskRow
+from ..turn import Caller
+from ..wire import mcp as wire
+from ..wire import mcp_card
+from .base import House, settings_for
+from .mcp_offer import Tool
+from .mcp_stream import DOOR, Visit
+from .mcp_tasks import TASK_AFTER, TOOL, created, knows_tasks
+from .mcp_turns import Context, Turns
+
+logger = logging.getLogger("sabir")
+
+Json = dict[str, Any]
+RETRY: Final = (1.0, 2.0, 5.0, 10.0, 30.0)  # seconds between looks at a server that is not there
+_MOST_OPEN: Final = 10_000
+_SERVER: Final = "io.modelcontextprotocol/serverInfo"  # to the client the server is this gateway
+_NOT_OURS: Final = frozenset({"execution", "_meta"})  # what a server says of its own tasks and to its own clients
+
+
+class Expose(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"except_": "except"}):
+    """Which tools of one server, and what they are called here."""
+
+    only: tuple[str, ...] = ("*",)
+    except_: tuple[str, ...] = ()
+    prefix: str | None = None  # None: the server's name and a hyphen
+    refresh: Annotated[float, Meta(gt=0)] = 60.0  # seconds between looks at the server's list
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """What stands under ``doors: {mcp: …}``."""
+
+    task_after: Annotated[float, Meta(ge=0)] = TASK_AFTER  # seconds after which a call becomes a task
+    authorization_servers: tuple[str, ...] = ()  # where clients get tokens, if not from the issuers of identity
+    scopes: tuple[str, ...] = ()
+    expose: tuple[str, ...] | dict[str, tuple[str, ...] | Expose | None] = ()  # servers, and which of their tools
+
+
+def settings_of(house: House) -> Settings:
+    """The settings of the door.
+
+    Raises:
+        BadSetup: a key or a value is wrong; names the nearest key that is known.
+    """
+    given = house.settings.get(DOOR)
+    exposed = given.get("expose") if isinstance(given, Mapping) else None
+    known = [each.encode_name for each in msgspec.structs.fields(Expose)]
+    for server, rules in exposed.items() if isinstance(exposed, Mapping) else ():
+        for key in rules if isinstance(rules, Mapping) else ():
+            if key not in known:
+                near = difflib.get_close_matches(str(key), known, n=1, cutoff=0.5)
+                hint = f"did you mean {near[0]}?" if near else f"known here are {', '.join(known)}"
+                raise BadSetup(f"unknown key doors.{DOOR}.expose.{server}.{key}: {hint}")
+    return settings_for(DOOR, Settings, house)
+
+
+def _rules(settings: Settings) -> dict[str, Expose]:
+    named = settings.expose if isinstance(settings.expose, dict) else dict.fromkeys(settings.expose)
+    return {
+        server: Expose() if rules is None else Expose(rules) if isinstance(rules, tuple) else rules
+        for server, rules in named.items()
+    }
+
+
+class Exposed:
+    """The tools that are exposed, for each caller those it may use."""
+
+    def __init__(self, house: House, turns: Turns, settings: Settings) -> None:
+        """Raises:
+        BadSetup: there is no such server.
+        """
+        self.house = house
+        self.rules = _rules(settings)
+        self._turns = turns
+        self._task_after = settings.task_after
+        self._made_of: list[object] = []
+        self._made: list[OneTool] = []
+        self._clashes: set[str] = set()
+        self._open: OrderedDict[str, Raw] = OrderedDict()  # results of turns that wait for input, by their state
+        servers = [name for name, agent in house.agents.items() if isinstance(agent, McpPeer)]
+        for server in self.rules:
+            if server not in servers:
+                near = difflib.get_close_matches(server, servers, n=1, cutoff=0.5)
+                hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(servers) or 'none'}"
+                raise BadSetup(f"doors.{DOOR}.expose: there is no MCP server {server!r} among the agents: {hint}")
+
+    def __call__(self, caller: Caller) -> list[Tool]:
+        allows = self.house.guard.rights.allows
+        return [
+            each
+            for each in self._tools()
+            if allows(caller, agent=each.server, door=DOOR, tool=each.tool, skill=each.tool)
+        ]
+
+    def _tools(self) -> list[OneTool]:
+        """All of them; worked out again when an agent or a server's list has changed."""
+        peers = {server: peer for server in self.rules if isinstance(peer := self.house.agents.get(server), McpPeer)}
+        cards = [agent.card for name, agent in self.house.agents.items() if name not in self.rules]
+        made_of: list[object] = [*cards, *(peer.tools for peer in peers.values())]
+        if len(made_of) == len(self._made_of) and all(a is b for a, b in zip(made_of, self._made_of, strict=True)):
+            return self._made
+        taken = {name: f"the agent {card.name}" for card in cards for name in mcp_card.tools_of(card)}
+        made: list[OneTool] = []
+        for server, peer in peers.items():
+            for tool in self._chosen(server, peer):
+                if tool.name in taken:
+                    self._clash(tool, taken[tool.name])
+                else:
+                    taken[tool.name] = f"{tool.tool} of {server}"
+                    made.append(tool)
+        self._made_of, self._made = made_of, made
+        return made
+
+    def _chosen(self, server: str, peer: McpPeer) -> Iterator[OneTool]:
+        rules = self.rules[server]
+        prefix = f"{server}-" if rules.prefix is None else rules.prefix
+        for name, described in peer.tools.items():
+            if any(fnmatchcase(name, each) for each in rules.only) and not any(
+                fnmatchcase(name, each) for each in rules.except_
+            ):
+                yield OneTool(self, server, name, re.sub(r"[^A-Za-z0-9_-]", "-", prefix + name)[:64], described)
+
+    def _clash(self, tool: OneTool, by: str) -> None:
+        said = f"doors.{DOOR}.expose: {tool.tool} of {tool.server} is left out: {tool.name} is {by}; choose a prefix"
+        if said not in self._clashes:
+            self._clashes.add(said)
+            logger.warning("%s", said)
+
+    # -- calling --------------------------------------------------------------------------------------
+
+    async def call(self, tool: OneTool, ctx: Context, visit: Visit, arguments: Json) -> Json:
+        """The result of a call, as the server gave it.
+
+        Raises:
+            SabirError: refused.
+            MCPError: the server refused it, with this code.
+        """
+        ask = Ask(tool.asked(arguments), DOOR, tool.server, visit.credentials, trace=visit.trace, hops=visit.hops)
+        state = (ctx.params or {}).get("requestState")
+        raw = self._open.pop(state, None) if isinstance(state, str) else None
+        raw = raw or Raw()
+        passes = not self.house.guard.filters.filters
+
+        def finish(reply: Message) -> Json:
+            return raw.result if raw.result is not None and passes else wire.result_of(reply, tool.skill)
+
+        before = AS_IT_CAME.set(raw.take)
+        try:
+            result = await self._answer(tool, ctx, visit, ask, finish)
+        except PeerRefused as refused:
+            if isinstance(refused.status, int) and refused.status < 0:
+                raise MCPError(refused.status, refused.reason.removeprefix(f"{refused.peer}: ")) from None
+            return wire.failed_result(str(refused))
+        except PeerUnavailable as away:
+            return wire.failed_result(f"{tool.name} is unavailable: {away}")
+        except wire.TOLD_AS_RESULT as wrong:
+            return raw.result if raw.result is not None and passes else wire.failed_result(str(wrong))
+        finally:
+            AS_IT_CAME.reset(before)
+        if result.get("resultType") == "input_required":
+            self._open[str(result.get("requestState"))] = raw
+            if len(self._open) > _MOST_OPEN:
+                self._open.popitem(last=False)
+        return result
+
+    async def _answer(
+        self, tool: OneTool, ctx: Context, visit: Visit, ask: Ask, finish: Callable[[Message], Json]
+    ) -> Json:
+        if not knows_tasks(ctx):
+            return await self._turns.answer(ctx, visit, ask, finish)
+        detail = {TOOL: tool.name}
+        outcome = await self._turns.answer_within(ctx, visit, ask, finish, self._task_after, detail)
+        return created(outcome) if isinstance(outcome, TaskRow) else outcome
+
+    # -- what changes ---------------------------------------------------------------------------------
+
+    async def follow(self, server: str, changed: Callable[[], Awaitable[None]]) -> None:
+        """Look at a server's list now and then, and tell when it is another one; without end."""
+        peer = self.house.agents.get(server)
+        failed = 0
+        while isinstance(peer, McpPeer):
+            refresh = self.rules[server].refresh
+            await asyncio.sleep(min(refresh, RETRY[min(failed, len(RETRY) - 1)]) if failed else refresh)
+            before = peer.tools
+            try:
+                await peer.refresh()
+                failed = 0
+            except PeerError as wrong:
+                if not failed:
+                    logger.warning("the tools of %s are unavailable: %s", server, wrong)
+                failed += 1
+            if peer.tools != before:
+                await changed()
+            peer = self.house.agents.get(server)
+
+
+class Raw:
+    """The result of one call as the server gave it."""
+
+    __slots__ = ("result",)
+
+    def __init__(self) -> None:
+        self.result: Json | None = None
+
+    def take(self, result: Json) -> None:
+        passed = {name: value for name, value in result.items() if name != "resultType"}
+        meta = {name: value for name, value in (passed.pop("_meta", None) or {}).items() if name != _SERVER}
+        self.result = {**passed, "_meta": meta} if meta else passed
+
+
+class OneTool(Tool):
+    """One tool of one server."""
+
+    def __init__(self, exposed: Exposed, server: str, tool: str, name: str, described: Mapping[str, Any]) -> None:
+        self._exposed = exposed
+        self.server = server
+        self.tool = tool
+        given, gives = described.get("inputSchema"), described.get("outputSchema")
+        self.skill: Skill = Skill(tool, str(described.get("title") or tool), input_schema=given, output_schema=gives)
+        gateway = exposed.house.facts.get("gateway", "")
+        own = {key: value for key, value in described.items() if key not in _NOT_OURS}
+        meta = {**(described.get("_meta") or {}), mcp_card.AGENT: {"name": server, "skill": tool, "gateway": gateway}}
+        super().__init__({**own, "name": name, "_meta": meta}, self._call)
+
+    async def _call(self, ctx: Context, visit: Visit, arguments: Json) -> Json:
+        return await self._exposed.call(self, ctx, visit, arguments)
+
+    def asked(self, arguments: Json) -> Message:
+        """The message that calls it. ``conversation`` continues one of ours, unless the tool itself takes it."""
+        given: Json = dict(arguments)
+        tokens: tuple[Part, ...] = ()
+        if "conversation" not in ((self.skill.input_schema or {}).get("properties") or {}):
+            token = given.pop("conversation", None)
+            tokens = (token_part(token),) if isinstance(token, str) and token else ()
+        return Message("structured", "json", given, label=self.tool, submessages=tokens)

@@ -1,0 +1,168 @@
+"""What another gateway says of its agents: by NLIP and NLWeb here, by A2A and MCP in the files beside.
+
+Whatever is told, agents are only looked for at the address that the operator wrote down: a list that names other
+places does not lead there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import urlsplit, urlunsplit
+
+import msgspec
+
+from ..card import Card
+from ..errors import PeerRefused, PeerUnreadable
+from ..guard.outbound import Fetcher, Outbound, OutboundRules
+from ..message import json_part
+from .base import without_credentials
+from .nlip_http import NlipHttpPeer
+
+MOST_AGENTS: Final = 1000
+SECONDS: Final = 20.0  # that a list may take
+CARD: Final = "/.well-known/agent-card.json"
+NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+# Below which path each protocol is spoken; an address may end in it.
+PATHS: Final[Mapping[str, str]] = {"nlip": "/nlip", "a2a": "/a2a", "nlweb": "/ask", "mcp": "/mcp"}
+_ASK: Final = re.compile(rf"/ask(/{NAME.pattern})?/?$")
+_MOST_BYTES: Final = 16 * 1024 * 1024
+
+
+class Listed(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One agent of another gateway: what it says of itself, and where and how it is asked."""
+
+    card: Card
+    place: str
+    labels: dict[str, str] = {}  # what its skills are called on the wire, where that is not their id
+    tools: dict[str, dict[str, Any]] = {}  # over MCP: its tools, that which takes words first
+
+
+class Listing(msgspec.Struct, frozen=True, omit_defaults=True):
+    """All that a gateway has told. ``gateway`` is what it calls itself, ``protocol`` what was spoken."""
+
+    gateway: str
+    protocol: str
+    agents: tuple[Listed, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """The gateway that is asked, and who we are to it."""
+
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    seconds: float = SECONDS
+
+    @property
+    def address(self) -> str:
+        return without_credentials(self.url)
+
+    @property
+    def base(self) -> str:
+        """The address without the end that names a protocol or a card."""
+        parts = urlsplit(self.url)
+        path = parts.path.rstrip("/").removesuffix(CARD)
+        for end in PATHS.values():
+            path = path.removesuffix(end)
+        return urlunsplit(parts._replace(path=path, query="", fragment="")).rstrip("/")
+
+    def end_point(self, protocol: str) -> str:
+        return self.base + PATHS[protocol]
+
+    def told_id(self, given: object) -> str:
+        """What a gateway calls itself; who says nothing is known by the address, which cards must not show."""
+        if isinstance(given, str) and given:
+            return given[:64]
+        return hashlib.sha256(self.base.encode()).hexdigest()[:24]
+
+    def fetcher(self) -> Fetcher:
+        """Documents of this address and of no other: a redirect could lead inside."""
+        rules = OutboundRules(private=True)  # the operator wrote it down
+        return Fetcher(Outbound(rules), most_bytes=_MOST_BYTES, redirects=0, seconds=self.seconds)
+
+    async def json(
+        self, fetcher: Fetcher, method: str, url: str, body: Any = None, more: Mapping[str, str] | None = None
+    ) -> Any:
+        """What is at a URL.
+
+        Raises:
+            PeerError: it cannot be had.
+        """
+        headers = {"accept": "application/json", "content-type": "application/json", **self.headers, **(more or {})}
+        content = msgspec.json.encode(body) if body is not None else None
+        answer = await fetcher.send(method, url, headers=headers, body=content)
+        if not 200 <= answer.status < 300:
+            raise PeerRefused(self.address, f"it answered {answer.status}", answer.status)
+        try:
+            return msgspec.json.decode(answer.body)
+        except (msgspec.DecodeError, RecursionError):
+            raise PeerUnreadable(self.address, "its answer is not JSON") from None
+
+
+def readable(rows: Iterable[Any]) -> list[Card]:
+    """The cards that can be read; one that cannot is somebody's mistake, and no reason to miss the others."""
+    cards: list[Card] = []
+    for row in rows:
+        try:
+            cards.append(msgspec.convert(row, Card))
+        except (msgspec.ValidationError, ValueError):
+            continue
+        if len(cards) >= MOST_AGENTS:
+            break
+    return cards
+
+
+async def by_nlip(where: Where) -> Listing:
+    """By the control message that asks for capabilities.
+
+    Raises:
+        PeerError: it cannot be asked, or does not tell.
+    """
+    place = where.end_point("nlip")
+    async with NlipHttpPeer(place, seconds=where.seconds, headers=where.headers, retries=0) as peer:
+        answer = await peer.control("What are your capabilities?", json_part({}, label="capabilities"))
+    part = answer.labelled("capabilities")
+    told = part.value if part is not None and isinstance(part.value, dict) else {}
+    if not isinstance(told.get("agents"), list):
+        raise PeerUnreadable(where.address, "it does not say by NLIP which agents it has")
+    agents = tuple(Listed(card, f"{place}/{card.name}") for card in readable(told["agents"]))
+    return Listing(where.told_id(told.get("gateway")), "nlip", agents)
+
+
+async def by_nlweb(where: Where) -> Listing:
+    """By ``/who`` without words, which suits everybody. NLWeb carries no data of skills, so they are only named.
+
+    Raises:
+        PeerError: it cannot be asked, or does not tell.
+    """
+    body = {"query": {"text": ""}, "meta": {"max_results": 2 * MOST_AGENTS}}
+    async with where.fetcher() as fetcher:
+        told = await where.json(fetcher, "POST", f"{where.base}/who", body)
+    rows = told.get("results") if isinstance(told, dict) else None
+    if not isinstance(rows, list):
+        raise PeerUnreadable(where.address, "its /who does not list agents")
+    found: dict[str, Listed] = {}
+    for row in rows:
+        place = _ask_place(row, where)
+        for card in readable([row.get("definition")]) if place is not None else ():
+            skills = tuple(msgspec.structs.replace(s, input_schema=None, output_schema=None) for s in card.skills)
+            found[card.name] = Listed(msgspec.structs.replace(card, skills=skills), place or "")
+    meta = told.get("_meta")
+    gateway = where.told_id(meta.get("gateway") if isinstance(meta, dict) else None)
+    return Listing(gateway, "nlweb", tuple(found.values())[:MOST_AGENTS])
+
+
+def _ask_place(row: Any, where: Where) -> str | None:
+    """Where the agent of a row is asked: its ``/ask``, at the address of its gateway. None if it is elsewhere."""
+    if not isinstance(row, dict) or str(row.get("protocol", "nlweb")).lower() != "nlweb":
+        return None
+    try:
+        path = urlsplit(str(row.get("endpoint", ""))).path
+    except ValueError:
+        return None
+    found = _ASK.search(path)
+    return None if found is None else where.end_point("nlweb") + (found.group(1) or "")
