@@ -204,7 +204,8 @@ class Directory:
                         yield change
                 with suppress(TimeoutError):
                     # Leases that run out are told by nobody, so look now and then.
-                    await asyncio.wait_for(wake.wait(), self.look_seconds)
+                    async with asyncio.timeout(self.look_seconds):
+                        await wake.wait()
         finally:
             self._watchers.discard(wake)
 

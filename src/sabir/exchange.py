@@ -292,6 +292,7 @@ class Exchange:
             self._idle.clear()
             if self.running:
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._idle.wait(), wait)
+                    async with asyncio.timeout(wait):
+                        await self._idle.wait()
             self.overseer.stopping = True
         return not self.running

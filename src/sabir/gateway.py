@@ -39,6 +39,7 @@ from .doors.protected import ProtectedResource
 from .doors.upload import UploadDoor
 from .doors.web import Web
 from .doors.well_known import WellKnown
+from .ending import end
 from .errors import BadSetup, MissingExtra, SabirError
 from .exchange import Exchange
 from .front import Front
@@ -288,11 +289,7 @@ class Gateway:
     async def stop(self) -> None:
         """Let running turns finish, then close everything."""
         await self.exchange.close(self.serving.graceful_seconds)
-        for running in (self._sweeping, self._meeting):
-            if running is not None:
-                running.cancel()
-                with suppress(asyncio.CancelledError):
-                    await running
+        await end([self._sweeping, self._meeting])
         await self.neighbours.stop()
         for door in reversed(self.doors):
             await door.stop()

@@ -11,8 +11,10 @@ import signal
 import socket
 import ssl
 import sys
+import threading
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import Final
@@ -62,6 +64,7 @@ class Serving(msgspec.Struct, frozen=True):
 
 
 LIVED_SECONDS: Final = 30.0  # a worker that dies later than this did not fail to start
+CLOSE_SECONDS: Final = 20.0  # for closing doors, bus and store, after the turns have ended
 Closing = Callable[[float], Awaitable[object]]
 
 
@@ -140,7 +143,17 @@ class Server(uvicorn.Server):
         if self._ending is not None or self._loop is None:
             super().handle_exit(sig, frame)  # a second signal does not wait
         else:
+            self._end_at_last()
             self._loop.call_soon_threadsafe(self._begin_end)
+
+    def _end_at_last(self) -> None:
+        """Whoever tells a gateway to stop may count on it, even if something in it never ends.
+
+        All that was acknowledged is stored by then, so that nothing is lost.
+        """
+        watch = threading.Timer(self._seconds + CLOSE_SECONDS, _give_up)
+        watch.daemon = True
+        watch.start()
 
     def _begin_end(self) -> None:
         if self._ending is None:
@@ -151,6 +164,11 @@ class Server(uvicorn.Server):
             await self._closing(self._seconds)
         finally:
             self.should_exit = True
+
+
+def _give_up() -> None:
+    logger.error("something did not end in time; the process ends now")
+    os._exit(1)
 
 
 def serve(app: ASGIApp, serving: Serving, closing: Closing, sock: socket.socket) -> int:
@@ -200,14 +218,21 @@ def _serve_many(app: ASGIApp, serving: Serving, closing: Closing, sock: socket.s
     """Fork one process per worker on the same socket; start anew those that die; pass signals on."""
     children: dict[int, tuple[int, float]] = {}  # which worker it is, and when it began
     stopping = False
+    signals = (signal.SIGTERM, signal.SIGINT)
 
     def start(number: int) -> None:
+        # No signal between the fork and what is to be done about it: one would be lost on the new worker.
+        signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+        if stopping:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
+            return
         pid = os.fork()
         if pid == 0:
             code = 3
             try:
-                signal.signal(signal.SIGTERM, signal.SIG_DFL)
-                signal.signal(signal.SIGINT, signal.SIG_DFL)
+                for each in signals:
+                    signal.signal(each, signal.SIG_DFL)
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
                 code = _serve_one(app, serving, closing, sock)
             except KeyboardInterrupt:
                 code = 0
@@ -216,15 +241,17 @@ def _serve_many(app: ASGIApp, serving: Serving, closing: Closing, sock: socket.s
                 sys.stderr.flush()
                 os._exit(code)
         children[pid] = number, time.monotonic()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
 
     def stop(sig: int, _: FrameType | None) -> None:
         nonlocal stopping
         stopping = True
         for pid in list(children):
-            os.kill(pid, signal.SIGTERM)
+            with suppress(ProcessLookupError):  # it has ended by itself, just now
+                os.kill(pid, signal.SIGTERM)
 
-    signal.signal(signal.SIGTERM, stop)
-    signal.signal(signal.SIGINT, stop)
+    for each in signals:
+        signal.signal(each, stop)
     for number in range(serving.workers):
         start(number)
     failures = 0

@@ -156,3 +156,26 @@ async def test_another_node_hears_of_a_change_by_bus_and_not_by_looking(store: S
     await changes.aclose()  # type: ignore[attr-defined]
     await there.close()
     await bus.close()
+
+
+@pytest.mark.parametrize("passes", range(6))
+async def test_who_follows_changes_can_leave_at_the_very_moment_of_one(store: Store, passes: int) -> None:
+    """Two nodes that stop at once tell each other so; each must still end."""
+    directory = Directory(store, look_seconds=60.0)
+    known = asyncio.Event()
+
+    async def follow() -> None:
+        async for _ in directory.changes():
+            known.set()
+
+    await directory.register(HOTEL, "me")
+    following = asyncio.create_task(follow())
+    await known.wait()
+    await asyncio.sleep(0.01)  # it waits for the next change
+    for wake in directory._watchers:
+        wake.set()
+    for _ in range(passes):
+        await asyncio.sleep(0)
+    following.cancel()
+    _, still_there = await asyncio.wait([following], timeout=5)
+    assert not still_there

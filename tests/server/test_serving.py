@@ -210,6 +210,50 @@ def test_several_workers_serve_one_port_and_die_together(tmp_path: Path) -> None
         assert running.process.wait(20) == 0
 
 
+NEVER_CLOSES = """
+import asyncio, sys
+import sabir.server
+from sabir import Gateway, agent
+from sabir.server import Serving
+
+sabir.server.CLOSE_SECONDS = 0.3
+
+class Stuck:
+    async def __aenter__(self):
+        return self
+    async def __aexit__(self, *exc):
+        await asyncio.Event().wait()
+
+@agent
+def echo(turn):
+    return turn.text
+
+serving = Serving(port=0, workers=int(sys.argv[1]), graceful_seconds=0.2)
+sys.exit(Gateway(echo, home="state", beside=[Stuck()], serving=serving).run())
+"""
+
+
+@pytest.mark.parametrize(("workers", "code"), [("1", 1), ("2", 0)])
+def test_a_gateway_that_is_told_to_stop_ends_even_if_a_part_of_it_never_does(
+    tmp_path: Path, workers: str, code: int
+) -> None:
+    (tmp_path / "stuck.py").write_text(NEVER_CLOSES)
+    process = subprocess.Popen(
+        [sys.executable, "stuck.py", workers],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=clean_environment(),
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        url = process.stdout.readline().rpartition(" ")[2].strip()
+        wait_ready(url, tmp_path)
+        process.send_signal(signal.SIGTERM)
+        _, complaint = process.communicate(timeout=20)
+    finally:
+        process.kill()
+    assert process.returncode == code
+    assert "something did not end in time" in complaint
+
+
 def test_workers_that_cannot_start_end_the_gateway_with_exit_3(tmp_path: Path) -> None:
     """They are tried again, and then it is given up and told: a supervisor can start the whole anew."""
     nobody = f"postgresql://127.0.0.1:{free_port()}/none"

@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from ..agent import Agent, agent
 from ..card import Card
+from ..ending import end
 from ..errors import SabirError, TurnFailed
 from ..events import Delta, Event, Fault, Progress, Question, Reply
 from ..message import Message, Part, json_part, text_part
@@ -81,9 +82,7 @@ class Federation:
                     said.append(_outcome(task, asked[task]))
                     yield Progress(len(said) / (len(self.members) + 1), f"{said[-1].source} has answered")
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await end(tasks)
         order = {member.card.name: place for place, member in enumerate(self.members)}
         said.sort(key=lambda each: order[each.source])
         answered = [each for each in said if each.message is not None]

@@ -484,7 +484,8 @@ class _Search:
     async def _tried(self, call: Awaitable[T], otherwise: T) -> T:
         """What another says within half of the time that is left, or what is known without it."""
         try:
-            return await asyncio.wait_for(call, min(_MODEL_SECONDS, self.turn.remaining / 2))
+            async with asyncio.timeout(min(_MODEL_SECONDS, self.turn.remaining / 2)):
+                return await call
         except (SabirError, TimeoutError):
             return otherwise
 

@@ -10,7 +10,7 @@ import asyncio
 import fcntl
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, TextIO
@@ -18,6 +18,7 @@ from typing import Final, TextIO
 import msgspec
 
 from ..agent import Agent
+from ..ending import end
 from ..errors import BadSetup, PeerError, SabirError
 from ..guard.outbound import Fetcher, Outbound
 from ..peers.base import Clock
@@ -212,10 +213,7 @@ class Sites:
         return self
 
     async def __aexit__(self, *exc: object) -> None:
-        if self._reading is not None:
-            self._reading.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._reading
+        await end([self._reading])
         await self.index.close()
 
     async def _remove_sample(self, site: str) -> None:

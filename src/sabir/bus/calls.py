@@ -15,6 +15,7 @@ from contextlib import suppress
 from itertools import count
 from types import TracebackType
 
+from ..ending import end
 from ..errors import BusUnavailable, Cancelled, DeadlineExceeded, PeerUnavailable, SabirError, TooBig
 from ..events import Fault
 from .base import Server
@@ -354,16 +355,12 @@ class Calls:
                 self.drop_calling(made)
 
     async def close(self) -> None:
-        if self._pulse is not None:
-            self._pulse.cancel()
-            await asyncio.wait([self._pulse])
+        await end([self._pulse])
         for made in self._made.values():
             made.fail(BusUnavailable("the bus is closed"))
         tasks = [served.task for served in self._served.values() if served.task is not None]
-        for task in tasks:
-            task.cancel()
         if tasks:
-            await asyncio.wait(tasks)
+            await end(tasks)
             await asyncio.sleep(0)  # the callbacks that tell the callers run now
         if self._ending:
             await asyncio.wait(self._ending)

@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Protocol
 
+from ..ending import end
 from ..errors import BusUnavailable, SabirError, Unavailable
 from .base import DeadLetter, Handler, Letter, Receiving
 from .framing import Limits
@@ -156,11 +157,7 @@ class Delivery:
         self._timers.clear()
         if self._workers:
             await asyncio.wait(tuple(self._workers), timeout=self._limits.stop_seconds)
-        workers = tuple(self._workers)
-        for worker in workers:
-            worker.cancel()
-        if workers:
-            await asyncio.wait(workers)
+        await end(tuple(self._workers))
         for held in list(self._parcels.values()):
             with suppress(BusUnavailable):
                 await held.parcel.release()

@@ -9,6 +9,7 @@ from itertools import count
 
 import msgspec
 
+from ..ending import end
 from ..errors import BusUnavailable
 from .base import DEFAULT, DeadLetter, Handler, Letter, Load, Receiver, Receiving, Server, check_name
 from .calls import Calling, Calls
@@ -100,8 +101,7 @@ class _Receiver:
     async def stop(self) -> None:
         if self in self._bus.receivers:
             self._bus.receivers.discard(self)
-            self._task.cancel()
-            await asyncio.wait([self._task])
+            await end([self._task])
             await self._delivery.stop()
 
 

@@ -13,6 +13,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
+from ..ending import end
 from ..errors import BusUnavailable, Unreadable
 from .base import DeadLetter, Letter
 from .delivery import Bury, Delivery
@@ -93,10 +94,7 @@ class NatsReceiver:
     async def stop(self) -> None:
         if not self._gone(self):
             return
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        await end(self._tasks)
         if self._subscription is not None:
             with suppress(nats.errors.Error):
                 await self._subscription.unsubscribe()

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 from starlette.types import Receive, Scope, Send
 
+from ..ending import end
 from ..errors import (
     BadInput,
     BadMediaType,
@@ -264,10 +265,10 @@ async def stream(receive: Receive, send: Send, events: AsyncGenerator[bytes]) ->
 
 async def _pump(receive: Receive, send: Send, events: AsyncGenerator[bytes]) -> None:
     gone = asyncio.ensure_future(_disconnected(receive))
-    step: asyncio.Future[bytes] | None = None
+    step: asyncio.Task[bytes] | None = None
     try:
         while not gone.done():
-            step = step or asyncio.ensure_future(_next(events))
+            step = step or asyncio.create_task(_next(events))
             both: set[asyncio.Future[Any]] = {step, gone}
             await asyncio.wait(both, timeout=KEEP_ALIVE, return_when=asyncio.FIRST_COMPLETED)
             if step.done():
@@ -280,10 +281,7 @@ async def _pump(receive: Receive, send: Send, events: AsyncGenerator[bytes]) -> 
             elif not gone.done():
                 await send({"type": "http.response.body", "body": b": still here\n\n", "more_body": True})
     finally:
-        pending = [each for each in (gone, step) if each is not None]
-        for each in pending:
-            each.cancel()
-        await asyncio.gather(*pending, return_exceptions=True)
+        await end([gone, step])
 
 
 async def _next(events: AsyncGenerator[bytes]) -> bytes:

@@ -17,6 +17,7 @@ from uuid import uuid4
 
 import msgspec
 
+from ..ending import end
 from ..errors import BadMessage, MissingExtra, NotFound, PeerError, SabirError, TooMany
 from ..guard.outbound import Fetcher, Outbound
 from ..stores.base import Record, TaskRow
@@ -150,10 +151,8 @@ class Webhooks:
 
     async def stop(self) -> None:
         running = [*self._telling.values(), *([self._looking] if self._looking is not None else [])]
-        for task in running:
-            task.cancel()
         held = tuple(self._telling)
-        await asyncio.gather(*running, return_exceptions=True)
+        await end(running)
         with suppress(SabirError):  # then the leases run out
             for key in held:
                 await self._let_go(key)

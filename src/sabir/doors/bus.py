@@ -20,6 +20,7 @@ from starlette.types import ASGIApp
 from ..agent import Agent
 from ..bus.base import Bus, Called, Receiver
 from ..directory import LEASE_SECONDS, NODE_OWNER, Directory, Entry, Template
+from ..ending import end
 from ..errors import Cancelled, NotFound, SabirError
 from ..events import Event, Question
 from ..guard import Credentials
@@ -100,10 +101,7 @@ class BusDoor:
         ]
 
     async def stop(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        await end(self._tasks)
         for name in self._own:
             with suppress(SabirError):  # then the lease runs out
                 await self.directory.deregister(name, NODE_OWNER, node=self.node)

@@ -29,6 +29,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
+from ..ending import end
 from ..errors import NotFound, PeerError, Unauthenticated
 from ..guard.oauth import challenge, protected_resource
 from ..peers.mcp import McpPeer
@@ -138,9 +139,7 @@ class Mcp:
             await self.changed(what)
 
     async def stop(self) -> None:
-        for task in list(self._meeting):
-            task.cancel()
-        await asyncio.gather(*self._meeting, return_exceptions=True)  # a program that is just being met is ended
+        await end(list(self._meeting))  # a program that is just being met is ended
         self._listen.close()
         self.entrance.close()
         await self.turns.close()

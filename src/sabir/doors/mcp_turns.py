@@ -22,6 +22,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel
 
 from ..conversations import Tokens
+from ..ending import end
 from ..errors import BadMessage, Cancelled, Conflict, Refused, SabirError
 from ..events import Delta, Event, Progress, Question, Reply
 from ..guard import Guard
@@ -138,9 +139,7 @@ class Turns:
         return self.house.guard.seal.seal(_SEALED, _encode(about), caller.id if caller is not None else "")
 
     async def close(self) -> None:
-        for task in list(self._running):
-            task.cancel()
-        await asyncio.gather(*self._running, return_exceptions=True)
+        await end(list(self._running))
 
 
 class OneTurn:

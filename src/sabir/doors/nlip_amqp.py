@@ -26,6 +26,7 @@ import msgspec
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
+from ..ending import end
 from ..errors import BadSetup, Forbidden, PeerError, PeerRefused, PeerUnavailable, SabirError
 from ..events import Event, Question, Reply
 from ..guard import Credentials
@@ -104,13 +105,8 @@ class NlipAmqp:
             self._running = asyncio.create_task(self._run(), name="amqp door")
 
     async def stop(self) -> None:
-        if self._running is not None:
-            self._running.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._running
-        for letter in self._letters:
-            letter.cancel()
-        await asyncio.gather(*self._letters, return_exceptions=True)
+        await end([self._running])
+        await end(list(self._letters))
 
     # -- the connection ---------------------------------------------------------------------------
 

@@ -37,6 +37,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.types import Message as Packet
 
+from ..ending import end
 from ..errors import (
     BadMessage,
     BadMethod,
@@ -100,10 +101,7 @@ class UploadDoor:
     async def stop(self) -> None:
         if self._own is not None:
             await self._own.stop()
-        if self._sweeping is not None:
-            self._sweeping.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._sweeping
+        await end([self._sweeping])
 
     async def _sweep(self) -> None:
         while True:

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any, Final
 from urllib.parse import quote, unquote, urlsplit
 
+from ..ending import end
 from ..errors import BadSetup, MissingExtra, PeerError, PeerRefused, PeerUnavailable
 from ..guard.limits import is_loopback
 from ..wire.amqp import Letter
@@ -170,9 +171,7 @@ class AmqpConnection:
             self.kick()
             self._flush()
         self._end("the connection was closed")
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end(self._tasks)
         if self._writer is not None:
             self._writer.close()
             try:

@@ -21,6 +21,7 @@ from msgspec import Meta
 
 from ..agent import Agent
 from ..card import Card
+from ..ending import end
 from ..errors import (
     BadSetup,
     Forbidden,
@@ -345,10 +346,8 @@ class Neighbours:
     async def stop(self) -> None:
         self._stopping.set()
         if self._following:  # a look that is under way is let finish, as long as that does not hold up the end
-            _, slow = await asyncio.wait(self._following, timeout=STOP_SECONDS)
-            for task in slow:
-                task.cancel()
-            await asyncio.gather(*self._following, return_exceptions=True)
+            await asyncio.wait(self._following, timeout=STOP_SECONDS)
+            await end(self._following)
         self._following.clear()
         for neighbour in self._known.values():
             await neighbour.close()
@@ -366,7 +365,8 @@ class Neighbours:
                 pause = min(refresh, RETRY[min(failed, len(RETRY) - 1)])
                 failed += 1
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), pause)
+                async with asyncio.timeout(pause):
+                    await self._stopping.wait()
 
     async def remember(self, name: str, told: _Remembered) -> None:
         if self._store is None:

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit, urlunsplit
 import websockets.exceptions
 from websockets.asyncio.client import ClientConnection, connect
 
+from ..ending import end
 from ..errors import BadInput, BadSetup, PeerRefused, PeerUnavailable, PeerUnreadable
 from ..message import CONTROL, Message, Part, json_part
 from ..wire import cbor, nlip
@@ -173,10 +174,7 @@ class _Link:
     async def close(self) -> None:
         if self._socket is not None:
             await self._socket.close()
-        if self._reading is not None:
-            self._reading.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._reading
+        await end([self._reading])
 
     # -- questions --------------------------------------------------------------------------------
 

@@ -7,7 +7,6 @@ one at a time computes vectors. After a crash the missing ones are computed agai
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 import time
@@ -21,6 +20,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from ..ending import end
 from ..errors import SabirError
 from .attributes import attributes
 from .base import Facet, Fields, Found, Hit, Query, Site
@@ -305,10 +305,7 @@ class LocalIndex:
             await asyncio.shield(self._worker)
 
     async def close(self) -> None:
-        if self._worker is not None:
-            self._worker.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._worker
+        await end([self._worker])
         if self._vectors is not None:
             await asyncio.to_thread(self._vectors.close)
 

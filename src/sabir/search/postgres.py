@@ -14,6 +14,7 @@ from typing import Any, Final, Self
 
 import msgspec
 
+from ..ending import end
 from ..errors import BadSetup, MissingExtra, SabirError, StoreUnavailable
 from .attributes import Attributes, attributes
 from .base import Facet, Fields, Found, Hit, Query, Site
@@ -388,10 +389,7 @@ class PostgresIndex:
             await asyncio.shield(self._worker)
 
     async def close(self) -> None:
-        if self._worker is not None:
-            self._worker.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._worker
+        await end([self._worker])
         if self._made is not None:
             await self._made.close()
 

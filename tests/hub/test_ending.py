@@ -1,0 +1,46 @@
+"""Background tasks are told to stop, and waited for."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+
+from sabir import ending
+from sabir.ending import end
+
+
+async def test_tasks_that_run_are_ended_and_those_that_never_began_are_no_matter() -> None:
+    task = asyncio.create_task(asyncio.Event().wait())
+    await end([task, None])
+    assert task.cancelled()
+
+
+async def test_a_task_that_loses_its_cancellation_is_told_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ending, "AGAIN_SECONDS", 0.01)
+    told = 0
+
+    async def deaf() -> None:
+        nonlocal told
+        while told < 3:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                told += 1
+
+    task = asyncio.create_task(deaf())
+    await asyncio.sleep(0)
+    await end([task])
+    assert (told, task.done()) == (3, True)
+
+
+async def test_what_a_task_failed_with_before_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async def fails() -> None:
+        raise ValueError("the disk is gone")
+
+    task = asyncio.create_task(fails(), name="sweeper")
+    await asyncio.wait([task])
+    with caplog.at_level(logging.ERROR):
+        await end([task])
+    assert "sweeper had failed" in caplog.text and "the disk is gone" in caplog.text
