@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Any, ClassVar, Final
 
+import msgspec
+from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import (
     HEADER_RE,
     HEADER_VALUE_RE,
@@ -21,11 +24,14 @@ from uvicorn.protocols.http.httptools_impl import (
 )
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
+from .doors.base import PROOFS, headers_of
 from .guard.identity import subject_of
 
 HEAD_SECONDS: Final = 20.0  # from the first byte, or from the connection, to the end of the headers
 BODY_SECONDS: Final = 60.0  # between two pieces of a body
 IDLE_SECONDS: Final = 75.0  # between an answer and the next request
+MAX_KNOWN: Final = 2048  # bytes of a head that is worth remembering
+MOST_KNOWN: Final = 1024
 MAX_HEAD: Final = 64 * 1024  # bytes of a head that does not end; what comes in one piece may be somewhat more
 
 _SAID: Final = (
@@ -36,6 +42,8 @@ _HEAD_TOO_BIG: Final = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: application/json\r\n"
     b"content-length: %d\r\nconnection: close\r\n\r\n%s" % (len(_SAID), _SAID)
 )
+# What a head of the plainest kind has not: what changes what follows it, and what only its owner should keep.
+_NOT_PLAIN: Final = frozenset({b"connection", b"upgrade", b"transfer-encoding", b"expect", b"cookie"}) | PROOFS
 _H2C = re.compile(rb"\r\nupgrade:[ \t]*h2c[ \t]*(?=\r\n)", re.IGNORECASE)
 
 
@@ -120,6 +128,16 @@ def _head(status: int, headers: Headers) -> tuple[bytes, int] | None:
 class Cycle(RequestResponseCycle):
     """One request and its answer; a whole answer of the usual kind can be given at once."""
 
+    task: asyncio.Task[None] | None = None
+
+    async def run(self, app: ASGI3Application, tasks: set[asyncio.Task[None]]) -> None:
+        try:
+            await self.run_asgi(app)
+        finally:
+            if self.task is not None:
+                tasks.discard(self.task)
+                self.task = None
+
     def answer_at_once(self, status: int, headers: Headers, body: bytes) -> bool:
         """Write a whole answer, if nothing speaks against it; else it must be sent the usual way, in two pieces.
 
@@ -140,17 +158,74 @@ class Cycle(RequestResponseCycle):
         self.response_started = self.response_complete = True
         self.waiting_for_100_continue = self.chunked_encoding = False
         self.transport.write_at_once(head[0] + body)  # type: ignore[attr-defined]
-        self.message_event.set()
+        self.wake()
         self.on_response()
         return True
 
+    def wake(self) -> None:
+        self.message_event.set()
+
+
+class Again(Cycle):
+    """A request that came whole, with a head that is known."""
+
+    # What is the same for all of them stands here; uvicorn's own sets it each time.
+    access_log = waiting_for_100_continue = disconnected = False
+    more_body = response_started = response_complete = False
+    keep_alive = True
+    chunked_encoding = None
+    expected_content_length = 0
+    _event: asyncio.Event | None = None
+    _whole: bytes | None
+
+    def __init__(self, scope: Any, body: bytes, connection: Http) -> None:
+        self.scope = scope
+        self._whole = body
+        self.transport = connection.joined
+        self.flow = connection.flow
+        self.logger = connection.logger
+        self.default_headers = connection.server_state.default_headers
+        self.on_response = connection.on_response_complete
+
+    @property
+    def message_event(self) -> asyncio.Event:  # type: ignore[override]
+        """Made when somebody waits for what comes after the body: most do not."""
+        if self._event is None:
+            self._event = asyncio.Event()
+        return self._event
+
+    def wake(self) -> None:
+        if self._event is not None:
+            self._event.set()
+
+    async def receive(self) -> Any:
+        body, self._whole = self._whole, None
+        if body is None or self.disconnected or self.response_complete:
+            self.body = bytearray()
+            return await super().receive()
+        return {"type": "http.request", "body": body, "more_body": False}
+
+
+class Known(msgspec.Struct, frozen=True):
+    """A head that was parsed before."""
+
+    scope: dict[str, Any]
+    length: int  # of the body that follows it
+
 
 class Http(HttpToolsProtocol):
-    """Counts what it hears, so that silence shows, and headers without end."""
+    """Counts what it hears, so that silence shows, and headers without end.
 
+    Clients send the same head again and again. A head that was parsed once, byte by byte the same, means the same: a
+    request that comes whole with such a head is taken as it is.
+    """
+
+    heads: ClassVar[dict[bytes, Known]] = {}
     heard = 0
     head = 0  # bytes of a head that is not complete yet
     is_idle = False
+    between = True  # whether the parser stands between two requests
+    certified: Mapping[str, Any] = MappingProxyType({})  # extensions that tell of the client's certificate
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -159,20 +234,78 @@ class Http(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         self.heard += 1
         self.is_idle = False
-        if b"h2c" in data and (self.cycle is None or self.cycle.response_complete):
+        before = self.cycle
+        whole = self.between and (before is None or before.response_complete)
+        if whole and before is not None and before.keep_alive:
+            end = data.find(b"\r\n\r\n") + 4
+            known = self.heads.get(data[:end])
+            if known is not None and len(data) == end + known.length:
+                self._begin(known, data[end:])
+                return
+        if b"h2c" in data and (before is None or before.response_complete):
             data = _without_h2c(data)
         super().data_received(data)
-        cycle: Any = self.cycle
-        if cycle is not None and cycle.transport is self.transport:  # a new one, which has not begun
-            cycle.transport = self.joined
-            self.joined.begins = True
-            cycle.__class__ = Cycle
+        if whole and self.between and self.cycle is not before:
+            self._learn(data)
         # Only of a head: the rest of a body may still come after it was refused and answered.
         in_head = self.scope is not None and "method" not in self.scope
         self.head = self.head + len(data) if in_head else 0
         if self.head > MAX_HEAD and not self.transport.is_closing():
             self.transport.write(_HEAD_TOO_BIG)
             self.transport.close()
+
+    def _begin(self, known: Known, body: bytes) -> None:
+        scope: Any = known.scope.copy()
+        scope["headers"] = scope["headers"].copy()
+        scope["server"] = self.server
+        scope["client"] = self.client
+        scope["scheme"] = self.scheme
+        scope["state"] = self.app_state.copy()
+        if self.certified:
+            scope["extensions"] = dict(self.certified)
+        self.scope, self.head = scope, 0
+        self.cycle = Again(scope, body, self)
+        self._start_asgi_task(self.cycle, self.app)
+
+    def _learn(self, data: bytes) -> None:
+        """Remember the head of a request that came whole, by itself, and is of the plainest kind."""
+        end = data.find(b"\r\n\r\n") + 4
+        scope: Any = self.scope
+        headers = headers_of(scope)
+        length = len(data) - end
+        if (
+            end > MAX_KNOWN
+            or headers.get(b"content-length") != b"%d" % length
+            or not headers.keys().isdisjoint(_NOT_PLAIN)
+            or len(headers) != len(scope["headers"])
+            or scope["http_version"] != "1.1"
+            or not self.cycle.keep_alive
+            or self.config.limit_concurrency is not None
+            or self.access_log
+        ):
+            return
+        if len(self.heads) >= MOST_KNOWN:
+            self.heads.clear()
+        self.heads[data[:end]] = Known({**scope, "headers": list(scope["headers"])}, length)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        if not isinstance(cycle, Cycle):
+            cycle.__class__ = Cycle
+            cycle.transport = self.joined
+        self.joined.begins = True
+        mine: Any = cycle
+        mine.task = task = self.loop.create_task(mine.run(app, self.tasks))
+        self.tasks.add(task)
+
+    def on_message_begin(self) -> None:
+        self.between = False
+        super().on_message_begin()
+        if self.certified:
+            self.scope["extensions"] = dict(self.certified)
+
+    def on_message_complete(self) -> None:
+        self.between = True
+        super().on_message_complete()
 
     def on_response_complete(self) -> None:
         """Without the timer that each answer would start and each request stop: ``Patience`` sees who is idle."""
@@ -197,11 +330,9 @@ class Http(HttpToolsProtocol):
 
 
 class HttpWithCertificate(Http):
-    def on_message_begin(self) -> None:
-        super().on_message_begin()
-        found = client_of(self.transport)
-        if found:
-            self.scope["extensions"] = {**(self.scope.get("extensions") or {}), **found}
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.certified = client_of(transport)
 
 
 class WebSocketWithCertificate(WebSocketsSansIOProtocol):

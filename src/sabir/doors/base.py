@@ -135,19 +135,19 @@ def credentials_of(
     if behind_proxy and b"x-forwarded-for" in headers:
         address = headers[b"x-forwarded-for"].decode("latin-1").rpartition(",")[2].strip() or address
     certificate = scope["extensions"].get("tls", {}).get("client_cert_name") if "extensions" in scope else None
-    if certificate is None and headers.keys().isdisjoint(_PROOFS):
+    if certificate is None and headers.keys().isdisjoint(PROOFS):
         return no_credentials(address)
     authorization = headers.get(b"authorization")
     return Credentials(
         address,
         None if authorization is None else authorization.decode("latin-1"),
         certificate,
-        {name.decode(): headers[name].decode("latin-1") for name in _PROOFS if name in headers},
+        {name.decode(): headers[name].decode("latin-1") for name in PROOFS if name in headers},
         scope.get("method", ""),
         f"{scope['scheme']}://{headers.get(b'host', b'').decode('latin-1')}{scope['path']}",
     )
 
 
-_PROOFS: Final = frozenset({b"authorization", b"x-api-key", b"dpop"})
+PROOFS: Final = frozenset({b"authorization", b"x-api-key", b"dpop"})
 
 Stopper = Callable[[], Awaitable[None]]
