@@ -24,10 +24,10 @@ def command_line() -> str:
         f"```text\n{top.format_help().strip()}\n```\n",
     ]
     subcommands = next(action for action in top._actions if isinstance(action, argparse._SubParsersAction))
-    for module in COMMANDS:
-        help_text = subcommands.choices[module.NAME].format_help().strip()
-        pieces.append(f"## sabir {module.NAME}\n\n{module.HELP}\n\n```text\n{help_text}\n```\n")
-        for action in subcommands.choices[module.NAME]._actions:
+    for name, about in COMMANDS.items():
+        help_text = subcommands.choices[name].format_help().strip()
+        pieces.append(f"## sabir {name}\n\n{about}\n\n```text\n{help_text}\n```\n")
+        for action in subcommands.choices[name]._actions:
             if isinstance(action, argparse._SubParsersAction):
                 pieces += [f"```text\n{each.format_help().strip()}\n```\n" for each in action.choices.values()]
     return "\n".join(pieces)

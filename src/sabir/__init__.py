@@ -13,15 +13,20 @@ Write an agent once; reach it over NLIP and more; call others the same way::
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from ._version import __version__
 from .agent import Agent, agent
 from .card import Card, Policy, Skill
 from .errors import SabirError
 from .events import Delta, Event, Fault, Field, Progress, Question, Reply
-from .gateway import Gateway
 from .message import Message, Part
-from .peers.connect import connect
 from .turn import Caller, Conversation, Turn
+
+if TYPE_CHECKING:
+    from .gateway import Gateway
+    from .peers.connect import connect
 
 __all__ = [
     "Agent",
@@ -46,3 +51,17 @@ __all__ = [
     "agent",
     "connect",
 ]
+
+# What brings a server or a client with it, loaded when it is first named: most commands need neither.
+_LATER = {"Gateway": "sabir.gateway", "connect": "sabir.peers.connect"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(_LATER[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

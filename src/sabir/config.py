@@ -25,7 +25,6 @@ from .agents.llm import LLM, BackendSettings, model_agent
 from .agents.sources import SearchSettings, SiteSettings
 from .card import Policy
 from .errors import BadSetup, MissingExtra
-from .gateway import Gateway
 from .guard import AuditSettings, Quotas, Rule
 from .guard.outbound import Outbound, OutboundRules
 from .guard.outgoing import Service
@@ -35,13 +34,14 @@ from .observe import ObserveSettings
 from .peers.base import Peer
 from .peers.connect import connect
 from .peers.gateways import FarGateway
-from .server import Serving, Tls
+from .serving import Serving, Tls
 from .tasks import TaskSettings
 from .uploads import UploadLimits
 from .wire.rules import Limits
 
 if TYPE_CHECKING:
     from .agents.sites import Sites
+    from .gateway import Gateway
 
 DEFAULT_FILE: Final = "sabir.yaml"
 PREFIX: Final = "SABIR_"
@@ -164,7 +164,8 @@ def gateway_of(settings: Settings) -> Gateway:
         agents += sites.agents
     if not any(agent.card.name == echo.card.name for agent in agents):
         agents.append(echo)  # always there: scripts and newcomers rely on it
-    return Gateway(
+    gateway: type[Gateway] = importlib.import_module("sabir.gateway").Gateway  # it brings the server with it
+    return gateway(
         *agents,
         default=settings.default,
         home=home,

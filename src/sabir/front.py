@@ -15,7 +15,7 @@ from .doors.last_resort import ANSWERS
 from .doors.nlip_http import BROKEN, NlipHttp
 from .errors import Forbidden, SabirError
 from .message import Message
-from .server import Serving
+from .serving import Serving
 from .wire import nlip
 
 logger = logging.getLogger("sabir")

@@ -54,7 +54,8 @@ from .peers.gateways import FarGateway, Neighbours
 from .peers.kept import KeptTokens
 from .peers.nlip import NlipPeer
 from .randomness import new_id
-from .server import Serving, bind, check_exposure, check_tls, serve
+from .server import bind, check_exposure, check_tls, serve
+from .serving import Serving
 from .statements import statement
 from .stores import Store, open_store
 from .stores.clock import CautiousClock

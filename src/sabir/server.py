@@ -19,7 +19,6 @@ from pathlib import Path
 from types import FrameType
 from typing import Final
 
-import msgspec
 import uvicorn
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -30,37 +29,9 @@ from starlette.types import ASGIApp
 from .connections import Http, HttpWithCertificate, Patience, WebSocketWithCertificate
 from .errors import BadSetup
 from .guard.limits import is_loopback
+from .serving import Serving, Tls
 
 logger = logging.getLogger("sabir")
-
-
-class Tls(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Certificates. ``dev`` makes a self-signed one; ``minimum`` is 1.3 unless 1.2 is asked for (D-53)."""
-
-    cert: str | None = None
-    key: str | None = None
-    dev: bool = False
-    minimum: str = "1.3"
-    client_ca: str | None = None  # certificates of clients are checked against it
-
-    @property
-    def is_on(self) -> bool:
-        return self.dev or self.cert is not None
-
-
-class Serving(msgspec.Struct, frozen=True):
-    """Where and how to serve."""
-
-    host: str = "127.0.0.1"
-    port: int = 8080
-    workers: int = 1
-    tls: Tls = Tls()
-    behind_tls_proxy: bool = False
-    home: str = ".sabir"
-    max_message: int = 1024 * 1024
-    graceful_seconds: float = 30.0
-    idle_seconds: float = 75.0
-    ws_ping_seconds: float = 20.0
 
 
 LIVED_SECONDS: Final = 30.0  # a worker that dies later than this did not fail to start

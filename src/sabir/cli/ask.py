@@ -27,10 +27,8 @@ from ..peers.nlip import NlipPeer
 from ..peers.nlip_http import REPLY_LIMITS, NlipHttpPeer
 from ..wire import cbor, nlip
 
-NAME = "ask"
 LARGE = 512 * 1024  # bytes; a larger file is uploaded, and the message refers to it
 CBOR_MAP = 5  # the major type of a map
-HELP = "Ask an agent something, over NLIP, NLWeb, MCP or A2A."
 
 
 def add(parser: argparse.ArgumentParser) -> None:

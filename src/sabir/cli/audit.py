@@ -16,9 +16,6 @@ from ..guard.audit import export, verify
 from ..guard.seal import keys_from
 from ..stores import Store, open_store
 
-NAME = "audit"
-HELP = "Verify the audit log, or export it."
-
 
 def add(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)

@@ -13,9 +13,6 @@ from ..bus import Bus, DeadLetter, open_bus
 from ..config import load
 from ..errors import BadSetup
 
-NAME = "bus"
-HELP = "Look at the letters that wait for an agent or a group; list, replay and bury the dead ones."
-
 ACTIONS = {
     "waiting": "say how much waits in the inbox of a name",
     "dead": "list the letters to a name or group that could not be handled",

@@ -13,9 +13,6 @@ from ..conformance.report import as_json, as_junit, as_table
 from ..conformance.suites import SUITES, Options, suite
 from .ask import trust
 
-NAME = "check"
-HELP = "Test a server against the standard: which clause holds, with the bytes as evidence."
-
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "The variable SABIR_TOKEN holds the API key or token to show to the other side, if it wants one."

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from ..agents.sites import HomeIndex
     from ..search import Progress, Report
 
-NAME = "ingest"
-HELP = "Read a feed, a folder of pages or a schema.org file into a site that can be asked."
 _SHOWN = 20  # problems printed one by one; the rest are counted
 
 

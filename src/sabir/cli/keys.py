@@ -13,8 +13,6 @@ from ..guard.keys import ApiKey, Keys
 from .audit import opened, where
 
 _MOST_DAYS = 36_500.0
-NAME = "keys"
-HELP = "Make, list and take back API keys."
 
 
 def add(parser: argparse.ArgumentParser) -> None:

@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
-from types import ModuleType
+from functools import partial
 from typing import Any, Final
 
 from .. import _version
 from ..errors import BadInput, BadSetup, PeerRefused, PeerUnavailable, Refused, SabirError
-from . import ask, audit, bus, check, ingest, keys, mcp, serve, sites, store
 
-# Each module has NAME, HELP, add(parser) and run(arguments) -> exit code.
-COMMANDS: Final[tuple[ModuleType, ...]] = (serve, ask, ingest, sites, check, keys, audit, store, bus, mcp)
+# Each is a module beside this one, with add(parser) and run(arguments) -> exit code; loaded when it is wanted, because
+# what all of them need takes longer to load than most of them run.
+COMMANDS: Final[Mapping[str, str]] = {
+    "serve": "Run the gateway: your agents behind every door.",
+    "ask": "Ask an agent something, over NLIP, NLWeb, MCP or A2A.",
+    "ingest": "Read a feed, a folder of pages or a schema.org file into a site that can be asked.",
+    "sites": "List the sites that were ingested here.",
+    "check": "Test a server against the standard: which clause holds, with the bytes as evidence.",
+    "keys": "Make, list and take back API keys.",
+    "audit": "Verify the audit log, or export it.",
+    "store": "Migrate a store to this version, or copy it to another kind of store.",
+    "bus": "Look at the letters that wait for an agent or a group; list, replay and bury the dead ones.",
+    "mcp": "Speak MCP over standard input and output: your agents as tools.",
+}
 
 # What scripts can rely on.
 OK: Final = 0
@@ -58,11 +70,22 @@ class Parser(argparse.ArgumentParser):
 class Command(Parser):
     """One command: flags may stand between its arguments, and its own usage is shown when something is wrong."""
 
+    load: Callable[[], None] | None = None  # adds the arguments, when they are first needed
     _mixing = False
+
+    def _ready(self) -> None:
+        load, self.load = self.load, None
+        if load is not None:
+            load()
+
+    def format_help(self) -> str:
+        self._ready()
+        return super().format_help()
 
     def parse_known_args(  # type: ignore[override]  # as a subparser it is given a list and no namespace
         self, args: list[str], namespace: Any = None
     ) -> tuple[Any, list[str]]:
+        self._ready()
         if self._mixing or any(action.nargs == argparse.PARSER for action in self._actions):
             return super().parse_known_args(args, namespace)
         self._mixing = True  # it calls this method for flags and for the others
@@ -84,11 +107,16 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"sabir {_version.__version__}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=Command)
-    for module in COMMANDS:
-        command = commands.add_parser(module.NAME, help=module.HELP, description=module.HELP)
-        module.add(command)
-        command.set_defaults(run=module.run)
+    for name, about in COMMANDS.items():
+        command = commands.add_parser(name, help=about, description=about)
+        command.load = partial(_load, name, command)
     return top
+
+
+def _load(name: str, command: Command) -> None:
+    module = importlib.import_module(f"{__package__}.{name}")
+    module.add(command)
+    command.set_defaults(run=module.run)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -11,9 +11,6 @@ from ..errors import BadSetup, MissingExtra
 from ..gateway import Gateway
 from .serve import set_up_logging
 
-NAME = "mcp"
-HELP = "Speak MCP over standard input and output: your agents as tools."
-
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("config", nargs="?", help="configuration file (default: sabir.yaml, if it is there)")

@@ -10,9 +10,6 @@ from typing import Any
 from ..config import Settings, gateway_of, load
 from ..observe import JsonLines, Scrub
 
-NAME = "serve"
-HELP = "Run the gateway: your agents behind every door."
-
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("config", nargs="?", help="configuration file (default: sabir.yaml, if it is there)")

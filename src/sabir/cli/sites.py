@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from ..agents.sites import HomeIndex
     from ..search import Site
 
-NAME = "sites"
-HELP = "List the sites that were ingested here."
 _TYPES = 4  # most frequent types that are shown
 
 

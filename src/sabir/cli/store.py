@@ -14,9 +14,6 @@ from ..config import load
 from ..stores import open_store
 from ..stores.copying import copy
 
-NAME = "store"
-HELP = "Migrate a store to this version, or copy it to another kind of store."
-
 
 def add(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)

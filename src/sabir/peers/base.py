@@ -14,7 +14,7 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from types import TracebackType
-from typing import Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 from urllib.parse import urlsplit
 
 import msgspec
@@ -23,10 +23,12 @@ from ..card import Card
 from ..errors import BadSetup, PeerError, PeerRefused, PeerUnreadable
 from ..events import Event, Fault, Question, Reply
 from ..guard.breaker import Breaker
-from ..guard.outgoing import Outgoing
 from ..message import Message
 from ..turn import Turn
 from ..wire import nlip
+
+if TYPE_CHECKING:
+    from ..guard.outgoing import Outgoing
 
 SECONDS: Final = 60.0  # how long an answer may take unless the caller says otherwise
 
@@ -46,6 +48,9 @@ class Call:
     pieces: bool = False  # whether pieces ahead of the answer are wanted
     anonymous: bool = False  # nothing that tells who asks goes along
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)  # who we are to this service, for this caller
+    whole: Callable[[], float] | None = (
+        None  # seconds the turn still has: what has become a task there may take as long
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +180,7 @@ class Peer(ABC):
             pieces=True,
             anonymous=anonymous,
             headers=shown,
+            whole=lambda: turn.remaining,
         )
         while True:
             asked: Question | None = None
