@@ -1,0 +1,37 @@
+"""What is SQLite's own: which index a question takes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from sabir.stores.base import ConversationRow
+from sabir.stores.sqlite import SQLiteStore, _owned
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[SQLiteStore]:
+    store = SQLiteStore(tmp_path / "one.db")
+    await store.open()
+    yield store
+    await store.close()
+
+
+def plan(store: SQLiteStore, owner: str) -> str:
+    asked = f"EXPLAIN QUERY PLAN SELECT id FROM conversations WHERE {_owned(owner)} ORDER BY touched DESC LIMIT 5"
+    return " ".join(row[3] for row in store._rows(asked, owner))
+
+
+async def test_the_conversations_of_a_known_caller_are_found_by_an_index(store: SQLiteStore) -> None:
+    assert plan(store, "key:ann").endswith("INDEX conversations_by_owner (owner=?)")
+
+
+async def test_those_of_strangers_stand_in_no_index_and_can_be_listed_all_the_same(store: SQLiteStore) -> None:
+    assert "SCAN conversations" in plan(store, "anonymous")
+    for id, owner in (("one", "anonymous"), ("two", "key:ann")):
+        await store.agree(ConversationRow(id, owner, 1.0, 1.0, 9e9, agreed={"window": 1}))
+    assert [row.id for row in await store.conversations("anonymous")] == ["one"]
+    assert [row.id for row in await store.conversations("key:ann")] == ["two"]
+    assert await store.count_conversations("anonymous") == await store.count_conversations("key:ann") == 1
