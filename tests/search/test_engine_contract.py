@@ -50,6 +50,16 @@ async def test_what_was_put_is_found_at_once_by_its_words(engine: Engine) -> Non
     assert (await ids(engine, "brownie"))[0] == "r2"  # "brownies", by its stem
 
 
+async def test_a_word_is_as_rare_as_the_whole_site_has_it_and_not_as_its_names_have_it(engine: Engine) -> None:
+    """Two words that as many items say count the same, though one of them stands in fewer names (BM25F)."""
+    pumpkins = [Item(f"p{n}", "site", f"Pumpkin {n}", ("Recipe",), text=f"pumpkin dish number{n}") for n in range(9)]
+    soups = [Item(f"s{n}", "site", f"Dish {n}", ("Recipe",), text=f"soup dish number{n}") for n in range(8)]
+    one = Item("s9", "site", "Soup 9", ("Recipe",), text="soup dish number9")
+    await engine.put([*pumpkins, *soups, one])
+    found = {hit.item.id: hit.lexical for hit in (await engine.search(Query("pumpkin soup", limit=100))).hits}
+    assert found["s9"] == pytest.approx(found["p0"], rel=0.02)
+
+
 async def test_an_item_of_the_same_site_and_id_is_replaced(engine: Engine) -> None:
     await engine.put([words(1, "old zebra")])
     await engine.put([words(1, "new giraffe")])

@@ -40,7 +40,7 @@ class Span(msgspec.Struct, frozen=True):
 
 
 _ISO: Final = re.compile(
-    r"(\d{4})(?:-(\d{2})(?:-(\d{2})(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:\.\d+)?)?\s?(Z|[+-]\d{2}:?\d{2})?)?)?)?"
+    r"(\d{4})(?:-(\d{2})(?:-(\d{2})(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:\.\d+)?)?\s?(?:Z|[+-]\d{2}:?\d{2})?)?)?)?"
 )
 
 # Dates as written in words, the longer forms first. Named groups say which form it is.
@@ -57,14 +57,21 @@ PHRASE: Final = (
     r"|(?P<year>\b(?:19|20)\d{2}\b)"
 )
 _PHRASE: Final = re.compile(PHRASE, re.IGNORECASE)
+# Days that come again: "on Saturdays", "on a Sunday", "at weekends".
+EVERY: Final = rf"(?P<every>\b(?:an?\s+|any\s+)(?:{_DAY}|weekend|weekday)\b|\b(?:{_DAY}|weekend|weekday)s\b)"
+_WEEKS: Final = 53  # that days which come again are looked for ahead
 
 
 def instant(text: str) -> Span | None:
-    """The span of an ISO 8601 date or time; a time is a span of no length. None if it is not one."""
+    """The span of an ISO 8601 date or time; a time is a span of no length. None if it is not one.
+
+    A time is taken as the clock shows it where it is said, whatever its zone: a concert at ``19:30-07:00`` on
+    Saturday is on Saturday, also where it is Sunday in Greenwich by then.
+    """
     match = _ISO.fullmatch(text.strip())
     if not match:
         return None
-    year, month, day, hour, minute, second, zone = match.groups()
+    year, month, day, hour, minute, second = match.groups()
     try:
         if month is None:
             return _years(int(year))
@@ -72,8 +79,7 @@ def instant(text: str) -> Span | None:
             return _months(int(year), int(month))
         if hour is None:
             return _days(date(int(year), int(month), int(day)))
-        offset = _offset(zone)
-        at = datetime(int(year), int(month), int(day), int(hour), int(minute), int(second or 0), tzinfo=UTC) - offset
+        at = datetime(int(year), int(month), int(day), int(hour), int(minute), int(second or 0), tzinfo=UTC)
     except (ValueError, OverflowError):
         return None
     return Span(at.timestamp(), at.timestamp())
@@ -116,13 +122,6 @@ def from_match(match: re.Match[str], now: datetime, *, past: bool = False) -> Sp
                 return _weekday(words, now.date())
     except (ValueError, OverflowError):
         return None
-
-
-def _offset(zone: str | None) -> timedelta:
-    if not zone or zone == "Z":
-        return timedelta()
-    sign = -1 if zone[0] == "-" else 1
-    return sign * timedelta(hours=int(zone[1:3]), minutes=int(zone[-2:]))
 
 
 def _stamp(day: date) -> float:
@@ -202,3 +201,14 @@ def _weekday(words: list[str], today: date) -> Span:
     if words[0] == "next" and ahead < 7 - today.weekday():
         ahead += 7
     return _days(today + timedelta(days=ahead))
+
+
+def every(text: str, now: datetime) -> tuple[Span, ...]:
+    """The days that "Saturdays" or "a weekend" mean, from today on; none if it is not such a word."""
+    word = text.casefold().split()[-1].rstrip("s") if text.strip() else ""
+    days = {"weekend": (5, 6), "weekday": (0, 1, 2, 3, 4)}.get(word)
+    if days is None:
+        days = (WEEKDAYS.index(word),) if word in WEEKDAYS else ()
+    monday = now.date() - timedelta(days=now.date().weekday())
+    first = [_days(monday + timedelta(days=days[0] + 7 * week), len(days)) for week in range(_WEEKS)] if days else []
+    return tuple(each for each in first if each.end > _stamp(now.date()))

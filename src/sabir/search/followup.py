@@ -31,6 +31,7 @@ _WORD = r"[^\W\d_][\w'’-]*"
 _SIZE = rf"(?:{OPERATOR}|for|in|with)\s+(?:an?\s+)?"
 # What can be asked of a thing, by kind; a new one takes the place of an old one of its kind.
 _KINDS: Final = {
+    "age": r"\bfor\s+(?:an?\s+|my\s+|our\s+)?\d+[\s-]*(?:year|month)s?[\s-]*olds?\b",
     "price": rf"(?:\b(?:for|priced|costing)\s+)?(?:{_SIZE})"
     rf"(?={_MONEY}|\d+\b(?!\s*(?:{_TIME}|stars?|k?cal|g\b|people)))(?:{_unnamed(PATTERN)})"
     rf"|\b(?:between|from)\s+{_MONEY}\S*\s+(?:and|to)\s+\S+(?:\s+(?:dollars|euros))?"
@@ -39,11 +40,13 @@ _KINDS: Final = {
     "rating": rf"\b(?:rated\s+|with\s+)?(?:{OPERATOR})?\s*\d(?:\.\d)?\+?\s*stars?(?:\s+or\s+more|\s+and\s+up)?\b"
     r"|\brated\s+\S+",
     "date": rf"\b(?:before|after|since|until|by|on|in|during|from)\s+(?:the\s+)?(?:{_unnamed(dates.PHRASE)})"
+    rf"|\bon\s+(?:{_unnamed(dates.EVERY)})"
     r"|\b(?:this|next|last)\s+(?:weekend|week|month|year|summer|winter|spring|fall|autumn)\b"
     r"|\b(?:today|tonight|tomorrow)\b",
     "place": r"\b(?:near(?:by)?|close\s+to|in|around|within\s+\d+\s*(?:km|miles?)\s+(?:of|from))\s+"
     r"(?=[A-Z])[A-Z][\w'’.-]*"
     r"(?:\s+[A-Z][\w'’.-]*)*(?:,\s*[A-Z]{2}\b)?",
+    "open": r"\bopen\s+(?:late|early|now|today|all\s+(?:day|night|year))\b",
     "serves": r"\bfor\s+\d+\s+(?:people|persons|guests)\b|\bserves\s+\d+\b",
     "without": r"\b(?:but\s+)?(?:without|no|excluding|except|not)\s+(?!more\b|less\b|over\b|under\b)(?:any\s+)?"
     rf"{_WORD}(?:\s*,\s*{_WORD})*(?:\s*,?\s+(?:or|and|nor)\s+{_WORD})?",
@@ -59,7 +62,9 @@ _KIND_PATTERNS: Final = {
 
 _ORDERS: Final = {
     "cheaper": "cheapest", "less expensive": "cheapest", "more affordable": "cheapest", "lower priced": "cheapest",
-    "cheapest": "cheapest", "more expensive": "most expensive", "pricier": "most expensive",
+    "cheapest": "cheapest", "least expensive": "cheapest", "more expensive": "most expensive",
+    "pricier": "most expensive", "most expensive": "most expensive", "priciest": "most expensive",
+    "sooner": "soonest", "earlier": "soonest", "soonest": "soonest", "earliest": "soonest",
     "newer": "newest", "more recent": "newest", "latest": "newest", "newest": "newest",
     "quicker": "quickest", "faster": "quickest", "shorter": "quickest", "quickest": "quickest", "fastest": "quickest",
     "better rated": "top rated", "higher rated": "top rated", "top rated": "top rated", "best rated": "top rated",
@@ -86,12 +91,24 @@ _OPENING: Final = re.compile(
     r"^(?:(?:ok(?:ay)?|and|but|so|now|then|or|hmm|well|great|thanks|thank you|please|maybe|actually|yes|no(?=,))"
     r"[\s,]+)*"
     r"(?:(?:can|could|would)\s+you\s+)?(?:(?:please\s+)?(?:show|give|find|get|tell)\s+(?:me|us)\s+)?"
-    r"(?:(?:i(?:'d|’d|\s+would)?|we)\s+(?:want|need|prefer|like|meant)\s+)?"
+    r"(?:(?:i(?:'d|’d|\s+would)?|we)\s+(?P<want>only\s+|just\s+)?(?:want|need|prefer|like|meant)\s+)?"
     r"(?:do\s+you\s+have\s+|are\s+there\s+|is\s+there\s+|any(?:thing|\s+of\s+(?:them|those|these))?\s+(?=\w))?"
     r"(?P<about>(?:what|how)\s+about\s+)?(?P<only>(?:only|just)\s+(?:the\s+|show\s+(?:me\s+)?(?:the\s+)?)?)?"
     r"(?P<make>make\s+(?:it|that|them|those)\s+)?(?P<same>the\s+same|same(?:\s+thing)?)?(?:\s*,?\s*but\s+)?",
     re.IGNORECASE,
 )
+_JOINS: Final = re.compile(
+    r"^(?:(?:ok(?:ay)?|so|now|then|hmm|well|great|thanks|thank you)[\s,]+)*(?:and|but|or)\b", re.I
+)
+# "Which of them are free?", "any that have a pool?": what is asked of what was found.
+_WHICH: Final = re.compile(
+    r"^(?:which|any|some|are\s+there\s+any)(?:\s+ones?)?(?:\s+of\s+(?:them|those|these))?(?:\s+that|\s+which)?\s+"
+    r"(?P<verb>is|are|have|has|come\s+with)\s+(?P<what>.+)$"
+    r"|^(?P<does>do|does|is|are)\s+(?:any|some)\s+of\s+(?:them|those|these)\s+(?:have\s+)?(?P<done>.+)$",
+    re.IGNORECASE,
+)
+_NOT_ONE: Final = re.compile(r"(?:not|no)\s+(?:the\s+)?.+\s+ones?$", re.IGNORECASE)
+_MODIFYING: Final = 3  # words before "ones" that say which
 _ONES: Final = re.compile(r"\b(?:ones?|options?|choices?|results?)\b", re.IGNORECASE)
 _PRONOUN: Final = re.compile(
     r"\b(?:(?:which|any|some|all|one|most)\s+of\s+)?(?:them|those|these|it|they|that\s+one|this\s+one)\b(?!\s+(?:is|are)\s+(?:a|the)\b)"
@@ -165,31 +182,64 @@ def _bare(text: str) -> str:
 
 
 def _joined(context: str, question: str) -> str:
-    bare = _bare(question)
+    bare = re.sub(r"\b(get|go)\s+there$", r"\1 to them", _bare(question), flags=re.IGNORECASE)
     if is_more(bare):
         return context
     opening = _OPENING.match(bare)
     assert opening is not None  # it matches the empty string
-    rest = re.sub(r"\binstead(?:\s+of\s+[\w\s'’-]+)?$", "", bare[opening.end() :]).strip(" ,")
-    marked = (
-        opening["about"]
-        or opening["only"]
-        or opening["make"]
-        or opening["same"]
-        or rest != bare[opening.end() :].strip(" ,")
-    )
+    rest = re.sub(r"\b(?:instead(?:\s+of\s+[\w\s'’-]+)?|only)$", "", bare[opening.end() :]).strip(" ,")
+    only = bool(opening["only"] or opening["want"] or re.search(r"\bonly$", bare))
+    marked = opening["about"] or only or opening["make"] or opening["same"] or rest != bare[opening.end() :].strip(" ,")
     before = _apart(context)
     if (order := _order(rest)) is not None:
         return _ordered(before, order)
     if _ONES.search(rest) and not _ONES.sub("", rest).strip():
         return context
+    if (chosen := _which(before, bare)) is not None:
+        return chosen
     if _refers(rest):
-        return _PRONOUN.sub(before.core, bare, count=1)
-    if (refined := _refined(before, rest, bool(marked))) is not None:
+        named = _PRONOUN.sub(before.core, bare, count=1)
+        return str(_with(_Apart(named), _Apart("", tuple(each for each in before.asked if each[1] not in named))))
+    if (refined := None if _NOT_ONE.match(rest) else _refined(before, rest, bool(marked))) is not None:
         return refined
-    if opening["about"] or opening["same"]:
+    if (of_those := _of_those(before, rest, only)) is not None:
+        return of_those
+    joins = _JOINS.match(bare) is not None and len(rest.split()) <= _MODIFYING
+    if joins and (thing := re.match(r"(?:the|its|their)\s+(.+)", rest, re.IGNORECASE)):
+        return f"{before} {thing[1]}"
+    if opening["about"] or opening["same"] or joins:
         return _about(before, rest)
     return question
+
+
+def _which(before: _Apart, bare: str) -> str | None:
+    """ "Which of them are free?": the same, with that asked of it."""
+    which = _WHICH.match(bare)
+    if not which:
+        return None
+    what, verb = which["what"] or which["done"], (which["verb"] or which["does"]).casefold()
+    if verb not in ("is", "are"):
+        return str(_with(before, _Apart("", (("with", f"with {what}"),))))
+    if (order := _order(what)) is not None:
+        return _ordered(before, order)
+    refined = _refined(before, what, marked=True)
+    return refined if refined is not None else str(_with(before, _Apart("", (("", what),))))
+
+
+def _of_those(before: _Apart, rest: str, only: bool) -> str | None:
+    """ "Only wooden ones", "not the red one", "only recipes": those of what was asked for before that are so."""
+    ones = re.fullmatch(
+        r"(?P<not>not\s+|no\s+)?(?:(?:the|some|any|an?)\s+)?(?P<which>.+?)\s+ones?", rest, re.IGNORECASE
+    )
+    which = ones["which"] if ones else rest if only else ""
+    if not which or len(which.split()) > _MODIFYING:
+        return None
+    if ones and ones["not"]:
+        return str(_with(before, _Apart("", (("without", f"not {which}"),))))
+    if all(fold(word) in TYPE_WORDS for word in which.split()):
+        kept = " ".join(word for word in before.core.split() if fold(word) not in TYPE_WORDS)
+        return str(_Apart(f"{kept} {which}".strip(), before.asked))
+    return str(_Apart(_prefixed(which, before.core), before.asked))
 
 
 def _refers(rest: str) -> bool:
@@ -232,7 +282,7 @@ def _ordered(before: _Apart, order: str) -> str:
 
 def _refined(before: _Apart, rest: str, marked: bool) -> str | None:
     """The context with more asked of it, if the follow-up only asks and names nothing new."""
-    clean = _ONES.sub("", re.sub(r"^(?:something|anything|some|any|ones|the)\s+", "", rest, flags=re.I)).strip(" ,")
+    clean = _ONES.sub("", re.sub(r"^(?:something|anything|some|any|ones|the|an?)\s+", "", rest, flags=re.I)).strip(" ,")
     clean = re.sub(r"^(?:that\s+(?:is|are)|which\s+(?:is|are)|is|are|in(?=\s+[a-z]+$))\s+", "", clean)
     now = _apart(f"x {clean}") if clean else _Apart("x")
     named = now.core[1:].strip(" ,")

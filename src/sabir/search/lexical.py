@@ -189,9 +189,11 @@ class Reader:
             having = {field: self._searcher.doc_freq(field, term) for field in ("body", "name")}
             if not any(having.values()):
                 strange.append(term)
+            # As rare as it is in both together (BM25F): a word in few names is not for that a rare word.
+            rare = rarity(count, max(having.values()))
             for field, weight in (("body", 1.0), ("name", NAME_WEIGHT)):
                 if many := having[field]:
-                    worth = weight * rarity(count, many)
+                    worth = weight * rare
                     own = math.log(1 + (count - many + 0.5) / (many + 0.5))  # what tantivy takes it for
                     query = tantivy.Query.term_query(self._schema, field, term)
                     found.append((tantivy.Query.boost_query(query, worth / max(own, 1e-6)), worth))

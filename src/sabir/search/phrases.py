@@ -16,7 +16,7 @@ import msgspec
 from . import dates, places
 from .base import Fields
 from .comparisons import PATTERN, Bounds, from_comparison, plus_first
-from .conditions import Condition, Has, In, Is, Not, OfType, Range
+from .conditions import AnyOf, Condition, Has, In, Is, Not, OfType, Range
 from .filters import DATE_OPERATORS, DIET_FIELDS, Around, Ignored, Parsed, dated, diet, kilometres, kinds, numeric
 from .taxonomy import TYPE_WORDS, ancestors
 from .vocabulary import COUNTED, DIETS, MEASURES, NUTRIENTS
@@ -156,6 +156,14 @@ def _dates(match: re.Match[str], known: Fields, now: datetime) -> _Said | None:
         return _Said(ignored="no item states a date")
     first, last = (dates.span(match[each], now, past=field != "date") for each in ("first", "last"))
     return _Said((dated(field, "in", first, last),)) if first and last else None
+
+
+def _every(match: re.Match[str], known: Fields, now: datetime) -> _Said | None:
+    field = _date_field(None, known)
+    if field is None:
+        return _Said(ignored="no item states a date")
+    days = dates.every(match["every"], now)
+    return _Said((AnyOf(tuple(dated(field, "in", day) for day in days)),)) if days else None
 
 
 def _date_field(published: str | None, known: Fields) -> str | None:
@@ -308,6 +316,7 @@ _ORDERS: Final = (
     (r"cheapest|least\s+expensive|lowest[\s-]price[sd]?|most\s+affordable", "price", True),
     (r"most\s+expensive|priciest", "price", False),
     (r"newest|latest|most\s+recent", "date", False),
+    (r"soonest|earliest", "date", True),
     (r"(?:best|top|highest)[\s-]rated|most\s+popular", "stars", False),
     (r"quickest|fastest|shortest", "totaltime", True),
 )
@@ -354,6 +363,7 @@ _TABLE: Final[tuple[tuple[str, _Rule], ...]] = (
      + _REST, _near),
     (rf"{_PUBLISHED}\b(?:between|from)\s+(?P<first>{re.sub('P<[a-z]+>', ':', dates.PHRASE)})\s+(?:and|to|until)\s+"
      rf"(?P<last>{re.sub('P<[a-z]+>', ':', dates.PHRASE)})", _dates),
+    (rf"\b(?:on|at)\s+(?:{dates.EVERY})", _every),
     (rf"{_PUBLISHED}(?:\b(?P<operator>{_OPERATORS})\s+)?(?:the\s+)?(?P<when>{re.sub('P<[a-z]+>', ':', dates.PHRASE)})",
      _date),
     (rf"(?:\bwith\s+)?\b(?:rated|ratings?(?:\s+of)?|scor(?:ed|ing))\s+(?:{PATTERN})", _rated),

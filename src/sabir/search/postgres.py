@@ -286,9 +286,9 @@ class PostgresIndex:
         having = {(row["term"], row["field"]): row["n"] for row in rows}
         count = self._size[0]
         weights = [
-            (term, field, weight * rarity(count, n))
+            (term, field, weight * rarity(count, max(n, having.get((term, other), 0))))  # in both together: BM25F
             for term in terms
-            for field, weight in (("b", 1.0), ("n", NAME_WEIGHT))
+            for field, other, weight in (("b", "n", 1.0), ("n", "b", NAME_WEIGHT))
             if (n := having.get((term, field), 0))
         ]
         least = COMMON * max((weight for _, _, weight in weights), default=0.0)
