@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -96,6 +97,31 @@ async def test_the_chain_is_whole_when_two_nodes_write_it_and_after_retention(no
     assert await retain(nodes[0], 30.0) == 20
     after = await verify(nodes[1], anchor=verdict.anchor)
     assert (after.whole, after.first, after.lines) == (True, 21, 61)
+
+
+class Slower:
+    """A node that is about to tell what it removes, when the other one does the same, and more."""
+
+    def __init__(self, store: Store, other: Store, now: float) -> None:
+        self._store, self._other, self._now = store, other, now
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def audit(self, line: AuditLine) -> None:
+        await retain(self._other, 30.0, now=self._now)
+        await self._store.audit(line)
+
+
+async def test_two_nodes_that_remove_old_lines_at_once_leave_a_chain_that_is_whole(nodes: tuple[Store, Store]) -> None:
+    now = time.time()
+    for n in range(6):
+        await nodes[0].audit(AuditLine(now - 30 * 86400 + 10 * (n - 3), "turn", f"key:{n}"))
+    await nodes[0].audit(AuditLine(now, "turn", "key:new"))
+    slower: Any = Slower(nodes[0], nodes[1], now + 25)
+    await retain(slower, 30.0, now=now)
+    verdict = await verify(nodes[0])
+    assert (verdict.broken, verdict.first) == ((), 7)
 
 
 async def test_a_store_that_is_gone_lets_nobody_in_by_mistake(nodes: tuple[Store, Store]) -> None:

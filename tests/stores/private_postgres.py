@@ -6,6 +6,7 @@ import glob
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import tempfile
 from pathlib import Path
@@ -46,6 +47,19 @@ class PrivatePostgres:
     def stop(self, mode: str = "fast") -> None:
         """``fast`` ends sessions in order; ``immediate`` is a crash, with recovery at the next start."""
         self._run("pg_ctl", "-D", f"{self._folder}/data", "-m", mode, "-w", "stop")
+
+    def pause(self) -> None:
+        """Let all its processes stand still: what is sent to it is taken, and nothing is answered."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, which: signal.Signals) -> None:
+        main = int((self._folder / "data" / "postmaster.pid").read_text().split()[0])
+        children = Path(f"/proc/{main}/task/{main}/children").read_text().split()
+        for pid in (main, *map(int, children)):
+            os.kill(pid, which)
 
     def remove(self) -> None:
         if (self._folder / "data" / "postmaster.pid").exists():

@@ -58,7 +58,7 @@ async def verify(store: Store, *, anchor: str | None = None, most: int = 100) ->
     broken: list[Broken] = []
     last: ChainedLine | None = None
     first: ChainedLine | None = None
-    pruned: dict[str, Any] = {}
+    pruned: set[tuple[Any, Any]] = set()  # number and hash of each line through which a policy removed what was before
     count = 0
     async for number, line in _lines(store):
         if line is None:
@@ -67,13 +67,13 @@ async def verify(store: Store, *, anchor: str | None = None, most: int = 100) ->
             continue
         broken += _judge(line, last, is_first=first is None and count == 0)
         first, last, count = first or line, line, count + 1
-        if line.line.kind == RETENTION:
-            pruned = line.line.detail
+        if line.line.kind == RETENTION:  # several nodes may have done it at once, the last to tell not the last to do
+            pruned.add((line.line.detail.get("through"), line.line.detail.get("hash")))
         if wanted is not None and wanted[0] == line.number:
             if not hmac.compare_digest(wanted[1], line.hash):
                 broken.append(Broken(line.number, "is not the line that the anchor was taken of"))
             wanted = None
-    if first is not None and first.number > 1 and not _was_pruned(first, pruned):
+    if first is not None and first.number > 1 and (first.number - 1, first.previous) not in pruned:
         broken.insert(0, Broken(first.number, f"the {first.number - 1} lines before it are gone, and no policy did it"))
     if wanted is not None and (first is None or wanted[0] >= first.number):
         broken.append(Broken(wanted[0], "is gone; the anchor says that it was there"))
@@ -93,10 +93,6 @@ def _judge(line: ChainedLine, last: ChainedLine | None, *, is_first: bool) -> li
     if chain(line.previous, msgspec.json.encode(line.line)) != line.hash:
         broken.append(Broken(line.number, "was changed"))
     return broken
-
-
-def _was_pruned(first: ChainedLine, pruned: dict[str, Any]) -> bool:
-    return pruned.get("through") == first.number - 1 and pruned.get("hash") == first.previous
 
 
 async def _lines(store: Store) -> AsyncIterator[tuple[int, ChainedLine | None]]:

@@ -124,8 +124,9 @@ class Batches:
                     "INSERT INTO writers VALUES ($1, 0, $2, '{}', '{}', '{}') ON CONFLICT DO NOTHING",
                     self._writer,
                     now(),
+                    timeout=self._outage.seconds,
                 )
-            row = await self._connection.fetchrow(_SQL, *values)
+            row = await self._connection.fetchrow(_SQL, *values, timeout=self._outage.seconds)
             assert row is not None  # a function with OUT parameters gives one row
             return row
         except ERRORS:

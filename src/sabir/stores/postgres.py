@@ -54,7 +54,8 @@ _CLOCK = "extract(epoch from clock_timestamp())::float8"  # one clock for all no
 _SERVER_START = "extract(epoch from pg_postmaster_start_time())::float8"
 _SWEPT_AT_ONCE = 1000
 _IDLE_WRITER = 7 * 86400.0
-_COMMAND_SECONDS = 30.0
+_CONNECT_SECONDS = 10.0
+_COMMAND_SECONDS = 30.0  # for what takes long on purpose: schema changes, sweeping, pruning
 _GOODBYE = 5.0  # seconds for taking leave of the server
 
 
@@ -70,27 +71,29 @@ class PostgresStore:
         self._writer: Batches | None = None
 
     async def open(self) -> None:
-        async def connect() -> asyncpg.Connection[asyncpg.Record]:
-            return await asyncpg.connect(self._address, timeout=10.0, command_timeout=_COMMAND_SECONDS)
-
         try:
-            first = await connect()
+            first = await asyncpg.connect(self._address, timeout=_CONNECT_SECONDS, command_timeout=_COMMAND_SECONDS)
             try:
                 self.schema = await _migrate(first)
             finally:
-                await first.close()
+                await first.close(timeout=_GOODBYE)
             self._pool = await asyncpg.create_pool(
                 self._address,
                 min_size=1,
                 max_size=self._connections,
-                timeout=10.0,
+                timeout=_CONNECT_SECONDS,
                 command_timeout=_COMMAND_SECONDS,
                 reset=_no_reset,
             )
         except ERRORS as wrong:
             raise told(wrong) from wrong
-        self._writer = Batches(connect, self._outage)
+        self._writer = Batches(self._connect, self._outage)
         self._writer.start()
+
+    async def _connect(self) -> asyncpg.Connection[asyncpg.Record]:
+        """A connection beside the pool."""
+        seconds = min(_CONNECT_SECONDS, self._outage.seconds)
+        return await asyncpg.connect(self._address, timeout=seconds, command_timeout=_COMMAND_SECONDS)
 
     async def close(self) -> None:
         writer, pool = self._writer, self._pool
@@ -120,20 +123,31 @@ class PostgresStore:
     # -- how it asks ---------------------------------------------------------------------------------
 
     async def _rows(self, sql: str, *values: Any) -> list[asyncpg.Record]:
-        return (await self._outage.ride_out(lambda: self._open_pool().fetch(sql, *values)))[0]
+        rows: list[asyncpg.Record] = (await self._outage.ride_out(lambda: self._try("fetch", sql, values)))[0]
+        return rows
 
     async def _row(self, sql: str, *values: Any) -> asyncpg.Record | None:
-        return (await self._outage.ride_out(lambda: self._open_pool().fetchrow(sql, *values)))[0]
+        row: asyncpg.Record | None = (await self._outage.ride_out(lambda: self._try("fetchrow", sql, values)))[0]
+        return row
 
-    async def _execute(self, sql: str, *values: Any) -> tuple[int, bool]:
+    async def _execute(self, sql: str, *values: Any, seconds: float | None = None) -> tuple[int, bool]:
         """How many rows it changed, and whether it may have been done before by a try that broke."""
-        status, again = await self._outage.ride_out(lambda: self._open_pool().execute(sql, *values))
+        status, again = await self._outage.ride_out(lambda: self._try("execute", sql, values, seconds))
         return int(status.rpartition(" ")[2]), again
 
-    def _open_pool(self) -> asyncpg.Pool[asyncpg.Record]:
-        if self._pool is None:
+    async def _try(self, how: str, sql: str, values: tuple[Any, ...], seconds: float | None = None) -> Any:
+        """One try, on a connection of the pool; neither the wait for it nor the statement takes for ever."""
+        pool, limit = self._pool, self._outage.seconds
+        if pool is None:
             raise StoreUnavailable("the store is closed")
-        return self._pool
+        connection = await pool.acquire(timeout=limit)
+        try:
+            return await getattr(connection, how)(sql, *values, timeout=seconds or limit)
+        except TimeoutError:
+            connection.terminate()  # to ask a server that does not answer to stop would be to wait for it again
+            raise
+        finally:
+            await pool.release(connection, timeout=_GOODBYE)
 
     async def _write(self, write: Write) -> Any:
         if self._writer is None:
@@ -205,7 +219,9 @@ class PostgresStore:
         )
 
     async def sweep(self, now: float) -> int:
-        swept, _ = await self._execute("DELETE FROM records WHERE expires > 0 AND expires <= $1", now)
+        swept, _ = await self._execute(
+            "DELETE FROM records WHERE expires > 0 AND expires <= $1", now, seconds=_COMMAND_SECONDS
+        )
         await self._execute("DELETE FROM writers WHERE at < $1", now - _IDLE_WRITER)
         for table, children, parent, also in (
             ("conversations", "turns", "conversation", ""),
@@ -218,7 +234,7 @@ class PostgresStore:
             )
             removed = _SWEPT_AT_ONCE
             while removed == _SWEPT_AT_ONCE:
-                removed, _ = await self._execute(sql, now)
+                removed, _ = await self._execute(sql, now, seconds=_COMMAND_SECONDS)
                 swept += removed
         return swept
 
@@ -338,6 +354,7 @@ class PostgresStore:
             "DELETE FROM audit WHERE number < (SELECT max(number) FROM audit)"
             " AND number < coalesce((SELECT min(number) FROM audit WHERE at >= $1), 9223372036854775807)",
             before,
+            seconds=_COMMAND_SECONDS,
         )
         return removed
 

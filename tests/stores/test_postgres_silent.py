@@ -1,0 +1,107 @@
+"""A PostgreSQL that takes what it is sent and does not answer: nobody waits for it for ever."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from uuid import uuid4
+
+import asyncpg
+import pytest
+
+from sabir.errors import StoreUnavailable
+from sabir.stores.base import AuditLine, Record
+from sabir.stores.postgres import PostgresStore
+from stores.private_postgres import PrivatePostgres
+
+PATIENCE = 1.0
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PrivatePostgres]:
+    private = PrivatePostgres()
+    private.start()
+    yield private
+    private.remove()
+
+
+@pytest.fixture
+async def store(server: PrivatePostgres) -> AsyncIterator[PostgresStore]:
+    name = f"silent_{uuid4().hex[:12]}"
+    connection = await asyncpg.connect(server.address)
+    await connection.execute(f"CREATE SCHEMA {name}")
+    await connection.close()
+    opened = PostgresStore(f"{server.address}?search_path={name}", patience=PATIENCE)
+    await opened.open()
+    yield opened
+    await opened.close()
+
+
+async def refused_after(store: PostgresStore, many: int) -> float:
+    """How long the slowest of so many callers waits until it is told."""
+
+    async def one(number: int) -> None:
+        with pytest.raises(StoreUnavailable, match="PostgreSQL does not answer"):
+            await (store.ping() if number % 2 else store.audit(AuditLine(0.0, "key", "ada")))
+
+    begun = time.monotonic()
+    async with asyncio.timeout(60):
+        await asyncio.gather(*(one(number) for number in range(many)))
+    return time.monotonic() - begun
+
+
+async def test_callers_of_a_silent_server_are_told_within_its_patience_and_its_return_is_noticed(
+    server: PrivatePostgres, store: PostgresStore
+) -> None:
+    await store.put(Record("s", "k", b"kept"))
+    await asyncio.gather(*(store.ping() for _ in range(8)))  # every connection of the pool is there
+    server.pause()
+    try:
+        assert await refused_after(store, 40) < 10 * PATIENCE  # five times as many as there are connections
+        assert await refused_after(store, 40) < 10 * PATIENCE  # and it does not add up
+    finally:
+        server.resume()
+    async with asyncio.timeout(20):
+        while True:
+            try:
+                kept = await store.get("s", "k")
+                await store.audit(AuditLine(0.0, "key", "ada"))
+                break
+            except StoreUnavailable:
+                continue
+    assert kept is not None and kept.value == b"kept"
+
+
+async def test_a_store_on_a_silent_server_closes(server: PrivatePostgres, store: PostgresStore) -> None:
+    await asyncio.gather(*(store.ping() for _ in range(8)))
+    server.pause()
+    try:
+        writing = asyncio.create_task(store.audit(AuditLine(0.0, "key", "ada")))
+        await asyncio.sleep(0)
+        begun = time.monotonic()
+        async with asyncio.timeout(60):
+            await store.close()
+        assert time.monotonic() - begun < 15.0
+        with pytest.raises(StoreUnavailable):
+            await writing
+    finally:
+        server.resume()
+
+
+async def test_a_batch_that_was_given_up_is_not_done_after_later_ones(store: PostgresStore) -> None:
+    """It was told as not done; a server that was silent may come to it when its writer has long gone on."""
+    writer = store._writer
+    assert writer is not None
+    batches: list[tuple[object, ...]] = []
+    send = writer._send
+
+    async def seen(values: tuple[object, ...]) -> object:
+        batches.append(values)
+        return await send(values)
+
+    writer._send = seen  # type: ignore[method-assign, assignment]
+    for _ in range(2):
+        await store.count("q", "k", 1)
+    await send(batches[0])  # the first one again, late
+    assert await store.count("q", "k", 0) == 2
