@@ -17,14 +17,12 @@ import argparse
 import asyncio
 import os
 import random
-import signal
 import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from itertools import pairwise
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -32,17 +30,18 @@ from uuid import uuid4
 import asyncpg
 import httpx2
 import msgspec
+from killed import GatewayProcess, Talk, audit_of, message, once, show, stored_as_told
 
 from sabir.bus.nats import RETENTION, NatsBus
 from sabir.errors import BusUnavailable
-from sabir.stores.base import ChainedLine, chain
+from sabir.stores.base import ChainedLine
 from sabir.stores.postgres import PostgresStore
 
 POSTGRES = os.environ.get("SABIR_TEST_POSTGRES", "postgresql://postgres@127.0.0.1:5432/test")
 NATS = os.environ.get("SABIR_TEST_NATS", "nats://127.0.0.1:4222")
 CLIENTS, TURNS = 3, 4
 TASK_SECONDS = 0.4
-START_SECONDS, FINISH_SECONDS = 60.0, 60.0
+FINISH_SECONDS = 60.0
 
 AGENTS = f'''
 import asyncio
@@ -64,54 +63,10 @@ async def only_b(turn):
 '''
 
 
-class Node:
-    """A gateway process that can be killed and started again."""
-
-    def __init__(self, name: str, home: Path, settings: dict[str, Any]) -> None:
-        self.name = name
-        self.home = home
-        self.port = 0
-        self._file = home / f"{name}.yaml"
-        self._file.write_text(msgspec.yaml.encode({**settings, "node": name, "home": str(home / name)}).decode())
-        self._process: asyncio.subprocess.Process | None = None
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
-
-    async def start(self) -> None:
-        path = os.pathsep.join(filter(None, (str(self.home), os.environ.get("PYTHONPATH"))))
-        self._process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "sabir", "serve", str(self._file), "--port", str(self.port), "--log-level", "error",
-            stdout=asyncio.subprocess.PIPE, cwd=self.home, env={**os.environ, "PYTHONPATH": path},
-        )  # fmt: skip
-        assert self._process.stdout is not None
-        async with asyncio.timeout(START_SECONDS):
-            greeting = (await self._process.stdout.readline()).decode()
-            if "listening on" not in greeting:
-                raise RuntimeError(f"node {self.name} did not start: {greeting!r}")
-            self.port = int(greeting.rstrip().rpartition(":")[2])
-            async with httpx2.AsyncClient(verify=False) as http:
-                while not await self._answers(http, "/health/ready"):
-                    await asyncio.sleep(0.02)
-
-    async def _answers(self, http: httpx2.AsyncClient, path: str) -> bool:
-        try:
-            return (await http.get(self.url + path)).status_code == 200
-        except httpx2.TransportError:
-            return False
-
-    async def kill(self) -> None:
-        if self._process is not None and self._process.returncode is None:
-            os.kill(self._process.pid, signal.SIGKILL)
-            await self._process.wait()
-            self._process._transport.close()  # type: ignore[attr-defined]  # the pipe, which nobody reads any more
-
-
 class RoundRobin:
     """What stands in front: the next node in turn, and the one after it if that does not answer."""
 
-    def __init__(self, http: httpx2.AsyncClient, *nodes: Node) -> None:
+    def __init__(self, http: httpx2.AsyncClient, *nodes: GatewayProcess) -> None:
         self.http = http
         self.nodes = nodes
         self.next = 0
@@ -133,31 +88,18 @@ class RoundRobin:
                 turn += 1
 
 
-def message(text: str, token: dict[str, Any] | None = None) -> dict[str, Any]:
-    said: dict[str, Any] = {"format": "text", "subformat": "english", "content": text}
-    return {**said, "submessages": [token]} if token is not None else said
-
-
 @dataclass
-class Client:
+class Client(Talk):
     """One conversation whose turns go to the nodes in turn."""
 
-    token: dict[str, Any] | None = None
-    answered: list[str] = field(default_factory=list)
-    questions: list[str] = field(default_factory=lambda: [f"{n} {uuid4().hex}" for n in range(TURNS)])
+    turns = TURNS
 
     async def talk(self, front: RoundRobin) -> None:
-        for question in self.questions:
-            reply = await front.send(
-                "POST", "/nlip/echo", json=message(question, self.token), headers={"idempotency-key": uuid4().hex}
-            )
-            assert reply.status_code == 200, f"HTTP {reply.status_code}: {reply.text[:200]}"
-            said = reply.json()
-            self.answered.append(said["content"])
-            self.token = next(part for part in said["submessages"] if part["format"] == "token")
+        for _ in range(TURNS):
+            self.hears(await front.send("POST", "/nlip/echo", **self.next_turn()))
 
 
-async def one_task(front: RoundRobin, first: Node, submitted: asyncio.Event) -> tuple[str, str]:
+async def one_task(front: RoundRobin, first: GatewayProcess, submitted: asyncio.Event) -> tuple[str, str]:
     """Submit a task to one node and poll it wherever the front leads. Returns what was asked and answered."""
     question, key = f"work {uuid4().hex}", uuid4().hex
     options: dict[str, Any] = {
@@ -180,7 +122,7 @@ async def one_task(front: RoundRobin, first: Node, submitted: asyncio.Event) -> 
     return question, reply.json()["content"]
 
 
-async def ask_for_b(http: httpx2.AsyncClient, a: Node) -> None:
+async def ask_for_b(http: httpx2.AsyncClient, a: GatewayProcess) -> None:
     """A answers for an agent that only B has."""
     async with asyncio.timeout(FINISH_SECONDS):
         while True:  # a node that has just started has perhaps not heard of the other yet
@@ -192,7 +134,7 @@ async def ask_for_b(http: httpx2.AsyncClient, a: Node) -> None:
             await asyncio.sleep(0.05)
 
 
-async def one_run(a: Node, b: Node, moment: float) -> tuple[list[Client], tuple[str, str], int]:
+async def one_run(a: GatewayProcess, b: GatewayProcess, moment: float) -> tuple[list[Client], tuple[str, str], int]:
     clients = [Client() for _ in range(CLIENTS)]
     async with httpx2.AsyncClient(verify=False) as http:
         await ask_for_b(http, a)
@@ -206,7 +148,7 @@ async def one_run(a: Node, b: Node, moment: float) -> tuple[list[Client], tuple[
     return clients, task, front.again
 
 
-async def _kill_after(node: Node, moment: float) -> None:
+async def _kill_after(node: GatewayProcess, moment: float) -> None:
     await asyncio.sleep(moment)
     await node.kill()
 
@@ -214,12 +156,7 @@ async def _kill_after(node: Node, moment: float) -> None:
 async def verify(store: PostgresStore, clients: list[Client], task: tuple[str, str], audited: dict[str, int]) -> None:
     for client in clients:
         ids = [await _recorded_once(store, question) for question in client.questions]
-        first = await store.turn(ids[0])
-        assert first is not None
-        stored = await store.turns(first.conversation, 100)
-        assert [turn.asked.text for turn in stored] == client.questions, "turns are lost, doubled or out of order"
-        assert [turn.answered.text for turn in stored] == client.answered, "an answer is not the one that was told"
-        assert all(audited.get(turn.id) == 1 for turn in stored), "a turn has not exactly one audit line"
+        await stored_as_told(store, client, ids, audited)
     question, answer = task
     assert answer == f"done: {question}", f"the task was answered {answer!r}"
     await _recorded_once(store, question)
@@ -227,22 +164,7 @@ async def verify(store: PostgresStore, clients: list[Client], task: tuple[str, s
 
 async def _recorded_once(store: PostgresStore, question: str) -> str:
     rows = await store._rows("SELECT id FROM turns WHERE position($1::bytea IN asked) > 0", question.encode())
-    assert len(rows) == 1, f"{question!r} is recorded {len(rows)} times"
-    return str(rows[0][0])
-
-
-async def audit_of(store: PostgresStore, since: ChainedLine | None) -> tuple[dict[str, int], ChainedLine | None]:
-    lines = [since] if since is not None else []
-    while page := await store.audit_lines(lines[-1].number if lines else 0):
-        lines += page
-    for before, line in pairwise(lines):
-        assert line.number == before.number + 1 and line.previous == before.hash, "the audit chain is broken"
-    counts: dict[str, int] = {}
-    for line in lines:
-        assert line.hash == chain(line.previous, msgspec.json.encode(line.line)), "an audit line was changed"
-        if line.line.kind == "turn":
-            counts[line.line.turn] = counts.get(line.line.turn, 0) + 1
-    return counts, lines[-1] if lines else None
+    return once(rows, question)
 
 
 @asynccontextmanager
@@ -263,7 +185,7 @@ async def places() -> AsyncIterator[tuple[str, str]]:
         await connection.close()
 
 
-def nodes_of(folder: Path, store: str, bus: str) -> tuple[Node, Node]:
+def nodes_of(folder: Path, store: str, bus: str) -> tuple[GatewayProcess, GatewayProcess]:
     (folder / "cluster_agents.py").write_text(AGENTS)
     shared: dict[str, Any] = {
         "store": store,
@@ -273,9 +195,13 @@ def nodes_of(folder: Path, store: str, bus: str) -> tuple[Node, Node]:
         "doors": {"mcp": False, "a2a": False, "nlip-amqp": False},
     }
     slow, only_b = ({"id": n, "use": f"cluster_agents:{n.replace('-', '_')}"} for n in ("slow", "only-b"))
-    a = Node("a", folder, {**shared, "agents": [slow]})
-    b = Node("b", folder, {**shared, "agents": [slow, only_b]})
-    return a, b
+    return node("a", folder, {**shared, "agents": [slow]}), node("b", folder, {**shared, "agents": [slow, only_b]})
+
+
+def node(name: str, folder: Path, settings: dict[str, Any]) -> GatewayProcess:
+    config = folder / f"{name}.yaml"
+    config.write_bytes(msgspec.yaml.encode({**settings, "node": name, "home": str(folder / name)}))
+    return GatewayProcess(config, name=name)
 
 
 async def run(runs: int, seed: int) -> int:
@@ -296,8 +222,7 @@ async def run(runs: int, seed: int) -> int:
                     again += tries
                     rows = await store.tasks(limit=1)
                     moved += rows[0].attempts > 1
-                    if sys.stdout.isatty() or number % 10 == 0 or number == runs:
-                        print(f"\r{number} of {runs} runs", end="" if sys.stdout.isatty() else "\n", flush=True)
+                    show(number, runs, every=10)
             finally:
                 await asyncio.gather(a.kill(), b.kill())
                 await store.close()

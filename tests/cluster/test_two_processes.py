@@ -10,7 +10,6 @@ import contextlib
 import os
 import signal
 import socket
-import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ import msgspec
 import pytest
 
 from bus.nats_server import NatsServer
+from durability.scripts import load_script
 from sabir.directory import Directory
 from sabir.stores.open import open_store
 
@@ -68,52 +68,18 @@ pytestmark = [
 ]
 
 
-class Node:
+def node(name: str, folder: Path, shared: dict[str, Any], *agents: str) -> Any:
     """One gateway process."""
-
-    def __init__(self, name: str, folder: Path, shared: dict[str, Any], *agents: str) -> None:
-        self.name = name
-        self.port = 0
-        self._folder = folder
-        self._file = folder / f"{name}.yaml"
-        entries = [{"id": each, "use": f"cluster_agents:{each}"} for each in agents]
-        own = {"node": name, "home": str(folder / name), "port": 0, "agents": entries}
-        self._file.write_bytes(msgspec.yaml.encode({**shared, **own}))
-        self._process: asyncio.subprocess.Process | None = None
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
-
-    async def start(self) -> None:
-        path = os.pathsep.join(filter(None, (str(self._folder), os.environ.get("PYTHONPATH"))))
-        self._process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "sabir", "serve", str(self._file), "--log-level", "error"),
-            stdout=asyncio.subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": path, "NODE": self.name},
-        )
-        assert self._process.stdout is not None
-        async with asyncio.timeout(60):
-            greeting = (await self._process.stdout.readline()).decode()
-            self.port = int(greeting.rstrip().rpartition(":")[2])
-            async with httpx2.AsyncClient(verify=False) as http:
-                while True:
-                    with contextlib.suppress(httpx2.TransportError):
-                        if (await http.get(f"{self.url}/health/ready")).status_code == 200:
-                            return
-                    await asyncio.sleep(0.02)
-
-    async def stop(self) -> None:
-        if self._process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                self._process.send_signal(signal.SIGTERM)
-            await self._process.communicate()
+    config = folder / f"{name}.yaml"
+    entries = [{"id": each, "use": f"cluster_agents:{each}"} for each in agents]
+    config.write_bytes(msgspec.yaml.encode({**shared, "node": name, "home": str(folder / name), "agents": entries}))
+    return load_script("killed").GatewayProcess(config, name=name)
 
 
 class RoundRobin:
     """A plain TCP balancer: each connection goes to the next node."""
 
-    def __init__(self, *nodes: Node) -> None:
+    def __init__(self, *nodes: Any) -> None:
         self._nodes = nodes
         self.served: list[str] = []
         self._server: asyncio.Server | None = None
@@ -150,7 +116,7 @@ async def _pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 class Pair:
     """Both nodes, what stands in front of them, and somebody who asks."""
 
-    def __init__(self, a: Node, b: Node, front: RoundRobin, nats: NatsServer, http: httpx2.AsyncClient) -> None:
+    def __init__(self, a: Any, b: Any, front: RoundRobin, nats: NatsServer, http: httpx2.AsyncClient) -> None:
         self.a, self.b, self.front, self.nats = a, b, front, nats
         self._http = http
 
@@ -202,8 +168,8 @@ async def pair(tmp_path: Path, schema: str, nats: NatsServer) -> AsyncIterator[P
         "default": "teller",
         "doors": {"mcp": False, "a2a": False, "nlip-amqp": False},
     }
-    a = Node("a", tmp_path, shared, "teller", "clerk", "worker")
-    b = Node("b", tmp_path, shared, "teller", "clerk", "worker", "beta")
+    a = node("a", tmp_path, shared, "teller", "clerk", "worker")
+    b = node("b", tmp_path, shared, "teller", "clerk", "worker", "beta")
     front = RoundRobin(a, b)
     limits = httpx2.Limits(max_keepalive_connections=0)  # each request a connection, so that turns alternate
     async with httpx2.AsyncClient(verify=False, limits=limits, timeout=30) as http:
@@ -212,7 +178,7 @@ async def pair(tmp_path: Path, schema: str, nats: NatsServer) -> AsyncIterator[P
             await front.start()
             yield Pair(a, b, front, nats, http)
         finally:
-            await asyncio.gather(a.stop(), b.stop())
+            await asyncio.gather(*(each.kill(signal.SIGTERM) for each in (a, b)))
     await front.stop()
 
 
@@ -279,7 +245,7 @@ async def test_each_worker_of_one_gateway_is_a_node_of_its_own(tmp_path: Path, n
     (tmp_path / "cluster_agents.py").write_text(AGENTS)
     store = f"sqlite:///{tmp_path / 'shared.db'}"
     shared = {"store": store, "bus": nats.url, "doors": {"mcp": False, "a2a": False, "nlip-amqp": False}}
-    gateway = Node("w", tmp_path, {**shared, "workers": 2}, "clerk")
+    gateway = node("w", tmp_path, {**shared, "workers": 2}, "clerk")
     try:
         await gateway.start()
         opened = open_store(store)
@@ -297,4 +263,4 @@ async def test_each_worker_of_one_gateway_is_a_node_of_its_own(tmp_path: Path, n
                 answer = await pair.ask(f"{gateway.url}/nlip/clerk", "three", token_of(question))
                 assert answer["content"] == f"rooms{n}: three"
     finally:
-        await gateway.stop()
+        await gateway.kill(signal.SIGTERM)

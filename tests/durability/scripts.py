@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
+sys.path.append(str(SCRIPTS))  # what they share, they import from beside them
 
 
 def load_script(name: str) -> ModuleType:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -93,15 +92,12 @@ class Killed:
 
 
 @pytest.fixture
-async def killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Killed]:
+async def killed(tmp_path: Path) -> AsyncIterator[Killed]:
     (tmp_path / "slow_agents.py").write_text(AGENTS)
     (tmp_path / "go").write_text("")
     config = tmp_path / "sabir.yaml"
     config.write_text(CONFIG)
-    path = os.pathsep.join(filter(None, (str(tmp_path), os.environ.get("PYTHONPATH"))))
-    monkeypatch.setenv("PYTHONPATH", path)
-    gateway = load_script("durability").Gateway(tmp_path)
-    gateway.config = lambda: [str(config)]
+    gateway = load_script("killed").GatewayProcess(config, "--home", str(tmp_path))
     await gateway.start()
     async with httpx2.AsyncClient(verify=False) as http:
         yield Killed(gateway, http, tmp_path)

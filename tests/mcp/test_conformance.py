@@ -18,6 +18,7 @@ import pytest
 
 from conftest import Serve
 from mcp_servers import everything
+from mcp_servers.nursery import Nursery, nursery
 from sabir.agents.echo import echo
 from sabir.gateway import Gateway
 from sabir.guard import Filters
@@ -66,6 +67,12 @@ def sdk_server() -> Iterator[str]:
         process.stdout.close()
 
 
+@pytest.fixture(scope="module")
+def programs() -> Iterator[Nursery]:
+    with nursery() as made:
+        yield made
+
+
 def failures(suite: ModuleType, url: str, version: str) -> dict[str, list[str]]:
     found = suite.run("server", url, version)
     assert len(found) == VERSIONS[version]
@@ -101,9 +108,9 @@ class Nothing(TextFilter):
 @pytest.mark.parametrize("filters", [None, Filters((Nothing(),))], ids=["plain", "filtered"])
 @pytest.mark.parametrize("version", VERSIONS)
 def test_no_scenario_is_lost_through_a_gateway_before_a_program(
-    suite: ModuleType, serve: Serve, tmp_path: Path, version: str, filters: Filters | None
+    suite: ModuleType, serve: Serve, tmp_path: Path, version: str, filters: Filters | None, programs: Nursery
 ) -> None:
-    behind = McpPeer(Program(sys.executable, (str(SDK_SERVER), "--stdio")), name="behind")
+    behind = McpPeer(Program(*programs.command(SDK_SERVER, "--stdio")), name="behind")
     served = serve(Gateway(echo, behind, home=tmp_path, store="memory:", filters=filters))
     _met(behind)
     assert failures(suite, f"{served.url}/mcp/behind", version) == {}

@@ -18,41 +18,17 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
+from callers import ByName
 from conftest import Served, serving
+from mcp_servers.task_agents import curious, failing, slow
 from sabir.agent import agent
 from sabir.agents.echo import echo
 from sabir.card import Card
-from sabir.events import Question
 from sabir.gateway import Gateway
 from sabir.guard import Identity
-from sabir.turn import Caller, Turn
+from sabir.turn import Turn
 
 RELATED = "io.modelcontextprotocol/related-task"
-
-
-class ByName:
-    challenge = "Bearer"
-
-    async def verify(self, credentials: Any, tokens: Any) -> Caller | None:
-        name = (credentials.authorization or "").removeprefix("Bearer ")
-        return Caller(id=name, kind="subject") if name else None
-
-
-@agent(description="Takes a while", repeatable=True)
-async def slow(turn: Turn) -> str:
-    await asyncio.sleep(0.3 if turn.text == "soon" else 600)
-    return "here it is"
-
-
-@agent(description="Fails")
-async def failing(turn: Turn) -> str:
-    raise RuntimeError("inside")
-
-
-@agent(description="Asks")
-async def curious(turn: Turn) -> str:
-    answer = await turn.ask(Question("Which size?", id="size"))
-    return f"You want {answer.text}"
 
 
 @agent(card=Card("kitchen", "Cooks", site="kitchen.example"))

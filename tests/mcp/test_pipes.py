@@ -19,14 +19,16 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import ToolsListChanged
 
+from callers import ByName
 from conftest import Serve, Served, serving
+from mcp_servers.nursery import Nursery, nursery
 from sabir.agents.echo import echo
 from sabir.doors import mcp_pipes
 from sabir.gateway import Gateway
 from sabir.guard import Filters, Identity, Rights, Rule
 from sabir.guard.filters import TextFilter
 from sabir.peers.mcp import McpPeer, Program
-from sabir.turn import MAX_HOPS, Caller
+from sabir.turn import MAX_HOPS
 
 SDK_SERVER = Path(__file__).resolve().parent.parent / "mcp_servers" / "sdk_server.py"
 MODES = ("legacy", "2026-07-28")
@@ -60,14 +62,6 @@ async def main() -> None:
 
 asyncio.run(main())
 """
-
-
-class ByName:
-    challenge = "Bearer"
-
-    async def verify(self, credentials: Any, tokens: Any) -> Caller | None:
-        name = (credentials.authorization or "").removeprefix("Bearer ")
-        return Caller(id=name, kind="subject") if name else None
 
 
 class Hush(TextFilter):
@@ -117,9 +111,15 @@ def address() -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory, address: str) -> Iterator[Served]:
+def programs() -> Iterator[Nursery]:
+    with nursery() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory, address: str, programs: Nursery) -> Iterator[Served]:
     """The same server as a program and over HTTP, behind a gateway that filters."""
-    program = McpPeer(Program(sys.executable, (str(SDK_SERVER), "--stdio")), name="program")
+    program = McpPeer(Program(*programs.command(SDK_SERVER, "--stdio")), name="program")
     home = tmp_path_factory.mktemp("pipes")
     gateway = Gateway(echo, program, McpPeer(address, name="far"), home=home, filters=Filters((Hush(),)))
     with serving(gateway) as served:
@@ -127,11 +127,11 @@ def served(tmp_path_factory: pytest.TempPathFactory, address: str) -> Iterator[S
 
 
 @pytest.fixture
-def own(tmp_path: Path) -> Program:
+def own(tmp_path: Path, programs: Nursery) -> Program:
     """A program that says which process it is."""
     script = tmp_path / "own_server.py"
     script.write_text(OWN)
-    return Program(sys.executable, (str(script), str(tmp_path / "log")))
+    return Program(*programs.command(script, str(tmp_path / "log")))
 
 
 @pytest.fixture(params=MODES)
@@ -335,7 +335,7 @@ async def test_a_call_that_is_taken_back_is_taken_back_from_the_program(
     async with client_of(served, "own", mode) as client:
         with pytest.raises(MCPError):
             await client.call_tool("endless", {}, read_timeout_seconds=1.0)
-        log = Path(own.args[1])
+        log = Path(own.args[-1])
         async with asyncio.timeout(20):
             while not log.exists() or "cancelled" not in log.read_text():
                 await asyncio.sleep(0.05)

@@ -17,6 +17,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
+from callers import ByName
 from conftest import Served, serving
 from nlweb.conftest import Shop
 from sabir.agents.echo import echo
@@ -28,19 +29,10 @@ from sabir.guard.filters import TextFilter
 from sabir.peers import base
 from sabir.peers.nlip_http import NlipHttpPeer
 from sabir.search import LocalIndex
-from sabir.turn import Caller
 
 MODES = ("legacy", "2026-07-28")
 SHOP, HARBOUR = "pumpkins-r-us.com", "harbour.example"
 TEMPLATE = "sabir://sites/{site}/items/{id}"
-
-
-class ByName:
-    challenge = "Bearer"
-
-    async def verify(self, credentials: Any, tokens: Any) -> Caller | None:
-        name = (credentials.authorization or "").removeprefix("Bearer ")
-        return Caller(id=name, kind="subject") if name else None
 
 
 class Hush(TextFilter):

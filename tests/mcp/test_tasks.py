@@ -10,47 +10,19 @@ from typing import Any
 import httpx2
 import pytest
 
-from conftest import Served, serving
-from sabir.agent import agent
+from callers import ByName
+from conftest import Serve, Served, serving
+from mcp_servers.task_agents import curious, failing, slow
 from sabir.agents.echo import echo
-from sabir.events import Question
 from sabir.gateway import Gateway
 from sabir.guard import Identity
-from sabir.turn import Caller, Turn
 
 EXTENSION = "io.modelcontextprotocol/tasks"
 
 
-class ByName:
-    challenge = "Bearer"
-
-    async def verify(self, credentials: Any, tokens: Any) -> Caller | None:
-        name = (credentials.authorization or "").removeprefix("Bearer ")
-        return Caller(id=name, kind="subject") if name else None
-
-
-@agent(description="Takes a while", repeatable=True)
-async def slow(turn: Turn) -> str:
-    await asyncio.sleep(0.3 if turn.text == "soon" else 600)
-    return "here it is"
-
-
-@agent(description="Fails after a while")
-async def failing(turn: Turn) -> str:
-    await asyncio.sleep(0.3)
-    raise RuntimeError("inside")
-
-
-@agent(description="Asks after a while")
-async def curious(turn: Turn) -> str:
-    await asyncio.sleep(0.3)
-    answer = await turn.ask(Question("Which size?", id="size"))
-    return f"You want {answer.text}"
-
-
-def gateway(home: Path) -> Gateway:
+def gateway(home: Path, task_after: float = 0.05) -> Gateway:
     made = (echo, slow, failing, curious)
-    return Gateway(*made, home=home, identity=Identity([ByName()]), doors={"mcp": {"task_after": 0.1}})
+    return Gateway(*made, home=home, identity=Identity([ByName()]), doors={"mcp": {"task_after": task_after}})
 
 
 @pytest.fixture(scope="module")
@@ -95,8 +67,8 @@ def test_the_extension_is_announced(served: Served) -> None:
     assert EXTENSION in say(served, "server/discover", {})["result"]["capabilities"]["extensions"]
 
 
-def test_what_is_quick_is_no_task(served: Served) -> None:
-    result = call(served, "echo", "hi")
+def test_what_is_quick_is_no_task(serve: Serve, home: Path) -> None:
+    result = call(serve(gateway(home, task_after=60)), "echo", "hi")
     assert (result["resultType"], result["structuredContent"]["text"]) == ("complete", "You said: hi")
 
 
