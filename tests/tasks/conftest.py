@@ -20,6 +20,7 @@ from sabir.line import Ask
 from sabir.message import Message
 from sabir.stores import Store, open_store
 from sabir.stores.base import TaskRow
+from sabir.stores.postgres import PostgresStore
 from sabir.tasks import Tasks, TaskSettings
 from sabir.turn import Caller
 from stores.places import schema
@@ -55,7 +56,11 @@ class Node:
             run.coroutine.cancel()
 
     def lose_sign(self) -> None:
+        """What the kernel, or the server, does when a process ends."""
         tasks: Any = self.tasks
+        if isinstance(self.store, PostgresStore):
+            self.store._nodes._lose()
+            return
         os.close(tasks._sign._held)
         tasks._sign._held = None
 
@@ -82,7 +87,7 @@ class Nodes:
     address: str
     made: list[Node] = field(default_factory=list)
 
-    async def __call__(self, *agents: Agent, settings: TaskSettings = QUICK, **changes: Any) -> Node:
+    async def __call__(self, *agents: Agent, settings: TaskSettings = QUICK, name: str = "", **changes: Any) -> Node:
         store = open_store(self.address)
         await store.open()
         quotas = Quotas()
@@ -90,7 +95,7 @@ class Nodes:
         conversations = Conversations(store, guard.seal, quotas)
         exchange = Exchange({a.card.name: a for a in agents}, agents[0].card.name, store, guard, conversations)
         settings = msgspec.structs.replace(settings, **changes)
-        tasks = Tasks(exchange, store, node=f"node{len(self.made)}", settings=settings)
+        tasks = Tasks(exchange, store, node=name or f"node{len(self.made)}", settings=settings)
         await tasks.start()
         self.made.append(Node(store, exchange, tasks))
         return self.made[-1]

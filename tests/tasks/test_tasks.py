@@ -339,4 +339,4 @@ async def test_nobody_who_waited_is_remembered(node: MakeNode) -> None:
     assert [event async for event in here.tasks.follow(task.id, ADA)]
     with pytest.raises(NotFound):
         await here.tasks.wait("none", ADA, 5)
-    assert vars(here.tasks)["_watching"] == {}
+    assert vars(vars(here.tasks)["_ledger"])["_watching"] == {}

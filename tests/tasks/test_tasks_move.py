@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from sabir.errors import Conflict
 from sabir.message import Message
 from sabir.tasks import part_of
 from sabir.turn import Turn
+from stores.places import schema
 
 from .conftest import ADA, SHORT, MakeNode, Nodes, asked, until
 
@@ -320,3 +322,73 @@ async def test_a_node_that_starts_takes_up_at_once_what_a_dead_one_on_its_machin
     for each in nodes.made:
         await each.close()
     assert list((tmp_path / "nodes").iterdir()) == []
+
+
+async def test_a_node_of_the_same_name_takes_up_at_once_what_it_left_when_it_died(node: MakeNode) -> None:
+    first, again = Worker(repeatable=True), Worker(repeatable=True)
+    again.go_on.set()
+    here = await node(first.agent, lease=600.0, name="harbour")
+    left = await here.tasks.submit(asked("go"))
+    await first.begun.wait()
+    here.die()
+    here.lose_sign()
+    there = await node(again.agent, lease=600.0, name="harbour")
+    assert (await there.tasks.wait(left.id, ADA, 5)).state == "completed"
+
+
+async def test_a_node_of_a_name_that_lives_leaves_alone_what_is_held_under_it(node: MakeNode) -> None:
+    first, other = Worker(repeatable=True), Worker(repeatable=True)
+    here = await node(first.agent, lease=600.0, name="harbour")
+    held = await here.tasks.submit(asked("go"))
+    await first.begun.wait()
+    there = await node(other.agent, lease=600.0, name="harbour")
+    done = await there.tasks.submit(asked("mine"))
+    other.go_on.set()
+    assert (await there.tasks.wait(done.id, ADA, 5)).state == "completed"  # it has looked what there is to do
+    kept = await there.tasks.find(held.id, ADA)
+    assert (kept.state, kept.attempts) == ("working", 1)
+    first.go_on.set()
+    assert (await here.tasks.wait(held.id, ADA, 5)).state == "completed"
+
+
+async def test_on_postgresql_a_dead_node_is_noticed_long_before_its_lease_has_run_out() -> None:
+    async with schema() as address:
+        nodes = Nodes(address)
+        first, other = Worker(repeatable=True), Worker(repeatable=True)
+        other.go_on.set()
+        here = await nodes(first.agent, lease=8.0)
+        left = await here.tasks.submit(asked("go"))
+        await first.begun.wait()
+        here.die()
+        here.lose_sign()
+        there = await nodes(other.agent, lease=8.0)
+        begun = time.monotonic()
+        assert (await there.tasks.wait(left.id, ADA, 10)).state == "completed"
+        assert time.monotonic() - begun < 5.0
+        for each in nodes.made:
+            await each.close()
+
+
+async def test_on_postgresql_a_node_that_renews_is_alive_whatever_became_of_its_sign() -> None:
+    async with schema() as address:
+        nodes = Nodes(address)
+        first, other = Worker(repeatable=True), Worker(repeatable=True)
+        here, there = await nodes(first.agent, lease=2.0), await nodes(other.agent, lease=2.0)
+        task = await here.tasks.submit(asked("go"))
+        await first.begun.wait()
+        free = here.store.free_tasks  # type: ignore[attr-defined]
+        here.store.free_tasks = _nothing  # type: ignore[attr-defined]  # or it would have a new sign at once
+        here.lose_sign()
+        lease = (await there.tasks.find(task.id, ADA)).lease
+        await until(lambda now: now.lease > lease + 2.0, there, task.id)  # the other has looked a hundred times
+        kept = await there.tasks.find(task.id, ADA)
+        assert (kept.state, kept.node, kept.attempts) == ("working", here.tasks.node, 1)
+        here.store.free_tasks = free  # type: ignore[attr-defined]
+        first.go_on.set()
+        assert (await here.tasks.wait(task.id, ADA, 5)).state == "completed"
+        for each in nodes.made:
+            await each.close()
+
+
+async def _nothing(*_: object) -> int:
+    return 0

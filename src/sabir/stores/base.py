@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Awaitable
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
@@ -236,3 +236,17 @@ class Store(Protocol):
 
     async def count(self, space: str, key: str, delta: float, *, expires: float = 0.0) -> float:
         """Add to a shared counter and return its new value; an expired one starts from zero."""
+
+
+@runtime_checkable
+class SeesNodes(Protocol):
+    """A store that knows which of the nodes that share it are dead, before their leases have run out."""
+
+    async def show_node(self, node: str) -> bool:
+        """Let others see that this node lives, until the store is closed or the process ends.
+
+        False if a living one has this name already.
+        """
+
+    async def free_tasks(self, node: str, lease: float, silent: float) -> int:
+        """End the leases that dead nodes hold and have not renewed for ``silent`` seconds; says how many."""

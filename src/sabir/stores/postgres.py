@@ -33,6 +33,7 @@ from .base import (
 )
 from .batches import Batches, Write
 from .outage import ERRORS, Outage, told
+from .postgres_nodes import PostgresNodes
 from .postgres_schema import MIGRATIONS
 
 _pack = msgspec.msgpack.Encoder().encode
@@ -69,6 +70,7 @@ class PostgresStore:
         self._outage = Outage(patience)
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
         self._writer: Batches | None = None
+        self._nodes = PostgresNodes(self._connect, self._outage)
 
     async def open(self) -> None:
         try:
@@ -98,6 +100,7 @@ class PostgresStore:
     async def close(self) -> None:
         writer, pool = self._writer, self._pool
         self._writer = self._pool = None
+        await self._nodes.close()
         if writer is not None:
             await writer.stop()
         if pool is not None:
@@ -324,6 +327,12 @@ class PostgresStore:
             lease,
         )
         return {row[0]: row[1] for row in rows}
+
+    async def show_node(self, node: str) -> bool:
+        return await self._nodes.show(node)
+
+    async def free_tasks(self, node: str, lease: float, silent: float) -> int:
+        return await self._nodes.free(node, lease, silent)
 
     async def add_task_event(self, task: str, event: TaskEvent) -> int:
         return int(await self._write(Write(event=(task, _pack(event)))))

@@ -24,6 +24,7 @@ class Sign:
         self._folder = folder if sys.platform != "win32" else None
         self._node = node
         self._held: int | None = None
+        self._lived = False  # whether one of this name died before
 
     def show(self) -> None:
         """From now on others see that this node lives."""
@@ -40,6 +41,7 @@ class Sign:
             if path.exists():  # of our name; a living one's stays, and then we have none
                 os.close(_locked(path))
                 path.unlink()
+                self._lived = True
             os.link(hidden, path)
         except OSError:
             os.close(file)
@@ -56,7 +58,7 @@ class Sign:
             self._held = None
 
     def gone(self) -> frozenset[str]:
-        """The nodes that died and left their signs behind."""
+        """The nodes that died and left their signs behind; this one too, if it lived before."""
         if self._folder is None or self._held is None:
             return frozenset()
         found = set()
@@ -66,11 +68,12 @@ class Sign:
                     if not path.name.startswith("."):
                         os.close(_locked(path))
                         found.add(unquote(path.name))
-        return frozenset(found - {self._node})
+        return frozenset(found - {self._node} | ({self._node} if self._lived else set()))
 
     def forget(self, gone: frozenset[str]) -> None:
         """Remove the signs of these; nothing of theirs is left."""
-        for node in gone:
+        self._lived = False
+        for node in gone - {self._node}:
             self._remove(node)
 
     def _remove(self, node: str) -> None:

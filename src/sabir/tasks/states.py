@@ -40,6 +40,11 @@ class TaskSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     attempts: int = 5  # after which a task that never ends is given up
     events: int = 10_000  # stored per task; pieces beyond are left out, the reply never
 
+    @property
+    def silent(self) -> float:
+        """Seconds without a renewal after which a node is dead if its store says so, too. It renews at each look."""
+        return max(self.lease / 4, 4 * self.look)
+
     def __post_init__(self) -> None:
         if not 0 < self.look < self.lease <= LONGEST_LEASE:
             raise ValueError(f"tasks: look must be shorter than lease, and lease at most {LONGEST_LEASE:.0f} seconds")

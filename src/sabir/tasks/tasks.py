@@ -6,26 +6,28 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any, Final
 from uuid import uuid4
 
 import msgspec
 
 from ..conversations import KIND, Tokens
+from ..ending import end
 from ..errors import Conflict, NotFound, SabirError, ShuttingDown, StoreUnavailable, TooMany, TurnFailed
 from ..events import Delta, Event, Fault, Progress, Question, Reply
 from ..exchange import Exchange
 from ..line import Ask, Line, turn_id
 from ..message import Message, token_kind
-from ..stores.base import AuditLine, Store, TaskEvent, TaskRow
+from ..stores.base import SeesNodes, Store, TaskEvent, TaskRow
 from ..stores.clock import CautiousClock
 from ..stores.sqlite import SQLiteStore
 from ..turn import Caller, Conversation
+from .ledger import Ledger, until
 from .run import Run
 from .signs import Sign
-from .states import LIVE, TRANSITIONS, TaskSettings, ask_of, id_of, rests, turn_of, unnamed, without_secrets
+from .states import LIVE, TaskSettings, ask_of, id_of, rests, turn_of, unnamed, without_secrets
 
 logger = logging.getLogger("sabir")
 
@@ -50,7 +52,7 @@ class Tasks:
         self.settings = settings or TaskSettings()
         self._runs: dict[str, Run] = {}
         self._now = CautiousClock()
-        self._watching: dict[str, set[asyncio.Event]] = {}
+        self._ledger = Ledger(store, self.settings.retention, self._was_put)
         self._wake = asyncio.Event()
         self._taking = asyncio.Lock()
         self._sign = Sign(None, self.node)
@@ -65,7 +67,10 @@ class Tasks:
         folder = self.store.path.parent / "nodes" if isinstance(self.store, SQLiteStore) else None
         self._sign = Sign(folder, self.node)
         self._sign.show()
-        await self._let_go(self._sign.gone())
+        gone = self._sign.gone()
+        if isinstance(self.store, SeesNodes) and await self.store.show_node(self.node):
+            gone |= {self.node}  # nobody of this name lives: what is held under it was left by one that died
+        await self._let_go(gone)
         self._worker = asyncio.create_task(self._work(), name="tasks")
 
     async def close(self) -> None:
@@ -75,9 +80,7 @@ class Tasks:
         stopping = [run.coroutine for run in self._runs.values() if run.coroutine is not None]
         if self._worker is not None:
             stopping.append(self._worker)
-        for coroutine in stopping:
-            coroutine.cancel()
-        await asyncio.gather(*stopping, return_exceptions=True)
+        await end(stopping)
         if left:
             with suppress(StoreUnavailable):
                 await self.store.renew_tasks(self.node, left, 0.0)
@@ -236,18 +239,18 @@ class Tasks:
     async def wait(self, id: str, caller: Caller, seconds: float) -> TaskRow:
         """The task once it has ended or waits for input, or as it is when the time is over."""
         end = time.monotonic() + seconds
-        with self._watch(id) as changed:
+        with self._ledger.watch(id) as changed:
             while True:
                 changed.clear()
                 task = await self.find(id, caller)
                 left = end - time.monotonic()
                 if rests(task) or left <= 0:
                     return task
-                await self._until(changed, min(left, self.settings.look))
+                await until(changed, min(left, self.settings.look))
 
     async def follow(self, id: str, caller: Caller, since: int = 0) -> AsyncIterator[TaskEvent]:
         """Events above ``since`` as they come, until the task has ended or waits for input."""
-        with self._watch(id) as changed:
+        with self._ledger.watch(id) as changed:
             while True:
                 changed.clear()
                 task = await self.find(id, caller)
@@ -259,7 +262,7 @@ class Tasks:
                     continue
                 if rests(task):
                     return
-                await self._until(changed, self.settings.look)
+                await until(changed, self.settings.look)
 
     async def cancel(self, id: str, caller: Caller) -> TaskRow:
         """End a task; its agent is told, on whichever node it runs.
@@ -269,14 +272,14 @@ class Tasks:
             Conflict: it has ended already.
         """
         task = await self.find(id, caller)
-        ended = await self._move(id, "cancelled", fault="cancelled by its owner", fault_code="cancelled")
+        ended = await self._ledger.move(id, "cancelled", fault="cancelled by its owner", fault_code="cancelled")
         if ended is None:
             state = (await self.find(id, caller)).state
             raise Conflict(f"the task has ended already ({state})")
         run = self._runs.get(id)
         if run is not None:
             run.stop()
-        await self._audit(task, "cancelled", caller.id)
+        await self._ledger.audit(task, "cancelled", caller.id)
         return ended
 
     async def take_back(self, conversation: str, caller: Caller) -> int:
@@ -323,10 +326,10 @@ class Tasks:
         if task.state != "input-required":
             raise Conflict(f"the task does not wait for input ({task.state})")
         answers = (*task.answers, said)
-        changed = await self._put(task, "working", question=None, answers=answers)
+        changed = await self._ledger.put(task, "working", question=None, answers=answers)
         if changed is None:
             raise Conflict("the task was answered by somebody else at the same time")
-        await self._store_event(id, "answer", {"message": msgspec.to_builtins(said, builtin_types=(bytes,))})
+        await self._ledger.add_event(id, "answer", {"message": msgspec.to_builtins(said, builtin_types=(bytes,))})
         run = self._runs.get(id)
         if run is not None:
             run.give(answers)
@@ -346,13 +349,15 @@ class Tasks:
             self._wake.clear()
             try:
                 await self._renew()
+                if isinstance(self.store, SeesNodes):
+                    await self.store.free_tasks(self.node, self.settings.lease, self.settings.silent)
                 await self._take_up()
                 if time.monotonic() - looked > _LOOK_FOR_EXPIRED:
                     looked = time.monotonic()
                     await self._expire()
             except StoreUnavailable as away:
                 logger.warning("tasks wait for the store: %s", away)
-            await self._until(self._wake, self.settings.look)
+            await until(self._wake, self.settings.look)
 
     async def _renew(self) -> None:
         """Keep what runs here, and notice what other nodes did to it: cancelled, answered, taken over."""
@@ -417,17 +422,13 @@ class Tasks:
                 reason = (
                     "it was not finished in time" if task.question is None else "its question was not answered in time"
                 )
-                if await self._move(task.id, "expired", fault=reason, fault_code="deadline"):
-                    await self._audit(task, "expired", task.owner)
+                if await self._ledger.move(task.id, "expired", fault=reason, fault_code="deadline"):
+                    await self._ledger.audit(task, "expired", task.owner)
 
     async def _fail(self, task: TaskRow, reason: str) -> None:
-        await self._store_event(task.id, "fault", {"reason": reason, "code": "failed"})
-        await self._move(task.id, "failed", mine=True, fault=reason, fault_code="failed")
-        await self._audit(task, "failed", task.owner)
-
-    async def _audit(self, task: TaskRow, outcome: str, caller: str) -> None:
-        with suppress(StoreUnavailable):
-            await self.store.audit(AuditLine(time.time(), "task", caller, task.door, task.agent, outcome, task.id))
+        await self._ledger.add_event(task.id, "fault", {"reason": reason, "code": "failed"})
+        await self._ledger.move(task.id, "failed", by=self.node, fault=reason, fault_code="failed")
+        await self._ledger.audit(task, "failed", task.owner)
 
     # -- one run ----------------------------------------------------------------------------------
 
@@ -446,17 +447,22 @@ class Tasks:
         run.coroutine = asyncio.create_task(self._run(run, ask), name=f"task {task.id[:8]}")
         run.coroutine.add_done_callback(lambda done: self._gone(run, done))
 
+    def _was_put(self, id: str, version: int) -> None:
+        run = self._runs.get(id)
+        if run is not None:
+            run.version = version
+
     def _gone(self, run: Run, done: asyncio.Task[None]) -> None:
         if not done.cancelled() and done.exception() is not None:
             logger.error("task %s broke", run.id[:8], exc_info=done.exception())
         if self._runs.get(run.id) is run:
             del self._runs[run.id]
-        self._tell(run.id)
+        self._ledger.tell(run.id)
         self._wake.set()  # there is room for another one
 
     async def _run(self, run: Run, ask: Ask, turn: asyncio.Task[None] | None = None) -> None:
         try:
-            if turn is not None or await self._move(run.id, "working", mine=True) is not None:
+            if turn is not None or await self._ledger.move(run.id, "working", by=self.node) is not None:
                 await self._ask(run, ask, turn)
         except StoreUnavailable as away:
             logger.warning("task %s is left until the store answers: %s", run.id[:8], away)
@@ -492,7 +498,7 @@ class Tasks:
                 await self._event(run, "delta", {"part": msgspec.to_builtins(part, builtin_types=(bytes,))})
             case Progress(fraction, note):
                 await self._event(run, "progress", {"fraction": fraction, "note": note})
-                await self._move(run.id, "working", mine=True, progress=fraction, note=note)
+                await self._ledger.move(run.id, "working", by=self.node, progress=fraction, note=note)
             case Question():
                 await self._asked(run, event)
             case Reply(message):
@@ -507,16 +513,16 @@ class Tasks:
             run.line.answer(run.answers.popleft())
             return
         run.line.extend(self.settings.answer_seconds)
-        await self._move(run.id, "input-required", mine=True, question=asked)
+        await self._ledger.move(run.id, "input-required", by=self.node, question=asked)
 
     async def _completed(self, run: Run, message: Message) -> None:
         token = next((part.content for part in reversed(message.tokens)), "")
         await self._event(run, "reply", {})
         run.ended = True
-        await self._move(
+        await self._ledger.move(
             run.id,
             "completed",
-            mine=True,
+            by=self.node,
             reply=without_secrets(message),
             progress=1.0,
             question=None,
@@ -527,7 +533,7 @@ class Tasks:
         state = "cancelled" if fault.code == "cancelled" else "failed"
         await self._event(run, "fault", {"reason": fault.reason, "code": fault.code})
         run.ended = True
-        await self._move(run.id, state, mine=True, fault=fault.reason, fault_code=fault.code)
+        await self._ledger.move(run.id, state, by=self.node, fault=fault.reason, fault_code=fault.code)
 
     # -- what is stored -----------------------------------------------------------------------------
 
@@ -539,56 +545,4 @@ class Tasks:
             run.told.clear()
         run.events += 1
         if run.events <= self.settings.events or kind not in ("delta", "progress"):
-            await self._store_event(run.id, kind, body)
-
-    async def _store_event(self, id: str, kind: str, body: dict[str, Any]) -> None:
-        await self.store.add_task_event(id, TaskEvent(0, time.time(), kind, body))
-        self._tell(id)
-
-    async def _move(self, id: str, state: str, *, mine: bool = False, **changes: Any) -> TaskRow | None:
-        """Change a task's state, if the table allows it; with ``mine``, only while this node holds it."""
-        while True:
-            task = await self.store.task(id)
-            if task is None or state not in TRANSITIONS[task.state] or (mine and task.node != self.node):
-                return None
-            changed = await self._put(task, state, **changes)
-            if changed is not None:
-                return changed
-
-    async def _put(self, task: TaskRow, state: str, **changes: Any) -> TaskRow | None:
-        now = time.time()
-        changed = msgspec.structs.replace(
-            task, state=state, updated=now, expires=now + self.settings.retention, **changes
-        )
-        if not await self.store.put_task(changed, expect=task.version):
-            return None
-        run = self._runs.get(task.id)
-        if run is not None:
-            run.version = task.version + 1
-        self._tell(task.id)
-        return msgspec.structs.replace(changed, version=task.version + 1)
-
-    # -- who waits for changes ------------------------------------------------------------------------
-
-    @contextmanager
-    def _watch(self, id: str) -> Iterator[asyncio.Event]:
-        changed = asyncio.Event()
-        watchers = self._watching.setdefault(id, set())
-        watchers.add(changed)
-        try:
-            yield changed
-        finally:
-            watchers.discard(changed)
-            if not watchers:
-                self._watching.pop(id, None)
-
-    def _tell(self, id: str) -> None:
-        for changed in self._watching.get(id, ()):
-            changed.set()
-
-    @staticmethod
-    async def _until(changed: asyncio.Event, seconds: float) -> None:
-        """Until it is set; a change on another node tells nothing here, so look again after a while."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):  # wait_for can lose a cancellation (Python 3.11)
-                await changed.wait()
+            await self._ledger.add_event(run.id, kind, body)

@@ -1,0 +1,79 @@
+"""Tasks as they are stored: their changes by the table, their events, and those who wait for them to change."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import msgspec
+
+from ..errors import StoreUnavailable
+from ..stores.base import AuditLine, Store, TaskEvent, TaskRow
+from .states import TRANSITIONS
+
+
+class Ledger:
+    """Changes tasks, each change by version, and tells those who wait."""
+
+    def __init__(self, store: Store, retention: float, put: Callable[[str, int], None]) -> None:
+        self._store = store
+        self._retention = retention
+        self._was_put = put  # told of each change that was made here: the task, and its version now
+        self._watching: dict[str, set[asyncio.Event]] = {}
+
+    async def add_event(self, id: str, kind: str, body: dict[str, Any]) -> None:
+        await self._store.add_task_event(id, TaskEvent(0, time.time(), kind, body))
+        self.tell(id)
+
+    async def move(self, id: str, state: str, *, by: str | None = None, **changes: Any) -> TaskRow | None:
+        """Change a task's state, if the table allows it; given a node, only while that one holds it."""
+        while True:
+            task = await self._store.task(id)
+            if task is None or state not in TRANSITIONS[task.state] or (by is not None and task.node != by):
+                return None
+            changed = await self.put(task, state, **changes)
+            if changed is not None:
+                return changed
+
+    async def put(self, task: TaskRow, state: str, **changes: Any) -> TaskRow | None:
+        """The task with these changes; None if it was changed by somebody else since it was read."""
+        now = time.time()
+        changed = msgspec.structs.replace(task, state=state, updated=now, expires=now + self._retention, **changes)
+        if not await self._store.put_task(changed, expect=task.version):
+            return None
+        self._was_put(task.id, task.version + 1)
+        self.tell(task.id)
+        return msgspec.structs.replace(changed, version=task.version + 1)
+
+    async def audit(self, task: TaskRow, outcome: str, caller: str) -> None:
+        with suppress(StoreUnavailable):
+            await self._store.audit(AuditLine(time.time(), "task", caller, task.door, task.agent, outcome, task.id))
+
+    # -- who waits for changes ------------------------------------------------------------------------
+
+    @contextmanager
+    def watch(self, id: str) -> Iterator[asyncio.Event]:
+        """An event that is set when the task changes here."""
+        changed = asyncio.Event()
+        watchers = self._watching.setdefault(id, set())
+        watchers.add(changed)
+        try:
+            yield changed
+        finally:
+            watchers.discard(changed)
+            if not watchers:
+                self._watching.pop(id, None)
+
+    def tell(self, id: str) -> None:
+        for changed in self._watching.get(id, ()):
+            changed.set()
+
+
+async def until(changed: asyncio.Event, seconds: float) -> None:
+    """Until it is set; a change on another node tells nothing here, so look again after a while."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):  # wait_for can lose a cancellation (Python 3.11)
+            await changed.wait()
