@@ -18,14 +18,15 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from ..errors import BadInput, BadSetup
-from ..events import Delta, Question, Reply
+from ..errors import BadInput, BadSetup, SabirError
+from ..events import Delta, Fault, Question, Reply
 from ..message import ERROR, Message, Part, binary_part, json_part, media_of, text_part
 from ..peers.base import Identity, Peer, origin_of
 from ..peers.connect import PEERS, kind_of, place_of_agent, taken
 from ..peers.nlip import NlipPeer
 from ..peers.nlip_http import REPLY_LIMITS, NlipHttpPeer
 from ..wire import cbor, nlip
+from .refusals import same_for_all
 
 LARGE = 512 * 1024  # bytes; a larger file is uploaded, and the message refers to it
 CBOR_MAP = 5  # the major type of a map
@@ -85,6 +86,8 @@ async def _ask(arguments: argparse.Namespace) -> int:
             message = message.with_parts([await peer.upload(path, type_of(path), path.name) for path in large])
         try:
             reply = await (_stream(peer, message) if arguments.stream else peer.ask(message))
+        except SabirError as wrong:
+            raise same_for_all(wrong, peer.speaks, peer.address) from None
         finally:
             keep(peer, remembered)  # also after a refusal, which may have ended something
     if arguments.json:
@@ -104,6 +107,8 @@ async def _stream(peer: Any, message: Message) -> Message:
     reply = Message.text("")
     began = False
     async for event in peer.stream(message):
+        if isinstance(event, Fault):
+            raise event.error()
         if isinstance(event, Delta) and event.part.format == "text":
             print(event.part.content, end="", flush=True)
             began = True

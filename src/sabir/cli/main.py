@@ -126,8 +126,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(chosen.run(chosen))
     except SabirError as wrong:
         print(f"sabir: {wrong}", file=sys.stderr)
-        if isinstance(wrong, PeerRefused) and wrong.status == 401:
-            print("       give a key or token of yours in the variable SABIR_TOKEN", file=sys.stderr)
+        if isinstance(wrong, PeerRefused) and (told := importlib.import_module(f"{__package__}.refusals").hint(wrong)):
+            print(f"       {told}", file=sys.stderr)
         return next(code for kind, code in EXIT_CODES if isinstance(wrong, kind))
     except KeyboardInterrupt:
         return INTERRUPTED

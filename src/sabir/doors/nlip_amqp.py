@@ -225,7 +225,7 @@ class LetterTurn:
         """Tell a failure, as far as there is somebody to tell it to."""
         tokens = self.line.tokens or (self.asked.tokens if self.asked is not None else ())
         with suppress(_NotSent):
-            await self._answer(nlip.error_message(wrong, self.asked, tokens))
+            await self._answer(nlip.coded_error(wrong, self.asked, tokens))
 
     async def _answer(self, reply: Message) -> None:
         for answer in amqp.answers(self._letter, reply, self.asked):

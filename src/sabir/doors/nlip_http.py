@@ -490,7 +490,7 @@ class EventStream:
             await self._put("partial", nlip.partial_message(event, self._number).with_parts(answer.tokens()))
 
     async def fault(self, wrong: SabirError) -> None:
-        await self._put("error", nlip.error_message(wrong, self._answer.asked, self._answer.tokens()), last=True)
+        await self._put("error", nlip.coded_error(wrong, self._answer.asked, self._answer.tokens()), last=True)
 
     async def _put(self, name: str, message: Message, *, last: bool = False) -> None:
         body = nlip.encode(message, answering=self._answer.asked)

@@ -156,7 +156,7 @@ class Connection:
                 rates.check_address(address)
             return await self._undecoded(wrong, binary)
         except TooMany as wrong:
-            return await self._put(nlip.error_message(wrong), binary, None)
+            return await self._put(nlip.coded_error(wrong), binary, None)
         self._failures = 0
         await self._free.acquire()
         key = _ordering(message)
@@ -212,7 +212,7 @@ class Connection:
             self._check_proof()
             await self.house.exchange.ask(ask, line)
         except SabirError as wrong:
-            await self._put(nlip.error_message(wrong, message, line.tokens or message.tokens), binary, message)
+            await self._put(nlip.coded_error(wrong, message, line.tokens or message.tokens), binary, message)
 
     async def _undecoded(self, wrong: BadInput, binary: bool) -> None:
         """WS-11: say so in a text frame, point to the fallback, stay open; close after repeated failures."""

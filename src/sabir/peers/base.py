@@ -94,6 +94,11 @@ class Peer(ABC):
         self.outgoing: Outgoing | None = None  # set by the gateway: our identities, by service and caller
         self.breaker = Breaker(self.card.name)  # for turns; who asks by hand learns each failure
 
+    @property
+    def speaks(self) -> str:
+        """The protocol that is spoken, also where it was found out."""
+        return self.protocol
+
     @abstractmethod
     def talk(self, message: Message, call: Call) -> AsyncGenerator[Event, None]:
         """Send one message; yield what comes back: pieces, then one Reply, tokens taken out.

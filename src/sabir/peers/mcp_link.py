@@ -90,6 +90,7 @@ class Pool:
         self.place = place
         self.asks = asks  # whether somebody is there whom the server may ask
         self.refused: int | None = None  # the status with which it said last that we may not
+        self.absent = False  # whether it said last that there is nothing at this address
         self.changed = changed
         self._shown = shown
         self._http: httpx2.AsyncClient | None = None
@@ -164,6 +165,7 @@ class Pool:
     async def _answered(self, response: httpx2.Response) -> None:
         """The SDK tells why, and not with which status, which is how refusals are known from failures."""
         self.refused = response.status_code if response.status_code in (401, 403) else None
+        self.absent = response.status_code == 404
 
     async def aclose(self) -> None:
         links = [*self._idle, *([self._shared] if self._shared is not None else [])]
@@ -245,6 +247,8 @@ class Link:
 
     def _failed(self, words: str) -> PeerError:
         address, refused = self.pool.place.address, self.pool.refused
+        if self.pool.absent:
+            return PeerRefused(address, words, 404)
         if refused is not None:
             return PeerRefused(address, f"it answered {refused}: {words}", refused)
         return PeerUnavailable(address, words)

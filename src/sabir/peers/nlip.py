@@ -179,6 +179,14 @@ class NlipPeer(Peer):
             known = Kept(self.tokens(conversation), conversation in self._anonymous)
             await self.kept.put(self.card.name, conversation, known)
 
+    def _refused(self, said: Message) -> PeerRefused:
+        told = dict.fromkeys(str(part.content) for part in said.parts if part.format == "text")  # control says it twice
+        words = "\n".join(told)[:_REASON_LENGTH] or "it said only that it failed"
+        code = nlip.code_in(said)
+        if code is None:  # of one who gives none: an error, or control that asks who we are
+            return PeerRefused(self.address, words, ERROR if said.is_error else 401)
+        return PeerRefused(self.address, words, code)
+
     @property
     def shows_itself(self) -> bool:
         """Whether the connection itself tells who we are."""
@@ -211,7 +219,7 @@ class NlipPeer(Peer):
                 if terms is not None and isinstance(event, Reply):
                     terms.incoming(asked, said, self.address)
                 if isinstance(event, Reply) and _refuses(said) and not message.is_control:
-                    raise PeerRefused(self.address, said.text[:_REASON_LENGTH] or "it said only that it failed")
+                    raise self._refused(said)
                 yield event
                 if isinstance(event, Question):
                     yield Reply(said)

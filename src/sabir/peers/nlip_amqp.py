@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import ssl
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from typing import Final
 from urllib.parse import unquote, urlsplit
 from uuid import uuid4
@@ -22,7 +22,7 @@ from ..message import Message, Part, token_part
 from ..wire import amqp
 from ..wire.rules import Limits
 from .amqp_connection import AmqpConnection, Incoming
-from .base import SECONDS, Call, Clock, OnWire
+from .base import SECONDS, Call, Clock, Identity, OnWire, choose, origin_of
 from .nlip import NlipPeer
 from .tokens import PeerTokens
 
@@ -48,6 +48,7 @@ class NlipAmqpPeer(NlipPeer):
         retries: int = 2,
         repeatable: bool = False,
         tls: ssl.SSLContext | None = None,
+        identities: tuple[Identity, ...] = (),
         limits: Limits = REPLY_LIMITS,
         on_wire: OnWire | None = None,
     ) -> None:
@@ -55,6 +56,7 @@ class NlipAmqpPeer(NlipPeer):
 
         content_type: in which notation we speak; the answer comes in the same.
         reply_place: our own address for answers, where the broker makes up none; ``{id}`` is replaced.
+        identities: who we may be, by service; goes along at once, or not at all: nobody asks for it here.
         repeatable: the agent drops what comes again under its message-id, so it may be sent again.
         """
         super().__init__(url, name=name, seconds=seconds, identity=identity, conversation=conversation)
@@ -66,6 +68,7 @@ class NlipAmqpPeer(NlipPeer):
         self._retries = retries
         self._repeatable = repeatable
         self._tls = tls
+        self._authorization = choose(identities, origin_of(url), None)
         self._limits = limits
         self._on_wire = on_wire
         self._connection: AmqpConnection | None = None
@@ -85,7 +88,8 @@ class NlipAmqpPeer(NlipPeer):
 
     async def exchange(self, message: Message, call: Call) -> AsyncGenerator[Message, None]:
         clock = Clock(call.seconds)
-        shown = _shown(call)
+        own = {"authorization": self._authorization} if self._authorization is not None else {}
+        shown = _shown(call.headers or ({} if call.anonymous else own))
         message = message.with_parts(shown)
         key = call.key or uuid4().hex
         attempt = 0
@@ -165,10 +169,10 @@ class NlipAmqpPeer(NlipPeer):
         incoming.settle("accepted")
 
 
-def _shown(call: Call) -> tuple[Part, ...]:
+def _shown(headers: Mapping[str, str]) -> tuple[Part, ...]:
     """Who we are to this service, for this caller, as NLIP's own token (D-18): AMQP has no header for it."""
-    written = call.headers.get("authorization")
+    written = headers.get("authorization")
     if written is not None:
         written = written.partition(" ")[2]
-    credential = written or next(iter(call.headers.values()), "")
+    credential = written or next(iter(headers.values()), "")
     return (token_part(credential, "authentication"),) if credential else ()

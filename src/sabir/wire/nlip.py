@@ -58,6 +58,7 @@ from .rules import (
 )
 
 PARTIAL: Final = "partial"
+STATUS: Final = "status"  # label of the part that tells the code of a failure where no status line does
 LOSSES: Final[tuple[str, ...]] = ()  # the hub is this protocol's own format
 
 # How each failure is told over HTTP (D-22). Walked against the whole tree by a test.
@@ -377,3 +378,16 @@ def error_message(wrong: SabirError, asked: Message | None = None, tokens: tuple
     if asked is not None and asked.is_control and asked.control is not None:
         message = msgspec.structs.replace(message, control=True)
     return message.with_parts(tokens)
+
+
+def coded_error(wrong: SabirError, asked: Message | None = None, tokens: tuple[Part, ...] = ()) -> Message:
+    """The same where no status line tells its code (WebSocket, AMQP, a stream): a part tells it that others ignore."""
+    code = json_part({STATUS: CODES[type(wrong)]}, label=STATUS)
+    return error_message(wrong, asked).with_parts((code, *tokens))
+
+
+def code_in(message: Message) -> int | None:
+    """The code that ``coded_error`` gave."""
+    part = message.labelled(STATUS)
+    code = part.value.get(STATUS) if part is not None and isinstance(part.value, dict) else None
+    return code if isinstance(code, int) and not isinstance(code, bool) else None

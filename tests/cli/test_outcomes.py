@@ -1,0 +1,92 @@
+"""How a question ends is told alike, whatever protocol it went by: the exit code, and what to do about it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cli.conftest import PROTOCOLS, Sabir, ServeEverywhere
+from sabir import Turn, agent
+from sabir.agents.echo import echo
+from sabir.cli.main import FAILED, OK, REFUSED, UNREACHABLE
+from sabir.errors import Forbidden, TurnFailed, Unavailable
+from sabir.guard import Rule
+from sabir.guard.setup import GuardSettings
+
+
+@agent(name="broken")
+async def broken(turn: Turn) -> str:
+    raise ValueError("a secret of the inside")
+
+
+@agent(name="failing")
+async def failing(turn: Turn) -> str:
+    raise TurnFailed("the oven is cold")
+
+
+@agent(name="busy")
+async def busy(turn: Turn) -> str:
+    raise Unavailable("the kitchen is closed")
+
+
+@agent(name="picky")
+async def picky(turn: Turn) -> str:
+    raise Forbidden("not for you")
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_the_exit_code_of_an_outcome_is_the_same_by_every_protocol(
+    protocol: str, everywhere: ServeEverywhere, sabir: Sabir
+) -> None:
+    places = everywhere(echo, broken, failing, busy, picky, amqp=protocol == "amqp")
+    outcomes = {"echo": OK, "broken": FAILED, "failing": FAILED, "busy": FAILED, "picky": REFUSED, "nobody": REFUSED}
+    if protocol == "amqp":  # a letter that nobody takes, or not now, waits at the broker
+        del outcomes["nobody"], outcomes["busy"]
+    for more in ([], ["--stream"]):
+        said = {name: sabir("ask", places.of(protocol, name), "hi", "--new", *more) for name in outcomes}
+        assert {name: each.code for name, each in said.items()} == outcomes, said
+        assert said["echo"].out == "You said: hi\n"
+        assert "the oven is cold" in said["failing"].err
+        assert protocol == "amqp" or "the kitchen is closed" in said["busy"].err
+        assert "not for you" in said["picky"].err
+        assert "secret" not in said["broken"].err
+        assert not any(said[name].out.strip() for name in outcomes if name != "echo")
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_who_must_say_who_they_are_is_told_how_by_every_protocol(
+    protocol: str, everywhere: ServeEverywhere, home: Path, sabir: Sabir
+) -> None:
+    key = sabir("keys", "add", "ann", "--role", "cook", "--home", str(home)).out.split()[0]
+    other = sabir("keys", "add", "bob", "--home", str(home)).out.split()[0]
+    guard = GuardSettings(rights=(Rule(roles=("cook",)),))
+    url = everywhere(echo, amqp=protocol == "amqp", guard=guard).of(protocol, "echo")
+    if protocol == "amqp":
+        url = url.replace("guest:guest@", "")  # else the broker says who we are
+    nobody = sabir("ask", url, "hi")
+    assert (nobody.code, nobody.out) == (REFUSED, "")
+    assert nobody.err.endswith("give a key or token of yours in the variable SABIR_TOKEN\n")
+    wrong = sabir("ask", url, "hi", token="sk-wrong")
+    assert wrong.code == REFUSED
+    assert wrong.err.endswith("the key or token in the variable SABIR_TOKEN is not taken there\n")
+    assert sabir("ask", url, "hi", token=other).code == REFUSED
+    assert sabir("ask", url, "hi", token=key).out == "You said: hi\n"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1:9/nlip",
+        "ws://127.0.0.1:9/nlip/ws",
+        "amqp://127.0.0.1:9/nlip",
+        "http://127.0.0.1:9/ask",
+        "http://127.0.0.1:9/mcp",
+        "http://127.0.0.1:9/a2a",
+    ],
+)
+def test_where_nobody_listens_is_unreachable_by_every_protocol(url: str, sabir: Sabir) -> None:
+    said = sabir("ask", url, "hi")
+    assert (said.code, said.out) == (UNREACHABLE, "")
+    assert said.err.startswith(f"sabir: {url}: ")
+    assert len(said.err.splitlines()) == 1
