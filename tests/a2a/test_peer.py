@@ -155,6 +155,20 @@ async def test_polling_sees_a_task_to_its_end(serve, gateway: Gateway, bench: Be
         assert (await running).text == "first last"
 
 
+@pytest.mark.parametrize("streaming", [True, False])
+async def test_a_task_may_take_longer_than_an_answer_may(
+    serve: Serve, gateway: Gateway, bench: Bench, streaming: bool
+) -> None:
+    """Our turn has the time: it is a task itself, and there is one over there."""
+    url = serve(gateway).url
+    async with A2aPeer(f"{url}/a2a/slow", streaming=streaming, seconds=1) as peer:
+        running = asyncio.create_task(reply_of(peer(Turn(Message.text("work")))))
+        assert await asyncio.to_thread(bench.gate.entered.wait, 10)
+        await asyncio.wait({running}, timeout=2)
+        bench.gate.open()
+        assert (await running).text == "first last"
+
+
 @asynccontextmanager
 async def cutting_proxy(url: str) -> AsyncIterator[tuple[str, asyncio.Event, list[int]]]:
     """Passes everything on until it is told to cut all connections once; then it passes again."""

@@ -55,6 +55,7 @@ _UNRUNG: Final = 15.0  # seconds after which we look, even if nobody rang
 _GOODBYE: Final = 2.0  # seconds that telling the remote agent may take when nobody waits any more
 _MOST_CONVERSATIONS: Final = 10_000
 _REASON: Final = 500
+_AT_ONCE: Final = pb.SendMessageConfiguration(return_immediately=True)
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -77,6 +78,19 @@ class _Going:
     @property
     def is_open(self) -> bool:
         return self.first is not None and not self.first.done()
+
+
+class _Whole(Clock):
+    """The time that a task may take over there: what our turn has, if that is more than an answer may take."""
+
+    __slots__ = ("_call", "_clock")
+
+    def __init__(self, call: Call, clock: Clock) -> None:
+        self._call, self._clock = call, clock
+
+    @property
+    def left(self) -> float:
+        return max(self._clock.left, self._call.whole() if self._call.whole is not None else 0.0)
 
 
 class A2aPeer(Peer):
@@ -166,7 +180,8 @@ class A2aPeer(Peer):
         sent = wire.message_to(
             message.without_tokens(), id=call.key or uuid4().hex, context=place.context, task=place.task
         )
-        return pb.SendMessageRequest(message=sent)
+        polls = not (self._streaming and self.card.streams)  # then the answer is looked for, not waited for on the line
+        return pb.SendMessageRequest(message=sent, configuration=_AT_ONCE if polls else None)
 
     def _hook(self, request: pb.SendMessageRequest, going: _Going) -> ExitStack:
         """Ask to be rung up about the task, if we are to be and the agent can."""
@@ -208,6 +223,7 @@ class A2aPeer(Peer):
                 raise  # it may never have got there; whoever sent it decides
         if heard.ended or heard.asks or not heard.task:
             return
+        clock = _Whole(call, clock)
         if self._streaming and self.card.streams:
             async for event in self._resumed(client, heard, call, clock):
                 yield event

@@ -48,9 +48,7 @@ class Call:
     pieces: bool = False  # whether pieces ahead of the answer are wanted
     anonymous: bool = False  # nothing that tells who asks goes along
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)  # who we are to this service, for this caller
-    whole: Callable[[], float] | None = (
-        None  # seconds the turn still has: what has become a task there may take as long
-    )
+    whole: Callable[[], float] | None = None  # seconds that the turn has, for what becomes a task over there
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ import httpx2
 import mcp_types as types
 import msgspec
 from mcp.shared.dispatcher import OnNotify, OnRequest
+from mcp.shared.exceptions import MCPError
 
 from ..errors import Forbidden, PeerError, PeerRefused, PeerUnavailable, PeerUnreadable, SabirError, TurnFailed
 from ..events import Event, Fault, Reply
@@ -29,9 +30,10 @@ from ..message import Message, Part
 from ..turn import ANONYMOUS, Permit, Turn
 from ..wire import mcp as wire
 from ..wire import mcp_card
-from .base import SECONDS, Call, Identity, Peer, choose, origin_of
-from .mcp_link import STDIO, AskBack, Link, Place, Pool, Program, Tell
+from .base import SECONDS, Call, Clock, Identity, Peer, choose, origin_of
+from .mcp_link import STDIO, AskBack, Link, Place, Pool, Program, Tell, Wanted, given_by
 from .mcp_pipe import Pipe
+from .mcp_tasks import Created, Following
 
 __all__ = ["AS_IT_CAME", "McpPeer", "Program"]
 
@@ -100,6 +102,7 @@ class McpPeer(Peer):
         shows = self.outgoing is not None and self.program is None and not turn.conversation.agreed.get("anonymous")
         shown = await self.outgoing.headers(self.url, turn.caller) if self.outgoing is not None and shows else {}
         call = Call(turn.conversation.id, seconds, turn.id, turn.trace, turn.hops + 1, pieces=True, headers=shown)
+        call = replace(call, whole=lambda: turn.remaining)
         try:
             with self.breaker.call():
                 async with aclosing(self._events(turn.message, call, turn.ask, turn.permit)) as events:
@@ -139,6 +142,7 @@ class McpPeer(Peer):
             trace=call.trace,
             hops=call.hops,
             shown=call.headers,
+            left=call.whole,
         )
         token = wire.conversation_of(reply)
         if token is not None:
@@ -244,16 +248,33 @@ class McpPeer(Peer):
         trace: str | None = None,
         hops: int = 0,
         shown: Mapping[str, str] | None = None,
+        left: Callable[[], float] | None = None,
     ) -> Message:
         """Call one tool and return what it says; a failure of the tool is a message of type error.
+
+        ``seconds`` may pass without a sign of life; ``left`` says how many there are in all, for what takes longer.
 
         Raises:
             PeerUnavailable: no connection, or no answer in time.
             PeerRefused: the server refused the call; ``status`` is its code.
             PeerUnreadable: the answer is not of the protocol.
         """
+        clock = Clock(seconds or self.seconds)
+        meta = {**({"traceparent": trace} if trace else {}), **({wire.HOPS: hops} if hops else {})}
+        wanted = Wanted(
+            tool,
+            dict(arguments),
+            clock.left,
+            left or (lambda: clock.left),
+            ask,
+            tell,
+            meta or None,
+            str((self.tools.get(tool, {}).get("execution") or {}).get("taskSupport", "")),
+        )
         async with self._link(shown, asks=ask is not None) as link:
-            result = await link.call(tool, dict(arguments), seconds or self.seconds, ask, tell, trace, hops)
+            result = await link.call(wanted)
+        if isinstance(result, Created):
+            result = await self._followed(result, wanted, shown)
         take = AS_IT_CAME.get()
         if take is not None:
             take(result)
@@ -261,6 +282,24 @@ class McpPeer(Peer):
             return wire.message_of(result)
         except SabirError as wrong:
             raise PeerUnreadable(self.address, str(wrong)) from None
+
+    async def _followed(self, created: Created, wanted: Wanted, shown: Mapping[str, str] | None) -> dict[str, Any]:
+        """The result of a call that the server has made a task of; no connection is kept for it."""
+        asks = wanted.ask is not None
+
+        async def request(method: str, params: dict[str, Any]) -> dict[str, Any]:
+            async with self._link(shown, asks=asks) as link:
+                return await link.request(method, params)
+
+        about = created.model_dump(mode="json", by_alias=True, exclude_none=True)
+        task = Following(self.address, about, request, given_by(wanted.ask), wanted.tell, wanted.left)
+        try:
+            return await task.result()
+        except MCPError as failed:
+            raise PeerRefused(self.address, failed.error.message[:500], failed.error.code) from None
+        finally:
+            if not task.ended:
+                self._pool(shown or {}, asks=asks).leave(task.cancel())
 
     async def prompt(self, name: str, arguments: Mapping[str, str] | None = None) -> Message:
         """What a prompt of the server says. Raises as ``call`` does."""
@@ -340,6 +379,8 @@ class McpPeer(Peer):
         if self._refreshing is not None:
             self._refreshing.cancel()
         pools = list(self._pools.values())
+        for pool in pools:
+            await pool.said_goodbye()  # which needs a connection yet
         self._pools.clear()
         for pool in pools:
             await pool.aclose()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import shlex
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.session import ClientRequestContext, IncomingMessage
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.dispatcher import ProgressFnT
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ValidationError
@@ -25,8 +26,8 @@ from .. import _version
 from ..errors import BadSetup, PeerError, PeerRefused, PeerUnavailable, PeerUnreadable, SabirError
 from ..events import Event, Progress, Question
 from ..message import Message
-from ..wire import mcp as wire
 from ..wire import mcp_ask
+from .mcp_tasks import Answer, Created, Following, TasksExtension, is_long, offers_old_tasks, raw_request
 
 STDIO: Final = "stdio:"
 ROUNDS: Final = 10  # times a server may ask for input before one call is given up
@@ -39,8 +40,79 @@ _RESULTS: Final[Mapping[str, type[BaseModel]]] = {
     "roots/list": types.ListRootsResult,
 }
 
+_EXTENSIONS: Final = (TasksExtension(),)
+_FOREVER: Final = 1e9
+_GOODBYE: Final = 2.0  # seconds that telling the server may take when nobody waits any more
+
 AskBack = Callable[[Question], Awaitable[Message]]
 Tell = Callable[[Event], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One call of a tool: what, for how long, and who is asked and told meanwhile."""
+
+    tool: str
+    arguments: dict[str, Any]
+    seconds: float  # that may pass without a sign of life
+    left: Callable[[], float]  # seconds that there are in all
+    ask: AskBack | None = None
+    tell: Tell | None = None
+    meta: Any = None
+    support: str = ""  # what the tool says of tasks (2025-11-25): required, optional
+
+
+class Patience:
+    """How long an answer is waited for: anew after each sign of life, not while somebody is asked, and as long as a
+    turn has that outlives its request anyway."""
+
+    def __init__(self, seconds: float, left: Callable[[], float]) -> None:
+        self._seconds = seconds
+        self._left = left
+        self._timeout = asyncio.timeout(None)
+        self._timer: asyncio.TimerHandle | None = None
+        self._ended = False
+
+    async def __aenter__(self) -> Patience:
+        await self._timeout.__aenter__()
+        self.renew()
+        return self
+
+    async def __aexit__(self, *wrong: Any) -> bool:
+        self._ended = True
+        self._stop()
+        try:
+            await self._timeout.__aexit__(*wrong)
+        except TimeoutError:
+            return True  # who holds it says what that means
+        return False
+
+    def renew(self) -> None:
+        """There was a sign of life."""
+        self._stop()
+        if not self._ended:  # who was asked may answer when nobody waits any more
+            seconds = max(0.0, min(self._seconds, self._left()))
+            self._timer = asyncio.get_running_loop().call_later(seconds, self._over)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Somebody else is waited for."""
+        self._stop()
+        try:
+            yield
+        finally:
+            self.renew()
+
+    def _over(self) -> None:
+        if is_long(self._left()):
+            self.renew()
+        else:
+            self._timeout.reschedule(0.0)
+
+    def _stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +170,12 @@ class Pool:
         self._idle: list[Link] = []
         self._room = asyncio.Semaphore(MOST_LINKS)
         self._opening = asyncio.Lock()
+        self._goodbyes: set[asyncio.Task[None]] = set()
+
+    def leave(self, goodbye: Coroutine[Any, Any, None]) -> None:
+        """Tell the server that nobody waits any more, without holding up who left."""
+        self._goodbyes.add(saying := asyncio.create_task(_said(goodbye)))
+        saying.add_done_callback(self._goodbyes.discard)
 
     @asynccontextmanager
     async def link(self) -> AsyncIterator[Link]:
@@ -167,7 +245,12 @@ class Pool:
         self.refused = response.status_code if response.status_code in (401, 403) else None
         self.absent = response.status_code == 404
 
+    async def said_goodbye(self) -> None:
+        """Wait until the server knows what nobody waits for any more."""
+        await asyncio.gather(*self._goodbyes)
+
     async def aclose(self) -> None:
+        await self.said_goodbye()
         links = [*self._idle, *([self._shared] if self._shared is not None else [])]
         self._idle, self._shared = [], None
         for link in links:
@@ -175,6 +258,29 @@ class Pool:
         if self._http is not None:
             await self._http.aclose()
             self._http = None
+
+
+async def _said(goodbye: Coroutine[Any, Any, None]) -> None:
+    with suppress(MCPError, PeerError, TimeoutError):
+        async with asyncio.timeout(_GOODBYE):
+            await goodbye
+
+
+async def answered(method: str, params: Mapping[str, Any], ask: AskBack | None) -> dict[str, Any]:
+    """The response to one request of a server, from whoever can be asked.
+
+    Raises:
+        MCPError: there is nobody.
+    """
+    if ask is None:
+        raise MCPError(types.INVALID_REQUEST, "nobody can be asked here")
+    question = mcp_ask.question_of(method, params)
+    return mcp_ask.response_of(question, await ask(question))
+
+
+def given_by(ask: AskBack | None) -> Answer:
+    """What a task asks, answered by our caller."""
+    return lambda method, params: answered(method, params, ask)
 
 
 async def until_open(opened: asyncio.Future[None], close: Callable[[], Awaitable[None]], name: str) -> None:
@@ -204,6 +310,7 @@ class Link:
         self.stateless = False
         self._ask: AskBack | None = None
         self._tell: Tell | None = None
+        self._patience: Patience | None = None
         self._closing = asyncio.Event()
         self._scope = anyio.CancelScope()
         self._opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -232,6 +339,7 @@ class Link:
                 sampling_callback=self._sampled if self.pool.asks else None,
                 list_roots_callback=self._rooted if self.pool.asks else None,
                 message_handler=self._heard,
+                extensions=_EXTENSIONS,
             ) as client:
                 self.client = client
                 self.stateless = client.protocol_version in MODERN_PROTOCOL_VERSIONS
@@ -263,48 +371,85 @@ class Link:
                 task.cancel()
 
     def leave(self) -> None:
-        self._ask = self._tell = None
+        self._ask = self._tell = self._patience = None
 
     # -- calling ------------------------------------------------------------------------------------
 
-    async def call(
-        self,
-        tool: str,
-        arguments: dict[str, Any],
-        seconds: float,
-        ask: AskBack | None,
-        tell: Tell | None,
-        trace: str | None,
-        hops: int,
-    ) -> dict[str, Any]:
-        """The result of a tool; input that it wants is asked for on the way."""
-        if not self.stateless:
-            self._ask, self._tell = ask, tell
-        meta: Any = {**({"traceparent": trace} if trace else {}), **({wire.HOPS: hops} if hops else {})} or None
+    async def call(self, wanted: Wanted) -> dict[str, Any] | Created:
+        """The result of a tool, or the task that it has become; input that it wants is asked for on the way."""
+        async with Patience(wanted.seconds, wanted.left) as patience:
+            if not self.stateless:
+                self._ask, self._tell, self._patience = wanted.ask, wanted.tell, patience
 
-        async def on_progress(progress: float, total: float | None, message: str | None) -> None:
-            if tell is not None:
-                tell(Progress(min(1.0, progress / total) if total else None, message or ""))
+            async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+                patience.renew()
+                if wanted.tell is not None:
+                    wanted.tell(Progress(min(1.0, progress / total) if total else None, message or ""))
 
+            if self._as_old_task(wanted):
+                return await self._old_task(wanted, patience, on_progress)
+            return await self._called(wanted, patience, on_progress)
+        raise PeerUnavailable(self.pool.place.address, "no answer in time")
+
+    async def _called(self, wanted: Wanted, patience: Patience, on_progress: ProgressFnT) -> dict[str, Any] | Created:
         responses: Any = None
         state: str | None = None
         for _ in range(ROUNDS):
             result = await self.client.session.call_tool(
-                tool,
-                arguments,
-                seconds,
-                on_progress if tell is not None else None,
+                wanted.tool,
+                wanted.arguments,
+                None,
+                on_progress,
                 input_responses=responses,
                 request_state=state,
-                meta=meta,
+                meta=wanted.meta,
                 allow_input_required=True,
+                allow_claimed=True,
             )
+            if isinstance(result, Created):
+                return result
             if not isinstance(result, types.InputRequiredResult):
                 return result.model_dump(mode="json", by_alias=True, exclude_none=True)
-            wanted = result.input_requests or {}
-            responses = {key: await self._answered(request, ask) for key, request in wanted.items()}
+            inputs = result.input_requests or {}
+            with patience.held():
+                responses = {key: await self._answered(request, wanted.ask) for key, request in inputs.items()}
             state = result.request_state
         raise PeerRefused(self.pool.place.address, f"it asked for input more than {ROUNDS} times")
+
+    def _as_old_task(self, wanted: Wanted) -> bool:
+        """Whether a call is to be a task of 2025-11-25: the tool wants it, or it may and we have the time."""
+        if wanted.support not in ("required", "optional") or not offers_old_tasks(self.client.session):
+            return False
+        return wanted.support == "required" or is_long(wanted.left())
+
+    async def _old_task(self, wanted: Wanted, patience: Patience, on_progress: ProgressFnT) -> dict[str, Any]:
+        left, session = wanted.left(), self.client.session
+        params = {"name": wanted.tool, "arguments": wanted.arguments, "task": {}, "_meta": wanted.meta or {}}
+        if left < _FOREVER:
+            params["task"] = {"ttl": int(left * 1000)}
+        raw = await raw_request(session, "tools/call", params, on_progress)
+        about = raw.get("task")
+        if not isinstance(about, dict):
+            return raw  # it was answered at once
+        with patience.held():  # from now on nobody waits on the line
+
+            async def request(method: str, params: dict[str, Any]) -> dict[str, Any]:
+                return await raw_request(session, method, params)
+
+            task = Following(self.pool.place.address, about, request, given_by(wanted.ask), wanted.tell, wanted.left)
+            try:
+                return await task.old_result()
+            finally:
+                if not task.ended:
+                    self.pool.leave(task.cancel())
+
+    async def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """A request about a task."""
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                return await raw_request(self.client.session, method, params)
+        except TimeoutError:
+            raise PeerUnavailable(self.pool.place.address, "no answer in time") from None
 
     # -- what the server asks -------------------------------------------------------------------------
 
@@ -316,11 +461,7 @@ class Link:
         """
         raw = request.model_dump(mode="json", by_alias=True, exclude_none=True)
         method = str(raw["method"])
-        if ask is None:
-            raise MCPError(types.INVALID_REQUEST, "nobody can be asked here")
-        question = mcp_ask.question_of(method, raw.get("params") or {})
-        response = mcp_ask.response_of(question, await ask(question))
-        return _RESULTS[method].model_validate(response)
+        return _RESULTS[method].model_validate(await answered(method, raw.get("params") or {}, ask))
 
     async def _elicited(self, context: ClientRequestContext, params: types.ElicitRequestParams) -> Any:
         return await self._asked(types.ElicitRequest(params=params))
@@ -334,7 +475,8 @@ class Link:
     async def _asked(self, request: BaseModel) -> Any:
         """Ask whoever made the call that this connection is busy with."""
         try:
-            return await self._answered(request, self._ask)
+            with self._patience.held() if self._patience is not None else nullcontext():
+                return await self._answered(request, self._ask)
         except MCPError as wrong:
             return wrong.error
         except (SabirError, ValidationError) as wrong:
