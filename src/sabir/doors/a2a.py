@@ -38,7 +38,6 @@ from .a2a_http import (
     parsed,
     problem_of,
     read_json,
-    refusal_headers,
     respond,
     rest_error,
     rpc_error,
@@ -48,7 +47,7 @@ from .a2a_keys import Keys
 from .a2a_old import check_old_message, matched_old, plain_old
 from .a2a_push import Webhooks
 from .a2a_tasks import DOOR, Call, Operations, calling
-from .base import House, credentials_of
+from .base import House, credentials_of, refusal_headers
 
 try:
     from a2a.compat.v0_3 import types as old

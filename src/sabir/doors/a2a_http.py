@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import re
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Final, TypeVar
@@ -16,13 +15,9 @@ from ..errors import (
     BadInput,
     BadMediaType,
     BadMessage,
-    BadMethod,
     MissingExtra,
     SabirError,
     TooBig,
-    TooMany,
-    Unauthenticated,
-    Unavailable,
     Unreadable,
 )
 from ..wire import a2a as wire
@@ -223,17 +218,6 @@ def rest_error(wrong: SabirError | A2AError) -> dict[str, Any]:
             "details": details(problem),
         }
     }
-
-
-def refusal_headers(wrong: Exception) -> list[tuple[bytes, bytes]]:
-    """What HTTP adds to a refusal: when to come back, who to be, which method to use."""
-    if isinstance(wrong, TooMany | Unavailable):
-        return [(b"retry-after", str(max(1, math.ceil(wrong.retry_after))).encode())]
-    if isinstance(wrong, Unauthenticated):
-        return [(b"www-authenticate", wrong.challenge.encode("latin-1"))]
-    if isinstance(wrong, BadMethod):
-        return [(b"allow", wrong.allow.encode())]
-    return []
 
 
 async def respond(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +15,7 @@ from starlette.types import ASGIApp, Scope
 
 from ..agent import Agent
 from ..card import Card
-from ..errors import BadSetup
+from ..errors import BadMethod, BadSetup, TooMany, Unauthenticated, Unavailable
 from ..exchange import Exchange
 from ..guard import Credentials, Guard
 from ..guard.identity import no_credentials
@@ -115,6 +116,17 @@ def headers_of(scope: Scope) -> dict[bytes, bytes]:
         for name, value in listed:
             headers[name] = headers[name] + b", " + value if name in headers else value
     return headers
+
+
+def refusal_headers(wrong: Exception) -> list[tuple[bytes, bytes]]:
+    """What HTTP adds to a refusal: when to come back, who to be, which method to use."""
+    if isinstance(wrong, TooMany | Unavailable):
+        return [(b"retry-after", str(max(1, math.ceil(wrong.retry_after))).encode())]
+    if isinstance(wrong, Unauthenticated):
+        return [(b"www-authenticate", wrong.challenge.encode("latin-1"))]
+    if isinstance(wrong, BadMethod):
+        return [(b"allow", wrong.allow.encode())]
+    return []
 
 
 def hops_of(told: object) -> int:

@@ -24,7 +24,7 @@ from ..errors import BadInput, BadMessage, NotFound, SabirError, Unauthenticated
 from ..guard import Credentials
 from ..turn import Caller
 from ..wire import mcp as wire
-from .nlip_http import refusal_headers
+from .base import refusal_headers
 
 DOOR: Final = "mcp"
 WATCH_AFTER: Final = 0.1  # seconds; most requests are over before anyone could go away

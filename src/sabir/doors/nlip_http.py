@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 from collections.abc import Awaitable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, NoReturn
@@ -27,8 +26,6 @@ from ..errors import (
     SabirError,
     TooBig,
     TooMany,
-    Unauthenticated,
-    Unavailable,
     Unreadable,
 )
 from ..events import Delta, Event, Fault, Progress, Question, Reply
@@ -37,7 +34,7 @@ from ..line import Ask, Line
 from ..message import Message, Part, json_part, uri_part
 from ..stores.base import TaskRow
 from ..wire import nlip
-from .base import House, credentials_of, headers_of, hops_of, settings_for
+from .base import House, credentials_of, headers_of, hops_of, refusal_headers, settings_for
 
 logger = logging.getLogger("sabir")
 
@@ -459,17 +456,6 @@ class Answer(msgspec.Struct, eq=False):
         if not self.sent:
             self.sent = last
             await self._send({"type": "http.response.body", "body": body, "more_body": not last})
-
-
-def refusal_headers(wrong: SabirError) -> list[tuple[bytes, bytes]]:
-    """What HTTP adds to a refusal: when to come back, who to be, which method to use."""
-    if isinstance(wrong, TooMany | Unavailable):
-        return [(b"retry-after", str(max(1, math.ceil(wrong.retry_after))).encode())]
-    if isinstance(wrong, Unauthenticated):
-        return [(b"www-authenticate", wrong.challenge.encode("latin-1"))]
-    if isinstance(wrong, BadMethod):
-        return [(b"allow", wrong.allow.encode())]
-    return []
 
 
 class EventStream:

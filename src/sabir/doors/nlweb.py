@@ -8,7 +8,6 @@ NLWeb, refusals too (W-6).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, runtime_checkable
@@ -24,9 +23,6 @@ from ..errors import (
     NotFound,
     SabirError,
     TooBig,
-    TooMany,
-    Unauthenticated,
-    Unavailable,
     Unreadable,
 )
 from ..line import Ask
@@ -35,7 +31,7 @@ from ..wire.nlweb_answers import UNKNOWN_PROMISE, Stream, Telling, code_of, stat
 from ..wire.nlweb_hub import message_of
 from ..wire.nlweb_models import PROTOCOL, AskRequest, Meta, Promise, PromiseResponse, Response, WhoRequest
 from ..wire.nlweb_requests import ask_of, ask_of_pairs, await_of, json_of, who_of
-from .base import House, credentials_of, headers_of, hops_of
+from .base import House, credentials_of, headers_of, hops_of, refusal_headers
 from .nlweb_openapi import document
 from .nlweb_promises import Promises
 from .nlweb_turn import Asking, Outlet
@@ -361,14 +357,3 @@ async def read_body(receive: Receive, most: int) -> bytes:
 
 def promise_headers(promise: Promise) -> list[tuple[bytes, bytes]]:
     return [(b"location", f"/await/{promise.token}".encode()), (b"retry-after", b"1")]
-
-
-def refusal_headers(wrong: SabirError) -> list[tuple[bytes, bytes]]:
-    """What HTTP adds to a refusal: when to come back, who to be, which method to use."""
-    if isinstance(wrong, TooMany | Unavailable):
-        return [(b"retry-after", str(max(1, math.ceil(wrong.retry_after))).encode())]
-    if isinstance(wrong, Unauthenticated):
-        return [(b"www-authenticate", wrong.challenge.encode("latin-1"))]
-    if isinstance(wrong, BadMethod):
-        return [(b"allow", wrong.allow.encode())]
-    return []
