@@ -18,18 +18,18 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from ..errors import BadInput, BadSetup, SabirError
+from ..errors import BadSetup, SabirError
 from ..events import Delta, Fault, Question, Reply
-from ..message import ERROR, Message, Part, binary_part, json_part, media_of, text_part
+from ..message import Message, Part, binary_part, json_part, media_of, text_part
 from ..peers.base import Identity, Peer, origin_of
 from ..peers.connect import PEERS, kind_of, place_of_agent, taken
 from ..peers.nlip import NlipPeer
-from ..peers.nlip_http import REPLY_LIMITS, NlipHttpPeer
-from ..wire import cbor, nlip
+from ..peers.nlip_http import NlipHttpPeer
+from ..wire import nlip
+from .printing import readable, show, unsaid
 from .refusals import same_for_all
 
 LARGE = 512 * 1024  # bytes; a larger file is uploaded, and the message refers to it
-CBOR_MAP = 5  # the major type of a map
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -82,9 +82,9 @@ async def _ask(arguments: argparse.Namespace) -> int:
     async with make(url, **taken(make, options)) as peer:
         if not arguments.new:
             peer.resume(left_off(remembered))
-        if isinstance(peer, NlipHttpPeer):
-            message = message.with_parts([await peer.upload(path, type_of(path), path.name) for path in large])
         try:
+            if isinstance(peer, NlipHttpPeer):
+                message = message.with_parts([await peer.upload(path, type_of(path), path.name) for path in large])
             reply = await (_stream(peer, message) if arguments.stream else peer.ask(message))
         except SabirError as wrong:
             raise same_for_all(wrong, peer.speaks, peer.address) from None
@@ -116,7 +116,7 @@ async def _stream(peer: Any, message: Message) -> Message:
             reply = nlip.question_message(event)  # over NLIP a Reply follows that says the same
         elif isinstance(event, Reply):
             reply = event.message
-    print("" if began else readable(reply))
+    print("\n".join(["", *unsaid(reply)]) if began else readable(reply))
     return reply
 
 
@@ -202,51 +202,12 @@ def file_part(path: Path) -> Part:
     return binary_part(data, f"{media}/{encoding}", label=path.name)
 
 
-def readable(message: Message) -> str:
-    """A reply for people: its words, then what else came."""
-    again = (ERROR, message.content)  # what was not understood is said in front, and again in a part with this label
-    words = (message.first, *(part for part in message.submessages if (part.label, part.content) != again))
-    lines = [str(part.content) for part in words if part.format == "text" and part.content]
-    for part in message.parts:
-        if part.format in ("text", "token") or (lines and part.kind == "json"):
-            continue  # where there are words, JSON beside them says the same for machines: --json shows it
-        if isinstance(part.content, bytes):
-            lines.append(f"[{part.subformat}, {len(part.content)} bytes]")
-        elif isinstance(part.content, str):
-            lines.append(part.content)
-        else:
-            lines.append(msgspec.json.format(msgspec.json.encode(part.content), indent=2).decode())
-    question = nlip.question_of(message)
-    for each in question.fields if question is not None else ():
-        about = f"{each.text} " if each.text != message.text else ""
-        lines += [f"  {about}{', '.join(each.options)}"] if each.options else []
-    return "\n".join(lines)
-
-
 def trust(path: str) -> ssl.SSLContext:
     """TLS that trusts the certificate in this file, such as one that ``--dev-tls`` made."""
     try:
         return ssl.create_default_context(cafile=path)
     except (OSError, ssl.SSLError) as wrong:
         raise BadSetup(f"{path}: not a certificate that can be trusted: {wrong}") from wrong
-
-
-def show(direction: str, data: bytes) -> None:
-    """What went over the wire, on standard error."""
-    arrow = ">" if direction == "sent" else "<"
-    for line in shown(data).split("\n"):
-        print(f"{arrow} {line}", file=sys.stderr)
-
-
-def shown(data: bytes) -> str:
-    """What was on the wire, as text that does nothing to a terminal: CBOR as the JSON it stands for, or in hex."""
-    if data and data[0] >> 5 == CBOR_MAP:  # no text begins so
-        try:
-            return f"CBOR, {len(data)} bytes: {nlip.encode(cbor.decode(data, limits=REPLY_LIMITS)).decode()}"
-        except BadInput:
-            return f"{len(data)} bytes: {data.hex(' ', 4)}"
-    text = data.decode("utf-8", "replace").replace("\r\n", "\n").removesuffix("\n")
-    return "".join(each if each in "\n\t" or each.isprintable() else f"\\x{ord(each):02x}" for each in text)
 
 
 # -- conversations that go on ---------------------------------------------------------------------

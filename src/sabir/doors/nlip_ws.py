@@ -11,7 +11,7 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 from starlette.routing import BaseRoute, WebSocketRoute
@@ -91,6 +91,7 @@ class Connection:
         self._refused: SabirError | None = None  # what was wrong with its proof
         self._protocol = next((p for p in scope.get("subprotocols", ()) if p.lower().startswith("nlip")), None)
         self._turns: set[asyncio.Task[None]] = set()
+        self._lines: dict[asyncio.Task[Any] | None, Line] = {}
         self._last: dict[str, asyncio.Event] = {}
         self._free = asyncio.Semaphore(MAX_UNDER_WAY)
         self._failures = 0
@@ -109,9 +110,10 @@ class Connection:
                 await self._frame(packet.get("bytes"), packet.get("text"))
         finally:
             self._open = False
-            for turn in self._turns:
+            left = [turn for turn in self._turns if not self._asks(turn)]
+            for turn in left:
                 turn.cancel("the client went away")
-            await asyncio.gather(*self._turns, return_exceptions=True)
+            await asyncio.gather(*left, return_exceptions=True)
 
     async def _prove(self) -> None:
         """A proof is good for one request, which is the handshake; it is judged now, for all that is said later."""
@@ -178,8 +180,14 @@ class Connection:
             return nlip.decode(data, strict=strict, limits=limits)
         return cbor.decode(data, strict=strict, limits=limits)
 
+    def _asks(self, turn: asyncio.Task[None]) -> bool:
+        """Whether it has asked back, and the answer may come on another connection."""
+        line = self._lines.get(turn)
+        return line is not None and line.waiting is not None and not line.waiting.answer.done()
+
     def _done(self, turn: asyncio.Task[None], key: str, passed: asyncio.Event) -> None:
         self._turns.discard(turn)
+        self._lines.pop(turn, None)
         self._free.release()
         passed.set()
         if self._last.get(key) is passed:
@@ -194,7 +202,7 @@ class Connection:
                 value = wish.value
                 self._streams = value.get("partial") is not False if isinstance(value, dict) else value is not False
         number = 0
-        line = Line(lambda event: show(event))
+        line = self._lines[asyncio.current_task()] = Line(lambda event: show(event))
 
         async def show(event: Event) -> None:
             nonlocal number

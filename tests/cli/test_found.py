@@ -1,0 +1,56 @@
+"""What a site has found is shown with its name, a line about it, its address, and its price or score."""
+
+from __future__ import annotations
+
+import json
+
+from cli.conftest import Sabir, ServeEverywhere
+from sabir import Turn, agent
+from sabir.cli.printing import readable
+from sabir.message import Message, json_part, text_part
+
+LONG = "Sixteen soft caramels, cooked in a copper pan. " * 5
+FOUND = [
+    {"@type": "Product", "@id": "https://shop.example/caramels", "url": "https://shop.example/caramels",
+     "name": "Smoked Caramels", "description": LONG, "score": 80.0,
+     "offers": {"@type": "Offer", "price": 12, "priceCurrency": "USD"}},
+    {"@type": "Recipe", "@id": "https://shop.example/soup", "url": "https://shop.example/soup",
+     "name": "Soup", "description": "Hot.", "score": 61.5},
+]  # fmt: skip
+
+
+@agent(name="shop")
+async def shop(turn: Turn) -> Message:
+    return Message.of(text_part(""), *(json_part(each, label="result") for each in FOUND))
+
+
+def test_what_nlweb_found_is_told_in_a_line_each(everywhere: ServeEverywhere, sabir: Sabir) -> None:
+    url = everywhere(shop).of("nlweb", "shop")
+    for more in ([], ["--stream"]):
+        said = sabir("ask", url, "sweets", "--new", *more)
+        first, second = said.out.strip().splitlines()
+        assert first.startswith("1. Smoked Caramels: Sixteen soft caramels, cooked in a copper pan. Sixteen soft")
+        assert first.endswith(" … (https://shop.example/caramels, 12 USD)")
+        assert len(first) < 220
+        assert second == "2. Soup: Hot. (https://shop.example/soup, score 61.5)"
+
+
+def test_json_is_as_it_came(everywhere: ServeEverywhere, sabir: Sabir) -> None:
+    said = sabir("ask", everywhere(shop).of("nlweb", "shop"), "sweets", "--json")
+    assert json.loads(said.out)["content"] == "1. Smoked Caramels\n2. Soup"
+
+
+def test_what_the_words_tell_already_is_not_told_again() -> None:
+    words = "1. Soup: Hot. (https://shop.example/soup)"
+    assert readable(Message.of(text_part(words), json_part(FOUND[1], label="result"))) == words
+
+
+def test_a_summary_stands_in_front_of_what_was_found() -> None:
+    said = readable(Message.of(text_part("Eat soup."), json_part(FOUND[1], label="result")))
+    assert said == "Eat soup.\n1. Soup: Hot. (https://shop.example/soup, score 61.5)"
+
+
+def test_what_is_missing_is_left_out() -> None:
+    found = [{"name": "Bare"}, {"url": "https://x.example/"}, {"name": "Many", "offers": [{"lowPrice": "3.50"}]}, {}]
+    said = readable(Message.of(text_part(""), *(json_part(each, label="result") for each in found)))
+    assert said.splitlines()[:3] == ["1. Bare", "2. https://x.example/", "3. Many (from 3.50)"]
