@@ -169,16 +169,17 @@ class Exchange:
         caller, id = turn.caller, f"{turn.id}?{turn.questions}" if turn.waits else turn.id
         size = size_of(asked) + size_of(answered)
         row = self.conversations.touched(held.row, caller, now)
-        audit = AuditLine(now, "turn", caller.id, ask.door, turn.agent, "ok", id, row.id, {"bytes": size})
+        told = {"bytes": size, **turn.told_used}
+        audit = AuditLine(now, "turn", caller.id, ask.door, turn.agent, "ok", id, row.id, told)
         past = PastTurn(id, now, turn.agent, asked, answered, caller.name or caller.id, row.id)
         return self.store.record(TurnEntry(row, kept(past, held.conversation.agreed), audit, size))
 
     async def audit(self, ask: Ask, wrong: SabirError, line: Line | None = None) -> None:
         """A refusal or failure leaves a line too; a store that is down must not hide the reason."""
         caller = line.caller.id if line is not None and line.caller is not None else "unknown"
-        turn = line.turn.id if line is not None and line.turn is not None else ""
-        kind, name = ("failed" if turn else "refused"), self._known(ask)
-        told = AuditLine(time.time(), kind, caller, ask.door, name, type(wrong).__name__, turn)
+        id, used = (line.turn.id, line.turn.told_used) if line is not None and line.turn is not None else ("", {})
+        kind, name = ("failed" if id else "refused"), self._known(ask)
+        told = AuditLine(time.time(), kind, caller, ask.door, name, type(wrong).__name__, id, detail=used)
         if (admitted := self.guard.trail.admit(told, ask.credentials.address)) is not None:
             with suppress(StoreUnavailable):
                 await self.store.audit(admitted)

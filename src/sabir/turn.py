@@ -135,6 +135,7 @@ class Turn(msgspec.Struct, eq=False):
     ask_back: AskBack = nobody_to_ask
     permit: Permit = anything  # set by the exchange; asked again before each tool call
     meter: Meter = msgspec.field(default_factory=Meter)  # shared with sub-turns
+    used: list[str] = []  # tools that were called, for the audit; shared with sub-turns
     issued: list[Part] = []  # tokens that go back with the reply; the concierge's passes
     questions: int = 0  # asked back so far
     waits: bool = False  # whether it waits for an answer now
@@ -152,6 +153,11 @@ class Turn(msgspec.Struct, eq=False):
     def remaining(self) -> float:
         """Seconds until the deadline, never below zero."""
         return max(0.0, self.deadline - time.monotonic())
+
+    @property
+    def told_used(self) -> dict[str, str]:
+        """The tools that were called, as an audit line tells them."""
+        return {"tool": ", ".join(dict.fromkeys(self.used))[:200]} if self.used else {}
 
     async def ask(self, question: Question | str) -> Message:
         """Ask the caller for input, by whatever protocol it came, and wait for the answer.

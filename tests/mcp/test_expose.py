@@ -16,6 +16,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import ToolsListChanged
 
 from conftest import Serve, Served, serving
+from free_ports import free_port
 from sabir.agent import agent
 from sabir.agents.echo import echo
 from sabir.errors import BadSetup
@@ -196,7 +197,21 @@ async def test_results_come_as_the_server_gave_them(front: Served, mode: str) ->
         assert result_of(await client.call_tool("shelf-torn", {})) == TORN
         with pytest.raises(MCPError, match="the shelf is locked") as wrong:
             await client.call_tool("shelf-locked", {})
-        assert wrong.value.error.code == -32050
+        assert (wrong.value.error.code, wrong.value.error.data) == (-32050, {"until": "noon"})
+
+
+async def test_in_2025_11_25_a_call_can_be_a_task(front: Served) -> None:
+    async with talking(front, mode="legacy") as client:
+        assert (await named(client))["shelf-lookup"]["execution"] == {"taskSupport": "optional"}
+
+        async def said(method: str, params: dict[str, Any]) -> dict[str, Any]:
+            return await client.session._dispatcher.send_raw_request(method, params, {"timeout": 20})
+
+        call = {"name": "shelf-lookup", "arguments": {"number": 1}, "task": {"ttl": 60_000}}
+        task = (await said("tools/call", call))["task"]
+        result = await said("tasks/result", {"taskId": task["taskId"]})
+        assert result["structuredContent"] == FOUND["structuredContent"]
+        assert result["content"][0]["text"] == "Herons"
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -298,7 +313,9 @@ async def test_a_call_counts_and_leaves_its_line(serve: Serve, home: Path, url: 
     await store.open()
     lines = [each.line for each in await store.audit_lines()]
     await store.close()
-    assert {"turn"} <= {line.kind for line in lines if line.agent == "shelf" and line.door == "mcp"}
+    turns = [line for line in lines if line.kind == "turn" and line.agent == "shelf" and line.door == "mcp"]
+    assert turns
+    assert {line.detail["tool"] for line in turns} == {"lookup"}
 
 
 async def test_where_a_filter_is_configured_results_pass_it(serve: Serve, home: Path, url: str) -> None:
@@ -326,8 +343,8 @@ async def test_a_list_that_changes_is_told(serve: Serve, home: Path, version: st
 
 
 async def test_a_dead_server_is_unavailable_and_comes_back(serve: Serve, home: Path) -> None:
-    with running() as url:
-        port = int(url.split(":")[2].split("/")[0])
+    port = free_port()
+    with running(port=port) as url:
         served = behind(serve, home, McpPeer(url, name="shelf"), {"shelf": {"refresh": 0.2}})
         async with talking(served) as client:
             assert result_of(await client.call_tool("shelf-lookup", {"number": 1})) == FOUND
@@ -345,9 +362,8 @@ async def test_a_dead_server_is_unavailable_and_comes_back(serve: Serve, home: P
 
 
 async def test_one_that_is_dead_at_the_start_appears_later(serve: Serve, home: Path) -> None:
-    with running() as url:
-        port = int(url.split(":")[2].split("/")[0])
-    peer = McpPeer(url, name="shelf")
+    port = free_port()
+    peer = McpPeer(f"http://127.0.0.1:{port}/mcp", name="shelf")
     served = serve(Gateway(echo, peer, home=home, doors={"mcp": {"expose": {"shelf": {"refresh": 0.2}}}}))
     async with talking(served) as client:
         assert sorted(await named(client)) == ["echo"]

@@ -88,7 +88,7 @@ class Shelf:
             case "torn":
                 return {**TORN, "resultType": "complete"}
             case "locked":
-                raise MCPError(-32050, "the shelf is locked")
+                raise MCPError(-32050, "the shelf is locked", {"until": "noon"})
             case "slow":
                 return await self.slow(ctx)
             case "burn":

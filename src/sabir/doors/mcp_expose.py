@@ -161,7 +161,7 @@ class Exposed:
             SabirError: refused.
             MCPError: the server refused it, with this code.
         """
-        ask = Ask(tool.asked(arguments), DOOR, tool.server, visit.credentials, trace=visit.trace, hops=visit.hops)
+        ask = tool.ask(visit, arguments)
         state = (ctx.params or {}).get("requestState")
         raw = self._open.pop(state, None) if isinstance(state, str) else None
         raw = raw or Raw()
@@ -175,7 +175,8 @@ class Exposed:
             result = await self._answer(tool, ctx, visit, ask, finish)
         except PeerRefused as refused:
             if isinstance(refused.status, int) and refused.status < 0:
-                raise MCPError(refused.status, refused.reason.removeprefix(f"{refused.peer}: ")) from None
+                said = refused.reason.removeprefix(f"{refused.peer}: ")
+                raise MCPError(refused.status, said, raw.about if passes else None) from None
             return wire.failed_result(str(refused))
         except PeerUnavailable as away:
             return wire.failed_result(f"{tool.name} is unavailable: {away}")
@@ -221,14 +222,18 @@ class Exposed:
 
 
 class Raw:
-    """The result of one call as the server gave it."""
+    """The result of one call as the server gave it, or what its refusal says beside its words."""
 
-    __slots__ = ("result",)
+    __slots__ = ("about", "result")
 
     def __init__(self) -> None:
         self.result: Json | None = None
+        self.about: Any = None
 
     def take(self, result: Json) -> None:
+        if "error" in result:
+            self.about = result["error"].get("data")
+            return
         passed = {name: value for name, value in result.items() if name != "resultType"}
         meta = {name: value for name, value in (passed.pop("_meta", None) or {}).items() if name != _SERVER}
         self.result = {**passed, "_meta": meta} if meta else passed
@@ -250,6 +255,10 @@ class OneTool(Tool):
 
     async def _call(self, ctx: Context, visit: Visit, arguments: Json) -> Json:
         return await self._exposed.call(self, ctx, visit, arguments)
+
+    def ask(self, visit: Visit, arguments: Json) -> Ask:
+        asked = self.asked(arguments)
+        return Ask(asked, DOOR, self.server, visit.credentials, trace=visit.trace, hops=visit.hops)
 
     def asked(self, arguments: Json) -> Message:
         """The message that calls it. ``conversation`` continues one of ours, unless the tool itself takes it."""

@@ -55,6 +55,10 @@ class Tool:
         self.name: str = described["name"]
         self.call = call
 
+    def ask(self, visit: Visit, arguments: Json) -> Ask | None:
+        """The turn that a call of it is, where it is one and may become a task."""
+        return None
+
 
 class Offer:
     """One end-point: all agents that its caller may use, or a single one."""
@@ -174,19 +178,24 @@ class Offer:
             for card in self.cards(visit.caller)
             for name, skill in self._tools_of(card).items()
         ]
-        if has_tasks(ctx):
-            tools = [{**tool, **OPTIONAL} for tool in tools]
-        tools += [tool.described for tool in self._tools(visit.caller)]
+        optional = OPTIONAL if has_tasks(ctx) else {}
+        tools = [{**tool, **optional} for tool in tools]
+        for other in self._tools(visit.caller):
+            tools.append({**other.described, **optional} if other.skill is not None else other.described)
         return _page("tools", tools, params.cursor)
 
     async def _call_as_task(self, ctx: Context, visit: Visit, params: types.CallToolRequestParams) -> Json:
         found = self._tool(visit.caller, params.name)
-        if found is None:
-            if any(tool.name == params.name for tool in self._tools(visit.caller)):
-                raise MCPError(wire.METHOD_NOT_FOUND, f"{params.name[:64]} cannot be called as a task")
-            raise MCPError(wire.INVALID_PARAMS, f"there is no tool {params.name[:64]!r} here")
-        card, skill = found
         arguments = params.arguments or {}
+        if found is None:
+            other = next((tool for tool in self._tools(visit.caller) if tool.name == params.name), None)
+            if other is None:
+                raise MCPError(wire.INVALID_PARAMS, f"there is no tool {params.name[:64]!r} here")
+            ask = other.ask(visit, arguments)
+            if ask is None:
+                raise MCPError(wire.METHOD_NOT_FOUND, f"{params.name[:64]} cannot be called as a task")
+            return await self._old_tasks.create(ask, params.name)
+        card, skill = found
         wire.check_arguments(wire.INPUT if skill is None else skill.input_schema, arguments)
         return await self._old_tasks.create(self._ask(visit, wire.asked(arguments, skill), card.name), params.name)
 

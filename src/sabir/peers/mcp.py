@@ -40,7 +40,8 @@ __all__ = ["AS_IT_CAME", "McpPeer", "Program"]
 BELOW: Final = "/mcp"  # where a gateway speaks MCP
 MOST_POOLS: Final = 64  # identities whose connections are kept
 MOST_CONVERSATIONS: Final = 10_000
-# Set by who wants results also as the server gave them, beside the message that they are made into.
+# Set by who wants results also as the server gave them, beside the message that they are made into; and its refusals,
+# as {"error": …}.
 AS_IT_CAME: ContextVar[Callable[[dict[str, Any]], None] | None] = ContextVar("as_it_came", default=None)
 _SPEAKING: Final = ("ask", "chat", "query", "search")  # tools that take words, if none is named
 _WORDS: Final = ("text", "query", "prompt", "message", "question", "input")
@@ -103,9 +104,14 @@ class McpPeer(Peer):
         shown = await self.outgoing.headers(self.url, turn.caller) if self.outgoing is not None and shows else {}
         call = Call(turn.conversation.id, seconds, turn.id, turn.trace, turn.hops + 1, pieces=True, headers=shown)
         call = replace(call, whole=lambda: turn.remaining)
+
+        def permit(*, tool: str = "", skill: str = "") -> None:
+            turn.used.append(tool[:64])  # also where it is refused: the audit line names it
+            turn.permit(tool=tool, skill=skill)
+
         try:
             with self.breaker.call():
-                async with aclosing(self._events(turn.message, call, turn.ask, turn.permit)) as events:
+                async with aclosing(self._events(turn.message, call, turn.ask, permit)) as events:
                     async for event in events:
                         yield event
         except PeerError as wrong:
@@ -259,6 +265,7 @@ class McpPeer(Peer):
             PeerRefused: the server refused the call; ``status`` is its code.
             PeerUnreadable: the answer is not of the protocol.
         """
+        take = AS_IT_CAME.get()
         clock = Clock(seconds or self.seconds)
         meta = {**({"traceparent": trace} if trace else {}), **({wire.HOPS: hops} if hops else {})}
         wanted = Wanted(
@@ -272,10 +279,14 @@ class McpPeer(Peer):
             str((self.tools.get(tool, {}).get("execution") or {}).get("taskSupport", "")),
         )
         async with self._link(shown, asks=ask is not None) as link:
-            result = await link.call(wanted)
+            try:
+                result = await link.call(wanted)
+            except MCPError as wrong:
+                if take is not None:
+                    take({"error": wrong.error.model_dump(mode="json", exclude_none=True)})
+                raise
         if isinstance(result, Created):
             result = await self._followed(result, wanted, shown)
-        take = AS_IT_CAME.get()
         if take is not None:
             take(result)
         try:
