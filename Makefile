@@ -8,8 +8,7 @@ run: ## install what the default configuration needs, and serve on 127.0.0.1:808
 test: ## install everything, start what the tests talk to, check, and test
 	@./scripts/install test
 	@./scripts/services
-	@./scripts/check
-	@./scripts/test
+	@./scripts/peers & ./scripts/check && ./scripts/test; told=$$?; wait; exit $$told
 
 check: ## formatting, lint, types, import contracts, sizes
 	@./scripts/install test
@@ -27,7 +26,7 @@ durability: ## kill -9 at random moments, many times
 	@./scripts/install test
 	@./scripts/services
 	@./.venv/bin/python scripts/durability.py --runs 200
-	@if [ -f scripts/cluster_durability.py ]; then ./.venv/bin/python scripts/cluster_durability.py --runs 100; fi
+	@./.venv/bin/python scripts/cluster_durability.py --runs 100
 
 install:
 	@./scripts/install test

@@ -1,4 +1,7 @@
-"""Virtual environments for the peers that benchmarks and tests run beside Sabir, made once in ``.venvs/``."""
+"""Virtual environments for the peers that benchmarks and tests run beside Sabir, made once in ``.venvs/``.
+
+``python bench/venvs.py`` makes those that the tests want.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+# What tests run beside us. Each costs half a minute to make, so who can share one does.
+TESTED = {
+    "nlip": ("nlip-server==0.1.3", "nlip-sdk==0.1.3", "uvloop", "httptools", "ag2>=1.2"),
+    "fastmcp": ("fastmcp>=4.1",),
+    "nlweb-network": ("nlweb-core==0.7.0", "nlweb-network==0.7.0"),
+}
 
 
 @contextmanager
@@ -21,21 +30,29 @@ def alone(folder: Path) -> Iterator[None]:
         yield
 
 
+def python_of(peer: str) -> Path:
+    """The interpreter of an environment that tests want."""
+    return python_with(peer, *TESTED[peer])
+
+
 def python_with(name: str, *packages: str) -> Path:
     """The interpreter of an environment that has these packages; made if it is not there yet."""
     folder = ROOT / ".venvs" / name
     python = folder / "bin" / "python"
     mark = folder / ".packages"
-    wanted = "\n".join(sorted(packages))
     with alone(folder):
-        if mark.exists() and mark.read_text() == wanted:
+        if mark.exists() and set(packages) <= set(mark.read_text().splitlines()):
             return python
         if not python.exists():
-            subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+            subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+        install = ["install", "--quiet", "--disable-pip-version-check", "--no-compile", *packages]
         subprocess.run(
-            [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *packages],
-            check=True,
-            stdout=subprocess.DEVNULL,
+            [sys.executable, "-m", "pip", "--python", str(python), *install], check=True, stdout=subprocess.DEVNULL
         )
-        mark.write_text(wanted)
+        mark.write_text("\n".join(sorted(packages)))
     return python
+
+
+if __name__ == "__main__":
+    for each in TESTED:
+        python_of(each)

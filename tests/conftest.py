@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import uvicorn
 
+from free_ports import free_port
 from sabir.gateway import Gateway
 from sabir.server import Server, uvicorn_config
 
@@ -81,11 +82,14 @@ class PromptServer(Server):
 
 @contextmanager
 def serving(gateway: Gateway, port: int = 0) -> Iterator[Served]:
-    """Serve a gateway on a free port of the loopback, or on this one, until the block ends."""
+    """Serve a gateway on a free port of the loopback, or on this one, until the block ends.
+
+    The port is still free afterwards, for the gateway that comes back where this one was.
+    """
+    port = port or free_port()
     sock = socket.socket()
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     sock.bind(("127.0.0.1", port))
-    port = sock.getsockname()[1]
     gateway.house.public_url = gateway.public_url = f"http://127.0.0.1:{port}"
     if gateway.exchange.concierge is not None:
         gateway.exchange.concierge.public_url = gateway.public_url

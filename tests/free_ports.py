@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 import random
 import socket
 
-# Below what the system hands out to whoever asks for just any port: nobody else is given it in between.
-_PORTS = iter(random.SystemRandom().sample(range(20_000, 32_000), 12_000))
+# Below what the system hands out to whoever asks for just any port, and each process of the suite has its own:
+# nobody else is given it in between.
+_FIRST = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+_MINE = range(20_000 + _FIRST, 32_000, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
+_PORTS = itertools.cycle(random.SystemRandom().sample(_MINE, len(_MINE)))
 
 
 def free_port() -> int:
-    """A port that nobody listens on, and that is given out once."""
+    """A port that nobody listens on, and that is not given out again for long."""
     while True:
         with socket.socket() as sock:
             try:

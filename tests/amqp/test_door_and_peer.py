@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from amqp.conftest import amqp_gateway, door_of, rabbitmqctl
+from free_ports import free_port
 from sabir.agent import agent
 from sabir.agents.echo import echo
 from sabir.errors import BadSetup, PeerRefused, PeerUnavailable, Unavailable
@@ -283,8 +284,7 @@ async def test_nobody_at_the_address_is_no_answer_in_time(broker: str, prefix: s
 
 
 async def test_the_door_waits_for_a_broker_that_comes_later(home: Path, broker: str, prefix: str) -> None:
-    async with proxy() as later:
-        port = later.port
+    port = free_port()
     address = f"{prefix}-later"
     settings = {"url": f"amqp://guest:guest@127.0.0.1:{port}", "address": address}
     gateway = Gateway(echo, home=home, doors={"nlip-amqp": settings})

@@ -13,7 +13,9 @@ from sabir.bus.memory import MemoryBus
 from .on_nats import NATS, need_nats, remove_streams
 
 # Short enough that a test which waits for a time-out does not take long.
-QUICK = Limits(backoff=(0.01, 0.02), attempts=3, ack_seconds=1.0, alive_seconds=0.1, send_seconds=5.0, stop_seconds=0.1)
+QUICK = Limits(
+    backoff=(0.01, 0.02), attempts=3, ack_seconds=1.0, alive_seconds=0.25, send_seconds=5.0, stop_seconds=0.1
+)
 
 
 class Nodes:

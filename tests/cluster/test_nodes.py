@@ -11,7 +11,7 @@ import pytest
 
 from bus.on_nats import NATS, need_nats, remove_streams
 from sabir.agent import Agent, agent
-from sabir.bus import Bus, open_bus
+from sabir.bus import Bus, Limits, open_bus
 from sabir.bus.memory import MemoryBus
 from sabir.errors import Cancelled, DeadlineExceeded, Forbidden, PeerUnavailable, TooMany, TurnFailed
 from sabir.events import Delta, Event, Progress, Question, Reply
@@ -24,6 +24,7 @@ from sabir.peers.bus import BusPeer
 from sabir.stores.memory import MemoryStore
 from sabir.turn import Caller, Turn
 
+SOON = Limits(alive_seconds=0.5)  # when a node is lost, that is noticed within two seconds
 SECRET = "c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0LXNlY3JldA"
 
 
@@ -39,7 +40,7 @@ class Cluster:
         self._shared = MemoryBus()
 
     def _bus(self) -> Bus:
-        return self._shared if self.kind == "memory" else open_bus(f"{NATS}?prefix={self.prefix}")
+        return self._shared if self.kind == "memory" else open_bus(f"{NATS}?prefix={self.prefix}", limits=SOON)
 
     async def node(self, *agents: Agent, **options: object) -> Gateway:
         name = f"n{len(self.gateways) + 1}"

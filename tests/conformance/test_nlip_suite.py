@@ -16,7 +16,7 @@ import pytest
 
 from conftest import Serve
 from free_ports import free_port
-from interop.peers_venv import python_with
+from interop.peers_venv import python_of
 from sabir import Gateway
 from sabir.agents.echo import echo
 from sabir.cli.main import REFUSED, main
@@ -28,7 +28,6 @@ from sabir.guard.setup import GuardSettings, IdentitySettings
 from sabir.stores.sqlite import SQLiteStore
 
 HERE = Path(__file__).resolve().parent
-SDK = ("nlip-server==0.1.3", "nlip-sdk==0.1.3", "uvloop", "httptools")
 
 
 async def test_ours_fails_nothing_at_any_level(serve: Serve, home: Path) -> None:
@@ -42,7 +41,7 @@ async def test_ours_fails_nothing_at_any_level(serve: Serve, home: Path) -> None
 def nlip_server(script: str) -> Iterator[str]:
     """nlip-server from PyPI, in an environment of its own."""
     port = free_port()
-    python = python_with("nlip", *SDK)
+    python = python_of("nlip")
     process = subprocess.Popen([python, HERE / script, str(port)])
     url = f"http://127.0.0.1:{port}"
     try:

@@ -7,6 +7,6 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent / "bench"))
 
-from venvs import python_with
+from venvs import python_of
 
-__all__ = ["python_with"]
+__all__ = ["python_of"]

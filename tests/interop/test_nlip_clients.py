@@ -10,13 +10,11 @@ from typing import Any
 import pytest
 
 from conftest import Serve
-from interop.peers_venv import python_with
+from interop.peers_venv import python_of
 from sabir import Gateway, Turn, agent
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]  # the first run makes environments
 HERE = Path(__file__).resolve().parent
-SDK = ("nlip-server==0.1.3", "nlip-sdk==0.1.3", "uvloop", "httptools")
-AG2 = ("ag2>=1.2", "nlip-server==0.1.3", "nlip-sdk==0.1.3")
 
 
 @agent
@@ -33,7 +31,7 @@ def run(python: Path, script: str, url: str) -> list[dict[str, Any]]:
 
 def test_the_reference_sdk_is_read_and_reads_us(serve: Serve, home: Path) -> None:
     served = serve(Gateway(listener, home=home))
-    *kinds, talk = run(python_with("nlip", *SDK), "sdk_client.py", served.url + "/nlip")
+    *kinds, talk = run(python_of("nlip"), "sdk_client.py", served.url + "/nlip")
     assert len(kinds) == 19
     for line in kinds:
         assert line["status"] == 200, line
@@ -48,6 +46,6 @@ def test_the_reference_sdk_is_read_and_reads_us(serve: Serve, home: Path) -> Non
 
 def test_ag2_talks_to_us_as_to_its_own_server(serve: Serve, home: Path) -> None:
     served = serve(Gateway(listener, home=home))
-    [answers] = run(python_with("ag2", *AG2), "ag2_client.py", served.url)
+    [answers] = run(python_of("nlip"), "ag2_client.py", served.url)
     assert "Hello from AG2" in answers["first"]
     assert "and again" in answers["second"]

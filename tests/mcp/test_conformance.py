@@ -10,7 +10,6 @@ import importlib.util
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -18,7 +17,7 @@ import pytest
 
 from conftest import Serve
 from mcp_servers import everything
-from mcp_servers.nursery import Nursery, nursery
+from mcp_servers.nursery import SDK_SERVER, Nursery
 from sabir.agents.echo import echo
 from sabir.gateway import Gateway
 from sabir.guard import Filters
@@ -26,7 +25,6 @@ from sabir.guard.filters import TextFilter
 from sabir.peers.mcp import McpPeer, Program
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-SDK_SERVER = ROOT / "tests" / "mcp_servers" / "sdk_server.py"
 VERSIONS = {"2025-11-25": 30, "2026-07-28": 37}
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
@@ -52,25 +50,6 @@ def inspector(suite: ModuleType) -> list[str]:
         return list(suite.inspector())
     except (subprocess.CalledProcessError, FileNotFoundError) as wrong:
         pytest.skip(f"the inspector cannot be installed here: {wrong}")
-
-
-@pytest.fixture
-def sdk_server() -> Iterator[str]:
-    """The address of a server that is written with the SDK alone."""
-    process = subprocess.Popen([sys.executable, str(SDK_SERVER)], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    try:
-        yield process.stdout.readline().strip()
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
-
-
-@pytest.fixture(scope="module")
-def programs() -> Iterator[Nursery]:
-    with nursery() as made:
-        yield made
 
 
 def failures(suite: ModuleType, url: str, version: str) -> dict[str, list[str]]:

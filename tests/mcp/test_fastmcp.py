@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from conftest import Serve
-from interop.peers_venv import python_with
+from interop.peers_venv import python_of
 from sabir.agent import agent
 from sabir.agents.echo import echo
 from sabir.errors import TurnFailed
@@ -42,18 +43,18 @@ async def broken(turn: Turn) -> str:
 
 
 @agent
-async def endless(turn: Turn) -> str:
+async def endless(turn: Turn) -> AsyncIterator[Event | str]:
+    yield Progress(0.1)
     try:
         await asyncio.sleep(600)
     finally:
         ended.append("endless")
-    return ""
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_fastmcps_client_lists_calls_answers_and_cancels(serve: Serve, home: Path) -> None:
-    python = python_with("fastmcp", "fastmcp>=4.1")
+    python = python_of("fastmcp")
     served = serve(Gateway(echo, curious, slow, broken, endless, home=home, store="memory:"))
     done = subprocess.run(
         [str(python), str(CLIENT), f"{served.url}/mcp"], capture_output=True, text=True, timeout=120, check=False
@@ -63,8 +64,11 @@ def test_fastmcps_client_lists_calls_answers_and_cancels(serve: Serve, home: Pat
         "tools": ["echo", "curious", "slow", "broken", "endless"],
         "echoed": "You said: hi",
         "asked": "You want large",
-        "told": [[50, 100], [100, 100]],
+        "told": [[50, 100], [100, 100], [10, 100]],
         "failed": True,
         "after": "You said: still here",
     }
+    end = time.monotonic() + 20
+    while not ended and time.monotonic() < end:
+        time.sleep(0.01)
     assert ended == ["endless"]

@@ -17,6 +17,7 @@ from mcp.shared.exceptions import MCPError
 
 from conftest import Serve
 from free_ports import free_port
+from mcp_servers.nursery import SDK_SERVER, Nursery
 from sabir.agent import agent, reply_of
 from sabir.agents.echo import echo
 from sabir.errors import PeerRefused, PeerUnavailable
@@ -28,7 +29,6 @@ from sabir.peers.mcp import McpPeer, Program
 from sabir.turn import Turn
 from sabir.wire import mcp_ask
 
-SDK_SERVER = Path(__file__).resolve().parent.parent / "mcp_servers" / "sdk_server.py"
 Start = Callable[..., str]
 
 
@@ -53,25 +53,11 @@ def start() -> Iterator[Start]:
         process.stdout.close()
 
 
-def program() -> McpPeer:
-    return McpPeer(Program(sys.executable, (str(SDK_SERVER), "--stdio")), name="program")
-
-
-@pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    """A server written with the SDK alone, for all tests that leave it as it is."""
-    process = subprocess.Popen([sys.executable, str(SDK_SERVER)], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    yield process.stdout.readline().strip()
-    process.kill()
-    process.wait()
-    process.stdout.close()
-
-
 @pytest.fixture(params=["auto", "legacy", "program"])
-async def peer(request: pytest.FixtureRequest, url: str) -> Any:
+async def peer(request: pytest.FixtureRequest, sdk_server: str, programs: Nursery) -> Any:
     kind = request.param
-    made = program() if kind == "program" else McpPeer(url, name="behind", version=kind)
+    program = Program(*programs.command(SDK_SERVER, "--stdio"))
+    made = McpPeer(program, name="program") if kind == "program" else McpPeer(sdk_server, name="behind", version=kind)
     async with made:
         yield made
 
@@ -183,8 +169,8 @@ async def test_a_dead_server_does_not_take_the_gateway_with_it(serve: Serve, hom
         assert "no connection" in str(result.content[0])
 
 
-async def test_the_tools_of_a_server_are_tools_of_the_gateway(serve: Serve, home: Path, url: str) -> None:
-    behind = McpPeer(url, name="behind")
+async def test_the_tools_of_a_server_are_tools_of_the_gateway(serve: Serve, home: Path, sdk_server: str) -> None:
+    behind = McpPeer(sdk_server, name="behind")
     served = serve(Gateway(echo, behind, home=home, store="memory:"))
     async with Client(f"{served.url}/mcp") as client, asyncio.timeout(20):
         while "behind-echo" not in [tool.name for tool in (await client.list_tools(cache_mode="bypass")).tools]:
@@ -195,11 +181,11 @@ async def test_the_tools_of_a_server_are_tools_of_the_gateway(serve: Serve, home
         assert [block.type for block in mixed.content] == ["text", "image", "resource"]
 
 
-async def test_a_server_behind_an_agent_asks_the_client_in_front(serve: Serve, home: Path, url: str) -> None:
+async def test_a_server_behind_an_agent_asks_the_client_in_front(serve: Serve, home: Path, sdk_server: str) -> None:
     async def on_elicit(context: Any, params: Any) -> types.ElicitResult:
         return types.ElicitResult(action="accept", content={"name": "Ada"})
 
-    behind = McpPeer(url, name="behind")
+    behind = McpPeer(sdk_server, name="behind")
     served = serve(Gateway(echo, behind, home=home, store="memory:"))
     name = "behind-test_input_required_result_elicitation"
     async with Client(f"{served.url}/mcp", elicitation_callback=on_elicit) as client, asyncio.timeout(20):
@@ -209,9 +195,9 @@ async def test_a_server_behind_an_agent_asks_the_client_in_front(serve: Serve, h
         assert result.content[0].text == "Hello, Ada!"  # type: ignore[union-attr]
 
 
-async def test_a_relay_keeps_rights_audit_and_credentials(serve: Serve, home: Path, url: str) -> None:
+async def test_a_relay_keeps_rights_audit_and_credentials(serve: Serve, home: Path, sdk_server: str) -> None:
     rights = Rights((Rule(roles=("anonymous",), tools=("echo",)),))
-    behind = McpPeer(url, name="behind")
+    behind = McpPeer(sdk_server, name="behind")
     served = serve(Gateway(echo, behind, home=home, store="memory:", rights=rights))
     async with Client(f"{served.url}/mcp/behind", mode="legacy") as client:
         result = await client.call_tool("echo", {"text": "hi"})
@@ -225,14 +211,14 @@ async def test_a_relay_keeps_rights_audit_and_credentials(serve: Serve, home: Pa
     assert [(line.agent, line.outcome) for line in relayed] == [("behind", "ok")]
 
 
-def test_the_session_of_the_server_behind_is_not_shown(serve: Serve, home: Path, url: str) -> None:
+def test_the_session_of_the_server_behind_is_not_shown(serve: Serve, home: Path, sdk_server: str) -> None:
     body = {
         "jsonrpc": "2.0",
         "id": 1,
         "method": "initialize",
         "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}},
     }
-    served = serve(Gateway(echo, McpPeer(url, name="behind"), home=home, store="memory:"))
+    served = serve(Gateway(echo, McpPeer(sdk_server, name="behind"), home=home, store="memory:"))
     headers = {"accept": "application/json, text/event-stream", "authorization": "Bearer of-the-client"}
     response = httpx2.post(f"{served.url}/mcp/behind", json=body, headers=headers)
     assert response.status_code == 200
@@ -246,8 +232,8 @@ def test_the_session_of_the_server_behind_is_not_shown(serve: Serve, home: Path,
     assert forged.status_code == 404
 
 
-async def test_an_agent_made_of_words_can_use_a_server(url: str) -> None:
-    async with McpPeer(url, name="behind", tool="echo") as behind:
+async def test_an_agent_made_of_words_can_use_a_server(sdk_server: str) -> None:
+    async with McpPeer(sdk_server, name="behind", tool="echo") as behind:
 
         @agent
         async def front(turn: Turn) -> str:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -21,7 +19,7 @@ from mcp.shared.subscriptions import ToolsListChanged
 
 from callers import ByName
 from conftest import Serve, Served, serving
-from mcp_servers.nursery import Nursery, nursery
+from mcp_servers.nursery import SDK_SERVER, Nursery
 from sabir.agents.echo import echo
 from sabir.doors import mcp_pipes
 from sabir.gateway import Gateway
@@ -30,7 +28,6 @@ from sabir.guard.filters import TextFilter
 from sabir.peers.mcp import McpPeer, Program
 from sabir.turn import MAX_HOPS
 
-SDK_SERVER = Path(__file__).resolve().parent.parent / "mcp_servers" / "sdk_server.py"
 MODES = ("legacy", "2026-07-28")
 OWN = """
 import asyncio, os, sys
@@ -100,28 +97,11 @@ def words(result: Any) -> str:
 
 
 @pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    """A server of the SDK over HTTP."""
-    process = subprocess.Popen([sys.executable, str(SDK_SERVER)], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    yield process.stdout.readline().strip()
-    process.kill()
-    process.wait()
-    process.stdout.close()
-
-
-@pytest.fixture(scope="module")
-def programs() -> Iterator[Nursery]:
-    with nursery() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory, address: str, programs: Nursery) -> Iterator[Served]:
+def served(tmp_path_factory: pytest.TempPathFactory, sdk_server: str, programs: Nursery) -> Iterator[Served]:
     """The same server as a program and over HTTP, behind a gateway that filters."""
     program = McpPeer(Program(*programs.command(SDK_SERVER, "--stdio")), name="program")
     home = tmp_path_factory.mktemp("pipes")
-    gateway = Gateway(echo, program, McpPeer(address, name="far"), home=home, filters=Filters((Hush(),)))
+    gateway = Gateway(echo, program, McpPeer(sdk_server, name="far"), home=home, filters=Filters((Hush(),)))
     with serving(gateway) as served:
         yield served
 
@@ -247,9 +227,9 @@ async def test_a_program_is_told_the_hops_and_the_trace(serve: Serve, home: Path
 @pytest.mark.parametrize("hops", [MAX_HOPS + 1, 999, 10**4, 10**20])
 @pytest.mark.parametrize("kind", ["program", "far"])
 def test_a_request_that_passed_too_many_gateways_is_refused(
-    serve: Serve, home: Path, own: Program, address: str, hops: int, kind: str
+    serve: Serve, home: Path, own: Program, sdk_server: str, hops: int, kind: str
 ) -> None:
-    peer = McpPeer(own if kind == "program" else address, name="behind")
+    peer = McpPeer(own if kind == "program" else sdk_server, name="behind")
     served = serve(Gateway(echo, peer, home=home, store="memory:"))
     begin = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
     body: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": begin}

@@ -20,6 +20,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 FORKED = Path(__file__).with_name("forked.py")
+SDK_SERVER = Path(__file__).with_name("sdk_server.py")
 
 
 class Nursery:
@@ -31,6 +32,19 @@ class Nursery:
     def command(self, script: Path, *arguments: str) -> tuple[str, tuple[str, ...]]:
         """What starts a script: the program and its arguments."""
         return sys.executable, ("-I", "-S", str(FORKED), str(self._place), str(script), *arguments)
+
+    @contextmanager
+    def serving(self, script: Path) -> Iterator[str]:
+        """Runs a script that serves; gives what it prints first, its address."""
+        program, arguments = self.command(script)
+        process = subprocess.Popen([program, *arguments], stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        try:
+            yield process.stdout.readline().strip()
+        finally:
+            process.kill()
+            process.wait()
+            process.stdout.close()
 
 
 @contextmanager

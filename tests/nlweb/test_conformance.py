@@ -16,7 +16,7 @@ from sabir.conformance.suites import Options, suite
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
 
-from venvs import python_with
+from venvs import python_of
 
 pytestmark = pytest.mark.timeout(300)  # the first run makes an environment
 # What shared/spec/nlweb.md, section 2, tells of nlweb-network 0.7.0, by the check that sees it.
@@ -33,7 +33,7 @@ KNOWN_FAULTS = {
 
 @pytest.fixture(scope="module")
 def reference() -> Iterator[str]:
-    python = python_with("nlweb-network", "nlweb-core==0.7.0", "nlweb-network==0.7.0")
+    python = python_of("nlweb-network")
     script = Path(__file__).with_name("reference_server.py")
     running = subprocess.Popen(
         [str(python), "-W", "ignore", str(script)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True

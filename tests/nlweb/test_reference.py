@@ -16,7 +16,7 @@ from nlweb.test_wire import SEED
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
 
-from venvs import python_with
+from venvs import python_of
 
 pytestmark = pytest.mark.timeout(300)  # the first run makes an environment
 PARSE = """
@@ -30,7 +30,7 @@ for name, body in json.load(sys.stdin):
 
 @pytest.fixture(scope="module")
 def reference() -> Path:
-    return python_with("nlweb-core", "nlweb-core==0.7.0")
+    return python_of("nlweb-network")
 
 
 def test_every_kind_of_answer_parses(reference: Path, client: httpx2.Client, gateway: Served) -> None:

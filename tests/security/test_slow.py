@@ -29,7 +29,7 @@ async def parrot(turn: Turn) -> str:
 def impatient(home: Path) -> Iterator[Served]:
     with serving(Gateway(parrot, home=home)) as served:
         assert isinstance(served.server, Server)
-        served.server.patience = Patience(head=0.5, body=0.5, every=1)
+        served.server.patience = Patience(head=0.5, body=1.0, every=1)
         yield served
 
 
