@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import msgspec
 import pytest
 from mcp import Client
 from mcp.shared.subscriptions import ToolsListChanged
 
 from conftest import Serve, Served, serving
 from sabir.agent import FunctionAgent, agent
-from sabir.card import Card, Skill
+from sabir.card import Card, Policy, Skill
 from sabir.config import gateway_of, settings_of
 from sabir.errors import BadSetup
 from sabir.events import Field, Progress, Question
@@ -24,7 +25,7 @@ from sabir.guard import Credentials, Identity, Quotas
 from sabir.guard.outgoing import Service
 from sabir.guard.policy import Rule
 from sabir.guard.setup import GuardSettings, IdentitySettings
-from sabir.message import Message, Part
+from sabir.message import Message, Part, json_part
 from sabir.peers.gateways import FarGateway
 from sabir.turn import Caller, Turn
 from sabir.wire import nlip
@@ -159,6 +160,40 @@ async def test_a_question_comes_back_and_its_answer_goes_there(near: Served) -> 
     asked = await ask(near.url, "acme-asker", "paint")
     assert "Which colour?" in asked.text
     assert (await ask(near.url, "acme-asker", "blue", asked.tokens)).text == "You chose blue."
+
+
+def accepting(*kinds: str) -> Message:
+    wish = json_part({"accept": list(kinds)}, label="policy")
+    return Message.text("I accept your policies", parts=(wish,)).with_type("control")
+
+
+@pytest.mark.parametrize("requires", ["agent", "gateway"])
+async def test_a_policy_of_the_other_is_told_and_accepted_here(serve: Serve, home: Path, requires: str) -> None:
+    notes = Policy("privacy", "I keep notes for a day.", {"retention_days": 1}, required=True)
+
+    @agent(description="Keeps notes", policies=(notes,) if requires == "agent" else ())
+    async def keeper(turn: Turn) -> str:
+        return f"noted: {turn.text}"
+
+    @agent(description="Keeps nothing")
+    async def plain(turn: Turn) -> str:
+        return "nothing noted"
+
+    stated = {"policies": [msgspec.to_builtins(notes)]} if requires == "gateway" else {}
+    other = serve(Gateway(keeper, plain, home=home / "far", facts=stated))
+    near = serve(near_of(home, other))
+    until(lambda: "acme-keeper" in near.gateway.agents)
+    refused = await ask(near.url, "acme-keeper", "hello")
+    assert "privacy" in refused.text and refused.is_control
+    told = await ask(near.url, "acme-keeper", Message.text("What are your policies?").with_type("control"))
+    assert "I keep notes for a day." in told.text
+    agreed = await ask(near.url, "acme-keeper", accepting("privacy"))
+    said = await ask(near.url, "acme-keeper", "hello", agreed.tokens)
+    assert said.text == "noted: hello"
+    again = await ask(near.url, "acme-keeper", "once more", said.tokens)
+    assert again.text == "noted: once more"
+    if requires == "agent":
+        assert (await ask(near.url, "acme-plain", "hello")).text == "nothing noted"
 
 
 async def test_pieces_come_as_they_are_made(near: Served) -> None:

@@ -35,11 +35,11 @@ from ..errors import (
 from ..events import Event
 from ..guard.outgoing import Outgoing
 from ..guard.seal import Seal
-from ..message import Message, Part
+from ..message import Message, Part, json_part
 from ..observe import Metrics
 from ..stores.base import Record, Store
 from ..turn import Caller, Turn
-from .base import SECONDS, Peer, without_credentials
+from .base import SECONDS, Call, Peer, without_credentials
 from .bus import BusPeer
 from .kept import KeptTokens
 from .listing import Listed, Listing, Where, by_nlip, by_nlweb
@@ -53,6 +53,7 @@ SPACE: Final = "gateways"  # in the store: what each gateway told last
 START_SECONDS: Final = 2.0  # that a start waits for gateways that are there
 STOP_SECONDS: Final = 1.0  # that a look may take to its end when the gateway stops
 RETRY: Final = (1.0, 2.0, 5.0, 10.0, 30.0)  # seconds between looks at one that is not there, the last again and again
+_FORBIDDEN: Final = 403  # with which NLIP refuses, among others, what needs a policy first
 _NOT_HERE: Final = frozenset({404, 405, 410, 415, 501})
 _OURSELVES: Final = Caller(id="local:gateway", kind="local", name="gateway")
 
@@ -91,7 +92,7 @@ class FarAgent:
         turn.message = self._addressed(turn.message)
         self._running += 1
         try:
-            async for event in self.peer(turn):
+            async for event in self._asked(turn):
                 yield event
         except PeerUnavailable as away:
             why = away.reason.removeprefix(f"{away.peer}: ")
@@ -101,6 +102,32 @@ class FarAgent:
             self._running -= 1
             if self._gone and not self._running:
                 await self.peer.aclose()
+
+    async def _asked(self, turn: Turn) -> AsyncIterator[Event]:
+        try:
+            async for event in self.peer(turn):
+                yield event
+        except PeerRefused as refused:
+            if refused.status != _FORBIDDEN or not await self._accepted(turn):
+                raise
+            async for event in self.peer(turn):
+                yield event
+
+    async def _accepted(self, turn: Turn) -> bool:
+        """Accept over there, for the same conversation, the policies that our caller has accepted here."""
+        accepted = turn.conversation.agreed.get("policy", {}).get("accepted", ())
+        kinds = sorted({policy.kind for policy in self.card.policies}.intersection(accepted))
+        peer = self.peer
+        if not kinds or not isinstance(peer, NlipPeer):
+            return False
+        shows = peer.outgoing is not None and not turn.conversation.agreed.get("anonymous")
+        headers = await peer.outgoing.headers(peer.url, turn.caller) if peer.outgoing is not None and shows else {}
+        words = f"I accept your policies: {', '.join(kinds)}."
+        said = Message.text(words, parts=(json_part({"accept": kinds}, label="policy"),)).with_type("control")
+        call = Call(turn.conversation.id, peer.seconds, hops=turn.hops + 1, headers=headers)
+        told = (await peer.settle(said, call)).labelled("policy")
+        value = told.value if told is not None and isinstance(told.value, dict) else {}
+        return all(isinstance(value.get(kind), dict) and value[kind].get("accept") is True for kind in kinds)
 
     async def propose_anonymous(self, conversation: str) -> str | None:
         """Whether it agrees to anonymity. Raises as the peer does."""
@@ -262,8 +289,8 @@ class Neighbour:
             card,
             name=name,
             skills=skills,
-            policies=(),  # accepted there, limited there and remembered here
-            limits={},
+            policies=card.policies if self.protocol == "nlip" else (),  # no other protocol has a way to accept them
+            limits={},  # limited there and remembered here
             remembers=True,
             site=None if card.site in sites else card.site,
             via=(*card.via, self.id),

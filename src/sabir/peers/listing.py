@@ -9,16 +9,17 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 
-from ..card import Card
+from ..card import Card, Policy
 from ..errors import PeerRefused, PeerUnreadable
 from ..guard.outbound import Fetcher, Outbound, OutboundRules
-from ..message import json_part
+from ..message import Part, json_part
 from .base import without_credentials
 from .nlip_http import NlipHttpPeer
 
@@ -125,12 +126,31 @@ async def by_nlip(where: Where) -> Listing:
     place = where.end_point("nlip")
     async with NlipHttpPeer(place, seconds=where.seconds, headers=where.headers, retries=0) as peer:
         answer = await peer.control("What are your capabilities?", json_part({}, label="capabilities"))
+        stated: Part | None = None
+        with suppress(PeerRefused, PeerUnreadable):  # who does not say requires none
+            asked = await peer.control("What are your policies?", json_part({}, label="policy"))
+            stated = asked.labelled("policy")
     part = answer.labelled("capabilities")
     told = part.value if part is not None and isinstance(part.value, dict) else {}
     if not isinstance(told.get("agents"), list):
         raise PeerUnreadable(where.address, "it does not say by NLIP which agents it has")
-    agents = tuple(Listed(card, f"{place}/{card.name}") for card in readable(told["agents"]))
+    cards = readable(told["agents"])
+    own = _own_policies(stated.value if stated is not None else None, cards)
+    cards = [msgspec.structs.replace(card, policies=(*card.policies, *own)) if own else card for card in cards]
+    agents = tuple(Listed(card, f"{place}/{card.name}") for card in cards)
     return Listing(where.told_id(told.get("gateway")), "nlip", agents)
+
+
+def _own_policies(stated: Any, cards: Iterable[Card]) -> tuple[Policy, ...]:
+    """What a gateway itself requires: of all that it states, what no agent's card says."""
+    of_agents = {policy.kind for card in cards for policy in card.policies}
+    found: list[Policy] = []
+    for kind, told in stated.items() if isinstance(stated, dict) else ():
+        if kind in of_agents or not isinstance(told, dict) or told.get("require") is not True:
+            continue
+        offer = dict(told["offer"]) if isinstance(told.get("offer"), dict) else {}
+        found.append(Policy(str(kind)[:64], str(offer.pop("text", "")), offer, required=True))
+    return tuple(found)
 
 
 async def by_nlweb(where: Where) -> Listing:

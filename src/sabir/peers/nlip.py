@@ -84,7 +84,11 @@ class NlipPeer(Peer):
     async def control(self, said: str | Message, *parts: Part, conversation: str = "") -> Message:
         """Talk about the talk: ask for policies, limits, an upload place, and so on. Raises as ``ask`` does."""
         message = message_of(said).with_parts(parts).with_type(CONTROL)
-        return await self._whole_answer(message, Call(conversation, self.seconds))
+        return await self.settle(message, Call(conversation, self.seconds))
+
+    async def settle(self, message: Message, call: Call) -> Message:
+        """The answer to a control message of a call, as who we are there. Raises as ``ask`` does."""
+        return await self._whole_answer(message, call)
 
     async def agree_limits(self, *, conversation: str = "", **proposed: int) -> dict[str, int]:
         """Propose limits (``body``, ``reply``, ``submessages``, ``rate_per_minute``); those that are agreed.
