@@ -313,6 +313,31 @@ def test_who_finds_agents_by_their_cards(client: httpx2.Client, gateway: Served)
     assert client.post("/who", json={"query": {"text": "", "domain": "pumpkins-r-us.com"}}).json()["results"]
 
 
+def test_who_tells_every_way_to_each_agent(client: httpx2.Client, gateway: Served) -> None:
+    rows = client.get("/who").json()["results"]
+    ways = {(row["protocol"], row["endpoint"]) for row in rows if row["definition"]["name"] == "asker"}
+    web, socket = gateway.url, gateway.url.replace("http", "ws", 1)
+    assert ways == {
+        ("nlweb", f"{web}/ask/asker"),
+        ("nlip", f"{web}/nlip/asker"),
+        ("nlip", f"{socket}/nlip/asker/ws"),
+        ("mcp", f"{web}/mcp/asker"),
+        ("a2a", f"{web}/a2a/asker"),
+    }
+    default = {row["endpoint"] for row in rows if row["definition"]["name"] == "shop"}
+    assert {f"{web}/ask", f"{web}/nlip", f"{socket}/nlip/ws", f"{web}/mcp/shop", f"{web}/a2a/shop"} == default
+    one = client.post("/who", json={"query": {"text": "", "type": "mcp"}, "meta": {"max_results": 2}}).json()
+    assert [row["protocol"] for row in one["results"]] == ["mcp", "mcp"]
+    for protocol, endpoint in ways:  # and there it is
+        if protocol == "mcp":
+            ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+            assert client.post(
+                endpoint, json=ping, headers={"accept": "application/json, text/event-stream"}
+            ).is_success
+        if protocol == "a2a":
+            assert client.get(f"{endpoint}/.well-known/agent-card.json").json()["name"] == "asker"
+
+
 def test_the_openapi_document_names_every_path_and_model(client: httpx2.Client) -> None:
     document = client.get("/openapi.json").json()
     assert set(document["paths"]) == {"/ask", "/ask/{agent}", "/await", "/await/{token}", "/who", "/sites"}
@@ -325,7 +350,7 @@ def test_what_of_the_text_was_not_applied_is_told_with_its_words_w5(client: http
     body = {"query": {"text": "a pumpkin dish for tonight"}, "prefer": {"streaming": False}}
     meta = client.post("/ask", json=body).json()["_meta"]
     assert meta["ignored_filters"] == ["text"]
-    assert meta["ignored_because"] == {"text": "tonight: what was found has no date"}
+    assert meta["ignored_because"] == {"text": "tonight: what was found is not tied to a day"}
 
 
 @pytest.mark.parametrize("streaming", [False, True])

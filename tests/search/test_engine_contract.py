@@ -60,6 +60,14 @@ async def test_a_word_is_as_rare_as_the_whole_site_has_it_and_not_as_its_names_h
     assert found["s9"] == pytest.approx(found["p0"], rel=0.02)
 
 
+async def test_a_word_is_found_where_another_says_the_same(engine: Engine) -> None:
+    await engine.put([words(1, "a morning for children up to five"), words(2, "a bicycle with eight gears")])
+    await engine.put([words(3, "a morning of quiet"), words(4, "knives that keep their edge")])
+    for asked, meant in (("kids", "w1"), ("child", "w1"), ("a bike", "w2"), ("knife", "w4")):
+        found = (await engine.search(Query(asked))).hits
+        assert [hit.item.id for hit in found if hit.lexical > 0.3] == [meant], asked
+
+
 async def test_an_item_of_the_same_site_and_id_is_replaced(engine: Engine) -> None:
     await engine.put([words(1, "old zebra")])
     await engine.put([words(1, "new giraffe")])

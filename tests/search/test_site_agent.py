@@ -138,7 +138,7 @@ async def test_the_example_of_the_nlweb_document_obeys_its_filters(sample: Local
 async def test_what_cannot_be_applied_is_told_in_meta_and_in_words(shop: LocalIndex) -> None:
     message = await Asker(agent(shop)).reply("pumpkin soup", SiteAsk(filters={"flavour": "sour"}))
     assert meta(message)["ignored"] == [{"name": "flavour", "value": "sour", "reason": "no item states flavour"}]
-    assert message.text.endswith("(Not applied: flavour: no item states flavour.)")
+    assert message.text.endswith('(I did not go by flavour "sour": no item states flavour.)')
 
 
 async def test_nothing_found_is_a_reply_with_a_total_of_zero(shop: LocalIndex) -> None:

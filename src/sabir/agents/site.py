@@ -33,10 +33,9 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
-from msgspec import Meta
 
 from ..card import Card, Skill
 from ..errors import SabirError, TurnFailed
@@ -47,7 +46,6 @@ from ..search import (
     Engine,
     Found,
     Hit,
-    Ignored,
     OnSite,
     Parsed,
     Query,
@@ -59,17 +57,20 @@ from ..search import (
     result,
     structured,
 )
-from ..search.attributes import recalled
-from ..search.conditions import During, Has, Is, OfType
+from ..search.aspects import CLOSE, apart, coloured, states_colour
+from ..search.conditions import During, Has, Is, Not, OfType
+from ..search.facts import facts
 from ..search.followup import decontextualized, is_more
 from ..search.languages import accepted
-from ..search.relaxing import asks_for_anything, freed, inner, is_company, is_time, only_filters
-from ..search.results import reordered
+from ..search.relaxing import asks_for_anything, freed, inner, is_company, is_time, only_filters, unheld
+from ..search.results import by_coming, has_value, reordered
 from ..search.taxonomy import is_a
-from ..search.words import spaced
+from ..search.words import content_words, spaced, tokens
 from ..turn import PastTurn, Turn
+from .site_asks import SiteAsk, SiteMeta, asked_in, json_of
 from .site_model import SiteModel, grounded
 from .site_ranking import Weight, evident, led, settled
+from .site_words import answers_in, coming_next, listing, nothing
 
 MODES: Final = ("list", "summarize", "generate")
 MOST: Final = 1_000  # results of one answer
@@ -77,44 +78,11 @@ CHANCE: Final = 20.0  # a score below which a hit is chance; see search.Hit
 _POOL: Final = 50  # hits that are looked at before the page is cut
 _MODEL_SECONDS: Final = 8.0  # for one call of the model; who asks does not wait longer for a better order
 _ABOUT: Final = re.compile(r"^\W*(?:and\s+|ok\s+|so\s+)?(?:what|how)\s+about\s+", re.IGNORECASE)
+_MISSED: Final = 6  # conditions that are tried one by one, where nothing meets them all
+_UNTIMED: Final = "what was found is not tied to a day"
 _COMING: Final = 200  # items that are looked through for what comes next
 
 T = TypeVar("T")
-
-
-class SiteAsk(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """How a site is asked, besides the words; the content of the part labelled ``"ask"``."""
-
-    filters: dict[str, Any] = {}
-    modes: tuple[str, ...] = ()
-    limit: Annotated[int, Meta(ge=1)] | None = None
-    start: Annotated[int, Meta(ge=0)] = 0
-    min_score: float | None = None
-    prev: tuple[str, ...] | None = None  # earlier questions, oldest first; None: those of the conversation
-    memory: tuple[str, ...] = ()
-    about: str = ""  # what is known of the situation, in words
-    rewritten: str = ""  # the question as the asker's own model understands it
-    answers: dict[str, Any] = {}  # to earlier questions back, by field id
-    asked: tuple[str, ...] = ()  # field ids that were asked for before
-    languages: str = ""  # that the asker reads, as Accept-Language writes them
-    questions: bool = True  # whether questions back are welcome
-
-    def part(self) -> Part:
-        return json_part(_json(self), label="ask")
-
-
-class SiteMeta(msgspec.Struct, frozen=True):
-    """How a question was understood and how much was found; the content of the part labelled ``"meta"``."""
-
-    question: str
-    rewritten: bool
-    applied: tuple[str, ...]
-    ignored: tuple[Ignored, ...]
-    total: int
-    coverage: float
-    sites: tuple[str, ...] = ()
-    filters: dict[str, Any] = {}  # given beside the words, answers to questions back included; a follow-up keeps them
-    asked: tuple[str, ...] = ()  # field ids that were asked for in this conversation so far
 
 
 class SiteAgent:
@@ -163,7 +131,7 @@ class SiteAgent:
 
     async def _answer(self, turn: Turn) -> AsyncIterator[Event]:
         try:
-            ask = _ask(turn.message)
+            ask = asked_in(turn.message)
         except msgspec.ValidationError as wrong:
             yield Fault(f"the part 'ask' is not right: {wrong}", "invalid")
             return
@@ -191,11 +159,6 @@ class SiteAgent:
         return f"there is no site {unknown[0][:80]!r} here" if unknown and len(unknown) == len(names) else ""
 
 
-def _json(value: msgspec.Struct) -> Any:
-    """The JSON value of a struct: lists where it has tuples, as any peer would send it."""
-    return msgspec.json.decode(msgspec.json.encode(value))
-
-
 def _card(site: str | None, name: str | None, description: str, examples: tuple[str, ...]) -> Card:
     title = name or re.sub(r"[^A-Za-z0-9_.-]+", "-", site or "sites").strip("-._") or "site"
     words = description or (f"Answers questions about {site}" if site else "Answers questions about the sites here")
@@ -209,11 +172,6 @@ def _card(site: str | None, name: str | None, description: str, examples: tuple[
     return Card(title, words, skills=(skill,), says=("text", "structured"), site=site, repeatable=True)
 
 
-def _ask(message: Message) -> SiteAsk:
-    part = message.labelled("ask")
-    return msgspec.convert(part.value, SiteAsk) if part is not None else SiteAsk()
-
-
 class _Search:
     """One question as it is understood, searched for, asked about and searched for again."""
 
@@ -224,6 +182,7 @@ class _Search:
         self._usual = limit
         self.question = ""
         self.pool: tuple[Hit, ...] = ()
+        self.note = ""  # what to know of what was found
         self.hint = ""  # what to say besides that nothing was found
         self.parsed = Parsed()
         self.hits: tuple[Hit, ...] = ()
@@ -267,7 +226,7 @@ class _Search:
         return {**kept, **{field: named[0] for field, named in said.items() if named is not None and named[0]}}
 
     async def _find(self, filters: dict[str, Any]) -> None:
-        self.filters = filters
+        self.filters, self.hint = filters, ""
         known = await self.engine.fields()
         spoken = from_text(self.question, known, self.now)
         if only_filters(spoken):
@@ -277,44 +236,119 @@ class _Search:
         await self._search()
         if not self.pool and self.parsed.text and asks_for_anything(self.parsed.text):
             await self._find_anything()
-        if not self.pool and (free := freed(spoken, is_time, "what was found has no date")) is not None:
+        if not self.pool and (free := freed(spoken, is_time, _UNTIMED)) is not None:
             await self._find_untimed(await resolved(given | free, self.engine))
-        if (
-            not self.pool
-            and (free := freed(spoken, is_company, "what was found does not say for how many")) is not None
-        ):
-            self.parsed = await resolved(given | free, self.engine)
-            await self._search()
+        for free in (unheld(spoken), freed(spoken, is_company, "what was found does not say for how many")):
+            if not self.pool and free is not None:
+                self.parsed = await resolved(given | free, self.engine)
+                await self._search()
+        if not self.pool and not self.hint:
+            await self._find_nearly()
+        if not self.pool and not self.hint:
+            self.hint = await self._nearest_miss()
+        await self._heed_colour()
+        self._tell_unmet()
 
     async def _find_anything(self) -> None:
         """What there is, newest first, for who asks for nothing in particular."""
         self.parsed = msgspec.structs.replace(self.parsed, text="")
         await self._search()
 
+    async def _find_nearly(self) -> None:
+        """What meets the conditions, where there are some and nothing that meets them is about the words."""
+        narrowing = [each for each in self.parsed.conditions if not isinstance(each, OnSite)]
+        if len(narrowing) < 2 or not self.parsed.text or self.ask.min_score is not None:
+            return
+        found = await self.engine.search(Query(self.parsed.text, self._where(), 0, self._depth))
+        if not found.hits:  # not even one of the words
+            found = await self.engine.search(Query("", self._where(), 0, self._depth))
+        said = {word for words in self.parsed.said for word in tokens(words)}
+        words = " ".join(word for word in self.parsed.text.split() if not said.issuperset(tokens(word)))
+        if found.hits:
+            self.parsed = self.parsed.without(words, "nothing that meets the rest is about it")
+            self._show(found.hits[: self.start + self.limit])
+            self.total = len(self.pool)
+
+    async def _nearest_miss(self) -> str:
+        """Which one condition keeps everything out, where it is one: who asks may do without it."""
+        parsed, own = self.parsed, self._where()[: len(self._where()) - len(self.parsed.conditions)]
+        least = self.ask.min_score if self.ask.min_score is not None else CHANCE
+        most, best = (False, 0), ""
+        for at, words in enumerate(parsed.said[:_MISSED]):
+            rest = (*own, *parsed.conditions[:at], *parsed.conditions[at + 1 :])
+            many = (await self.engine.search(Query(parsed.text, rest, 0, 1, least if parsed.text else 0.0))).total
+            worth = (not isinstance(parsed.conditions[at], OfType), many)  # what it is can be done without the least
+            if many and words and worth > most:
+                most, best = worth, words
+        return f' Without "{best}" there would be {most[1]}.' if best else ""
+
+    async def _heed_colour(self) -> None:
+        """ "Blue" is a filter where the things that are found state a colour."""
+        named = coloured(self.parsed.text)
+        if named is None or not states_colour(self.pool, named[0]):
+            return
+        colour, rest, condition = named
+        text = rest if content_words(rest) else ""
+        plain = await self.engine.search(Query(text, self._where(), 0, self._depth, CHANCE if text else 0.0))
+        least = CLOSE * plain.hits[0].score if text and plain.hits else 0.0
+        there = await self.engine.search(Query(text, (*self._where(), condition), 0, self._depth, least))
+        parsed = msgspec.structs.replace(self.parsed, text=text)
+        if there.hits:
+            conditions, said = (*parsed.conditions, condition), (*parsed.said, colour)
+            self.parsed = msgspec.structs.replace(parsed, conditions=conditions, said=said)
+        elif plain.hits:
+            self.parsed = parsed.without(colour, f"nothing that was found is said to be {colour}")
+        if there.hits or plain.hits:
+            self._show((there if there.hits else plain).hits)
+            self.total = (there if there.hits else plain).total
+
+    async def _soonest(self, where: tuple[Condition, ...]) -> Found:
+        """Things that happen, those that come soonest first."""
+        found = await self.engine.search(Query("", where, 0, MOST))
+        return msgspec.structs.replace(found, hits=by_coming(found.hits, self.now.timestamp()))
+
+    def _tell_unmet(self) -> None:
+        """What was asked for and is in nothing that was found."""
+        order = self.parsed.order
+        if order is not None and self.pool and not has_value(self.pool, order[0], mixed=not self.parsed.text):
+            what = {"price": "a price", "date": "a date", "stars": "a rating", "totaltime": "a time"}
+            reason = f"what was found does not state {what.get(order[0], order[0])}"
+            self.parsed = msgspec.structs.replace(
+                self.parsed.without(self.parsed.ordered, reason), order=None, ordered=""
+            )
+        words = apart(self.parsed.text, self.pool)
+        self.note = f"Nothing here is about {' and '.join(words)} together; these come nearest." if words else ""
+
     async def _find_untimed(self, freed: Parsed) -> None:
         """ "What should I cook tonight?" is not about what happens tonight: the time filters only what has one."""
         bound, self.parsed = self.parsed, freed
         await self._search()
-        happening = sum(is_a(kind, "Event") for hit in self.hits for kind in hit.item.types[:1])
+        happening = sum(map(_happens, self.hits))
         if 2 * happening >= len(self.hits):  # events, and not then: that is the answer, and what comes next
             coming = (*self._where(), During("startdate", self.now.timestamp()))
             least = CHANCE if freed.text else 0.0
-            self.hint = _next((await self.engine.search(Query(freed.text, coming, 0, _COMING, least))).hits)
+            self.hint = coming_next((await self.engine.search(Query(freed.text, coming, 0, _COMING, least))).hits)
             self.parsed, self.total = bound, 0
             self._show(())
+        elif happening:  # those happen, and not then
+            conditions, said = (*freed.conditions, Not(OfType(("Event",)))), (*freed.said, "")
+            self.parsed = msgspec.structs.replace(freed, conditions=conditions, said=said)
+            await self._search()
 
     async def _search(self) -> None:
         memory = "; ".join((*self.ask.memory, self.ask.about)).strip("; ")
         where = self._where()
         text = self.parsed.text
         least = self.ask.min_score if self.ask.min_score is not None else CHANCE
-        pool = max(_POOL, self.start + self.limit)
+        pool = self._depth
         found = await self.engine.search(Query(text, where, 0, pool, least if text else 0.0, memory))
         if text and self.ask.min_score is None and all(hit.semantic is None for hit in found.hits):
             found = await self._by_words(Query(text, where, 0, pool, CHANCE / 2, memory))
         if not found.hits and found.coverage < 1.0 and self.parsed.conditions:
             # Meaning is not known of all yet, and words found none: what meets the conditions is better than nothing.
             found = await self.engine.search(Query("", where, 0, pool, 0.0, memory))
+        if not text and not self.parsed.order and found.hits and all(_happens(hit) for hit in found.hits):
+            found = await self._soonest(where)
         self.coverage = found.coverage
         self._show(found.hits)
         self.total = max(found.total, len(self.pool))
@@ -332,7 +366,16 @@ class _Search:
     def _show(self, hits: tuple[Hit, ...]) -> None:
         """What was found, by falling score, and the page of it as far as it is known before it is ranked."""
         self.pool = hits
-        self.hits = (reordered(hits, self.parsed.order) if self.parsed.order and hits else hits)[self._page]
+        self.hits = self._in_order(hits)[self._page]
+
+    def _in_order(self, hits: Sequence[Hit]) -> tuple[Hit, ...]:
+        order = self.parsed.order
+        return reordered(hits, order, mixed=not self.parsed.text) if order and hits else tuple(hits)
+
+    @property
+    def _depth(self) -> int:
+        """How many hits are looked at; all, where they are put in order by a field and not by how they fit."""
+        return MOST if self.parsed.order and not self.parsed.text else max(_POOL, self.start + self.limit)
 
     @property
     def _page(self) -> slice:
@@ -341,7 +384,7 @@ class _Search:
     async def ranked(self) -> AsyncGenerator[Hit, None]:
         """The page, best first, each hit as soon as its place is settled."""
         if self.parsed.order and self.pool:  # by a field of those that fit well: all must be known
-            self.hits = reordered([hit async for hit in await self._judged(None)], self.parsed.order)[self._page]
+            self.hits = self._in_order([hit async for hit in await self._judged(None)])[self._page]
             for hit in self.hits:
                 yield hit
             return
@@ -399,7 +442,7 @@ class _Search:
 
     async def _take(self, answer: Message, field: Field) -> None:
         """Go on with what came: an answer, a follow-up on the question as it was, or another question."""
-        if given := _answers(answer, field):
+        if given := answers_in(answer, field):
             self.answers |= given
             return await self.run(self.question)
         text = " ".join(answer.text.split())
@@ -412,7 +455,7 @@ class _Search:
         here = {name: value for name, value in self.filters.items() if name == "site"}
         ask = SiteAsk(modes=self.ask.modes, limit=self.ask.limit, memory=self.ask.memory, about=self.ask.about)
         with suppress(msgspec.ValidationError):
-            ask = _ask(answer) if answer.labelled("ask") is not None else ask
+            ask = asked_in(answer) if answer.labelled("ask") is not None else ask
         if decontextualized(text, (self.question,)) == text:  # nothing of the first holds, but where it was asked
             before: tuple[str, ...] = ()
             self.answers = {}
@@ -425,15 +468,22 @@ class _Search:
         meta = SiteMeta(
             question=self.question,
             rewritten=self.question != self.turn.text,
-            applied=self.parsed.said,
+            applied=tuple(each for each in (*self.parsed.said, self.parsed.ordered) if each),
             ignored=self.parsed.ignored,
             total=self.total,
             coverage=round(self.coverage, 4),
             sites=tuple(dict.fromkeys(hit.item.site for hit in self.hits)),
             filters=self.filters,
             asked=self.asked,
+            note=self.note,
         )
-        return json_part(_json(meta), label="meta")
+        return json_part(json_of(meta), label="meta")
+
+    def listed(self) -> str:
+        """The results for people."""
+        if not self.hits:
+            return nothing(self.start, self.hint, self.examples)
+        return listing(self.hits, self.start, self.parsed, self.note, self.coverage)
 
     def _previous(self) -> tuple[str, ...]:
         if self.ask.prev is not None:
@@ -502,6 +552,10 @@ class _Search:
                 yield piece
 
 
+def _happens(hit: Hit) -> bool:
+    return any(is_a(kind, "Event") for kind in hit.item.types)
+
+
 def _question_of(past: PastTurn) -> str:
     meta = past.answered.labelled("meta")
     understood = meta.value.get("question") if meta is not None and isinstance(meta.value, dict) else None
@@ -512,18 +566,18 @@ async def _told(search: _Search, modes: tuple[str, ...]) -> AsyncIterator[Event]
     parts: list[Part] = []
     async with aclosing(search.ranked()) as ranked:
         async for hit in ranked:
-            part = json_part(result(hit, search.parsed.text), label="result")
+            part = json_part(result(hit, search.parsed.text, facts(hit.item, search.parsed)), label="result")
             parts.append(part)
             yield Delta(part)
             await asyncio.sleep(0)  # each result leaves before the next is ranked
     texts: list[str] = []
     for mode in modes if search.hits else ("list",):
         if mode == "list":
-            texts.append(_listed(search) if len(modes) == 1 or not search.hits else "")
+            texts.append(search.listed() if len(modes) == 1 or not search.hits else "")
             continue
         quotes = await search.quotes(mode)
         if not quotes:  # things that have a name and no words
-            texts.append("" if texts else _listed(search))
+            texts.append("" if texts else search.listed())
             continue
         texts.append(extract.rendered(quotes))
         citations = [{"text": each.text, "url": each.url, "item": each.item, "name": each.name} for each in quotes]
@@ -535,46 +589,3 @@ async def _told(search: _Search, modes: tuple[str, ...]) -> AsyncIterator[Event]
 
 
 _LABELS: Final = {"summarize": "summary", "generate": "answer"}
-
-
-def _listed(search: _Search) -> str:
-    """The results for people."""
-    if not search.hits:
-        hint = search.hint or "".join(f' Ask, for example: "{each}".' for each in search.examples[:1])
-        return f"I found nothing for that.{hint}" if search.start == 0 else "There is nothing more."
-    lines = [
-        f"{number}. {hit.item.name}{_short(hit.item.description)} ({hit.item.page})"
-        for number, hit in enumerate(search.hits, search.start + 1)
-    ]
-    for each in search.parsed.ignored:
-        lines.append(f"(Not applied: {each.value if each.name == 'text' else each.name}: {each.reason}.)")
-    if search.coverage < 1:
-        lines.append("(Part of the site was searched by its words alone: its vectors are still being computed.)")
-    return "\n".join(lines)
-
-
-def _short(description: str, most: int = 140) -> str:
-    if not description:
-        return ""
-    first = description if len(description) <= most else description[:most].rsplit(" ", 1)[0] + " …"
-    return f": {first}"
-
-
-def _next(hits: Sequence[Hit], most: int = 3) -> str:
-    """What comes next of things that happen."""
-    coming = [(when.start, hit.item.name) for hit in hits if (when := recalled(hit.item).dates.get("startdate"))]
-    told = [f"{name} ({datetime.fromtimestamp(start, UTC):%-d %B %Y})" for start, name in sorted(coming)[:most]]
-    return f" Next: {', '.join(told)}." if told else ""
-
-
-def _answers(answer: Message, field: Field) -> dict[str, Any]:
-    """What an answer says of the question's field in JSON, by its id."""
-    part = answer.labelled("ask")
-    if part is not None and isinstance(part.value, dict) and isinstance(part.value.get("answers"), dict):
-        return dict(part.value["answers"])
-    for each in answer.parts:
-        if each.format == "structured" and isinstance(each.value, dict):
-            given = each.value.get("answers", each.value)
-            if isinstance(given, dict) and field.id in given:
-                return {field.id: given[field.id]}
-    return {}

@@ -41,6 +41,7 @@ class House:
     facts: dict[str, Any] = field(default_factory=dict)  # what the gateway knows of itself, for reports
     behind_proxy: bool = False
     guarded: Guarded | None = None  # keys, passes, the way out: what goes with the guard
+    doors: Sequence[Door] = ()  # that are open, once all are made
 
     @property
     def agents(self) -> Mapping[str, Agent]:

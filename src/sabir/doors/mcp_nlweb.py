@@ -153,8 +153,8 @@ class NlwebTools:
             request = who_of(arguments)
         except wire.TOLD_AS_RESULT as wrong:
             return wire.failed_result(str(wrong))
-        cards = self.house.cards(caller, DOOR)
-        rows = found(request, cards, self.house.public_url, await self._nlweb.held(request, cards))
+        held = await self._nlweb.held(request, self.house.cards(caller, DOOR))
+        rows = found(request, self.house, caller, held)
         words = "\n".join(f"{row['definition']['name']}: {row['endpoint']}" for row in rows)
         return _shown(words or "Nobody here suits that.", answer_of(rows, request))
 

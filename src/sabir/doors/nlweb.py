@@ -281,8 +281,9 @@ class Nlweb:
                 request = who_of(json_of(await read_body(receive, self.house.limits.body)))
             else:
                 raise BadMethod(PROTOCOL, "method", "GET, POST")
-            cards = self.house.cards(await self._caller(scope), DOOR)
-            told = answer_of(found(request, cards, self.house.public_url, await self.held(request, cards)), request)
+            caller = await self._caller(scope)
+            held = await self.held(request, self.house.cards(caller, DOOR))
+            told = answer_of(found(request, self.house, caller, held), request)
             told["_meta"]["gateway"] = self.house.facts.get("gateway", "")
             await outlet.body(200, msgspec.json.encode(told))
         except SabirError as wrong:

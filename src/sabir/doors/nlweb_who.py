@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
 
 from ..card import Card
+from ..turn import Caller
 from ..wire.nlweb_models import WhoRequest
+from .base import House
 
 VERSION: Final = "0.1"  # of the agent finder draft
-PATHS: Final = (("nlweb", "/ask"), ("nlip", "/nlip"))  # where an agent is, by protocol
+MOST: Final = 50  # agents that are told of, where who asks does not say how many rows
+# Where an agent is, by door: its protocol, the place of the default agent, and that of one by its name.
+PLACES: Final = {
+    "nlweb": ("nlweb", "/ask", "/ask/{name}"),
+    "nlip-http": ("nlip", "/nlip", "/nlip/{name}"),
+    "nlip-ws": ("nlip", "/nlip/ws", "/nlip/{name}/ws"),
+    "nlip-amqp": ("nlip", "", "/{name}"),
+    "mcp": ("mcp", "/mcp/{name}", "/mcp/{name}"),
+    "a2a": ("a2a", "/a2a/{name}", "/a2a/{name}"),
+}
 _WORD: Final = re.compile(r"[^\W_]{2,}")
 _COMMON: Final = frozenset({
     "a", "an", "and", "any", "are", "can", "do", "does", "find", "for", "give", "has", "have", "how", "in",
@@ -21,25 +32,44 @@ _COMMON: Final = frozenset({
 
 
 def found(
-    request: WhoRequest, cards: Sequence[Card], url: str, held: Mapping[str, float] | None = None
+    request: WhoRequest, house: House, caller: Caller, held: Mapping[str, float] | None = None
 ) -> list[dict[str, Any]]:
-    """The agents that suit, best first, one row for each protocol they can be asked by.
+    """The agents that suit, best first, one row for each way in which this caller can ask them.
 
     ``held`` is the score of the best item that the site of a card has for the query, by the name of the card.
     """
-    rows: list[tuple[float, int, dict[str, Any]]] = []
-    for place, card in enumerate(cards):
+    ways = _ways(house, caller)
+    wanted = (request.type or "agent").lower()
+    suiting: list[tuple[float, int, Card]] = []
+    for place, card in enumerate(house.cards(caller, "nlweb")):
         score = _score(request, card, (held or {}).get(card.name, 0.0))
-        if score <= 0:
-            continue
-        for protocol, path in PATHS:
-            if request.type is not None and request.type.lower() not in (protocol, "agent"):
-                continue
-            endpoint = url + (path if place == 0 else f"{path}/{card.name}")
-            row = {"protocol": protocol, "endpoint": endpoint, "score": round(score, 1), "definition": _told(card)}
-            rows.append((-score, place, row))
-    rows.sort(key=lambda row: row[:2])
-    return [row for _, _, row in rows][: request.max_results or 50]
+        if score > 0:
+            suiting.append((-score, place, card))
+    rows: list[dict[str, Any]] = []
+    for score, _, card in sorted(suiting, key=lambda each: each[:2])[: request.max_results or MOST]:
+        for protocol, endpoint in ways.get(card.name, ()):
+            if wanted in (protocol, "agent"):
+                definition = _told(card)
+                row = {"protocol": protocol, "endpoint": endpoint, "score": round(-score, 1), "definition": definition}
+                rows.append(row)
+    return rows[: request.max_results]
+
+
+def _ways(house: House, caller: Caller) -> dict[str, list[tuple[str, str]]]:
+    """Of each agent, by its name: the protocol and the address of every door that is open to this caller."""
+    ways: dict[str, list[tuple[str, str]]] = {}
+    doors = {door.name: door for door in house.doors}
+    for name in (each for each in PLACES if each in doors):
+        protocol, first, other = PLACES[name]
+        base = house.public_url
+        if name == "nlip-ws":
+            base = base.replace("http", "ws", 1)
+        elif name == "nlip-amqp":
+            base = next((address for _, address in doors[name].addresses()), "")
+        for card in house.cards(caller, name) if base else ():
+            path = first if card.name == house.exchange.default else other
+            ways.setdefault(card.name, []).append((protocol, base + path.format(name=card.name)))
+    return ways
 
 
 def answer_of(rows: list[dict[str, Any]], request: WhoRequest) -> dict[str, Any]:

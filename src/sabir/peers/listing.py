@@ -159,7 +159,7 @@ async def by_nlweb(where: Where) -> Listing:
     Raises:
         PeerError: it cannot be asked, or does not tell.
     """
-    body = {"query": {"text": ""}, "meta": {"max_results": 2 * MOST_AGENTS}}
+    body = {"query": {"text": "", "type": "nlweb"}, "meta": {"max_results": 2 * MOST_AGENTS}}
     async with where.fetcher() as fetcher:
         told = await where.json(fetcher, "POST", f"{where.base}/who", body)
     rows = told.get("results") if isinstance(told, dict) else None

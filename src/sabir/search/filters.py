@@ -26,6 +26,8 @@ NEARBY: Final = 50.0  # kilometres that "near" means for a city
 MAX_VALUE: Final = 200  # characters
 # Where items state which diets they suit.
 DIET_FIELDS: Final = ("suitablefordiet", "keywords", "servescuisine", "category", "amenityfeature")
+# Where items state what they are made of or come with.
+PART_FIELDS: Final = ("recipeingredient", "ingredients", "supply", "material", "amenityfeature", "hasmenuitem")
 # Attributes of a query that tune it and filter nothing.
 TUNING: Final = frozenset(
     {"text", "num_results", "max_results", "min_score", "decontextualized_query", "start_num", "limit", "query_id"}
@@ -66,10 +68,18 @@ class Around(msgspec.Struct, frozen=True):
     km: float = NEARBY
 
 
+class Wanted(msgspec.Struct, frozen=True):
+    """A thing to be had with what is looked for ("with tomatoes"), where the index knows it as a part of things."""
+
+    said: str
+    things: tuple[str, ...]  # one of them
+
+
 class Parsed(msgspec.Struct, frozen=True):
     """Filters understood. ``text`` is what is left to look for; ``order`` is a field and whether it ascends.
 
-    ``said`` holds, for each condition and in the same order, the words it was read from.
+    ``said`` holds, for each condition and in the same order, the words it was read from, and ``ordered`` those of the
+    order.
     """
 
     text: str = ""
@@ -78,6 +88,8 @@ class Parsed(msgspec.Struct, frozen=True):
     around: tuple[Around, ...] = ()
     order: tuple[str, bool] | None = None
     ignored: tuple[Ignored, ...] = ()
+    wanted: tuple[Wanted, ...] = ()
+    ordered: str = ""
 
     def __or__(self, other: Parsed) -> Parsed:
         """Both; the text and the order of the other, where it has them."""
@@ -88,17 +100,29 @@ class Parsed(msgspec.Struct, frozen=True):
             self.around + other.around,
             other.order or self.order,
             self.ignored + other.ignored,
+            self.wanted + other.wanted,
+            other.ordered if other.order else self.ordered,
         )
+
+    def without(self, words: str, reason: str) -> Parsed:
+        """The same, with words of the text told as not applied."""
+        return msgspec.structs.replace(self, ignored=(*self.ignored, Ignored("text", words, reason)))
 
 
 async def resolved(parsed: Parsed, engine: Engine) -> Parsed:
-    """The same with every ``Around`` as a condition: by distance where the place can be found, else by name."""
+    """The same with every ``Around`` as a condition: by distance where the place can be found, else by name; and with
+    every ``Wanted`` that something here states to have."""
     conditions, said = list(parsed.conditions), list(parsed.said)
+    for each in parsed.wanted:
+        stated = AnyOf(tuple(Is(field, each.things) for field in PART_FIELDS))
+        if await engine.count((stated,)):
+            conditions.append(Has(tuple(dict.fromkeys(word for thing in each.things for word in kinds(thing)))))
+            said.append(each.said)
     for around in parsed.around:
         point = await engine.locate(around.name) or places.point(around.name)
         conditions.append(Near(*point, around.km, around.name) if point else In(around.name))
         said.append(f"near {around.name}")
-    return msgspec.structs.replace(parsed, conditions=tuple(conditions), said=tuple(said), around=())
+    return msgspec.structs.replace(parsed, conditions=tuple(conditions), said=tuple(said), around=(), wanted=())
 
 
 def structured(filters: Mapping[str, JSON], known: Fields, now: datetime) -> Parsed:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -39,6 +39,8 @@ from .conditions import (
 from .item import Item
 from .passages import Passage, item_key
 from .rank import rarity, unknown
+from .vocabulary import ALIKE
+from .words import alike
 
 try:
     import tantivy
@@ -47,6 +49,7 @@ except ImportError as missing:
     raise MissingExtra("the search index", "search") from missing
 
 NAME_WEIGHT: Final = 0.5  # of a word in the name, on top of the text
+_TEXTS: Final = {"body": 1.0, "name": NAME_WEIGHT}
 COMMON: Final = 0.05  # share of the rarest word's weight below which a word is left out
 _K1: Final = 1.2  # tantivy's, for the most that BM25 can give
 _ANALYZER: Final = "words"
@@ -164,7 +167,12 @@ class Reader:
 
     def terms(self, text: str) -> Terms | None:
         """The text as a query of its words; None if none of them is in the index."""
-        known, strange = self._weighed(self._analyzer.analyze(text)[:64])
+        others = {
+            stem: [other for other in self._analyzer.analyze(words) if other != stem]
+            for word, words in alike(text, ALIKE).items()
+            for stem in self._analyzer.analyze(word)
+        }
+        known, strange = self._weighed(self._analyzer.analyze(text)[:64], others)
         # A word that nearly all passages have costs the most time and moves nothing.
         least = COMMON * max((worth for _, worth in known), default=0.0)
         kept = [(query, worth) for query, worth in known if worth >= least]
@@ -180,24 +188,33 @@ class Reader:
         query = tantivy.Query.boolean_query([(Occur.Should, query) for query, _ in kept])
         return Terms(query, max(most * (_K1 + 1), 1e-9))
 
-    def _weighed(self, terms: Sequence[str]) -> tuple[list[tuple[Doc, float]], list[str]]:
-        """The words that the index has, each with what it is worth, and those it has not."""
+    def _weighed(
+        self, terms: Sequence[str], others: Mapping[str, Sequence[str]]
+    ) -> tuple[list[tuple[Doc, float]], list[str]]:
+        """The words that the index has, each with what it is worth, and those it has not; one of ``others`` will do."""
         found: list[tuple[Doc, float]] = []
         strange: list[str] = []
         count = max(1, len(self))
         for term in terms:
-            having = {field: self._searcher.doc_freq(field, term) for field in ("body", "name")}
+            names = (term, *others.get(term, ()))
+            having = {(field, name): self._searcher.doc_freq(field, name) for field in _TEXTS for name in names}
             if not any(having.values()):
                 strange.append(term)
             # As rare as it is in both together (BM25F): a word in few names is not for that a rare word.
             rare = rarity(count, max(having.values()))
-            for field, weight in (("body", 1.0), ("name", NAME_WEIGHT)):
-                if many := having[field]:
-                    worth = weight * rare
-                    own = math.log(1 + (count - many + 0.5) / (many + 0.5))  # what tantivy takes it for
-                    query = tantivy.Query.term_query(self._schema, field, term)
-                    found.append((tantivy.Query.boost_query(query, worth / max(own, 1e-6)), worth))
+            for field, weight in _TEXTS.items():
+                worth = weight * rare
+                queries = [
+                    self._worth(field, name, worth, count, many) for name in names if (many := having[field, name])
+                ]
+                if queries:
+                    best = queries[0] if len(queries) == 1 else tantivy.Query.disjunction_max_query(queries)
+                    found.append((best, worth))
         return found, strange
+
+    def _worth(self, field: str, term: str, worth: float, count: int, many: int) -> Doc:
+        own = math.log(1 + (count - many + 0.5) / (many + 0.5))  # what tantivy takes it for
+        return tantivy.Query.boost_query(tantivy.Query.term_query(self._schema, field, term), worth / max(own, 1e-6))
 
     def best(self, terms: Terms, where: Doc | None, count: int) -> dict[int, float]:
         """The passages with the most of the query, each with the share it has of the most there can be."""

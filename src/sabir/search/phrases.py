@@ -17,7 +17,19 @@ from . import dates, places
 from .base import Fields
 from .comparisons import PATTERN, Bounds, from_comparison, plus_first
 from .conditions import AnyOf, Condition, Has, In, Is, Not, OfType, Range
-from .filters import DATE_OPERATORS, DIET_FIELDS, Around, Ignored, Parsed, dated, diet, kilometres, kinds, numeric
+from .filters import (
+    DATE_OPERATORS,
+    DIET_FIELDS,
+    Around,
+    Ignored,
+    Parsed,
+    Wanted,
+    dated,
+    diet,
+    kilometres,
+    kinds,
+    numeric,
+)
 from .taxonomy import TYPE_WORDS, ancestors
 from .vocabulary import COUNTED, DIETS, MEASURES, NUTRIENTS
 from .words import STOPWORDS, fold, singular
@@ -33,6 +45,7 @@ class _Said(msgspec.Struct, frozen=True):
     around: Around | None = None
     order: tuple[str, bool] | None = None
     ignored: str = ""
+    wanted: tuple[tuple[str, ...], ...] = ()
     keep: str = ""
     cut: int | None = None  # how many characters of the match were used; None: all
 
@@ -75,6 +88,8 @@ def from_text(text: str, known: Fields, now: datetime) -> Parsed:
                 around=(said.around,) if said.around else (),
                 order=said.order,
                 ignored=(Ignored("text", words, said.ignored),) if said.ignored else (),
+                wanted=tuple(Wanted(words, things) for things in said.wanted),
+                ordered=words if said.order else "",
             )
     return msgspec.structs.replace(parsed, text=f"{_tidy(rest)}{prose}")
 
@@ -279,6 +294,18 @@ def _having(match: re.Match[str], known: Fields, now: datetime) -> _Said | None:
     return _Said(tuple(Has(kinds(thing)) for thing in things), keep=" ".join(["with", *things]), cut=cut)
 
 
+def _with(match: re.Match[str], known: Fields, now: datetime) -> _Said | None:
+    """ "With mushrooms": things in a word each; "with a view of the lake" is left to the ranking."""
+    things, used = _things(match["things"])
+    rest = match["things"][used:]
+    if not things or not re.match(rf"\s*(?:$|[,.;!?]|(?:{'|'.join(_ENDS)})\b)", rest, re.IGNORECASE):
+        return None
+    cut = match.start("things") - match.start() + used
+    alternatives = re.search(r"\bor\b", match["things"][:used], re.IGNORECASE) is not None
+    wanted = (tuple(things),) if alternatives else tuple((thing,) for thing in things)
+    return _Said(wanted=wanted, keep=match.group()[:cut], cut=cut)
+
+
 def _things(text: str) -> tuple[list[str], int]:
     """The things that a text starts with ("nuts, dairy or red meat"), and how much of it they take."""
     things: list[str] = []
@@ -383,6 +410,7 @@ _TABLE: Final[tuple[tuple[str, _Rule], ...]] = (
     (r"\b(?P<negated>not\s+)?(?:in|from|at|around)\s+(?:the\s+)?" + _REST, _in),
     (r"\b(?:(?:that|which)\s+(?:has|have|contains?|includes?|uses?)|contain(?:ing|s)|includ(?:ing|es)|made\s+(?:with|of|from))\s+"
      r"(?:some\s+|any\s+)?(?P<things>.+)", _having),
+    (r"\bwith\s+(?:(?:some|fresh|lots\s+of|plenty\s+of|an?|the)\s+)?(?P<things>[^\W\d_].*)", _with),
     (r"\b(?:that\s+(?:is|are)\s+)?in[\s-]stock\b", _stock),
     *((rf"\b(?:the\s+)?(?:{words})\b", _ordered(field, ascending)) for words, field, ascending in _ORDERS),
     (rf"\b(?P<types>(?:{_TYPES})(?:(?:\s*,\s*(?:and\s+|or\s+)?|\s+(?:and|or)\s+)(?:{_TYPES}))*)\b", _typed),

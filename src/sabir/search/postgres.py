@@ -24,6 +24,8 @@ from .item import Item
 from .passages import embedded, item_key, passages
 from .postgres_where import Where
 from .rank import SEMANTIC, Ranked, bar, contenders, fused, rarity, unknown
+from .vocabulary import ALIKE
+from .words import alike
 
 try:
     import asyncpg
@@ -273,29 +275,42 @@ class PostgresIndex:
 
     async def _weights(self, text: str) -> tuple[list[tuple[str, str, float]], float]:
         """Of each term and field the weight by rarity, and the most that they can give together."""
-        terms = [
-            row["lexeme"]
-            for row in await self._pool.fetch("SELECT * FROM unnest(to_tsvector('english', $1))", _clean(text))
-            for _ in row["positions"] or (1,)
-        ]
+        names = await self._names(text)
         rows = await self._pool.fetch(
             "SELECT term, field::text AS field, count(*) AS n FROM search_postings"
             " WHERE term = ANY($1::text[]) GROUP BY term, field",
-            terms,
+            list({name for each in names for name in each}),
         )
         having = {(row["term"], row["field"]): row["n"] for row in rows}
-        count = self._size[0]
-        weights = [
-            (term, field, weight * rarity(count, max(n, having.get((term, other), 0))))  # in both together: BM25F
-            for term in terms
-            for field, other, weight in (("b", "n", 1.0), ("n", "b", NAME_WEIGHT))
-            if (n := having.get((term, field), 0))
-        ]
+        weights: list[tuple[list[str], str, float]] = []
+        strange = 0
+        for each in names:
+            # As rare as it and what says the same are in texts and names together, as BM25F has it.
+            many = max(having.get((name, field), 0) for name in each for field in "bn")
+            strange += not many
+            for field, weight in (("b", 1.0), ("n", NAME_WEIGHT)):
+                if there := [name for name in each if (name, field) in having]:
+                    weights.append((there, field, weight * rarity(self._size[0], many)))
         least = COMMON * max((weight for _, _, weight in weights), default=0.0)
         weights = [each for each in weights if each[2] >= least]
-        strange = sum((term, "b") not in having and (term, "n") not in having for term in terms)
         worth = unknown([weight for _, _, weight in weights])
-        return weights, (sum(weight for _, _, weight in weights) + worth * strange) * (_K1 + 1)
+        most = (sum(weight for _, _, weight in weights) + worth * strange) * (_K1 + 1)
+        return [(name, field, weight) for there, field, weight in weights for name in there], most
+
+    async def _names(self, text: str) -> list[tuple[str, ...]]:
+        """Each word of a text as the index has it, with those that say the same."""
+        pairs = list(alike(text, ALIKE).items())
+        texts = [_clean(text), *(_clean(each) for pair in pairs for each in pair)]
+        rows = await self._pool.fetch(
+            "SELECT t.n, u.lexeme, u.positions FROM unnest($1::text[]) WITH ORDINALITY AS t (words, n),"
+            " unnest(to_tsvector('english', t.words)) AS u",
+            texts,
+        )
+        found: list[list[str]] = [[] for _ in texts]
+        for row in rows:
+            found[row["n"] - 1] += [row["lexeme"]] * len(row["positions"] or (1,))
+        others = {stem: found[at + 1] for at in range(1, len(texts), 2) for stem in found[at]}
+        return [tuple(dict.fromkeys((term, *others.get(term, ())))) for term in found[0]]
 
     async def _best(
         self,

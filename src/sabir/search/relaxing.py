@@ -50,6 +50,14 @@ def freed(spoken: Parsed, free: Callable[[Condition], bool], reason: str) -> Par
     )
 
 
+def unheld(spoken: Parsed) -> Parsed | None:
+    """The same without the things that were to be had with it, each told as not applied; None if there is none."""
+    if not spoken.wanted:
+        return None
+    told = tuple(Ignored("text", each.said, "nothing that was found has it") for each in spoken.wanted)
+    return msgspec.structs.replace(spoken, wanted=(), ignored=(*spoken.ignored, *told))
+
+
 def inner(conditions: Sequence[Condition]) -> list[Condition]:
     """The conditions inside others, flat."""
     found: list[Condition] = []

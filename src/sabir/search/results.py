@@ -6,10 +6,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from .aspects import fitting
 from .attributes import Attributes, recalled
 from .base import Hit
 from .extract import stands_alone
 from .item import JSON
+from .taxonomy import lineage
 from .words import content_words, sentences
 
 # Fields of an item that stand in the result anyway, or that a list does not need.
@@ -20,8 +22,11 @@ _READING: Final = frozenset(
 _CITED: Final = 300  # characters of a citation
 
 
-def result(hit: Hit, question: str = "") -> dict[str, JSON]:
-    """One result object. Its own fields come first, so that what Sabir says of it is never overwritten."""
+def result(hit: Hit, question: str = "", matched: Mapping[str, str] | None = None) -> dict[str, JSON]:
+    """One result object. Its own fields come first, so that what Sabir says of it is never overwritten.
+
+    ``matched`` are its facts of what was asked for, by field, in words.
+    """
     item = hit.item
     fields = {key: value for key, value in item.fields.items() if key not in _LEFT_OUT}
     made: dict[str, JSON] = {
@@ -35,6 +40,8 @@ def result(hit: Hit, question: str = "") -> dict[str, JSON]:
         "description": item.description or next(sentences(item.text), ""),
         "grounding": {"source_urls": [item.page], "citations": [_citation(hit, question)]},
     }
+    if matched:
+        made["matched"] = dict(matched)
     if acts := list(actions(item.fields)):
         made["actions"] = acts
     return made
@@ -66,14 +73,39 @@ def actions(fields: Mapping[str, JSON]) -> Iterator[dict[str, JSON]]:
             break  # one action, its first way
 
 
-def reordered(hits: Sequence[Hit], order: tuple[str, bool], close: float = 0.6) -> tuple[Hit, ...]:
-    """Those hits that fit well, by a field; then the rest as they were. Items without the field come after."""
+def reordered(hits: Sequence[Hit], order: tuple[str, bool], *, mixed: bool = False) -> tuple[Hit, ...]:
+    """Those hits that fit well, by a field; then the rest as they were. Items without the field come after.
+
+    Only things of a kind are put in order, unless ``mixed`` ones are wanted: what a course on knives costs says
+    nothing of knives.
+    """
     field, ascending = order
-    good = [hit for hit in hits if hit.score >= close * hits[0].score]
+    good = hits if mixed else comparable(hits)
     valued = [(value, hit) for hit in good if (value := _value(recalled(hit.item), field)) is not None]
     valued.sort(key=lambda pair: pair[0] if ascending else -pair[0])
     first = [hit for _, hit in valued]
     return (*first, *(hit for hit in hits if hit not in first))
+
+
+def by_coming(hits: Sequence[Hit], now: float) -> tuple[Hit, ...]:
+    """Things that happen: those that come, soonest first; then those that are over, the last one first."""
+    dated = [(when, hit) for hit in hits if (when := recalled(hit.item).dates.get("date")) is not None]
+    coming = sorted((when.start, place) for place, (when, _) in enumerate(dated) if max(when.start, when.end) >= now)
+    over = sorted((-when.start, place) for place, (when, _) in enumerate(dated) if max(when.start, when.end) < now)
+    first = [dated[place][1] for _, place in (*coming, *over)]
+    known = {id(hit) for hit in first}
+    return (*first, *(hit for hit in hits if id(hit) not in known))
+
+
+def comparable(hits: Sequence[Hit]) -> list[Hit]:
+    """Those that fit well and are of a kind with the best."""
+    kin = lineage(hits[0].item.types) - {"Thing"} if hits else frozenset()
+    return [hit for hit in fitting(hits) if not kin or not kin.isdisjoint(lineage(hit.item.types))]
+
+
+def has_value(hits: Sequence[Hit], field: str, *, mixed: bool = False) -> bool:
+    """Whether one of those that would be put in order by a field states it."""
+    return any(_value(recalled(hit.item), field) is not None for hit in (hits if mixed else comparable(hits)))
 
 
 def _value(of: Attributes, field: str) -> float | None:

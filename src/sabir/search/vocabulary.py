@@ -117,3 +117,19 @@ ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
     "fiber": ("fibercontent",), "sodium": ("sodiumcontent",), "stock": ("availability",),
     "reviews": ("reviewcount",), "title": ("name",),
 }  # fmt: skip
+
+# Words that say the same, and plurals that no stem shows: who asks for one is shown the others, too.
+_ALIKE: Final = (
+    "kid kids child children", "woman women", "man men", "person people", "knife knives", "leaf leaves", "loaf loaves",
+    "foot feet", "mouse mice", "goose geese", "shelf shelves", "film movie", "bike bicycle", "gift present",
+    "couch sofa", "tv television", "photo photograph picture", "sweater jumper pullover", "trousers pants",
+    "trainers sneakers", "cab taxi", "car automobile", "shop store", "holiday vacation", "flat apartment",
+    "autumn fall", "inexpensive affordable cheap", "mom mum mother", "dad father", "grandma grandmother",
+    "grandpa grandfather", "eggplant aubergine", "zucchini courgette", "cilantro coriander", "shrimp prawn",
+    "arugula rocket", "chickpea garbanzo", "scallion spring-onion", "cookie biscuit", "soda pop", "yogurt yoghurt",
+    "donut doughnut", "chili chile chilli", "gray grey", "theater theatre", "pub tavern bar", "veterinarian vet",
+    "pharmacy drugstore", "doctor physician", "lawyer attorney", "author writer", "purchase buy", "rent hire",
+)  # fmt: skip
+ALIKE: Final[Mapping[str, tuple[str, ...]]] = {
+    word: tuple(other for other in words.split() if other != word) for words in _ALIKE for word in words.split()
+}

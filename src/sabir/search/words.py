@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Final
 
@@ -65,6 +65,12 @@ def _possessed(word: str) -> str:
 def content_words(text: str) -> list[str]:
     """The tokens that carry meaning."""
     return [word for word in tokens(text) if word not in STOPWORDS]
+
+
+def alike(text: str, groups: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
+    """Of each word of a text that others say as well, as it stands there, those others."""
+    words = {word: groups.get(fold(word)) or groups.get(singular(fold(word))) for word in _TOKEN.findall(text)}
+    return {word: " ".join(others) for word, others in words.items() if others}
 
 
 def squeezed(text: str) -> str:

@@ -77,10 +77,14 @@ class Turn {
 
   about(meta) {
     this.understood(meta.decontextualized_query);
-    const ignored = Object.entries(meta.ignored_because ?? {}).map(([name, why]) => (name === "text" ? why : `${name} (${why})`));
+    const ignored = Object.entries(meta.ignored_because ?? {}).map(([name, why]) => (name === "text" ? why : `${name}: ${why}`));
+    if (meta.note && !this.noted) {
+      this.noted = true;
+      this.put(make("p", { className: "understood" }, meta.note));
+    }
     if (ignored.length && !this.ignored) {
       this.ignored = true;
-      this.put(make("p", { className: "understood" }, `Not applied: ${ignored.join("; ")}`));
+      this.put(make("p", { className: "understood" }, `Not used for choosing – ${ignored.join("; ")}`));
     }
     if (meta.coverage < 1 && !this.young) {
       this.young = true;
@@ -163,10 +167,12 @@ function factsOf(item) {
   const place = first(item.location) ?? item;
   const address = first(place.address) ?? {};
   const rating = first(item.aggregateRating);
+  const matched = item.matched && typeof item.matched === "object" ? item.matched : {};
   const facts = [
-    ["", price(offer)],
-    ["", date(item.startDate)],
-    ["", duration(item.totalTime || item.cookTime)],
+    ...Object.entries(matched).filter(([field]) => !SHOWN.has(field)).map(([, value]) => ["", String(value)]),
+    ["", price(offer) || price(first(item.estimatedCost) ?? {}) || price(item) || matched.price],
+    ["", date(item.startDate) || matched.date],
+    ["", duration(item.totalTime || item.cookTime) || matched.totaltime],
     ["", plain(first(item.recipeCategory))],
     ["", plain(first(item.servesCuisine))],
     ["", plain(item.priceRange)],
@@ -177,15 +183,17 @@ function factsOf(item) {
   return make("ul", { className: "facts" }, ...facts.map(([sign, value]) => make("li", {}, sign ? `${sign} ` : "", make("strong", {}, value))));
 }
 
+const SHOWN = new Set(["price", "date", "startdate", "totaltime", "stars"]); // facts that every card shows in its own way
+
 function price(offer) {
-  const value = offer.price ?? offer.lowPrice;
+  const value = offer.price ?? offer.lowPrice ?? offer.value;
   if (value === undefined || value === "") return "";
   if (Number(value) === 0) return "Free";
   try {
     const digits = Number.isInteger(Number(value)) ? 0 : 2;
-    return new Intl.NumberFormat(undefined, { style: "currency", currency: offer.priceCurrency || "USD", minimumFractionDigits: digits }).format(Number(value));
+    return new Intl.NumberFormat(undefined, { style: "currency", currency: offer.priceCurrency || offer.currency || "USD", minimumFractionDigits: digits }).format(Number(value));
   } catch {
-    return `${value} ${offer.priceCurrency ?? ""}`;
+    return `${value} ${offer.priceCurrency ?? offer.currency ?? ""}`;
   }
 }
 

@@ -320,6 +320,8 @@ class Telling:
             # This agent knows nothing of filters, so none was applied (W-5).
             return msgspec.structs.replace(meta, ignored_filters=self.filters)
         more: Json = {"coverage": notes.coverage} if notes.coverage < 1.0 else {}
+        if notes.note:
+            more["note"] = notes.note
         if notes.ignored:
             more["ignored_because"] = _reasons(notes.ignored)
         return msgspec.structs.replace(

@@ -58,6 +58,7 @@ class Notes(msgspec.Struct, frozen=True):
     ignored: tuple[Ignored, ...] = ()
     total: int | None = None
     coverage: float = 1.0  # below 1 while some items are known by their words alone
+    note: str = ""  # what should be known of what was found
 
 
 # -- requests -------------------------------------------------------------------------------------

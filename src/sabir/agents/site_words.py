@@ -1,0 +1,73 @@
+"""What a site agent says to people, and how it hears their answers. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from ..events import Field
+from ..message import Message
+from ..search import Hit, Ignored, Parsed
+from ..search.attributes import recalled
+from ..search.facts import facts
+
+
+def listing(hits: Sequence[Hit], start: int, parsed: Parsed, note: str, coverage: float) -> str:
+    """The results, each with what it states of what was asked for."""
+    lines = [
+        f"{number}. {', '.join((hit.item.name, *facts(hit.item, parsed).values()))}{_short(hit.item.description)}"
+        f" ({hit.item.page})"
+        for number, hit in enumerate(hits, start + 1)
+    ]
+    return "\n".join((*lines, *notes(parsed, note, coverage)))
+
+
+def notes(parsed: Parsed, note: str, coverage: float) -> Iterator[str]:
+    """What else should be known of an answer."""
+    if note:
+        yield f"({note})"
+    for each in parsed.ignored:
+        yield f"(I did not go by {_said(each)}: {each.reason}.)"
+    if coverage < 1:
+        yield "(Part of the site was searched by its words alone: its vectors are still being computed.)"
+
+
+def nothing(start: int, hint: str, examples: Sequence[str]) -> str:
+    """That there is nothing, and what there is instead."""
+    if start:
+        return "There is nothing more."
+    return "I found nothing for that." + (hint or "".join(f' Ask, for example: "{each}".' for each in examples[:1]))
+
+
+def coming_next(hits: Sequence[Hit], most: int = 3) -> str:
+    """What comes next of things that happen."""
+    coming = [(when.start, hit.item.name) for hit in hits if (when := recalled(hit.item).dates.get("startdate"))]
+    told = [f"{name} ({datetime.fromtimestamp(start, UTC):%-d %B %Y})" for start, name in sorted(coming)[:most]]
+    return f" Next: {', '.join(told)}." if told else ""
+
+
+def answers_in(answer: Message, field: Field) -> dict[str, Any]:
+    """What an answer says of the question's field in JSON, by its id."""
+    part = answer.labelled("ask")
+    if part is not None and isinstance(part.value, dict) and isinstance(part.value.get("answers"), dict):
+        return dict(part.value["answers"])
+    for each in answer.parts:
+        if each.format == "structured" and isinstance(each.value, dict):
+            given = each.value.get("answers", each.value)
+            if isinstance(given, dict) and field.id in given:
+                return {field.id: given[field.id]}
+    return {}
+
+
+def _said(ignored: Ignored) -> str:
+    if ignored.name == "text":
+        return f'"{ignored.value}"'
+    return f'{ignored.name} "{ignored.value}"' if isinstance(ignored.value, str | int | float) else ignored.name
+
+
+def _short(description: str, most: int = 140) -> str:
+    if not description:
+        return ""
+    first = description if len(description) <= most else description[:most].rsplit(" ", 1)[0] + " …"
+    return f": {first}"

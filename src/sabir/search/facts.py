@@ -1,0 +1,118 @@
+"""Facts: what an item states of the things it was chosen or ordered by, in words for people. Pure.
+
+Who asks for tents under $400, cheapest first, wants to see what each costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Final
+
+from . import places
+from .attributes import Attributes, recalled
+from .conditions import Condition, During, Is, Near, Range
+from .filters import Parsed
+from .item import Item
+from .relaxing import inner
+from .taxonomy import is_a
+from .vocabulary import MEASURES, NUTRIENTS
+
+_SIGNS: Final = {"usd": "$", "eur": "€", "gbp": "£", "jpy": "¥", "inr": "₹"}
+_NUTRIENT: Final = {field: name for name, field in reversed(list(NUTRIENTS.items()))}
+# Fields whose value is shown where they were asked for; others speak for themselves, or are no news.
+_SHOWN: Final = {"color": "color", "material": "material", "brand": "brand", "size": "size", "genre": "genre"}
+
+
+def facts(item: Item, parsed: Parsed) -> dict[str, str]:
+    """By field, what the item states of what was asked for; of an event always when it is."""
+    of = recalled(item)
+    found: dict[str, str] = {}
+    if any(is_a(kind, "Event") for kind in item.types) and (when := _date(of)):
+        found["date"] = when
+    asked = inner(parsed.conditions)
+    for name, text in (each for condition in asked for each in _stated(condition, of)):
+        found.setdefault(name, text)
+    if parsed.order is not None and (text := _value(parsed.order[0], of)):
+        found.setdefault(parsed.order[0], text)
+    return found
+
+
+def _stated(condition: Condition, of: Attributes) -> Iterator[tuple[str, str]]:
+    match condition:
+        case Range(field) | During(field):
+            if text := _value(field, of):
+                yield field, text
+        case Near(lat, lon, _, name) if of.point is not None:
+            far = places.kilometres((lat, lon), of.point)
+            yield "distance", f"{far:.0f} km from {name}" if name and far >= 1 else f"{far:.1f} km away"
+        case Is(field) if field.lower() in _SHOWN:
+            if values := of.labels.get(_SHOWN[field.lower()]):
+                yield field.lower(), ", ".join(values[:2])
+        case _:
+            return
+
+
+def _value(field: str, of: Attributes) -> str:
+    if field in _NUTRIENT and (numbers := of.numbers.get(field)):
+        return f"{numbers[0]:g} g {_NUTRIENT[field]}"
+    written = _WRITTEN.get(field)
+    return written(of) if written is not None else ""
+
+
+def _price(of: Attributes) -> str:
+    """The lowest, as the filter takes it, and up to which where there are several."""
+    for name, numbers in of.numbers.items():
+        if not name.startswith("price:"):
+            continue
+        if max(numbers) == 0:
+            return "free"
+        sign, code = _SIGNS.get(name[6:], ""), "" if name[6:] in (*_SIGNS, "?") else f" {name[6:].upper()}"
+        low, high = (f"{sign}{_amount(each)}{code}" for each in (min(numbers), max(numbers)))
+        return low if low == high else f"{low} to {high}"
+    return ""
+
+
+def _amount(value: float) -> str:
+    return f"{value:,.0f}" if value == int(value) else f"{value:,.2f}"
+
+
+def _date(of: Attributes) -> str:
+    field = next((each for each in ("startdate", "dateposted", "datepublished", "date") if each in of.dates), None)
+    if field is None:
+        return ""
+    first = datetime.fromtimestamp(of.dates[field].start, UTC)
+    said = f"{first:%A}, {first.day} {first:%B %Y}" if field == "startdate" else f"{first.day} {first:%B %Y}"
+    ends = of.dates.get("enddate") if field == "startdate" else None
+    last = datetime.fromtimestamp(ends.start, UTC) if ends is not None else first
+    return said if (last - first).days < 1 else f"{said} to {last.day} {last:%B %Y}"
+
+
+def _duration(field: str) -> Callable[[Attributes], str]:
+    def written(of: Attributes) -> str:
+        minutes = round((of.numbers.get(field) or (0.0,))[0])
+        pieces = [f"{minutes // 60} h"] if minutes >= 60 else []
+        return " ".join([*pieces, f"{minutes % 60} min"] if minutes % 60 or not pieces else pieces) if minutes else ""
+
+    return written
+
+
+def _counted(field: str, form: str) -> Callable[[Attributes], str]:
+    def written(of: Attributes) -> str:
+        numbers = of.numbers.get(field)
+        return form.format(numbers[0]) if numbers else ""
+
+    return written
+
+
+_WRITTEN: Final[Mapping[str, Callable[[Attributes], str]]] = {
+    "price": _price,
+    **dict.fromkeys(("date", "startdate", "datepublished", "dateposted"), _date),
+    **{field: _duration(field) for field in MEASURES["min"]},
+    "stars": _counted("stars", "{:.1f} stars"),
+    "calories": _counted("calories", "{:g} kcal"),
+    "recipeyield": _counted("recipeyield", "serves {:g}"),
+    "weight": _counted("weight", "{:g} g"),
+    "reviewcount": _counted("reviewcount", "{:g} reviews"),
+    "numberofpages": _counted("numberofpages", "{:g} pages"),
+}

@@ -1,0 +1,159 @@
+"""What is asked for is heeded, and shown; and where it cannot be, that is said (W-5, W-11)."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from sabir.agents.site import SiteAgent
+from sabir.search import Item, LocalIndex
+
+from .shelf import NOW, shelf
+from .test_site_agent import Asker, ids, meta, results
+
+
+def thing(id: str, name: str, kind: str = "Product", **fields: object) -> Item:
+    return Item(id, "shop.example", name, (kind,), description=f"{name}, as it is.", fields=fields)
+
+
+def offer(price: float) -> dict[str, object]:
+    return {"@type": "Offer", "price": price, "priceCurrency": "USD"}
+
+
+WARES = [
+    thing("j1", "Rain jacket", color="signal yellow", offers=offer(90)),
+    thing("j2", "Wool jacket", color="navy and cream", offers=offer(120)),
+    thing("j3", "Work jacket", color="brown", offers=offer(60)),
+    thing("k1", "Kite", color="blue", offers=offer(20)),
+    thing("n1", "Knife for the kitchen knife block", offers=offer(80)),
+    thing("n2", "Paring knife", offers=offer(40)),
+    thing("n3", "Course on the knife", "EducationEvent", offers=offer(10), startDate="2026-06-05T09:00:00-06:00"),
+    thing("l1", "Red lentil stew", "Recipe", recipeIngredient=["red lentils", "2 tomatoes"]),
+    thing("l2", "Pasta bake", "Recipe", recipeIngredient=["pasta", "cheese"]),
+    thing("l3", "Pasta sauce", "Recipe", recipeIngredient=["pasta", "tomatoes"]),
+    thing("s1", "Onion soup", "Recipe", recipeIngredient=["onions"]),
+    thing("s2", "Pumpkin pie", "Recipe", recipeIngredient=["pumpkin"]),
+    thing("h1", "Harbour hotel", "Hotel", priceRange="$$"),
+]
+
+
+@pytest.fixture(scope="module")
+def wares() -> LocalIndex:
+    index = LocalIndex(None, None)
+    asyncio.run(index.put(WARES))
+    return index
+
+
+@pytest.fixture(scope="module")
+def shop() -> LocalIndex:
+    index = LocalIndex(None, None)
+    asyncio.run(index.put(shelf()))
+    return index
+
+
+def asker(index: LocalIndex) -> Asker:
+    return Asker(SiteAgent(index, now=lambda: NOW, questions=False))
+
+
+async def test_a_colour_filters_what_states_one_by_any_of_its_shades(wares: LocalIndex) -> None:
+    person = asker(wares)
+    assert {"j1", "j2", "j3"} <= set(ids(await person.reply("jackets")))
+    blue = await person.reply("only blue ones")
+    assert ids(blue) == ["j2"] and meta(blue)["question"] == "blue jackets"
+    assert results(blue)[0]["matched"] == {"color": "navy and cream"}
+    assert "1. Wool jacket, navy and cream: " in blue.text
+
+
+async def test_a_colour_that_nothing_has_is_told_and_the_rest_is_shown(wares: LocalIndex) -> None:
+    message = await asker(wares).reply("purple jackets")
+    assert set(ids(message)) == {"j1", "j2", "j3"}
+    assert '(I did not go by "purple": nothing that was found is said to be purple.)' in message.text
+
+
+async def test_a_colour_in_the_name_of_a_food_filters_nothing(wares: LocalIndex) -> None:
+    message = await asker(wares).reply("red lentils")
+    assert ids(message)[0] == "l1" and meta(message)["ignored"] == []
+
+
+async def test_what_is_to_be_had_with_it_filters_where_things_state_it(wares: LocalIndex) -> None:
+    person = asker(wares)
+    assert {"l2", "l3"} <= set(ids(await person.reply("pasta recipes")))
+    assert ids(await person.reply("and with tomatoes?"))[0] == "l3"
+    assert "l2" not in ids(await asker(wares).reply("pasta with tomatoes"))
+    with_friends = await asker(wares).reply("pasta with friends")
+    assert {"l2", "l3"} <= set(ids(with_friends)) and meta(with_friends)["ignored"] == []
+
+
+async def test_what_nothing_has_with_it_is_told(wares: LocalIndex) -> None:
+    message = await asker(wares).reply("kite with tomatoes")
+    assert ids(message)[0] == "k1"
+    assert meta(message)["ignored"] == [
+        {"name": "text", "value": "with tomatoes", "reason": "nothing that was found has it"}
+    ]
+
+
+async def test_only_things_of_a_kind_are_put_in_order_and_show_what_by(wares: LocalIndex) -> None:
+    person = asker(wares)
+    await person.reply("knives")
+    cheaper = await person.reply("cheaper ones")
+    assert ids(cheaper)[:2] == ["n2", "n1"]  # and not the course, which is cheaper than both
+    assert [each["matched"].get("price") for each in results(cheaper)[:2]] == ["$40", "$80"]
+    assert cheaper.text.startswith("1. Paring knife, $40: ")
+
+
+async def test_an_order_by_what_nothing_states_is_told(wares: LocalIndex) -> None:
+    message = await asker(wares).reply("cheapest hotels")
+    assert ids(message) == ["h1"]
+    assert '(I did not go by "cheapest": what was found does not state a price.)' in message.text
+
+
+async def test_the_cheapest_of_all_is_found_also_behind_the_newest(wares: LocalIndex) -> None:
+    index = LocalIndex(None, None)
+    await index.put([thing(f"p{n}", f"Thing {n}", offers=offer(100 + n), releaseDate="2026-01-01") for n in range(70)])
+    await index.put([thing("old", "Old thing", offers=offer(1))])
+    assert ids(await asker(index).reply("cheapest products"))[0] == "old"
+
+
+async def test_words_that_are_met_apart_and_never_together_are_told(wares: LocalIndex) -> None:
+    message = await asker(wares).reply("pumpkin soup")
+    assert set(ids(message)) == {"s1", "s2"}
+    assert meta(message)["note"] == "Nothing here is about pumpkin and soup together; these come nearest."
+    assert meta(await asker(wares).reply("onion soup"))["note"] == ""
+
+
+async def test_events_without_words_come_soonest_first_and_say_when(shop: LocalIndex) -> None:
+    message = await asker(shop).reply("events")
+    assert ids(message) == ["e1", "e3", "e2", "e4"]  # and what is over comes last
+    assert [each["matched"]["date"] for each in results(message)] == [
+        "Saturday, 23 May 2026",
+        "Friday, 5 June 2026",
+        "Saturday, 12 September 2026 to 14 September 2026",
+        "Friday, 10 April 2026",
+    ]
+
+
+async def test_a_list_shows_what_it_was_filtered_by(shop: LocalIndex) -> None:
+    [soup, *_] = results(await asker(shop).reply("soup under $10 in less than 40 minutes rated over 4 stars"))
+    assert soup["matched"] == {"price": "$8", "totaltime": "30 min", "stars": "4.6 stars"}
+    near = results(await asker(shop).reply("restaurants near Boise"))
+    assert [each["matched"] for each in near if each["@id"] == "l2"] == [{"distance": "30 km from Boise"}]
+
+
+async def test_a_day_that_does_not_matter_is_told_and_what_happens_on_another_is_left_out(wares: LocalIndex) -> None:
+    message = await asker(wares).reply("knife on Saturday")
+    assert set(ids(message)) == {"n1", "n2"}  # the course is on a Friday
+    assert '(I did not go by "on Saturday": what was found is not tied to a day.)' in message.text
+
+
+async def test_where_nothing_meets_all_it_is_told_what_would(shop: LocalIndex) -> None:
+    message = await asker(shop).reply("restaurants in Portland")
+    assert (
+        results(message) == [] and message.text == 'I found nothing for that. Without "in Portland" there would be 1.'
+    )
+
+
+async def test_what_meets_the_conditions_is_shown_though_it_is_not_about_the_words(shop: LocalIndex) -> None:
+    message = await asker(shop).reply("restaurants near Boise open late")
+    assert ids(message) == ["l2"]
+    assert '(I did not go by "open late": nothing that meets the rest is about it.)' in message.text
