@@ -15,8 +15,9 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -274,33 +275,46 @@ class Gateway:
         """
         if os.getpid() != self._born:  # a worker that was forked is a node of its own
             self.node = self.tasks.node = self.directory.node = f"{self.node}.{os.getpid()}"
+        try:
+            await self._start()
+        except BaseException:
+            await self.stop()  # what was opened is closed again, and leases are let go
+            raise
+
+    async def _start(self) -> None:
         await self.store.open()
         for each in self._beside:
             await self._open.enter_async_context(each)
         peers = [each for each in self.agents.values() if isinstance(each, Peer)]
         for peer in peers:
             await self._open.enter_async_context(peer)
-        await self.tasks.start()
+        await self.tasks.open()
         for door in self.doors:
             await door.start()
         await self.neighbours.start()
-        self._sweeping = asyncio.create_task(self._sweep())
-        self._meeting = asyncio.create_task(_meet(peers))
+        await self.tasks.start()  # last: work that waits is begun only by a node that can go on with it
+        self._sweeping = asyncio.create_task(self._sweep(), name="sweeping")
+        self._meeting = asyncio.create_task(_meet(peers), name="meeting")
 
     async def stop(self) -> None:
-        """Let running turns finish, then close everything."""
+        """Let running turns finish, then close everything; what cannot be closed does not keep the rest open."""
         await self.exchange.close(self.serving.graceful_seconds)
         await end([self._sweeping, self._meeting])
-        await self.neighbours.stop()
-        for door in reversed(self.doors):
-            await door.stop()
-        await self.tasks.close()
-        await self._open.aclose()
-        await self._keep_audit()
-        await self.guarded.close()
+        closing: list[Callable[[], Awaitable[object]]] = [
+            self.neighbours.stop,
+            *(door.stop for door in reversed(self.doors)),
+            self.tasks.close,
+            self._open.aclose,
+            self._keep_audit,
+            self.guarded.close,
+        ]
         if self.exchange.observer is not None:
-            await asyncio.to_thread(self.exchange.observer.close)
-        await self.store.close()
+            closing.append(partial(asyncio.to_thread, self.exchange.observer.close))
+        for close in (*closing, self.store.close):
+            try:
+                await close()
+            except Exception:
+                logger.exception("%s did not close as it should", getattr(close, "__qualname__", "traces"))
 
     async def _agents_changed(self) -> None:
         """Agents have come or gone, or say other things of themselves: tell the doors that follow this."""

@@ -55,14 +55,15 @@ class Tasks:
         self._ledger = Ledger(store, self.settings.retention, self._was_put)
         self._wake = asyncio.Event()
         self._taking = asyncio.Lock()
+        self._holding = asyncio.Lock()  # leases are renewed or let go of, not both at once
         self._sign = Sign(None, self.node)
-        self._closing = False
+        self._closing = self._opened = False
         self._worker: asyncio.Task[None] | None = None
         exchange.overseer.take_tasks_back = self.take_back
 
-    async def start(self) -> None:
-        """Begin to take up tasks that nobody holds; those too that this node left behind when it died."""
-        self._closing = False
+    async def open(self) -> None:
+        """Let others see that this node lives, and free what it held when it died, before it holds anything new."""
+        self._closing, self._opened = False, True
         # One machine has a SQLite store, so that a look there says who is alive.
         folder = self.store.path.parent / "nodes" if isinstance(self.store, SQLiteStore) else None
         self._sign = Sign(folder, self.node)
@@ -71,11 +72,17 @@ class Tasks:
         if isinstance(self.store, SeesNodes) and await self.store.show_node(self.node):
             gone |= {self.node}  # nobody of this name lives: what is held under it was left by one that died
         await self._let_go(gone)
+
+    async def start(self) -> None:
+        """Begin to take up tasks that nobody holds."""
+        if not self._opened:
+            await self.open()
         self._worker = asyncio.create_task(self._work(), name="tasks")
+        self._worker.add_done_callback(self._worker_gone)
 
     async def close(self) -> None:
         """Stop what runs here; another node, or this one after its restart, takes it up."""
-        self._closing = True
+        self._closing, self._opened = True, False
         left = tuple(self._runs)
         stopping = [run.coroutine for run in self._runs.values() if run.coroutine is not None]
         if self._worker is not None:
@@ -343,8 +350,9 @@ class Tasks:
 
     # -- the worker -------------------------------------------------------------------------------
 
-    async def _work(self) -> None:
+    async def _work(self, after: float = 0.0) -> None:
         looked = 0.0
+        await asyncio.sleep(after)
         while True:
             self._wake.clear()
             try:
@@ -359,12 +367,21 @@ class Tasks:
                 logger.warning("tasks wait for the store: %s", away)
             await until(self._wake, self.settings.look)
 
+    def _worker_gone(self, worker: asyncio.Task[None]) -> None:
+        """Whatever the worker stumbled over, leases must be renewed, or others would run the same work again."""
+        if self._closing or worker.cancelled():
+            return
+        logger.error("the worker of tasks broke, and is started again", exc_info=worker.exception())
+        self._worker = asyncio.create_task(self._work(self.settings.look), name="tasks")
+        self._worker.add_done_callback(self._worker_gone)
+
     async def _renew(self) -> None:
         """Keep what runs here, and notice what other nodes did to it: cancelled, answered, taken over."""
-        runs = dict(self._runs)
-        if not runs:
-            return
-        held = await self.store.renew_tasks(self.node, tuple(runs), self.settings.lease)
+        async with self._holding:
+            runs = dict(self._runs)
+            if not runs:
+                return
+            held = await self.store.renew_tasks(self.node, tuple(runs), self.settings.lease)
         for id, run in runs.items():
             if run.ended:
                 continue
@@ -470,7 +487,9 @@ class Tasks:
             with suppress(StoreUnavailable):  # then its lease runs out
                 if self._closing or self.exchange.closing:
                     # What waited was told to stop; it goes on elsewhere, or here after the restart.
-                    await self.store.renew_tasks(self.node, (run.id,), 0.0)
+                    async with self._holding:
+                        await self.store.renew_tasks(self.node, (run.id,), 0.0)
+                        self._runs.pop(run.id, None)
                 else:
                     await self._ended_badly(run, Fault.of(wrong))
 
