@@ -99,6 +99,7 @@ class Server(uvicorn.Server):
         self._seconds = seconds
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ending: asyncio.Future[None] | None = None
+        self._watch: threading.Timer | None = None
         self.patience = Patience(idle=config.timeout_keep_alive)
 
     async def on_tick(self, counter: int) -> bool:
@@ -117,14 +118,21 @@ class Server(uvicorn.Server):
             self._end_at_last()
             self._loop.call_soon_threadsafe(self._begin_end)
 
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        try:
+            super().run(sockets)
+        finally:
+            if self._watch is not None:  # it has ended, and what else this process does is its own affair
+                self._watch.cancel()
+
     def _end_at_last(self) -> None:
         """Whoever tells a gateway to stop may count on it, even if something in it never ends.
 
         All that was acknowledged is stored by then, so that nothing is lost.
         """
-        watch = threading.Timer(self._seconds + CLOSE_SECONDS, _give_up)
-        watch.daemon = True
-        watch.start()
+        self._watch = threading.Timer(self._seconds + CLOSE_SECONDS, _give_up)
+        self._watch.daemon = True
+        self._watch.start()
 
     def _begin_end(self) -> None:
         if self._ending is None:

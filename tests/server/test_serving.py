@@ -11,6 +11,7 @@ import ssl
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,8 +20,10 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from conftest import serving
 from free_ports import free_port
 from sabir import Gateway
+from sabir.agents.echo import echo
 from sabir.errors import BadSetup
 from sabir.server import Serving, Tls, check_exposure
 
@@ -252,6 +255,16 @@ def test_a_gateway_that_is_told_to_stop_ends_even_if_a_part_of_it_never_does(
         process.kill()
     assert process.returncode == code
     assert "something did not end in time" in complaint
+
+
+def test_a_gateway_that_ended_in_time_leaves_the_process_it_ran_in_alone(home: Path) -> None:
+    with serving(Gateway(echo, home=home)) as served:
+        served.server.handle_exit(signal.SIGTERM, None)
+        assert any(isinstance(each, threading.Timer) for each in threading.enumerate())
+    end = time.monotonic() + 10
+    while any(isinstance(each, threading.Timer) for each in threading.enumerate()):
+        assert time.monotonic() < end, "the watch would end this process"
+        time.sleep(0.01)
 
 
 def test_workers_that_cannot_start_end_the_gateway_with_exit_3(tmp_path: Path) -> None:

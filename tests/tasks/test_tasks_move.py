@@ -308,7 +308,8 @@ async def test_a_node_that_starts_takes_up_at_once_what_a_dead_one_on_its_machin
     nodes = Nodes(f"sqlite:///{tmp_path}/sabir.db")
     first, again, other = Worker(repeatable=True), Worker(repeatable=True), Worker(repeatable=True)
     again.go_on.set()
-    here, living = await nodes(first.agent, lease=600.0), await nodes(other.agent, lease=600.0)
+    here = await nodes(first.agent, lease=600.0)
+    living = await nodes(other.agent, lease=600.0, running=1)  # it has no room for what the other leaves
     left = await here.tasks.submit(asked("go"))
     held = await living.tasks.submit(asked("stay"))
     await first.begun.wait()
