@@ -29,7 +29,7 @@ from sabir.wire.mcp_card import AGENT
 
 SHELF = Path(__file__).resolve().parent.parent / "mcp_servers" / "shelf_server.py"
 sys.path.append(str(SHELF.parent))
-from shelf_server import FOUND, LOOKUP, PICTURE, PNG, TORN, running  # noqa: E402
+from shelf_server import FOUND, LOOKUP, PICTURE, PNG, SIGN, TORN, running  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -228,6 +228,23 @@ async def test_what_the_server_asks_is_asked_of_the_client(front: Served, mode: 
     assert asked == ["Are you sure?"]
 
 
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("action", ["accept", "decline"])
+async def test_who_is_sent_to_an_address_is_sent_there_by_the_client(front: Served, mode: str, action: Any) -> None:
+    asked: list[Any] = []
+
+    async def elicit(context: Any, params: Any) -> types.ElicitResult:
+        asked.append(plain(params))
+        return types.ElicitResult(action=action)
+
+    async with talking(front, mode=mode, elicitation_callback=elicit) as client:
+        result = await client.call_tool("shelf-sign", {})
+    assert result.content[0].text == f"{action} None"  # type: ignore[union-attr]
+    assert [{**each, "_meta": None, "elicitationId": ""} for each in asked] == [
+        {**SIGN, "_meta": None, "elicitationId": ""}
+    ]
+
+
 async def test_progress_comes_and_a_call_that_is_taken_back_is_taken_back_there(front: Served, notes: Path) -> None:
     notes.unlink(missing_ok=True)
     heard: list[tuple[float, float | None, str | None]] = []
@@ -338,7 +355,7 @@ async def test_a_list_that_changes_is_told(serve: Serve, home: Path, version: st
                 await client.call_tool("shelf-grow", {})
                 async for event in stream:
                     assert event == ToolsListChanged()
-                    if "shelf-new7" in await named(client):
+                    if "shelf-new8" in await named(client):
                         break
 
 

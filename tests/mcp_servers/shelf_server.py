@@ -55,6 +55,12 @@ TORN: Json = {
     "isError": True,
 }
 FORM: Json = {"type": "object", "properties": {"sure": {"type": "boolean"}}, "required": ["sure"]}
+SIGN: Json = {
+    "mode": "url",
+    "message": "Sign in at the library",
+    "url": "https://shelf.example/sign",
+    "elicitationId": "e-1",
+}
 QUESTION: Json = {"message": "Are you sure?", "requestedSchema": FORM}
 
 
@@ -67,7 +73,7 @@ class Shelf:
 
     def __init__(self, notes: Path | None) -> None:
         self.notes = notes
-        self.tools: list[Json] = [LOOKUP, *map(plain, ("picture", "torn", "locked", "slow", "burn", "grow"))]
+        self.tools: list[Json] = [LOOKUP, *map(plain, ("picture", "torn", "locked", "slow", "burn", "grow", "sign"))]
         self.server: Server[Any] = Server(
             "shelf",
             version="1.0",
@@ -93,6 +99,8 @@ class Shelf:
                 return await self.slow(ctx)
             case "burn":
                 return await self.burn(ctx)
+            case "sign":
+                return await self.sign(ctx)
             case "grow":
                 self.tools.append(plain(f"new{len(self.tools)}"))
                 if ctx.protocol_version != MODERN:
@@ -111,6 +119,20 @@ class Shelf:
                     file.write("taken back\n")
             raise
         return {"content": [], "resultType": "complete"}
+
+    async def sign(self, ctx: Any) -> Json:
+        if ctx.protocol_version == MODERN:
+            answer = ((ctx.params or {}).get("inputResponses") or {}).get("signed")
+            if not isinstance(answer, dict):
+                asked = {"method": "elicitation/create", "params": SIGN}
+                return {"resultType": "input_required", "inputRequests": {"signed": asked}}
+        else:
+            request = types.ElicitRequest(params=types.ElicitRequestURLParams.model_validate(SIGN))
+            metadata = ServerMessageMetadata(related_request_id=ctx.request_id)
+            told = await ctx.session.send_request(request, types.ElicitResult, metadata=metadata)
+            answer = told.model_dump(mode="json", by_alias=True, exclude_none=True)
+        words = f"{answer['action']} {answer.get('content')}"
+        return {"content": [{"type": "text", "text": words}], "resultType": "complete"}
 
     async def burn(self, ctx: Any) -> Json:
         if ctx.protocol_version == MODERN:

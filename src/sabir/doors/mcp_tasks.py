@@ -23,7 +23,7 @@ from ..wire import mcp as wire
 from ..wire import mcp_ask
 from .base import House
 from .mcp_stream import Visit
-from .mcp_turns import Context
+from .mcp_turns import Context, askable
 
 Json = dict[str, Any]
 EXTENSION: Final = "io.modelcontextprotocol/tasks"
@@ -103,7 +103,8 @@ class McpTasks:
         elif task.state == "expired":
             told["error"] = {"code": wire.INTERNAL_ERROR, "message": task.fault or "it was not finished in time"}
         elif task.state == "input-required" and task.question is not None:
-            wanted = mcp_ask.each(mcp_ask.question_in(task.question))
+            question = mcp_ask.question_in(task.question)
+            wanted = {**mcp_ask.each(question), **askable(ctx, question)}
             told["inputRequests"] = {key: mcp_ask.request_of(one) for key, one in wanted.items()}
         return told
 

@@ -306,10 +306,12 @@ def _read(question: Question, response: object) -> Message | None:
 
 
 def askable(ctx: Context, question: Question) -> dict[str, Question]:
-    """The single questions that this client has said it can be asked."""
+    """The single questions that this client has said it can be asked, as it can be asked them."""
     capabilities = ctx.session.client_capabilities
+    elicits = capabilities.elicitation if capabilities is not None else None
+    shows = elicits is not None and elicits.url is not None
     return {
-        key: one
+        key: one if shows else mcp_ask.in_form(one)
         for key, one in mcp_ask.each(question).items()
         if getattr(capabilities, mcp_ask.capability(one), None) is not None
     }
@@ -326,6 +328,8 @@ async def ask_client(
     answers: dict[str, Message] = {}
     for key, one in can.items():
         wanted = mcp_ask.request_of(one)
+        if isinstance(one, mcp_ask.ByUrl):  # later versions have no such id
+            wanted["params"].setdefault("elicitationId", uuid4().hex)
         if meta is not None:
             wanted["params"] = {**wanted["params"], "_meta": dict(meta)}
         request, result = _REQUESTS[wanted["method"]]

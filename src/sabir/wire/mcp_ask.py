@@ -19,6 +19,8 @@ from .mcp import PROTOCOL, Json, block_of, part_of
 
 ANSWER: Final = "answer"  # label of the part that holds an answer's values
 ACTION: Final = "action"  # label of the part that says an answer was declined or cancelled
+DONE: Final = "done"  # the one thing that is asked about what is done elsewhere
+URL: Final = "url"  # the mode of a request that sends the person elsewhere
 KEY: Final = "question"  # the key of a question that has no id
 
 
@@ -46,6 +48,21 @@ class Sampling(Question):
 @dataclass(frozen=True, slots=True)
 class Roots(Question):
     """Asks the caller's software which directories it works in."""
+
+
+@dataclass(frozen=True, slots=True)
+class ByUrl(Question):
+    """Asks the person to do something at an address, such as to sign in; what is done there, nobody else learns.
+
+    Where it cannot be shown as such, it is its words and its address, and whether it was done.
+    """
+
+    params: Json = field(default_factory=dict)
+
+    @classmethod
+    def from_params(cls, params: Mapping[str, Any], id: str = "") -> ByUrl:
+        words = f"{params.get('message', '')} {params.get('url', '')}".strip()
+        return cls(words, (Field(DONE, words, "boolean"),), None, id, dict(params))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +102,15 @@ def capability(question: Question) -> str:
     return METHODS.get(type(question), _ELICIT)[1]
 
 
+def in_form(question: Question) -> Question:
+    """The question for a client that only knows forms."""
+    return Question(question.text, question.fields, None, question.id) if isinstance(question, ByUrl) else question
+
+
 def request_of(question: Question) -> Json:
     """``{"method": …, "params": …}`` for one single question."""
     method = METHODS.get(type(question), _ELICIT)[0]
-    if isinstance(question, Sampling):
+    if isinstance(question, Sampling | ByUrl):
         return {"method": method, "params": dict(question.params)}
     if isinstance(question, Roots):
         return {"method": method, "params": {}}
@@ -146,6 +168,8 @@ def _elicited(question: Question, response: Mapping[str, Any]) -> Message:
     if action != "accept" or (content is not None and not isinstance(content, Mapping)):
         raise BadMessage(PROTOCOL, "$.inputResponses", "action accept, decline or cancel, and content")
     values = dict(content or {})
+    if isinstance(question, ByUrl):
+        values.setdefault(DONE, True)
     missing = [name for name in schema_of(question).get("required", ()) if name not in values]
     if missing:
         raise BadMessage(PROTOCOL, "$.inputResponses", f"an answer with {', '.join(missing)}")
@@ -186,8 +210,7 @@ def question_of(method: str, params: Mapping[str, Any], id: str = "") -> Questio
         schema = params.get("requestedSchema")
         if isinstance(schema, Mapping):
             return Question(str(params.get("message", "")), fields_of(schema), dict(schema), id)
-        words = f"{params.get('message', '')} {params.get('url', '')}".strip()
-        return Question(words, (Field("done", words, "boolean"),), None, id)
+        return ByUrl.from_params(params, id)
     raise BadMessage(PROTOCOL, "$.method", "elicitation/create, sampling/createMessage or roots/list")
 
 
@@ -197,6 +220,8 @@ def question_in(stored: Mapping[str, Any]) -> Question:
         return Several.of(*(question_in(each) for each in stored["questions"]))
     id, text = str(stored.get("id", "")), str(stored.get("text", ""))
     if stored.get("params"):
+        if stored["params"].get("mode") == URL:
+            return ByUrl.from_params(stored["params"], id)
         return Sampling(text, id=id, params=dict(stored["params"]))
     schema = stored.get("schema")
     fields = tuple(
@@ -249,6 +274,9 @@ def response_of(question: Question, answer: Message) -> Json:
     if action is not None and isinstance(action.value, dict):
         return {"action": action.value.get("action", "decline")}
     values = _values(question, answer)
+    if isinstance(question, ByUrl):  # its answer is whether, and never what
+        done = values is not None and str(values.get(DONE)).lower() in _YES
+        return {"action": "accept" if done else "decline"}
     return {"action": "accept", "content": _filled(question, values)} if values is not None else {"action": "decline"}
 
 
@@ -277,7 +305,7 @@ def _values(question: Question, answer: Message) -> Json | None:
     return given if isinstance(given, dict) else None
 
 
-_YES: Final = frozenset({"yes", "true", "y", "1", "ok"})
+_YES: Final = frozenset({"yes", "true", "y", "1", "ok", "done"})
 
 
 def _typed(text: str, shape: Mapping[str, Any]) -> object:
