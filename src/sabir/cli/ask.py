@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import hashlib
+import logging
 import mimetypes
 import os
 import ssl
@@ -29,12 +30,18 @@ from ..wire import nlip
 from .printing import readable, show, unsaid
 from .refusals import same_for_all
 
+_UNHEARD = logging.NullHandler()  # what goes wrong is told once, in the line that the command ends with
+PROGRAM = "stdio:"  # and a command: an MCP server on this machine
 LARGE = 512 * 1024  # bytes; a larger file is uploaded, and the message refers to it
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "The variable SABIR_TOKEN holds the API key or token to show to the other side, if it wants one."
-    parser.add_argument("url", metavar="URL", help="where the agent is, e.g. http://127.0.0.1:8080")
+    parser.add_argument(
+        "url",
+        metavar="URL",
+        help="where the agent is, e.g. http://127.0.0.1:8080; or an MCP server to start: 'stdio:python server.py'",
+    )
     parser.add_argument("text", metavar="TEXT", nargs="?", help="what to say; - reads it from standard input")
     parser.add_argument("--agent", metavar="NAME", help="which agent there (default: the default one)")
     parser.add_argument(
@@ -53,11 +60,13 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    logging.getLogger("sabir").addHandler(_UNHEARD)
     return asyncio.run(_ask(arguments))
 
 
 async def _ask(arguments: argparse.Namespace) -> int:
-    url = arguments.url if "://" in arguments.url else f"http://{arguments.url}"
+    told = "://" in arguments.url or arguments.url.startswith(PROGRAM)
+    url = arguments.url if told else f"http://{arguments.url}"
     try:
         urlsplit(url)
     except ValueError as wrong:

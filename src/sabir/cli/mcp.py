@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import importlib
+import sys
 
 from ..config import gateway_of, load
 from ..errors import BadSetup, MissingExtra
@@ -21,11 +22,16 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if sys.stdin is None:  # closed before we began: nobody is there
+        return 0
     flags = {"home": arguments.home, "store": arguments.store, "log": {"level": arguments.log_level}}
     settings = load(arguments.config, flags=flags)
     set_up_logging(settings)  # to standard error: standard output is the protocol's
     gateway = gateway_of(settings)
-    asyncio.run(_speak(gateway, arguments.agent))
+    try:
+        asyncio.run(_speak(gateway, arguments.agent))
+    except* BrokenPipeError:
+        raise BrokenPipeError from None  # the client has gone, and does not hear the rest
     return 0
 
 

@@ -27,7 +27,8 @@ from ..wire import a2a as wire
 from ..wire.a2a_card import card_from
 from ..wire.a2a_heard import Heard
 from .a2a_hooks import Hook, Hooks
-from .base import SECONDS, Call, Clock, Identity, Peer, choose, origin_of, without_credentials
+from .base import SECONDS, Call, Clock, Identity, OnWire, Peer, choose, origin_of, without_credentials
+from .on_wire import request_head, response_head
 
 try:
     import httpx
@@ -114,6 +115,7 @@ class A2aPeer(Peer):
         verify: ssl.SSLContext | None = None,
         connections: int = 100,
         most_bytes: int = MOST_BYTES,
+        on_wire: OnWire | None = None,
     ) -> None:
         """Args beside those of every peer:
 
@@ -124,6 +126,7 @@ class A2aPeer(Peer):
         streaming: False polls instead.
         push: have it ring at our gateway's A2A door instead of polling; needs an address that it can reach.
         card_keys: a JSON Web Key Set; a card that none of them has signed is refused.
+        on_wire: called with each request and response as it was on the wire, credentials hidden; not over gRPC.
         """
         super().__init__(url, name=name, seconds=seconds)
         self._named = name is not None
@@ -142,7 +145,7 @@ class A2aPeer(Peer):
         self._connecting = asyncio.Lock()
         self._goodbyes: set[asyncio.Task[None]] = set()
         self._http = httpx.AsyncClient(
-            transport=Limited(verify or _tls(), connections, most_bytes),
+            transport=Limited(verify or _tls(), connections, most_bytes, on_wire),
             timeout=httpx.Timeout(seconds, connect=10.0),
             trust_env=False,
             headers={"user-agent": f"sabir/{__version__}", "accept-encoding": "identity", **(headers or {})},
@@ -433,29 +436,37 @@ class A2aPeer(Peer):
 class Limited(httpx.AsyncHTTPTransport):
     """An HTTP transport whose responses end at a size, and are never packed: a small one could become a huge one."""
 
-    def __init__(self, tls: ssl.SSLContext, connections: int, most: int) -> None:
+    def __init__(self, tls: ssl.SSLContext, connections: int, most: int, on_wire: OnWire | None = None) -> None:
         limits = httpx.Limits(max_connections=connections, max_keepalive_connections=connections)
         super().__init__(verify=tls, limits=limits, trust_env=False)
         self._most = most
+        self._on_wire = on_wire
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if self._on_wire is not None:
+            self._on_wire("sent", request_head(request) + await request.aread())
         response = await super().handle_async_request(request)
+        if self._on_wire is not None:
+            self._on_wire("received", response_head(response))
         if response.headers.get("content-encoding", "identity").lower() != "identity":
             await response.aclose()
             raise httpx.DecodingError("the answer is packed", request=request)
         assert isinstance(response.stream, httpx.AsyncByteStream)
-        response.stream = _Counted(response.stream, self._most, request)
+        response.stream = _Counted(response.stream, self._most, request, self._on_wire)
         return response
 
 
 class _Counted(httpx.AsyncByteStream):
-    def __init__(self, inner: httpx.AsyncByteStream, most: int, request: httpx.Request) -> None:
+    def __init__(self, inner: httpx.AsyncByteStream, most: int, request: httpx.Request, on_wire: OnWire | None) -> None:
         self._inner = inner
+        self._on_wire = on_wire
         self._left = most
         self._request = request
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async for piece in self._inner:
+            if self._on_wire is not None:
+                self._on_wire("received", piece)
             self._left -= len(piece)
             if self._left < 0:
                 raise httpx.DecodingError("the answer is too long", request=self._request)

@@ -30,9 +30,10 @@ from ..message import Message, Part
 from ..turn import ANONYMOUS, Permit, Turn
 from ..wire import mcp as wire
 from ..wire import mcp_card
-from .base import SECONDS, Call, Clock, Identity, Peer, choose, origin_of
+from .base import SECONDS, Call, Clock, Identity, OnWire, Peer, choose, origin_of
 from .mcp_link import STDIO, AskBack, Link, Place, Pool, Program, Tell, Wanted, given_by
 from .mcp_pipe import Pipe
+from .mcp_program import LAST_WORDS
 from .mcp_tasks import Created, Following
 
 __all__ = ["AS_IT_CAME", "McpPeer", "Program"]
@@ -65,9 +66,11 @@ class McpPeer(Peer):
         version: str = "auto",
         verify: ssl.SSLContext | None = None,
         answer: AskBack | None = None,
+        on_wire: OnWire | None = None,
     ) -> None:
         """``verify`` is the TLS context, None the system's trust. ``answer`` answers what the server asks outside of a
         turn; without it the server is told that nobody can be asked, so that it asks in words, if it can.
+        ``on_wire`` is called with what goes over the wire, credentials hidden.
         """
         if isinstance(where, str) and where.startswith(STDIO):
             where = Program.of(where)
@@ -82,7 +85,7 @@ class McpPeer(Peer):
         self.tools: dict[str, dict[str, Any]] = {}
         own = choose(identities, origin_of(self.url), None) if self.program is None and identities else None
         first = {**(headers or {}), **({"authorization": own} if own is not None else {})}
-        self._place = Place(self.url, self.address, self.program, first, auth, version, verify)
+        self._place = Place(self.url, self.address, self.program, first, auth, version, verify, on_wire)
         self._pools: OrderedDict[tuple[str, bool, tuple[tuple[str, str], ...]], Pool] = OrderedDict()
         self._closing: set[asyncio.Task[None]] = set()
         self._conversations: OrderedDict[str, str] = OrderedDict()
@@ -116,6 +119,11 @@ class McpPeer(Peer):
                         yield event
         except PeerError as wrong:
             raise self._told(wrong) from None
+
+    def _told(self, wrong: PeerError) -> PeerError:
+        if isinstance(wrong, PeerUnavailable):  # what a program says is for who runs it, and in the log
+            wrong = PeerUnavailable(wrong.peer, wrong.reason.removeprefix(f"{wrong.peer}: ").partition(LAST_WORDS)[0])
+        return super()._told(wrong)
 
     async def _events(
         self, message: Message, call: Call, ask: AskBack | None, permit: Permit | None

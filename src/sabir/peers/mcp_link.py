@@ -15,7 +15,6 @@ import httpx2
 import mcp_types as types
 from mcp import Client, StdioServerParameters
 from mcp.client.session import ClientRequestContext, IncomingMessage
-from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.dispatcher import ProgressFnT
 from mcp.shared.exceptions import MCPError
@@ -27,7 +26,10 @@ from ..errors import BadSetup, PeerError, PeerRefused, PeerUnavailable, PeerUnre
 from ..events import Event, Progress, Question
 from ..message import Message
 from ..wire import mcp_ask
+from .base import OnWire
+from .mcp_program import Complaints, started
 from .mcp_tasks import Answer, Created, Following, TasksExtension, is_long, offers_old_tasks, raw_request
+from .on_wire import Watched
 
 STDIO: Final = "stdio:"
 ROUNDS: Final = 10  # times a server may ask for input before one call is given up
@@ -151,6 +153,7 @@ class Place:
     auth: httpx2.Auth | None
     version: str
     verify: ssl.SSLContext | None = None  # None: the system's trust
+    on_wire: OnWire | None = None
 
 
 class Pool:
@@ -213,15 +216,16 @@ class Pool:
                 self._shared = link
             return link
 
-    def transport(self) -> AbstractAsyncContextManager[Any]:
-        """What the SDK's client speaks through."""
+    def transport(self, complaints: Complaints | None = None) -> AbstractAsyncContextManager[Any]:
+        """What the SDK's client speaks through; ``complaints`` hears what a program says beside its messages."""
         program = self.place.program
         if program is None:
             return streamable_http_client(self.place.url, http_client=self.http)
         env = dict(program.env) if program.env is not None else None
-        return stdio_client(
-            StdioServerParameters(command=program.command, args=list(program.args), env=env, cwd=program.directory)
+        parameters = StdioServerParameters(
+            command=program.command, args=list(program.args), env=env, cwd=program.directory
         )
+        return started(parameters, complaints or Complaints(self.place.address), self.place.on_wire)
 
     @property
     def http(self) -> httpx2.AsyncClient:
@@ -229,12 +233,16 @@ class Pool:
         if self.place.program is not None:
             raise BadSetup(f"{self.place.address} is a program on this machine; it has no HTTP address")
         if self._http is None:
+            trust, limits = self.place.verify or True, httpx2.Limits(max_connections=256, max_keepalive_connections=64)
+            look = self.place.on_wire
+            plain = {"accept-encoding": "identity"} if look is not None else {}  # who looks wants to read it
             self._http = httpx2.AsyncClient(
-                headers={**self.place.headers, **self._shown},
+                headers={**plain, **self.place.headers, **self._shown},
                 auth=self.place.auth,
                 timeout=httpx2.Timeout(CONNECT_SECONDS, read=None),
-                limits=httpx2.Limits(max_connections=256, max_keepalive_connections=64),
-                verify=self.place.verify or True,
+                limits=limits,
+                verify=trust,
+                transport=Watched(look, verify=trust, limits=limits, trust_env=False) if look is not None else None,
                 event_hooks={"response": [self._answered]},
                 trust_env=False,  # no password from ~/.netrc leaves by surprise
             )
@@ -329,9 +337,10 @@ class Link:
             await self._held()
 
     async def _held(self) -> None:
+        complaints = Complaints(self.pool.place.address)
         try:
             async with Client(
-                self.pool.transport(),
+                self.pool.transport(complaints),
                 client_info=_CLIENT,
                 mode=self.pool.place.version,
                 cache=None,
@@ -347,7 +356,7 @@ class Link:
                 await self._closing.wait()
         except (MCPError, OSError, httpx2.HTTPError, ExceptionGroup, ValidationError, ValueError) as wrong:
             if not self._opened.done():
-                self._opened.set_exception(self._failed(why(wrong)))
+                self._opened.set_exception(self._failed(await complaints.after(why(wrong))))
         finally:
             self.ended = True
             if not self._opened.done():
@@ -495,4 +504,6 @@ def why(wrong: BaseException) -> str:
         wrong = wrong.exceptions[0]
     if isinstance(wrong, MCPError):
         return wrong.error.message[:300]
+    if isinstance(wrong, FileNotFoundError | PermissionError):  # of a program
+        return f"no connection: it cannot be started ({wrong.strerror})"
     return f"no connection ({type(wrong).__name__})"

@@ -103,7 +103,7 @@ class NlipAmqpPeer(NlipPeer):
                     raise
                 await asyncio.sleep(0.2 * attempt)
         if self._on_wire is not None:
-            self._on_wire("received", letter.body)
+            self._on_wire("received", self._masked(letter.body))
         try:
             reply = amqp.decode(letter, limits=self._limits)
         except BadInput as wrong:
@@ -130,7 +130,7 @@ class NlipAmqpPeer(NlipPeer):
             properties=properties,
         )
         if self._on_wire is not None:
-            self._on_wire("sent", letter.body)
+            self._on_wire("sent", self._masked(letter.body))
         answer: asyncio.Future[amqp.Letter] = asyncio.get_running_loop().create_future()
         self._waiting[id] = answer
         try:
@@ -144,6 +144,11 @@ class NlipAmqpPeer(NlipPeer):
         if not answer.done():
             raise PeerUnavailable(self.address, "the connection was lost before the answer came")
         return answer.result()
+
+    def _masked(self, body: bytes) -> bytes:
+        """A body for those who look, our own credential hidden: here it goes and comes in the message itself."""
+        credential = (self._authorization or "").partition(" ")[2].encode()
+        return body.replace(credential, b"*" * len(credential)) if credential else body
 
     async def _connected(self) -> AmqpConnection:
         async with self._opening:

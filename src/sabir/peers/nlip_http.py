@@ -35,6 +35,7 @@ from ..wire.rules import Limits
 from .base import SECONDS, Call, Clock, Identity, OnWire, choose, origin_of, without_credentials
 from .foreign import reason_in
 from .nlip import NlipPeer
+from .on_wire import request_head, response_head
 from .tokens import PeerTokens
 from .transfer import Transfer
 
@@ -44,7 +45,6 @@ MAX_REDIRECTS: Final = 3
 _MOST_CARRIED: Final = 4 * 1024**3  # bytes of one download that is passed on
 _JSON: Final = "application/json"
 _SSE: Final = "text/event-stream"
-_HIDDEN: Final = frozenset({b"authorization", b"proxy-authorization", b"x-api-key", b"cookie", b"set-cookie"})
 # The server tells by these that it did not take the message.
 _NOT_TAKEN: Final = frozenset({429, 503})
 
@@ -406,13 +406,11 @@ class NlipHttpPeer(NlipPeer):
 
     def _show_request(self, request: httpx2.Request, body: bytes) -> None:
         if self._on_wire is not None:
-            line = b"%s %s HTTP/1.1" % (request.method.encode(), request.url.raw_path)
-            self._on_wire("sent", _head(line, request.headers) + body)
+            self._on_wire("sent", request_head(request) + body)
 
     def _show_response(self, response: httpx2.Response) -> None:
         if self._on_wire is not None:
-            line = f"{response.http_version} {response.status_code} {response.reason_phrase}".encode()
-            self._on_wire("received", _head(line, response.headers))
+            self._on_wire("received", response_head(response))
 
 
 @dataclass(frozen=True, slots=True)
@@ -431,11 +429,6 @@ class _NoConnection(Exception):
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
-
-
-def _head(line: bytes, headers: httpx2.Headers) -> bytes:
-    shown = [b"%s: %s" % (key, b"(hidden)" if key.lower() in _HIDDEN else value) for key, value in headers.raw]
-    return b"\r\n".join([line, *shown, b"", b""])
 
 
 def _kind(response: httpx2.Response) -> str:

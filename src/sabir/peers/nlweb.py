@@ -29,6 +29,7 @@ from ..wire.nlweb_heard import VERSIONS, Heard, events_in, request_of
 from ..wire.nlweb_models import Json, Promise
 from .base import SECONDS, Call, Clock, Identity, OnWire, Peer, choose, origin_of
 from .foreign import reason_in
+from .on_wire import request_head, response_head
 
 MOST_BYTES: Final = 64 * 1024 * 1024
 POLLS: Final = (0.1, 0.2, 0.5, 1.0, 2.0)  # seconds between looks at a promise; the last one again and again
@@ -65,7 +66,7 @@ class NlwebPeer(Peer):
         url: of the server, or of its ``/ask``.
         identities: who we may be, by service; shown when asked with 401.
         version: the only version to speak; None: the one that the server understands.
-        on_wire: called with each body as it was on the wire.
+        on_wire: called with each request and response as it was on the wire, credentials hidden.
         """
         super().__init__(_endpoint(url), name=name, seconds=seconds)
         self._sessions: OrderedDict[str, Json] = OrderedDict()
@@ -247,11 +248,13 @@ class NlwebPeer(Peer):
             headers["authorization"] = self._authorization
         headers.update(call.headers)
         content = msgspec.json.encode(body)
-        self._show("sent", content)
         request = self._client.build_request(
             method, url, content=content, headers=headers, timeout=httpx2.Timeout(clock.left, connect=10.0)
         )
-        return await self._client.send(request, stream=True)
+        self._show("sent", request_head(request) + content)
+        response = await self._client.send(request, stream=True)
+        self._show("received", response_head(response))
+        return response
 
     async def _refusal(self, response: httpx2.Response, clock: Clock) -> PeerRefused:
         try:
@@ -310,7 +313,7 @@ class NlwebPeer(Peer):
                 name, data = "", []
 
     def _show(self, direction: Any, data: bytes) -> None:
-        if self._on_wire is not None:
+        if self._on_wire is not None and data:
             self._on_wire(direction, data)
 
 
