@@ -1,0 +1,40 @@
+"""AMQP where who connects is known by a certificate and by nothing else (SASL EXTERNAL), with a real broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from amqp.conftest import amqp_gateway
+from amqp.private_rabbitmq import PrivateRabbit
+from sabir.agents.echo import echo
+from sabir.errors import PeerUnavailable
+from sabir.peers.nlip_amqp import NlipAmqpPeer
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+
+@pytest.fixture(scope="module")
+def rabbit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivateRabbit]:
+    private = PrivateRabbit(tmp_path_factory.mktemp("rabbit"))
+    try:
+        private.start()
+        yield private
+    finally:
+        private.stop()
+
+
+async def test_door_and_peer_are_known_by_their_certificate(home: Path, rabbit: PrivateRabbit) -> None:
+    files = {"tls_ca": "authority.pem", "tls_cert": "sabir.pem", "tls_key": "sabir.key"}
+    tls = {name: str(rabbit.folder / file) for name, file in files.items()}
+    async with amqp_gateway(home, "", "external", echo, url=rabbit.url, **tls):
+        async with NlipAmqpPeer(f"{rabbit.url}/external", tls=rabbit.authority.context("sabir")) as peer:
+            assert (await peer.ask("hello")).text == "You said: hello"
+
+
+async def test_without_a_certificate_nobody_is_let_in(rabbit: PrivateRabbit) -> None:
+    async with NlipAmqpPeer(f"{rabbit.url}/external", tls=rabbit.authority.context()) as peer:
+        with pytest.raises(PeerUnavailable):
+            await peer.ask("hello")
