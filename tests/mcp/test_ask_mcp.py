@@ -19,6 +19,7 @@ import httpx2
 import pytest
 from mcp import Client
 
+from cli.conftest import Sabir, sabir
 from conftest import Serve
 from sabir.agent import agent
 from sabir.agents.echo import echo
@@ -31,6 +32,8 @@ from sabir.guard.setup import GuardSettings
 from sabir.message import Message, json_part
 from sabir.peers.mcp import McpPeer
 from sabir.turn import Caller, Turn
+
+__all__ = ["sabir"]
 
 
 class ByName:
@@ -53,12 +56,6 @@ async def shop(turn: Turn) -> str:
     answer = await turn.ask(Question("Which shirt?", fields, id="shirt"))
     part = answer.labelled("answer")
     return f"You want {part.value if part is not None else answer.text}"
-
-
-def sabir(cwd: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "sabir", *arguments]
-    environment = {**os.environ, **environment}
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=60, input="", env=environment)
 
 
 @contextmanager
@@ -86,23 +83,22 @@ def serving_tls(folder: Path) -> Iterator[tuple[str, Path]]:
         process.stdout.close()  # type: ignore[union-attr]
 
 
-def test_a_certificate_that_is_trusted_by_hand_is_trusted_over_mcp(tmp_path: Path) -> None:
+def test_a_certificate_that_is_trusted_by_hand_is_trusted_over_mcp(sabir: Sabir, tmp_path: Path) -> None:
     with serving_tls(tmp_path) as (url, trusted):
-        done = sabir(tmp_path, "ask", f"{url}/mcp/echo", "hello", "--ca", str(trusted))
-        assert (done.returncode, done.stdout) == (0, "You said: hello\n"), done.stderr
-        unknown = sabir(tmp_path, "ask", f"{url}/mcp/echo", "hello")
-        assert unknown.returncode == 3
+        done = sabir("ask", f"{url}/mcp/echo", "hello", "--ca", str(trusted))
+        assert (done.code, done.out) == (0, "You said: hello\n"), done.err
+        assert sabir("ask", f"{url}/mcp/echo", "hello").code == 3
 
 
-def test_who_must_say_who_it_is_is_refused_as_by_other_protocols(serve: Serve, home: Path, tmp_path: Path) -> None:
+def test_who_must_say_who_it_is_is_refused_as_by_other_protocols(serve: Serve, home: Path, sabir: Sabir) -> None:
     rights = Rights((Rule(roles=("known",)),))
     served = serve(Gateway(echo, home=home, store="memory:", rights=rights, identity=Identity([ByName()])))
     for path in ("/nlip", "/mcp", "/mcp/echo"):
-        done = sabir(tmp_path, "ask", f"{served.url}{path}", "hello")
-        assert done.returncode == 4, (path, done.stderr)
-        assert "only for callers who say who they are" in done.stderr
-    known = sabir(tmp_path, "ask", f"{served.url}/mcp", "hello", SABIR_TOKEN="ada")
-    assert (known.returncode, known.stdout) == (0, "You said: hello\n")
+        done = sabir("ask", f"{served.url}{path}", "hello")
+        assert done.code == 4, (path, done.err)
+        assert "only for callers who say who they are" in done.err
+    known = sabir("ask", f"{served.url}/mcp", "hello", token="ada")
+    assert (known.code, known.out) == (0, "You said: hello\n")
 
 
 @pytest.mark.parametrize("version", ["auto", "legacy"])
@@ -135,12 +131,12 @@ def test_a_question_is_put_to_the_person_at_the_terminal(serve: Serve, home: Pat
     assert "Size (S, L): " in asked
 
 
-def test_where_no_person_is_the_question_is_printed(serve: Serve, home: Path, tmp_path: Path) -> None:
+def test_where_no_person_is_the_question_is_printed(serve: Serve, home: Path, sabir: Sabir) -> None:
     served = serve(Gateway(shop, home=home, store="memory:"))
-    done = sabir(tmp_path, "ask", f"{served.url}/mcp/shop", "a shirt")
-    assert done.returncode == 0, done.stderr
-    assert "Which shirt?" in done.stdout
-    assert "S, L" in done.stdout
+    done = sabir("ask", f"{served.url}/mcp/shop", "a shirt")
+    assert done.code == 0, done.err
+    assert "Which shirt?" in done.out
+    assert "S, L" in done.out
 
 
 @pytest.mark.parametrize("version", ["auto", "legacy"])
