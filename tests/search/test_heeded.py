@@ -157,3 +157,66 @@ async def test_what_meets_the_conditions_is_shown_though_it_is_not_about_the_wor
     message = await asker(shop).reply("restaurants near Boise open late")
     assert ids(message) == ["l2"]
     assert '(I did not go by "open late": nothing that meets the rest is about it.)' in message.text
+
+
+async def test_what_fits_best_need_not_say_for_how_many_it_is() -> None:
+    index = LocalIndex(None, None)
+    supper = thing("e", "Supper for two lovers by candle", "FoodEvent", startDate="2026-06-05T19:00:00")
+    stew = thing("r", "Stew", "Recipe", recipeYield="10 servings", recipeIngredient=["a candle of lard"])
+    await index.put([supper, stew])
+    message = await asker(index).reply("a supper by candle for two people")
+    assert ids(message)[0] == "e" and "(I did not go by" in message.text
+    assert ids(await asker(index).reply("a stew for two people")) == ["r"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "shown"),
+    [
+        ("how much does the rain jacket cost?", {"price": "$90"}),
+        ("when is the course on the knife?", {"date": "Friday, 5 June 2026"}),
+    ],
+)
+async def test_what_a_question_asks_to_be_told_is_shown(wares: LocalIndex, asked: str, shown: dict[str, str]) -> None:
+    [first, *_] = results(await asker(wares).reply(asked))
+    assert first["matched"] == shown
+
+
+async def test_open_on_a_day_is_about_hours_and_not_about_events() -> None:
+    index = LocalIndex(None, None)
+    await index.put(
+        [
+            thing("m1", "Museum of boats", "Museum", openingHours=["We-Su 10:00-17:00"]),
+            thing("m2", "Museum of mills", "Museum", openingHours="Mo-Fr 09:00-17:00"),
+            thing("m3", "Museum of moss", "Museum", openingHoursSpecification=[
+                {"dayOfWeek": ["https://schema.org/Sunday"], "opens": "12:00", "closes": "16:00"},
+                {"dayOfWeek": "Monday", "opens": "00:00", "closes": "00:00"}]),
+            thing("m4", "Museum night", "ExhibitionEvent", startDate="2026-05-24T20:00:00"),
+        ]
+    )  # fmt: skip
+    sunday = results(await asker(index).reply("is the museum open on Sunday?"))
+    assert {each["@id"]: each["matched"] for each in sunday} == {
+        "m1": {"openinghours": "open We-Su 10:00-17:00"},
+        "m3": {"openinghours": "open Sunday 12:00-16:00"},
+    }
+    assert set(ids(await asker(index).reply("museums open on Monday"))) == {"m2"}
+    assert set(ids(await asker(index).reply("museums open today"))) == {"m1", "m2"}  # a Wednesday
+
+
+async def test_a_party_that_goes_on_until_one_is_on_the_day_on_which_it_begins() -> None:
+    index = LocalIndex(None, None)
+    fields = {"startDate": "2026-12-31T20:00:00-07:00", "endDate": "2027-01-01T01:00:00-07:00"}
+    market = {"startDate": "2026-12-30T10:00:00-07:00", "endDate": "2027-01-02T16:00:00-07:00"}
+    await index.put([thing("p", "Party", "Event", **fields), thing("m", "Market", "Event", **market)])
+    assert ids(await asker(index).reply("events in January 2027")) == ["m"]
+    assert set(ids(await asker(index).reply("events in December 2026"))) == {"p", "m"}
+
+
+@pytest.mark.parametrize(
+    "said", ["between 20 and 25 May", "from May 20 to 25", "May 20-25, 2026", "from 20th to 25th of May"]
+)
+async def test_days_of_one_month_are_a_span(shop: LocalIndex, said: str) -> None:
+    assert ids(await asker(shop).reply(f"events {said}")) == ["e1"]
+
+
+async def test_a_question_in_words_is_not_taken_for_a_name_that_nothing_has(wares: LocalIndex) -> None:
+    assert meta(await asker(wares).reply("pumpkin in a soup"))["note"] == ""

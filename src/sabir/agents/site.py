@@ -42,45 +42,32 @@ from ..errors import SabirError, TurnFailed
 from ..events import Delta, Event, Fault, Field, Question, Reply
 from ..message import Message, Part, json_part, text_part
 from ..search import (
-    Condition,
     Engine,
-    Found,
     Hit,
     OnSite,
-    Parsed,
     Query,
     Quote,
     elicit,
     extract,
     from_text,
-    resolved,
     result,
-    structured,
 )
-from ..search.aspects import CLOSE, apart, coloured, states_colour
-from ..search.conditions import During, Has, Is, Not, OfType
+from ..search.conditions import Has, Is, OfType
 from ..search.facts import facts
 from ..search.followup import decontextualized, is_more
 from ..search.languages import accepted
-from ..search.relaxing import asks_for_anything, freed, inner, is_company, is_time, only_filters, unheld
-from ..search.results import by_coming, has_value, reordered
-from ..search.taxonomy import is_a
-from ..search.words import content_words, spaced, tokens
+from ..search.relaxing import inner, is_time
+from ..search.words import spaced
 from ..turn import PastTurn, Turn
 from .site_asks import SiteAsk, SiteMeta, asked_in, json_of
+from .site_finding import POOL, Finding
 from .site_model import SiteModel, grounded
 from .site_ranking import Weight, evident, led, settled
-from .site_words import answers_in, coming_next, listing, nothing
+from .site_words import answers_in, listing, nothing
 
 MODES: Final = ("list", "summarize", "generate")
-MOST: Final = 1_000  # results of one answer
-CHANCE: Final = 20.0  # a score below which a hit is chance; see search.Hit
-_POOL: Final = 50  # hits that are looked at before the page is cut
 _MODEL_SECONDS: Final = 8.0  # for one call of the model; who asks does not wait longer for a better order
 _ABOUT: Final = re.compile(r"^\W*(?:and\s+|ok\s+|so\s+)?(?:what|how)\s+about\s+", re.IGNORECASE)
-_MISSED: Final = 6  # conditions that are tried one by one, where nothing meets them all
-_UNTIMED: Final = "what was found is not tied to a day"
-_COMING: Final = 200  # items that are looked through for what comes next
 
 T = TypeVar("T")
 
@@ -118,9 +105,9 @@ class SiteAgent:
         best: dict[str, float] = {}
         for hit in found:
             best.setdefault(hit.item.site, hit.score)
-        if len(found) >= _POOL:  # one site may have filled it
+        if len(found) >= POOL:  # one site may have filled it
             others = [site.name for site in await self.engine.sites() if site.name not in best]
-            for site in others[:_POOL]:
+            for site in others[:POOL]:
                 best |= {hit.item.site: hit.score for hit in (await self._found(site, text))[:1]}
         return best
 
@@ -172,29 +159,15 @@ def _card(site: str | None, name: str | None, description: str, examples: tuple[
     return Card(title, words, skills=(skill,), says=("text", "structured"), site=site, repeatable=True)
 
 
-class _Search:
+class _Search(Finding):
     """One question as it is understood, searched for, asked about and searched for again."""
 
     def __init__(self, agent: SiteAgent, ask: SiteAsk, turn: Turn, now: datetime, limit: int) -> None:
-        self.engine, self.site, self.model, self.weight = agent.engine, agent.site, agent.model, agent.weight
-        self.ask, self.turn, self.now = ask, turn, now
+        super().__init__(agent.engine, agent.site, ask, now, limit)
+        self.model, self.weight, self.turn = agent.model, agent.weight, turn
         self.examples = agent.card.skills[0].examples
-        self._usual = limit
-        self.question = ""
-        self.pool: tuple[Hit, ...] = ()
-        self.note = ""  # what to know of what was found
-        self.hint = ""  # what to say besides that nothing was found
-        self.parsed = Parsed()
-        self.hits: tuple[Hit, ...] = ()
-        self.total = 0
-        self.coverage = 1.0
         self.answers = dict(ask.answers)
-        self.filters: dict[str, Any] = {}
         self.asked = tuple(dict.fromkeys((*self._last_meta().get("asked", ()), *ask.asked)))
-
-    @property
-    def limit(self) -> int:
-        return min(MOST, self.ask.limit or self._usual)
 
     async def run(self, text: str) -> None:
         """Understand and search."""
@@ -208,12 +181,12 @@ class _Search:
         given = {**self.ask.filters, **elicit.answered(self.answers)}
         kept = self._last_meta().get("filters") if follows else None
         carried = {**await self._chosen_anew(kept, text), **given} if isinstance(kept, dict) else given
-        await self._find(carried)
+        await self.find(carried)
         if not self.pool and carried != given:  # what was asked before no longer fits: "what about desserts?"
-            await self._find(given)
+            await self.find(given)
         if not self.pool and follows and _ABOUT.match(text) and not self.ask.rewritten:  # another kind of thing
             self.question = _ABOUT.sub("", " ".join(text.split()))
-            await self._find(given)
+            await self.find(given)
 
     async def _chosen_anew(self, kept: dict[str, Any], text: str) -> dict[str, Any]:
         """Filters of before, but for a choice that a follow-up takes back by another: "what about breakfast?"."""
@@ -225,172 +198,16 @@ class _Search:
         said = {each.field: elicit.chosen(text, [spaced(value) for value, _ in each.counts]) for each in facets}
         return {**kept, **{field: named[0] for field, named in said.items() if named is not None and named[0]}}
 
-    async def _find(self, filters: dict[str, Any]) -> None:
-        self.filters, self.hint = filters, ""
-        known = await self.engine.fields()
-        spoken = from_text(self.question, known, self.now)
-        if only_filters(spoken):
-            spoken = msgspec.structs.replace(spoken, text="")
-        given = structured(filters, known, self.now)
-        self.parsed = await resolved(given | spoken, self.engine)
-        await self._search()
-        if not self.pool and self.parsed.text and asks_for_anything(self.parsed.text):
-            await self._find_anything()
-        if not self.pool and (free := freed(spoken, is_time, _UNTIMED)) is not None:
-            await self._find_untimed(await resolved(given | free, self.engine))
-        for free in (unheld(spoken), freed(spoken, is_company, "what was found does not say for how many")):
-            if not self.pool and free is not None:
-                self.parsed = await resolved(given | free, self.engine)
-                await self._search()
-        if not self.pool and not self.hint:
-            await self._find_nearly()
-        if not self.pool and not self.hint:
-            self.hint = await self._nearest_miss()
-        await self._heed_colour()
-        self._tell_unmet()
-
-    async def _find_anything(self) -> None:
-        """What there is, newest first, for who asks for nothing in particular."""
-        self.parsed = msgspec.structs.replace(self.parsed, text="")
-        await self._search()
-
-    async def _find_nearly(self) -> None:
-        """What meets the conditions, where there are some and nothing that meets them is about the words."""
-        narrowing = [each for each in self.parsed.conditions if not isinstance(each, OnSite)]
-        if len(narrowing) < 2 or not self.parsed.text or self.ask.min_score is not None:
-            return
-        found = await self.engine.search(Query(self.parsed.text, self._where(), 0, self._depth))
-        if not found.hits:  # not even one of the words
-            found = await self.engine.search(Query("", self._where(), 0, self._depth))
-        said = {word for words in self.parsed.said for word in tokens(words)}
-        words = " ".join(word for word in self.parsed.text.split() if not said.issuperset(tokens(word)))
-        if found.hits:
-            self.parsed = self.parsed.without(words, "nothing that meets the rest is about it")
-            self._show(found.hits[: self.start + self.limit])
-            self.total = len(self.pool)
-
-    async def _nearest_miss(self) -> str:
-        """Which one condition keeps everything out, where it is one: who asks may do without it."""
-        parsed, own = self.parsed, self._where()[: len(self._where()) - len(self.parsed.conditions)]
-        least = self.ask.min_score if self.ask.min_score is not None else CHANCE
-        most, best = (False, 0), ""
-        for at, words in enumerate(parsed.said[:_MISSED]):
-            rest = (*own, *parsed.conditions[:at], *parsed.conditions[at + 1 :])
-            many = (await self.engine.search(Query(parsed.text, rest, 0, 1, least if parsed.text else 0.0))).total
-            worth = (not isinstance(parsed.conditions[at], OfType), many)  # what it is can be done without the least
-            if many and words and worth > most:
-                most, best = worth, words
-        return f' Without "{best}" there would be {most[1]}.' if best else ""
-
-    async def _heed_colour(self) -> None:
-        """ "Blue" is a filter where the things that are found state a colour."""
-        named = coloured(self.parsed.text)
-        if named is None or not states_colour(self.pool, named[0]):
-            return
-        colour, rest, condition = named
-        text = rest if content_words(rest) else ""
-        plain = await self.engine.search(Query(text, self._where(), 0, self._depth, CHANCE if text else 0.0))
-        least = CLOSE * plain.hits[0].score if text and plain.hits else 0.0
-        there = await self.engine.search(Query(text, (*self._where(), condition), 0, self._depth, least))
-        parsed = msgspec.structs.replace(self.parsed, text=text)
-        if there.hits:
-            conditions, said = (*parsed.conditions, condition), (*parsed.said, colour)
-            self.parsed = msgspec.structs.replace(parsed, conditions=conditions, said=said)
-        elif plain.hits:
-            self.parsed = parsed.without(colour, f"nothing that was found is said to be {colour}")
-        if there.hits or plain.hits:
-            self._show((there if there.hits else plain).hits)
-            self.total = (there if there.hits else plain).total
-
-    async def _soonest(self, where: tuple[Condition, ...]) -> Found:
-        """Things that happen, those that come soonest first."""
-        found = await self.engine.search(Query("", where, 0, MOST))
-        return msgspec.structs.replace(found, hits=by_coming(found.hits, self.now.timestamp()))
-
-    def _tell_unmet(self) -> None:
-        """What was asked for and is in nothing that was found."""
-        order = self.parsed.order
-        if order is not None and self.pool and not has_value(self.pool, order[0], mixed=not self.parsed.text):
-            what = {"price": "a price", "date": "a date", "stars": "a rating", "totaltime": "a time"}
-            reason = f"what was found does not state {what.get(order[0], order[0])}"
-            self.parsed = msgspec.structs.replace(
-                self.parsed.without(self.parsed.ordered, reason), order=None, ordered=""
-            )
-        words = apart(self.parsed.text, self.pool)
-        self.note = f"Nothing here is about {' and '.join(words)} together; these come nearest." if words else ""
-
-    async def _find_untimed(self, freed: Parsed) -> None:
-        """ "What should I cook tonight?" is not about what happens tonight: the time filters only what has one."""
-        bound, self.parsed = self.parsed, freed
-        await self._search()
-        happening = sum(map(_happens, self.hits))
-        if 2 * happening >= len(self.hits):  # events, and not then: that is the answer, and what comes next
-            coming = (*self._where(), During("startdate", self.now.timestamp()))
-            least = CHANCE if freed.text else 0.0
-            self.hint = coming_next((await self.engine.search(Query(freed.text, coming, 0, _COMING, least))).hits)
-            self.parsed, self.total = bound, 0
-            self._show(())
-        elif happening:  # those happen, and not then
-            conditions, said = (*freed.conditions, Not(OfType(("Event",)))), (*freed.said, "")
-            self.parsed = msgspec.structs.replace(freed, conditions=conditions, said=said)
-            await self._search()
-
-    async def _search(self) -> None:
-        memory = "; ".join((*self.ask.memory, self.ask.about)).strip("; ")
-        where = self._where()
-        text = self.parsed.text
-        least = self.ask.min_score if self.ask.min_score is not None else CHANCE
-        pool = self._depth
-        found = await self.engine.search(Query(text, where, 0, pool, least if text else 0.0, memory))
-        if text and self.ask.min_score is None and all(hit.semantic is None for hit in found.hits):
-            found = await self._by_words(Query(text, where, 0, pool, CHANCE / 2, memory))
-        if not found.hits and found.coverage < 1.0 and self.parsed.conditions:
-            # Meaning is not known of all yet, and words found none: what meets the conditions is better than nothing.
-            found = await self.engine.search(Query("", where, 0, pool, 0.0, memory))
-        if not text and not self.parsed.order and found.hits and all(_happens(hit) for hit in found.hits):
-            found = await self._soonest(where)
-        self.coverage = found.coverage
-        self._show(found.hits)
-        self.total = max(found.total, len(self.pool))
-
-    def _where(self) -> tuple[Condition, ...]:
-        own = (OnSite((self.site,)),) if self.site is not None else ()
-        return (*own, *self.parsed.conditions)
-
-    async def _by_words(self, query: Query) -> Found:
-        """What has some of the words, where meaning is not known to say that it is chance."""
-        found = await self.engine.search(query)
-        hits = tuple(hit for hit in found.hits if hit.semantic is None)
-        return msgspec.structs.replace(found, hits=hits, total=len(hits))
-
-    def _show(self, hits: tuple[Hit, ...]) -> None:
-        """What was found, by falling score, and the page of it as far as it is known before it is ranked."""
-        self.pool = hits
-        self.hits = self._in_order(hits)[self._page]
-
-    def _in_order(self, hits: Sequence[Hit]) -> tuple[Hit, ...]:
-        order = self.parsed.order
-        return reordered(hits, order, mixed=not self.parsed.text) if order and hits else tuple(hits)
-
-    @property
-    def _depth(self) -> int:
-        """How many hits are looked at; all, where they are put in order by a field and not by how they fit."""
-        return MOST if self.parsed.order and not self.parsed.text else max(_POOL, self.start + self.limit)
-
-    @property
-    def _page(self) -> slice:
-        return slice(self.start, self.start + self.limit)
-
     async def ranked(self) -> AsyncGenerator[Hit, None]:
         """The page, best first, each hit as soon as its place is settled."""
         if self.parsed.order and self.pool:  # by a field of those that fit well: all must be known
-            self.hits = self._in_order([hit async for hit in await self._judged(None)])[self._page]
+            self.hits = self.in_order([hit async for hit in await self._judged(None)])[self.page]
             for hit in self.hits:
                 yield hit
             return
         shown: list[Hit] = []
         place = 0
-        async with aclosing(await self._judged(self._page.stop)) as judged:
+        async with aclosing(await self._judged(self.page.stop)) as judged:
             async for hit in judged:
                 if place >= self.start:
                     shown.append(hit)
@@ -429,7 +246,7 @@ class _Search:
         if question is None:
             return False
         if not self.parsed.text:  # all that meets the conditions was found, and the pool is a part of it
-            counted = (await self.engine.search(Query("", self._where(), 0, 1, facets=(question.id,)))).facets
+            counted = (await self.engine.search(Query("", self.where(), 0, 1, facets=(question.id,)))).facets
             question = elicit.recounted(question, counted[0].counts if counted else ())
         self.asked = (*self.asked, question.id)
         field = Field(question.id, question.text, "multi_select", question.options, required=False)
@@ -550,10 +367,6 @@ class _Search:
                 except (StopAsyncIteration, SabirError, TimeoutError):
                     return
                 yield piece
-
-
-def _happens(hit: Hit) -> bool:
-    return any(is_a(kind, "Event") for kind in hit.item.types)
 
 
 def _question_of(past: PastTurn) -> str:

@@ -71,6 +71,8 @@ def apart(text: str, hits: Sequence[Hit]) -> tuple[str, ...]:
     "Pumpkin soup", where there are pumpkins and soups: who asks should know that there is none.
     """
     wanted = [word for word in dict.fromkeys(content_words(text)) if word not in TYPE_WORDS]
+    if [word for word in tokens(text) if word not in TYPE_WORDS] != wanted:
+        return ()  # more than a name: "something warm to wear"
     if not 2 <= len(wanted) <= _FEW or not hits or hits[0].score >= _SURE:
         return ()
     met = [{word for word in wanted if _says(hit, word)} for hit in hits]

@@ -18,6 +18,7 @@ import msgspec
 
 from . import dates, places
 from .dates import Span
+from .hours import open_days
 from .item import JSON, Item
 from .schema_org import strings
 from .taxonomy import bare, lineage
@@ -25,6 +26,8 @@ from .units import UNIT_CODES, UNITS, quantity
 from .words import STOPWORDS, spaced, squeezed, tokens
 
 MAX_HAS: Final = 1_500  # words of one item that count for "with" and "without"
+OPEN_ON: Final = "openon"  # the field for the days on which a place is open
+_A_NIGHT: Final = 12 * 3600  # seconds
 _SHORT: Final = 100  # a longer string is prose, not a value
 
 # Prose, addresses of files and other people's words: nothing to filter by.
@@ -224,10 +227,14 @@ def _derive(fields: Mapping[str, JSON], found: _Collector) -> None:
             other = found.numbers.get("duration") or found.numbers.get("timerequired") or [0.0]
             found.numbers["totaltime"] = [sum(parts) or other[0]]
     _rating(fields, found)
+    if days := open_days(fields):
+        found.words[OPEN_ON] = set(days)
     start = found.dates.get("startdate") or found.dates.get("dateposted") or found.dates.get("datepublished")
     if start:
         end = found.dates.get("enddate") if "startdate" in found.dates else None
-        found.dates["date"] = Span(start.start, max(start.end, end.end if end else start.end))
+        # A party that goes on until one is on the day on which it begins.
+        over = end is not None and (end.start - start.start >= _A_NIGHT or start.end > start.start)
+        found.dates["date"] = Span(start.start, max(start.end, end.end if end and over else start.end))
 
 
 def _rating(fields: Mapping[str, JSON], found: _Collector) -> None:

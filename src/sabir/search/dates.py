@@ -59,6 +59,13 @@ PHRASE: Final = (
 _PHRASE: Final = re.compile(PHRASE, re.IGNORECASE)
 # Days that come again: "on Saturdays", "on a Sunday", "at weekends".
 EVERY: Final = rf"(?P<every>\b(?:an?\s+|any\s+)(?:{_DAY}|weekend|weekday)\b|\b(?:{_DAY}|weekend|weekday)s\b)"
+_DAYS_OF: Final = re.compile(
+    rf"\b(?P<lead>between|from)\s+(?P<first>\d{{1,2}})(?:st|nd|rd|th)?\s*(?P<link>and|to|until|till|-|–)\s*"
+    rf"(?P<last>\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?(?P<month>{_MONTH})\b(?P<year>,?\s+\d{{4}}\b)?"
+    rf"|\b(?:(?P<lead2>between|from)\s+)?(?P<month2>{_MONTH})\s+(?P<first2>\d{{1,2}})(?:st|nd|rd|th)?\s*"
+    rf"(?P<link2>and|to|until|till|-|–)\s*(?P<last2>\d{{1,2}})(?:st|nd|rd|th)?\b(?!\s*(?:{_MONTH}|:))(?P<year2>,?\s+\d{{4}}\b)?",
+    re.IGNORECASE,
+)
 _WEEKS: Final = 53  # that days which come again are looked for ahead
 
 
@@ -212,3 +219,15 @@ def every(text: str, now: datetime) -> tuple[Span, ...]:
     monday = now.date() - timedelta(days=now.date().weekday())
     first = [_days(monday + timedelta(days=days[0] + 7 * week), len(days)) for week in range(_WEEKS)] if days else []
     return tuple(each for each in first if each.end > _stamp(now.date()))
+
+
+def both_full(text: str) -> str:
+    """ "Between 10 and 20 January" and "January 10-20" with the month, and the year, at both days."""
+
+    def full(match: re.Match[str]) -> str:
+        first, last, month, year = (
+            match[name] or match[f"{name}2"] or "" for name in ("first", "last", "month", "year")
+        )
+        return f"from {first} {month}{year} to {last} {month}{year}"
+
+    return _DAYS_OF.sub(full, text)

@@ -10,9 +10,10 @@ from datetime import UTC, datetime
 from typing import Final
 
 from . import places
-from .attributes import Attributes, recalled
+from .attributes import OPEN_ON, Attributes, recalled
 from .conditions import Condition, During, Is, Near, Range
 from .filters import Parsed
+from .hours import stated
 from .item import Item
 from .relaxing import inner
 from .taxonomy import is_a
@@ -33,8 +34,12 @@ def facts(item: Item, parsed: Parsed) -> dict[str, str]:
     asked = inner(parsed.conditions)
     for name, text in (each for condition in asked for each in _stated(condition, of)):
         found.setdefault(name, text)
-    if parsed.order is not None and (text := _value(parsed.order[0], of)):
-        found.setdefault(parsed.order[0], text)
+    for field in (*((parsed.order[0],) if parsed.order else ()), *parsed.about):
+        if text := _value(field, of):
+            found.setdefault(field, text)
+    days = [value for each in asked if isinstance(each, Is) and each.field == OPEN_ON for value in each.values]
+    if days and (open_then := stated(item.fields, days[0])):
+        found["openinghours"] = f"open {open_then}"
     return found
 
 
@@ -45,7 +50,7 @@ def _stated(condition: Condition, of: Attributes) -> Iterator[tuple[str, str]]:
                 yield field, text
         case Near(lat, lon, _, name) if of.point is not None:
             far = places.kilometres((lat, lon), of.point)
-            yield "distance", f"{far:.0f} km from {name}" if name and far >= 1 else f"{far:.1f} km away"
+            yield "distance", f"{far:.{0 if far >= 1 else 1}f} km {f'from {name}' if name else 'away'}"
         case Is(field) if field.lower() in _SHOWN:
             if values := of.labels.get(_SHOWN[field.lower()]):
                 yield field.lower(), ", ".join(values[:2])

@@ -90,6 +90,7 @@ class Parsed(msgspec.Struct, frozen=True):
     ignored: tuple[Ignored, ...] = ()
     wanted: tuple[Wanted, ...] = ()
     ordered: str = ""
+    about: tuple[str, ...] = ()  # fields that the question asks to be told: "how much does it cost?"
 
     def __or__(self, other: Parsed) -> Parsed:
         """Both; the text and the order of the other, where it has them."""
@@ -102,6 +103,7 @@ class Parsed(msgspec.Struct, frozen=True):
             self.ignored + other.ignored,
             self.wanted + other.wanted,
             other.ordered if other.order else self.ordered,
+            self.about + other.about,
         )
 
     def without(self, words: str, reason: str) -> Parsed:

@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from . import dates, places
+from .attributes import OPEN_ON
 from .base import Fields
 from .comparisons import PATTERN, Bounds, from_comparison, plus_first
 from .conditions import AnyOf, Condition, Has, In, Is, Not, OfType, Range
@@ -67,9 +68,9 @@ _LEAD = (
 
 def from_text(text: str, known: Fields, now: datetime) -> Parsed:
     """The filters that a question states in words, and the text without them."""
-    words = " ".join(text.split())
+    question = words = " ".join(text.split())
     end = len(words) if len(words) <= MAX_READ else words.rfind(" ", 0, MAX_READ)
-    rest, prose = plus_first(words[: max(0, end)]), words[max(0, end) :]
+    rest, prose = dates.both_full(plus_first(words[: max(0, end)])), words[max(0, end) :]
     parsed = Parsed()
     for pattern, rule in _RULES:
         at = 0
@@ -91,7 +92,24 @@ def from_text(text: str, known: Fields, now: datetime) -> Parsed:
                 wanted=tuple(Wanted(words, things) for things in said.wanted),
                 ordered=words if said.order else "",
             )
-    return msgspec.structs.replace(parsed, text=f"{_tidy(rest)}{prose}")
+    about = tuple(field for pattern, field in _ASKED if pattern.search(question[:MAX_READ]))
+    return msgspec.structs.replace(parsed, text=f"{_tidy(rest)}{prose}", about=about)
+
+
+# What a question asks to be told, by the field that tells it.
+_ASKED: Final = tuple(
+    (re.compile(pattern, re.IGNORECASE), field)
+    for pattern, field in (
+        (r"\bhow\s+(?:much|expensive)\b(?!\s+(?:time|protein|fat|sugar|salt))|\b(?:price|cost)s?\b", "price"),
+        (r"\bhow\s+(?:long|much\s+time|fast|quick(?:ly)?)\b", "totaltime"),
+        (r"\bwhen\b|\bwhat\s+(?:day|date|time)\b", "date"),
+        (r"\bcalories\b", "calories"),
+        (r"\b(?:how\s+good|ratings?|rated|stars)\b", "stars"),
+        (r"\bhow\s+many\s+(?:people|servings|portions)\b", "recipeyield"),
+        (r"\bhow\s+heavy\b|\bweigh(?:t|s)?\b", "weight"),
+        *((rf"\bhow\s+much\s+{name}\b", field) for name, field in NUTRIENTS.items()),
+    )
+)
 
 
 def _tidy(text: str) -> str:
@@ -171,6 +189,18 @@ def _dates(match: re.Match[str], known: Fields, now: datetime) -> _Said | None:
         return _Said(ignored="no item states a date")
     first, last = (dates.span(match[each], now, past=field != "date") for each in ("first", "last"))
     return _Said((dated(field, "in", first, last),)) if first and last else None
+
+
+def _open(match: re.Match[str], known: Fields, now: datetime) -> _Said | None:
+    """ "Open on Sunday" is about the hours of a place and not about what happens then."""
+    word = match["day"].casefold()
+    ahead = {"today": 0, "tonight": 0, "now": 0, "tomorrow": 1}
+    days = ("saturday", "sunday") if word.startswith("weekend") else (word.rstrip("s"),)
+    if word in ahead:
+        days = (dates.WEEKDAYS[(now.weekday() + ahead[word]) % 7],)
+    if OPEN_ON not in known.words:
+        return _Said(ignored="no item states when it is open", keep=match.group())
+    return _Said((AnyOf(tuple(Is(OPEN_ON, (day,)) for day in days)),), keep="open")
 
 
 def _every(match: re.Match[str], known: Fields, now: datetime) -> _Said | None:
@@ -390,6 +420,8 @@ _TABLE: Final[tuple[tuple[str, _Rule], ...]] = (
      + _REST, _near),
     (rf"{_PUBLISHED}\b(?:between|from)\s+(?P<first>{re.sub('P<[a-z]+>', ':', dates.PHRASE)})\s+(?:and|to|until)\s+"
      rf"(?P<last>{re.sub('P<[a-z]+>', ':', dates.PHRASE)})", _dates),
+    (rf"\b(?:(?:that|which)\s+(?:is|are)\s+)?open\s+(?:(?:on|at)\s+)?(?:an?\s+|the\s+)?"
+     rf"(?P<day>(?:{'|'.join(dates.WEEKDAYS)}|weekend)s?|today|tonight|tomorrow|now)\b", _open),
     (rf"\b(?:on|at)\s+(?:{dates.EVERY})", _every),
     (rf"{_PUBLISHED}(?:\b(?P<operator>{_OPERATORS})\s+)?(?:the\s+)?(?P<when>{re.sub('P<[a-z]+>', ':', dates.PHRASE)})",
      _date),
