@@ -14,6 +14,7 @@ import pytest
 
 import sabir
 import sabir.wire
+from conftest import HERE, LONGEST
 from sabir.cli.main import COMMANDS, parser
 from sabir.config import Settings, schema
 from sabir.errors import SabirError, tree
@@ -122,3 +123,7 @@ def test_no_name_says_nothing() -> None:
 def test_the_links_of_the_readme_lead_somewhere() -> None:
     for target in re.findall(r"\]\((?!http|#)([^)#]+)", README):
         assert (ROOT / target).exists(), target
+
+
+def test_the_order_of_the_suite_names_files_that_are_there() -> None:
+    assert [name for name in LONGEST if not (HERE / name).exists()] == []
