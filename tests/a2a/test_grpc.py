@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import hashlib
+import json
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 from a2a.client import Client, ClientConfig, ClientFactory
+from a2a.client.card_resolver import parse_agent_card
 from a2a.types import a2a_pb2 as pb
+from a2a.types import a2a_pb2_grpc
 from a2a.utils.errors import InvalidParamsError, TaskNotFoundError
 from a2a_bench import PNG, Bench, Keys, said, saying, task_of, text_of
+from joserfc import jwk, jws
 
 from sabir.errors import BadSetup, PeerRefused
 from sabir.events import Delta, Question, Reply
 from sabir.gateway import Gateway
-from sabir.guard import Identity, Rights, Rule
-from sabir.message import Message, binary_part, json_part, text_part
+from sabir.guard import Credentials, Identity, Rights, Rule
+from sabir.guard.dpop import Dpop
+from sabir.message import Message, Part, binary_part, json_part, text_part
 from sabir.peers.a2a import A2aPeer
 from sabir.peers.base import Identity as Own
-from sabir.turn import Conversation, Turn
+from sabir.stores.memory import MemoryStore
+from sabir.turn import Caller, Conversation, Turn
 
 grpc = pytest.importorskip("grpc")
 
@@ -105,6 +114,87 @@ async def test_who_asks_is_known(serve, home: Path) -> None:
         assert refused.value.status == 401
     async with A2aPeer(f"{url}/a2a/echo", bindings=("GRPC",), identities=(Own(url, "Bearer alice"),)) as alice:
         assert (await alice.ask("hi")).text == "hi"
+
+
+PROVER = jwk.ECKey.generate_key("P-256")
+
+
+class Bound:
+    """Knows whoever proves to hold the key that their token is bound to (RFC 9449)."""
+
+    challenge = "DPoP"
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._dpop = Dpop(store)
+
+    async def verify(self, credentials: Credentials, tokens: tuple[Part, ...]) -> Caller | None:
+        token = credentials.scheme("dpop")
+        if token is None:
+            return None
+        await self._dpop.check(credentials, token, PROVER.thumbprint())
+        return Caller(id="alice", kind="subject")
+
+
+def proof(url: str, id: str) -> str:
+    ath = base64.urlsafe_b64encode(hashlib.sha256(b"token").digest()).rstrip(b"=").decode()
+    said = {"htm": "POST", "htu": url, "iat": int(time.time()), "jti": id, "ath": ath}
+    head = {"alg": "ES256", "typ": "dpop+jwt", "jwk": PROVER.as_dict(private=False)}
+    return jws.serialize_compact(head, json.dumps(said), PROVER, ["ES256"])
+
+
+async def test_a_call_is_proven_by_dpop_for_its_method_and_address(serve, home: Path, http) -> None:
+    store = MemoryStore()
+    await store.open()
+    known, doors = Identity((Bound(store),)), {"a2a": {"grpc": {"port": 0}}}
+    rights = Rights((Rule(("known",)),))
+    url = serve(Gateway(*Bench().agents(), home=home, rights=rights, identity=known, doors=doors)).url
+    card = (await http.get(f"{url}/a2a/echo/.well-known/agent-card.json")).json()
+    place = next(each["url"] for each in card["supportedInterfaces"] if each["protocolBinding"] == "GRPC")
+    method = "/lf.a2a.v1.A2AService/SendMessage"
+    request = saying("hi")
+    request.tenant = "echo"
+
+    async def present(dpop: str) -> str:
+        async with grpc.aio.insecure_channel(place) as channel:
+            stub = a2a_pb2_grpc.A2AServiceStub(channel)
+            shown = (("authorization", "DPoP token"), ("dpop", dpop), ("a2a-version", "1.0"))
+            try:
+                return text_of((await stub.SendMessage(request, metadata=shown)).task)
+            except grpc.aio.AioRpcError as wrong:
+                return wrong.code().name
+
+    good = proof(f"http://{place}{method}", "1")
+    assert await present(good) == "hi"
+    assert await present(good) == "UNAUTHENTICATED"  # it is good once
+    assert await present(proof(f"http://{place}/lf.a2a.v1.A2AService/GetTask", "2")) == "UNAUTHENTICATED"
+    assert await present(proof(f"http://elsewhere.example{method}", "3")) == "UNAUTHENTICATED"
+
+
+async def test_a_client_of_0_3_speaks_to_the_default_agent(url: str, http) -> None:
+    """From the card that has nothing newer, as the SDK's own layer for 0.3 reads it."""
+    card = parse_agent_card((await http.get(f"{url}/.well-known/agent-card.json")).json())
+    old = [i for i in card.supported_interfaces if (i.protocol_binding, i.protocol_version) == ("GRPC", "0.3")]
+    del card.supported_interfaces[:]
+    card.supported_interfaces.extend(old)
+    config = ClientConfig(
+        httpx_client=http, grpc_channel_factory=grpc.aio.insecure_channel, supported_protocol_bindings=["GRPC"]
+    )
+    client = ClientFactory(config).create(card)
+    task = await task_of(client, saying("hello"))
+    assert (text_of(task), task.status.state) == ("hello", pb.TASK_STATE_COMPLETED)
+    assert (await client.get_task(pb.GetTaskRequest(id=task.id))).status.state == pb.TASK_STATE_COMPLETED
+    with pytest.raises(TaskNotFoundError):
+        await client.get_task(pb.GetTaskRequest(id="nope"))
+    await client.close()
+    others = (await http.get(f"{url}/a2a/pieces/.well-known/agent-card.json")).json()["supportedInterfaces"]
+    assert not [i for i in others if (i["protocolBinding"], i["protocolVersion"]) == ("GRPC", "0.3")]
+
+
+async def test_the_card_says_where_clients_reach_it(serve, home: Path, http) -> None:
+    doors = {"a2a": {"grpc": {"port": 0, "address": "agents.example:443"}}}
+    url = serve(Gateway(*Bench().agents(), home=home, doors=doors)).url
+    told = (await http.get(f"{url}/.well-known/agent-card.json")).json()["supportedInterfaces"]
+    assert {i["url"] for i in told if i["protocolBinding"] == "GRPC"} == {"agents.example:443"}
 
 
 async def test_in_the_clear_only_on_the_loopback(home: Path) -> None:

@@ -98,6 +98,8 @@ class Cards:
         interfaces = [(binding, url, version) for binding, version in _BINDINGS]
         if self.grpc:
             interfaces.insert(2, ("GRPC", self.grpc, wire.VERSION))
+            if card.name == self.house.exchange.default:  # 0.3 has no word for which agent is meant
+                interfaces.append(("GRPC", self.grpc, wire.OLD_VERSION))
         schemes = self._schemes()
         made = card_to(card, interfaces, schemes=schemes, required=required, skills=skills, whole=whole)
         if others is not None:

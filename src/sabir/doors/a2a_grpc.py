@@ -1,25 +1,31 @@
 """A2A over gRPC, beside the HTTP server, on a port of its own: the SDK's servicer in front of the same operations.
 
-Which agent is meant stands in ``tenant``; the card says so. In the clear only on the loopback.
+Which agent is meant stands in ``tenant``; the card says so. In 0.3 nothing says it, so that clients of it speak to the
+default agent. In the clear only on the loopback.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, Awaitable, Callable
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import msgspec
 
 from ..errors import BadSetup, MissingExtra, NotFound, SabirError, Unauthenticated
 from ..guard import Credentials
 from ..guard.limits import is_loopback
+from ..wire import a2a as wire
 from .a2a_http import problem_of
 from .a2a_tasks import Call, Operations, calling
 from .base import House, hops_of
 
 try:
     import grpc
+    from a2a.compat.v0_3 import a2a_v0_3_pb2_grpc
+    from a2a.compat.v0_3.grpc_handler import CompatGrpcHandler
     from a2a.server.context import ServerCallContext
     from a2a.server.request_handlers.grpc_handler import GrpcHandler
     from a2a.types import a2a_pb2_grpc
@@ -29,6 +35,10 @@ except ImportError as missing:
 
 _KINDS: Final = {JSON_RPC_ERROR_CODE_MAP[kind]: kind for kind in A2A_ERROR_MAPPING}
 _GRACE: Final = 2.0  # seconds that calls under way have when the gateway stops
+_PROOFS: Final = ("x-api-key", "dpop")
+_EVERYWHERE: Final = frozenset({"0.0.0.0", "::", "[::]"})
+# The path of the call that is being answered, which the SDK's servicer does not tell.
+_PATH: ContextVar[str] = ContextVar("path", default="")
 
 
 class GrpcSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -38,27 +48,52 @@ class GrpcSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     host: str = "127.0.0.1"
     certificate: str | None = None  # both in PEM
     key: str | None = None
+    address: str | None = None  # host and port where clients reach it, if not there
+
+
+class Paths(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # the package has no types
+    """Notes which method is called."""
+
+    async def intercept_service(self, continuation: Callable[[Any], Awaitable[Any]], details: Any) -> Any:
+        _PATH.set(details.method)
+        return await continuation(details)
+
+
+class Here:
+    """Where calls arrive, and who makes them."""
+
+    def __init__(self, house: House) -> None:
+        self.house = house
+        self.url = ""  # scheme, host and port; known when it listens
+
+    def call(self, context: Any, agent: str = "", version: str = wire.VERSION) -> ServerCallContext:
+        """Raises:
+        NotFound: there is no such agent.
+        """
+        told = {str(key): value for key, value in context.invocation_metadata() or () if isinstance(value, str)}
+        agent = agent or self.house.exchange.default
+        if agent not in self.house.agents:
+            raise NotFound(f"there is no agent {agent[:64]!r} here")
+        credentials = Credentials(
+            _address(context.peer()),
+            told.get("authorization"),
+            headers={name: told[name] for name in _PROOFS if name in told},
+            method="POST",  # what every call is over HTTP/2; a DPoP proof is for this and its address
+            url=self.url + _PATH.get(),
+        )
+        hops = hops_of(told.get("x-sabir-hops", ""))
+        return calling(Call(agent, credentials, version, told.get("traceparent"), hops))
 
 
 class Servicer(GrpcHandler):
     """The SDK's servicer, with our callers, our agents and our failures."""
 
-    def __init__(self, house: House, operations: Operations) -> None:
+    def __init__(self, here: Here, operations: Operations) -> None:
         super().__init__(operations)
-        self._house = house
+        self._here = here
 
     def _build_call_context(self, context: Any, request: Any) -> ServerCallContext:
-        told = {str(key): value for key, value in context.invocation_metadata() or () if isinstance(value, str)}
-        agent = getattr(request, "tenant", "") or self._house.exchange.default
-        if agent not in self._house.agents:
-            raise NotFound(f"there is no agent {agent[:64]!r} here")
-        credentials = Credentials(
-            _address(context.peer()),
-            told.get("authorization"),
-            headers={name: told[name] for name in ("x-api-key",) if name in told},
-        )
-        hops = hops_of(told.get("x-sabir-hops", ""))
-        return calling(Call(agent, credentials, trace=told.get("traceparent"), hops=hops))
+        return self._here.call(context, getattr(request, "tenant", ""))
 
     async def _handle_unary(
         self, request: Any, context: Any, handler_func: Callable[[Any], Awaitable[Any]], default_response: Any
@@ -68,7 +103,7 @@ class Servicer(GrpcHandler):
         except A2AError as wrong:
             await self.abort_context(wrong, context)
         except SabirError as wrong:
-            await self._refuse(context, wrong)
+            await refuse(self, context, wrong)
         return default_response
 
     async def _handle_stream(
@@ -80,17 +115,48 @@ class Servicer(GrpcHandler):
         except A2AError as wrong:
             await self.abort_context(wrong, context)
         except SabirError as wrong:
-            await self._refuse(context, wrong)
+            await refuse(self, context, wrong)
 
-    async def _refuse(self, context: Any, wrong: SabirError) -> None:
-        """A failure of the protocol with its reason, one of the transport with its status."""
-        problem = problem_of(wrong)
-        kind = _KINDS.get(problem.code)
-        if kind is not None and not problem.carried:
-            return await self.abort_context(kind(problem.text), context)
-        if isinstance(wrong, Unauthenticated):
-            context.set_trailing_metadata((("www-authenticate", wrong.challenge),))
-        await context.abort(grpc.StatusCode[problem.word], problem.text)
+
+class OldServicer(CompatGrpcHandler):
+    """The SDK's servicer of 0.3, with the same."""
+
+    def __init__(self, here: Here, operations: Operations) -> None:
+        super().__init__(operations)
+        self._here = here
+
+    async def _handle_unary(
+        self, context: Any, handler_func: Callable[[Any], Awaitable[Any]], default_response: Any
+    ) -> Any:
+        try:
+            return await handler_func(self._here.call(context, version=wire.OLD_VERSION))
+        except A2AError as wrong:
+            await self.abort_context(wrong, context)
+        except SabirError as wrong:
+            await refuse(self, context, wrong)
+        return default_response
+
+    async def _handle_stream(
+        self, context: Any, handler_func: Callable[[Any], AsyncIterable[Any]]
+    ) -> AsyncIterable[Any]:
+        try:
+            async for item in handler_func(self._here.call(context, version=wire.OLD_VERSION)):
+                yield item
+        except A2AError as wrong:
+            await self.abort_context(wrong, context)
+        except SabirError as wrong:
+            await refuse(self, context, wrong)
+
+
+async def refuse(servicer: GrpcHandler | CompatGrpcHandler, context: Any, wrong: SabirError) -> None:
+    """A failure of the protocol with its reason, one of the transport with its status."""
+    problem = problem_of(wrong)
+    kind = _KINDS.get(problem.code)
+    if kind is not None and not problem.carried:
+        return await servicer.abort_context(kind(problem.text), context)
+    if isinstance(wrong, Unauthenticated):
+        context.set_trailing_metadata((("www-authenticate", wrong.challenge),))
+    await context.abort(grpc.StatusCode[problem.word], problem.text)
 
 
 def _address(peer: str) -> str:
@@ -106,7 +172,8 @@ class GrpcServer:
         if settings.certificate is None and not is_loopback("" if settings.host == "localhost" else settings.host):
             raise BadSetup("doors.a2a.grpc: in the clear only on the loopback; give certificate and key")
         self._house = house
-        self._servicer = Servicer(house, operations)
+        self._here = Here(house)
+        self._servicer, self._old = Servicer(self._here, operations), OldServicer(self._here, operations)
         self._settings = settings
         self._server: Any = None
         self.address = ""
@@ -116,8 +183,10 @@ class GrpcServer:
         BadSetup: the port is taken, or the certificate cannot be read.
         """
         most = self._house.limits.body
-        self._server = grpc.aio.server(options=[("grpc.max_receive_message_length", most), ("grpc.so_reuseport", 0)])
+        options = [("grpc.max_receive_message_length", most), ("grpc.so_reuseport", 0)]
+        self._server = grpc.aio.server(interceptors=(Paths(),), options=options)
         a2a_pb2_grpc.add_A2AServiceServicer_to_server(self._servicer, self._server)  # type: ignore[no-untyped-call]
+        a2a_v0_3_pb2_grpc.add_A2AServiceServicer_to_server(self._old, self._server)  # type: ignore[no-untyped-call]
         place = f"{self._settings.host}:{self._settings.port}"
         try:
             port = (
@@ -127,8 +196,15 @@ class GrpcServer:
             )
         except RuntimeError:
             raise BadSetup(f"doors.a2a.grpc: {place} cannot be used") from None
-        self.address = f"{self._settings.host}:{port}"
+        self.address = self._settings.address or f"{self._host}:{port}"
+        self._here.url = f"{'http' if self._settings.certificate is None else 'https'}://{self.address}"
         await self._server.start()
+
+    @property
+    def _host(self) -> str:
+        """The host that a card names: who listens everywhere is reached where the gateway is."""
+        host = self._settings.host
+        return (urlsplit(self._house.public_url).hostname or host) if host in _EVERYWHERE else host
 
     def _credentials(self) -> Any:
         try:
