@@ -56,7 +56,7 @@ from .peers.kept import KeptTokens
 from .peers.nlip import NlipPeer
 from .randomness import new_id
 from .server import bind, check_exposure, check_tls, serve
-from .serving import Serving
+from .serving import Serving, told_in_a_line, where_told
 from .statements import statement
 from .stores import Store, open_store
 from .stores.clock import CautiousClock
@@ -85,7 +85,7 @@ class Gateway:
         self,
         *agents: Agent,
         default: str | None = None,
-        home: Path | str = ".sabir",
+        home: Path | str | None = None,
         store: Store | str | None = None,
         bus: Bus | str | None = None,
         node: str = "",
@@ -116,8 +116,9 @@ class Gateway:
         self.default = default or next(iter(self.agents))
         if self.default not in self.agents:
             raise BadSetup(f"default: there is no agent {self.default!r}; there are {', '.join(self.agents)}")
-        self.home = Path(home)
-        self.serving = serving or Serving(home=str(home), max_message=limits.body)
+        self.home = Path(home or os.environ.get("SABIR_HOME") or ".sabir")
+        self._told_where = serving is not None  # else SABIR_HOST and SABIR_PORT may tell it
+        self.serving = serving or Serving(home=str(self.home), max_message=limits.body)
         self.store = _store(store, self.home, durability)
         self.public_url = public_url or _url(self.serving)
         settings = guard or GuardSettings(quotas=quotas or Quotas())
@@ -352,13 +353,22 @@ class Gateway:
         workers: int | None = None,
         say: Callable[[str], None] | None = None,
     ) -> int:
-        """Serve until SIGINT or SIGTERM; returns the exit code.
+        """Serve until SIGINT or SIGTERM; returns the exit code. SABIR_HOST and SABIR_PORT say where, if it is not told.
 
         Raises:
-            BadSetup: the address cannot be used, or would be open to the network in the clear.
+            BadSetup: the address cannot be used, or would be open to the network in the clear. If nobody catches it,
+                the script ends with one line and exit code 2.
         """
-        changes = {"host": host, "port": port, "workers": workers}
-        serving = msgspec.structs.replace(self.serving, **{k: v for k, v in changes.items() if v is not None})
+        try:
+            given = {"host": host, "port": port, "workers": workers}
+            told = {name: value for name, value in given.items() if value is not None}
+            return self._run({} if self._told_where else where_told(), told, say or _say)
+        except BadSetup as wrong:
+            told_in_a_line(wrong)
+            raise
+
+    def _run(self, variables: Mapping[str, Any], told: Mapping[str, Any], say: Callable[[str], None]) -> int:
+        serving = msgspec.structs.replace(self.serving, **{**variables, **told})
         check_exposure(serving)
         check_tls(serving)
         require(self.security, self.security_report())
@@ -371,7 +381,7 @@ class Gateway:
                 concierge.public_url = self.public_url
         self._front.bound_to(serving)
         for line in self.greeting(serving):
-            (say or _say)(line)
+            say(line)
         return serve(self._front, serving, self.exchange.close, sock)
 
     def greeting(self, serving: Serving) -> list[str]:

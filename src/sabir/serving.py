@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from types import TracebackType
+from typing import Any, Final
+
 import msgspec
+
+from .errors import BadSetup
+
+WRONG_USE: Final = 2  # the exit code of a command that cannot do what it is told
 
 
 class Tls(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -32,3 +41,32 @@ class Serving(msgspec.Struct, frozen=True):
     graceful_seconds: float = 30.0
     idle_seconds: float = 75.0
     ws_ping_seconds: float = 20.0
+
+
+def where_told() -> dict[str, Any]:
+    """What the variables say of where to serve, for a gateway that no configuration speaks for.
+
+    Raises:
+        BadSetup: SABIR_PORT is no number.
+    """
+    told: dict[str, Any] = {}
+    if host := os.environ.get("SABIR_HOST"):
+        told["host"] = host
+    if port := os.environ.get("SABIR_PORT"):
+        if not (port.isascii() and port.isdigit()):
+            raise BadSetup(f"SABIR_PORT: expected a number from 0 to 65535, not {port[:20]!r}")
+        told["port"] = int(port)
+    return told
+
+
+def told_in_a_line(wrong: BadSetup) -> None:
+    """If nobody catches it, it ends a script, and a person reads it: what it says, without the frames that hide it."""
+    before = sys.excepthook
+
+    def told(kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> None:
+        if value is wrong:
+            print(f"sabir: {wrong}", file=sys.stderr)
+            raise SystemExit(WRONG_USE)
+        before(kind, value, trace)
+
+    sys.excepthook = told
