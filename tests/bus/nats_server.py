@@ -53,3 +53,14 @@ class NatsServer:
 
     def kill(self) -> None:
         self.stop(signal.SIGKILL)
+
+    def pause(self) -> None:
+        """Let it stand still: what is sent to it is taken, and nothing is answered."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, which: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(which)

@@ -51,7 +51,7 @@ async def test_dead_letters_are_listed_without_their_content_and_replayed(addres
 
     receiver = await bus.receive("hotel", handler)
     await bus.send(Letter("hotel", b"a s3cret", sender="guide", order="c1"))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while not await bus.dead("hotel"):
             await asyncio.sleep(0.01)
     await receiver.stop()

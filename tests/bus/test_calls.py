@@ -37,7 +37,7 @@ class Wire:
                 (self.caller if address == "back:caller" else self.server).arrived(each)
 
     async def ask(self, body: bytes = b"x") -> list[bytes]:
-        async with asyncio.timeout(10), self.caller.call("hotel", body, None, None) as call:
+        async with asyncio.timeout(30), self.caller.call("hotel", body, None, None) as call:
             return [piece async for piece in call]
 
 
@@ -106,7 +106,7 @@ async def test_a_caller_that_fell_silent_is_given_up(wire: Wire) -> None:
     wire.spoil = lambda packet: [] if packet.kind in (Kind.ALIVE, Kind.CANCEL) else [packet]
     with pytest.raises(PeerUnavailable):
         await wire.ask()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         await cancelled.wait()
 
 
@@ -155,7 +155,7 @@ async def test_another_task_that_still_sends_is_told_that_the_caller_has_left(wi
         await asyncio.Event().wait()
 
     wire.serve = server
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         async with wire.caller.call("hotel", b"", None, None) as call:
             assert await anext(call) == b"more"
         await told.wait()
@@ -170,7 +170,7 @@ async def test_closing_ends_calls_on_both_sides(wire: Wire) -> None:
 
     wire.serve = never
     asking = asyncio.create_task(wire.ask())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         await begun.wait()
         await wire.server.close()
         with pytest.raises(Unavailable, match="hotel is stopping"):

@@ -37,7 +37,7 @@ class Parcel:
         self.fate.set()
 
     async def ended(self) -> str:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await self.fate.wait()
         return " ".join(self.said)
 
@@ -180,7 +180,7 @@ async def test_a_receiver_that_is_full_takes_no_more_until_there_is_room() -> No
     await asyncio.sleep(0)
     assert not room.done()
     gate.set()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         await room
 
 

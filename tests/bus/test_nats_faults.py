@@ -98,7 +98,7 @@ async def test_a_pull_that_was_lost_is_made_again(server: NatsServer, monkeypatc
 
     await bus.receive("hotel", handler)
     await bus.send(Letter("hotel", b"x"))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         await came.wait()
     assert lost
     await bus.close()
@@ -120,7 +120,7 @@ async def test_letters_wait_through_a_restart_of_everything(server: NatsServer) 
             done.set()
 
     await second.receive("absent", handler)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         await done.wait()
     assert got == [b"%d" % n for n in range(10)]
     await second.close()
@@ -156,7 +156,7 @@ async def test_what_a_dead_node_had_in_hand_goes_to_another(bus: NatsBus, server
 
     await dying.receive("hotel", never)
     await bus.send(Letter("hotel", b"x"))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         await begun.wait()
         await dying._nc.close()  # as kill -9 would: no acknowledgement, no word
         await bus.receive("hotel", handler)
@@ -209,7 +209,7 @@ async def test_a_call_whose_caller_died_is_cancelled(bus: NatsBus, server: NatsS
     async with dying.call("hotel", b"") as call:
         assert await anext(call) == b"begun"
         await dying._nc.close()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             await cancelled.wait()
     await dying.close()
 
@@ -226,7 +226,7 @@ async def test_a_frame_that_kills_its_receiver_again_and_again_ends_among_the_de
         await asyncio.Event().wait()
 
     await dying.receive("hotel", dies)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         await begun.wait()
     await dying._nc.close()
     await dying.close()
@@ -236,7 +236,7 @@ async def test_a_frame_that_kills_its_receiver_again_and_again_ends_among_the_de
         handled.append(letter)
 
     await bus.receive("hotel", handler)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while not (dead := await bus.dead("hotel")):
             await asyncio.sleep(0.01)
     assert re.fullmatch(r"was delivered \d times and never acknowledged", dead[0].reason)
@@ -253,7 +253,7 @@ async def test_a_frame_that_is_none_ends_among_the_dead(bus: NatsBus) -> None:
 
     await bus.receive("hotel", handler)
     await bus.send(Letter("hotel", b"good"))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         await got.wait()
     (dead,) = await bus.dead("hotel")
     assert dead.reason == "bus: at frame: expected version 1"
@@ -319,6 +319,41 @@ async def test_send_says_when_the_server_stays_away(server: NatsServer) -> None:
     with pytest.raises(BusUnavailable, match="NATS is not connected"):
         await bus.ping()
     await bus.close()
+
+
+async def test_a_server_that_stands_still_is_noticed_left_and_found_again(server: NatsServer) -> None:
+    bus = await _open(server, msgspec.structs.replace(QUICK, ping_seconds=1))
+    server.pause()
+    try:
+        async with asyncio.timeout(20):
+            while bus._nc.is_connected:
+                await asyncio.sleep(0.05)
+        with pytest.raises(BusUnavailable):
+            await bus.ping()
+    finally:
+        server.resume()
+    async with asyncio.timeout(20):
+        while not bus._nc.is_connected:
+            await asyncio.sleep(0.05)
+    await bus.send(Letter("hotel", b"x"))
+    await bus.close()
+
+
+async def test_a_bus_is_closed_though_its_server_is_gone_or_stands_still(server: NatsServer) -> None:
+    for away in (server.pause, server.kill):
+        bus = await _open(server, QUICK)
+        await bus.receive("hotel", _taken)
+        away()
+        try:
+            async with asyncio.timeout(3 * QUICK.stop_seconds + 5):
+                await bus.close()
+        finally:
+            if away == server.pause:
+                server.resume()
+
+
+async def _taken(letter: Letter) -> None:
+    """It is enough that it came."""
 
 
 def test_addresses_are_read_and_wrong_ones_explained() -> None:

@@ -92,7 +92,7 @@ class Asker:
         self.came.set()
 
     async def question(self) -> Question:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while not (self.events and isinstance(self.events[-1], Question)):
                 self.came.clear()
                 await self.came.wait()
@@ -113,7 +113,7 @@ def token_for(gateway: Gateway, conversation: str, caller: Caller) -> Part:
 
 
 async def until(condition: Callable[[], bool | Awaitable[bool]]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while not condition():
             await asyncio.sleep(0.01)
 
@@ -224,7 +224,7 @@ async def test_a_deadline_here_ends_the_turn_there(cluster: Cluster) -> None:
     a = await cluster.node(local)
     with pytest.raises(DeadlineExceeded):
         await Asker(a).ask("?", "hotel", seconds=0.3)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         await ended.wait()
 
 
@@ -243,7 +243,7 @@ async def test_going_away_here_cancels_there(cluster: Cluster) -> None:
     await cluster.node(hotel, local)
     a = await cluster.node(local)
     asking = asyncio.create_task(Asker(a).ask("?", "hotel"))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         await begun.wait()
         asking.cancel()
         await ended.wait()
@@ -270,7 +270,7 @@ async def test_a_question_of_an_agent_there_is_asked_here(cluster: Cluster) -> N
 
 async def asking_ends(asking: asyncio.Task[Message]) -> None:
     """The request that brought the question ends when its turn does, with nothing more sent down its line."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         await asyncio.wait([asking])
     if not asking.cancelled():
         asking.exception()

@@ -71,7 +71,7 @@ async def local(turn: Turn) -> str:
     return "I am here"
 
 
-def until(holds: Callable[[], bool], seconds: float = 15.0) -> None:
+def until(holds: Callable[[], bool], seconds: float = 30.0) -> None:
     end = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < end, "it did not come to be in time"

@@ -44,7 +44,7 @@ async def echo(turn: Turn) -> str:
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(30):
         while not holds():
             await asyncio.sleep(0.01)
 

@@ -61,7 +61,7 @@ class Heard:
         self.messages.append(message)
 
     async def wait(self, kind: type) -> Any:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while True:
                 found = [each for each in self.messages if isinstance(each, kind)]
                 if found:
@@ -72,7 +72,7 @@ class Heard:
 async def listening(served: Served) -> None:
     """Until a session has its stream open."""
     door = next(door for door in served.gateway.doors if door.name == "mcp")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while not any(each.stream is not None for each in door.entrance.sessions.values()):  # type: ignore[attr-defined]
             await asyncio.sleep(0.01)
 
@@ -101,7 +101,7 @@ async def test_a_session_hears_of_what_it_subscribed_to_and_no_more(served: Serv
 
 
 async def test_who_listens_hears_what_they_asked_for(served: Served) -> None:
-    async with Client(f"{served.url}/mcp", mode="2026-07-28") as client, asyncio.timeout(10):
+    async with Client(f"{served.url}/mcp", mode="2026-07-28") as client, asyncio.timeout(30):
         async with client.listen(tools_list_changed=True, resource_subscriptions=[URI]) as stream:
             await client.call_tool("changer", {"text": "prompts"})
             await client.call_tool("changer", {"text": "tools"})
@@ -141,5 +141,5 @@ async def test_an_open_stream_ends_when_the_gateway_begins_to_stop(home: Path) -
                 chunks = stream.aiter_raw()
                 assert b"still here" in await anext(chunks)
                 served.server.handle_exit(signal.SIGTERM, None)
-                async with asyncio.timeout(10):
+                async with asyncio.timeout(30):
                     assert [chunk async for chunk in chunks] == []

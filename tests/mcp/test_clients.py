@@ -166,7 +166,7 @@ async def test_a_call_that_is_cancelled_ends_its_turn(served: Served, mode: str)
         while served.gateway.exchange.running == 0:
             await asyncio.sleep(0.01)
         call.cancel()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while not gone:
                 await asyncio.sleep(0.01)
 

@@ -72,7 +72,7 @@ def talking(served: Served, mode: str = "auto", **more: Any) -> Client:
     return Client(f"{served.url}/mcp", mode=mode, cache=None, **more)
 
 
-def until(holds: Callable[[], bool], seconds: float = 15.0) -> None:
+def until(holds: Callable[[], bool], seconds: float = 30.0) -> None:
     end = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < end, "it did not come to be in time"
@@ -256,13 +256,13 @@ async def test_progress_comes_and_a_call_that_is_taken_back_is_taken_back_there(
 
     async with talking(front) as client:
         call = asyncio.create_task(client.call_tool("shelf-slow", {}, progress_callback=progress))
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(30):
             await begun.wait()
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
         assert heard == [(25.0, 100.0, "one of four")]
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(30):
             while not notes.exists():
                 await asyncio.sleep(0.01)
 
@@ -279,7 +279,7 @@ async def test_over_stdio_they_are_there_too(home: Path, url: str, tmp_path: Pat
     )
     command = StdioServerParameters(command=sys.executable, args=["-m", "sabir", "mcp", str(config)])
     async with Client(stdio_client(command), cache=None) as client:
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(30):
             while "shelf-lookup" not in (names := await named(client)):
                 await asyncio.sleep(0.05)
         assert sorted(names) == ["echo", "shelf-lookup"]

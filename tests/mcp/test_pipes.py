@@ -75,7 +75,7 @@ async def met(served: Served, name: str) -> None:
     """The gateway has heard from the server what it speaks."""
     peer = served.gateway.agents[name]
     assert isinstance(peer, McpPeer)
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(30):
         while not peer.tools:
             await asyncio.sleep(0.02)
 

@@ -74,7 +74,7 @@ MakeNode = Callable[..., Awaitable[Node]]
 
 async def until(done: Callable[[TaskRow], bool], here: Node, id: str) -> TaskRow:
     """Looks at the task until this is so."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while True:
             task = await here.tasks.find(id, ADA)
             if done(task):

@@ -43,7 +43,7 @@ async def test_a_task_is_stored_at_once_and_its_reply_when_it_comes(node: MakeNo
     here = await node(echo)
     task = await here.tasks.submit(asked("hello"))
     assert await here.store.task(task.id) is not None
-    done = await here.tasks.wait(task.id, ADA, 5)
+    done = await here.tasks.wait(task.id, ADA, 30)
     assert (done.state, done.progress, done.fault) == ("completed", 1.0, None)
     assert done.reply is not None and done.reply.text == "You said: hello"
     token = done.reply.tokens[-1]
@@ -95,7 +95,7 @@ async def test_progress_and_pieces_are_read_on_from_a_cursor(node: MakeNode) -> 
 async def test_more_events_than_a_page_are_all_followed(node: MakeNode) -> None:
     here = await node(echo)
     task = await here.tasks.submit(asked("x"))
-    await here.tasks.wait(task.id, ADA, 5)
+    await here.tasks.wait(task.id, ADA, 30)
     store = here.store
     event = (await store.task_events(task.id))[-1]
     await asyncio.gather(*(store.add_task_event(task.id, event) for _ in range(1200)))
@@ -109,7 +109,7 @@ async def test_a_failure_says_why(node: MakeNode) -> None:
 
     here = await node(broken)
     task = await here.tasks.submit(asked("bake"))
-    done = await here.tasks.wait(task.id, ADA, 5)
+    done = await here.tasks.wait(task.id, ADA, 30)
     assert (done.state, done.fault, done.fault_code, done.reply) == ("failed", "the oven is cold", "failed", None)
     assert [e.kind for e in await here.store.task_events(task.id)] == ["fault"]
 
@@ -117,15 +117,15 @@ async def test_a_failure_says_why(node: MakeNode) -> None:
 async def test_questions_are_answered_and_the_agent_goes_on(node: MakeNode) -> None:
     here = await node(painter)
     task = await here.tasks.submit(asked("paint"))
-    waiting = await here.tasks.wait(task.id, ADA, 5)
+    waiting = await here.tasks.wait(task.id, ADA, 30)
     assert waiting.state == "input-required"
     assert waiting.question is not None and waiting.question["text"] == "Which colour?"
     answered = await here.tasks.answer(task.id, ADA, Message.text("red"))
     assert (answered.state, answered.question) == ("working", None)
-    waiting = await here.tasks.wait(task.id, ADA, 5)
+    waiting = await here.tasks.wait(task.id, ADA, 30)
     assert waiting.question is not None and waiting.question["text"] == "How big?"
     await here.tasks.answer(task.id, ADA, Message.text("large"))
-    done = await here.tasks.wait(task.id, ADA, 5)
+    done = await here.tasks.wait(task.id, ADA, 30)
     assert done.reply is not None and done.reply.text == "red, large"
     kinds = [event.kind for event in await here.store.task_events(task.id)]
     assert kinds == ["question", "answer", "question", "answer", "reply"]
@@ -134,7 +134,7 @@ async def test_questions_are_answered_and_the_agent_goes_on(node: MakeNode) -> N
 async def test_a_task_that_waits_for_nothing_takes_no_answer(node: MakeNode) -> None:
     here = await node(echo)
     task = await here.tasks.submit(asked("hello"))
-    await here.tasks.wait(task.id, ADA, 5)
+    await here.tasks.wait(task.id, ADA, 30)
     with pytest.raises(Conflict, match=r"does not wait for input \(completed\)"):
         await here.tasks.answer(task.id, ADA, Message.text("red"))
 
@@ -146,7 +146,7 @@ async def test_a_question_is_answered_once(node: MakeNode) -> None:
 
     here = await node(asker)
     task = await here.tasks.submit(asked("paint"))
-    await here.tasks.wait(task.id, ADA, 5)
+    await here.tasks.wait(task.id, ADA, 30)
     colours = ("red", "blue", "green")
     told = await asyncio.gather(
         *(here.tasks.answer(task.id, ADA, Message.text(colour)) for colour in colours), return_exceptions=True
@@ -164,7 +164,7 @@ async def test_an_answer_that_comes_in_the_conversation_completes_the_task(node:
 
     here = await node(asker)
     task = await here.tasks.submit(asked("paint"))
-    await here.tasks.wait(task.id, ADA, 5)
+    await here.tasks.wait(task.id, ADA, 30)
     stored = await here.store.task(task.id)
     assert stored is not None
     replies = []
@@ -205,7 +205,7 @@ async def test_cancel_reaches_the_agent(node: MakeNode) -> None:
 async def test_a_question_can_be_cancelled(node: MakeNode) -> None:
     here = await node(painter)
     task = await here.tasks.submit(asked("paint"))
-    await here.tasks.wait(task.id, ADA, 5)
+    await here.tasks.wait(task.id, ADA, 30)
     assert (await here.tasks.cancel(task.id, ADA)).state == "cancelled"
     with pytest.raises(Conflict):
         await here.tasks.answer(task.id, ADA, Message.text("red"))
@@ -225,7 +225,7 @@ async def test_more_tasks_than_run_at_once_wait_their_turn(node: MakeNode) -> No
 
     here = await node(counting, running=3)
     tasks = [await here.tasks.submit(asked(str(n))) for n in range(12)]
-    done = await asyncio.gather(*(here.tasks.wait(task.id, ADA, 10) for task in tasks))
+    done = await asyncio.gather(*(here.tasks.wait(task.id, ADA, 30) for task in tasks))
     assert [each.reply.text for each in done if each.reply is not None] == [str(n) for n in range(12)]
     assert most <= 3
 
@@ -267,7 +267,7 @@ async def test_the_same_key_again_is_the_same_task(node: MakeNode) -> None:
 
     first, second = await asyncio.gather(here.tasks.submit(keyed(ADA)), here.tasks.submit(keyed(ADA)))
     assert first.id == second.id
-    await here.tasks.wait(first.id, ADA, 5)
+    await here.tasks.wait(first.id, ADA, 30)
     assert (await here.tasks.submit(keyed(ADA))).state == "completed"
     assert (await here.tasks.submit(keyed(EVE))).id != first.id
     stranger = Caller(address="127.0.0.1")
@@ -286,7 +286,7 @@ async def test_pieces_beyond_the_limit_are_left_out_and_the_reply_is_whole(node:
 
     here = await node(chatty, events=5)
     task = await here.tasks.submit(asked("talk"))
-    done = await here.tasks.wait(task.id, ADA, 5)
+    done = await here.tasks.wait(task.id, ADA, 30)
     assert done.reply is not None and done.reply.text == "01234567890123456789"
     assert [event.kind for event in await here.store.task_events(task.id)] == ["delta"] * 5 + ["reply"]
 
@@ -294,7 +294,7 @@ async def test_pieces_beyond_the_limit_are_left_out_and_the_reply_is_whole(node:
 async def test_a_question_that_nobody_answers_expires(node: MakeNode) -> None:
     here = await node(painter)
     task = await here.tasks.submit(asked("paint"))
-    await here.tasks.wait(task.id, ADA, 5)
+    await here.tasks.wait(task.id, ADA, 30)
     await here.tasks.close()  # nobody holds it any more
     stored = await here.store.task(task.id)
     assert stored is not None and stored.state == "input-required"
@@ -307,7 +307,7 @@ async def test_a_question_that_nobody_answers_expires(node: MakeNode) -> None:
 async def test_an_ended_task_is_kept_for_its_retention_and_then_swept(node: MakeNode) -> None:
     here = await node(echo, retention=100.0)
     task = await here.tasks.submit(asked("hello"))
-    done = await here.tasks.wait(task.id, ADA, 5)
+    done = await here.tasks.wait(task.id, ADA, 30)
     assert done.expires == pytest.approx(done.updated + 100.0)
     await here.store.sweep(done.expires - 1)
     assert await here.store.task(task.id) is not None
@@ -320,7 +320,7 @@ async def test_credentials_in_a_message_are_not_stored(node: MakeNode) -> None:
     secret = token_part("s3cret", "authentication_x")
     for message in (Message.text("hi").with_part(secret), Message.of(secret, Message.text("hi").first)):
         task = await here.tasks.submit(asked("", message=message))
-        done = await here.tasks.wait(task.id, ADA, 5)
+        done = await here.tasks.wait(task.id, ADA, 30)
         assert done.reply is not None and done.reply.text.split() == ["You", "said:", "hi"]
         assert b"s3cret" not in msgspec.msgpack.encode(await here.store.task(task.id))
 
@@ -335,8 +335,8 @@ async def test_a_stopping_gateway_takes_no_new_task(node: MakeNode) -> None:
 async def test_nobody_who_waited_is_remembered(node: MakeNode) -> None:
     here = await node(echo)
     task = await here.tasks.submit(asked("hello"))
-    await here.tasks.wait(task.id, ADA, 5)
+    await here.tasks.wait(task.id, ADA, 30)
     assert [event async for event in here.tasks.follow(task.id, ADA)]
     with pytest.raises(NotFound):
-        await here.tasks.wait("none", ADA, 5)
+        await here.tasks.wait("none", ADA, 30)
     assert vars(vars(here.tasks)["_ledger"])["_watching"] == {}
