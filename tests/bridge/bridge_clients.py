@@ -265,12 +265,17 @@ class McpTalker(Talker):
         return heard
 
     async def later(self, agent: str, text: str, gate: Gate) -> Heard:
-        async with self._client(agent) as client:
-            calling = asyncio.create_task(client.call_tool(agent, {"text": text}))
+        async with self._client(agent, mode="legacy") as client:  # the version in which a client asks for a task
+
+            async def said(method: str, params: dict[str, Any]) -> dict[str, Any]:
+                return await client.session._dispatcher.send_raw_request(method, params, {"timeout": 30})
+
+            made = await said("tools/call", {"name": agent, "arguments": {"text": text}, "task": {"ttl": 60_000}})
+            id = {"taskId": made["task"]["taskId"]}
             await entered(gate)
-            assert not calling.done()
+            assert (await said("tasks/get", id))["status"] == "working"
             gate.open()
-            return self._of(await calling)
+            return self._of(mcp_types.CallToolResult.model_validate(await said("tasks/result", id)))
 
     async def questioned(self, agent: str, text: str, answer: str) -> tuple[Heard, Heard]:
         asked = Heard()

@@ -21,7 +21,7 @@ _WAYS = {
     "structured data": ("`structured/json`", "JSON in `content`", "`structuredContent`", "`data` part"),
     "conversation over 3 turns": ("token", "`session_context`", "`conversation`", "`contextId`"),
     "stream": ("SSE, partial messages", "SSE, `content`", "progress", "SSE, artifact updates"),
-    "long task": ("`respond-async`, 202", "Promise, `/await`", "the call stays open", "task"),
+    "long task": ("`respond-async`, 202", "Promise, `/await`", "task", "task"),
     "question back and answer": ("part `question`", "Elicitation", "elicitation", "`input-required`"),
     "failure": ("`messagetype: error`", "Failure", "`isError` or error", "failed task"),
     "cancel": ("`DELETE` of the task", "`/await` cancel", "cancelled", "`CancelTask`"),
