@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from sabir.agents.site import SiteAgent
+from sabir.agents.site import SiteAgent, SiteAsk
 from sabir.search import Item, LocalIndex
 
 from .shelf import NOW, shelf
@@ -220,3 +220,11 @@ async def test_days_of_one_month_are_a_span(shop: LocalIndex, said: str) -> None
 
 async def test_a_question_in_words_is_not_taken_for_a_name_that_nothing_has(wares: LocalIndex) -> None:
     assert meta(await asker(wares).reply("pumpkin in a soup"))["note"] == ""
+
+
+async def test_of_several_sites_one_that_is_not_here_is_told(shop: LocalIndex) -> None:
+    message = await asker(shop).reply("soup", SiteAsk(filters={"site": ["shop.example", "nope.example"]}))
+    assert ids(message)[0] == "r1"
+    assert [(each["name"], each["reason"]) for each in meta(message)["ignored"]] == [
+        ("site", "there is no site 'nope.example' here")
+    ]

@@ -80,7 +80,7 @@ def test_a_thing_without_a_name_takes_its_first_words_and_one_without_words_is_a
     [item] = good(items({"@type": "Comment", "text": "I liked it very much."}, site="s", base="https://s.example/c"))
     assert item.name == "I liked it very much."
     [problem] = items({"@type": "Offer", "price": 5}, site="s", place="f.json")
-    assert problem == Problem("f.json", "a Offer without a name, a description and text")
+    assert problem == Problem("f.json", "an Offer without a name, a description and text")
 
 
 def test_two_things_of_one_name_have_two_ids() -> None:

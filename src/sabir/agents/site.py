@@ -284,7 +284,7 @@ class _Search(Finding):
     def meta(self) -> Part:
         meta = SiteMeta(
             question=self.question,
-            rewritten=self.question != self.turn.text,
+            rewritten=self.question.split() != self.turn.text.split(),
             applied=tuple(each for each in (*self.parsed.said, self.parsed.ordered) if each),
             ignored=self.parsed.ignored,
             total=self.total,

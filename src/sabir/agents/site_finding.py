@@ -12,7 +12,22 @@ from typing import Any, Final
 
 import msgspec
 
-from ..search import Condition, Engine, Found, Hit, Not, OfType, OnSite, Parsed, Query, from_text, resolved, structured
+from ..search import (
+    Condition,
+    Engine,
+    Fields,
+    Found,
+    Hit,
+    Ignored,
+    Not,
+    OfType,
+    OnSite,
+    Parsed,
+    Query,
+    from_text,
+    resolved,
+    structured,
+)
 from ..search.aspects import CLOSE, apart, coloured, states_colour
 from ..search.conditions import During
 from ..search.relaxing import asks_for_anything, freed, is_company, is_time, only_filters, unheld
@@ -60,7 +75,7 @@ class Finding:
         spoken = from_text(self.question, known, self.now)
         if only_filters(spoken):
             spoken = msgspec.structs.replace(spoken, text="")
-        given = structured(filters, known, self.now)
+        given = await self._given(filters, known)
         self.parsed = await resolved(given | spoken, self.engine)
         await self._search()
         if not self.pool and self.parsed.text and asks_for_anything(self.parsed.text):
@@ -78,6 +93,17 @@ class Finding:
             self.hint = await self._nearest_miss()
         await self._heed_colour()
         self._tell_unmet()
+
+    async def _given(self, filters: dict[str, Any], known: Fields) -> Parsed:
+        """The filters that were given beside the words; of several sites, one that is not here is told."""
+        given = structured(filters, known, self.now)
+        wanted = filters.get("site")
+        if not isinstance(wanted, list):
+            return given
+        here = {site.name for site in await self.engine.sites()}
+        strange = [each for each in wanted if isinstance(each, str) and each not in here and each.casefold() != "all"]
+        told = tuple(Ignored("site", each, f"there is no site {each[:80]!r} here") for each in strange)
+        return msgspec.structs.replace(given, ignored=(*given.ignored, *told))
 
     async def _find_anything(self) -> None:
         """What there is, newest first, for who asks for nothing in particular."""

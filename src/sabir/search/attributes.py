@@ -22,7 +22,7 @@ from .hours import open_days
 from .item import JSON, Item
 from .schema_org import strings
 from .taxonomy import bare, lineage
-from .units import UNIT_CODES, UNITS, quantity
+from .units import UNIT_CODES, UNITS, number, quantity
 from .words import STOPWORDS, spaced, squeezed, tokens
 
 MAX_HAS: Final = 1_500  # words of one item that count for "with" and "without"
@@ -252,10 +252,7 @@ def _rating(fields: Mapping[str, JSON], found: _Collector) -> None:
 def _float(value: JSON) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
-    try:
-        return float(value.replace(",", "").strip(" $€£")) if isinstance(value, str) else float(value)
-    except ValueError:
-        return None
+    return number(value.strip(" $€£")) if isinstance(value, str) else float(value)
 
 
 def _money(fields: Mapping[str, JSON]) -> Iterator[tuple[float, str]]:
@@ -275,9 +272,13 @@ def _money(fields: Mapping[str, JSON]) -> Iterator[tuple[float, str]]:
 def _offer(node: Mapping[str, JSON], currency: str, depth: int) -> Iterator[tuple[float, str]]:
     currency = str(node.get("priceCurrency") or node.get("currency") or currency)
     for key in _PRICES:
-        value = _float(node.get(key))
+        given = node.get(key)
+        value = _float(given)
+        if value is None and isinstance(given, str) and (said := quantity(given)) and said.unit in ("", "money"):
+            value = said.value  # "CHF 12.50", "ab 12 €"
         if value is not None:
-            yield value, currency
+            signed = quantity(given) if isinstance(given, str) and not currency else None
+            yield value, currency or (signed.currencies[0] if signed and len(signed.currencies) == 1 else "")
     if depth < 3:
         for key in ("offers", "priceSpecification", "price"):
             for inner in _each(node.get(key)):

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from .units import Quantity, from_match, numbered
+from .units import Quantity, from_match, number, numbered
 
 # Words before a quantity, to (is it an upper bound, is the bound itself included).
 BELOW: Final = {
@@ -106,7 +106,7 @@ def _span(match: re.Match[str]) -> Bounds | None:
 
 
 def _factor(match: re.Match[str], suffix: str, scaled: Quantity) -> float:
-    plain = float(match[f"number{suffix}"].replace(",", "")) if match[f"number{suffix}"][0].isdigit() else 0.0
+    plain = number(match[f"number{suffix}"])
     return scaled.value / plain if plain else 1.0
 
 

@@ -16,7 +16,7 @@ from . import dates
 from .comparisons import OPERATOR, PATTERN
 from .taxonomy import TYPE_WORDS
 from .vocabulary import DIETS
-from .words import STOPWORDS, fold, tokens
+from .words import STOPWORDS, fold, singular, tokens
 
 _flat = re.compile(r"\(\?P<\w+>")
 
@@ -200,7 +200,8 @@ def _joined(context: str, question: str) -> str:
     if _refers(rest):
         named = _PRONOUN.sub(before.core, bare, count=1)
         return str(_with(_Apart(named), _Apart("", tuple(each for each in before.asked if each[1] not in named))))
-    if (refined := None if _NOT_ONE.match(rest) else _refined(before, rest, bool(marked))) is not None:
+    another = bool(opening["about"]) and _names_things(rest)
+    if not _NOT_ONE.match(rest) and not another and (refined := _refined(before, rest, bool(marked))) is not None:
         return refined
     if (of_those := _of_those(before, rest, only)) is not None:
         return of_those
@@ -210,6 +211,12 @@ def _joined(context: str, question: str) -> str:
     if opening["about"] or opening["same"] or joins:
         return _about(before, rest)
     return question
+
+
+def _names_things(rest: str) -> bool:
+    """ "Desserts", which are things themselves, and not "dessert", which says what kind of them."""
+    word = fold(rest)
+    return word != singular(word) and word not in TYPE_WORDS and _CLASS_OF.get(singular(word)) == "meal"
 
 
 def _which(before: _Apart, bare: str) -> str | None:

@@ -28,7 +28,7 @@ def result(hit: Hit, question: str = "", matched: Mapping[str, str] | None = Non
     ``matched`` are its facts of what was asked for, by field, in words.
     """
     item = hit.item
-    fields = {key: value for key, value in item.fields.items() if key not in _LEFT_OUT}
+    fields = {key: _shown(value) for key, value in item.fields.items() if key not in _LEFT_OUT}
     made: dict[str, JSON] = {
         **fields,
         "@type": item.types[0] if len(item.types) == 1 else list(item.types),
@@ -147,6 +147,18 @@ def _params(action: Mapping[str, JSON], point: Mapping[str, JSON], endpoint: str
     if "encodingType" in point:
         params["encodingType"] = point["encodingType"]
     return params
+
+
+def _shown(value: JSON) -> JSON:
+    """A value as schema.org writes it: one type is a string and not a list."""
+    if isinstance(value, list):
+        return [_shown(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    shown = {key: _shown(each) for key, each in value.items()}
+    if isinstance(kinds := shown.get("@type"), list) and len(kinds) == 1:
+        shown["@type"] = kinds[0]
+    return shown
 
 
 def _listed(value: JSON) -> list[JSON]:

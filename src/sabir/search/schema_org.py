@@ -15,6 +15,7 @@ from urllib.parse import urljoin
 
 from .item import JSON, Item, Problem, Provenance
 from .taxonomy import PARENTS, ancestors, bare, named
+from .words import fold
 
 MAX_DEPTH: Final = 32
 
@@ -62,6 +63,8 @@ def items(data: JSON, *, site: str, base: str = "", source: str = "", place: str
 def plain(value: str) -> str:
     """A string without markup and entities, spaces made single, line breaks kept."""
     if "<" in value:
+        value = re.sub(r"(?is)<(script|style)\b.*?(?:</\1\s*>|$)", " ", re.sub(r"(?s)<!--.*?-->", "", value))
+        value = re.sub(r"(?i)</?(?:a|abbr|b|cite|code|em|i|mark|q|small|span|strong|sub|sup|u)\b[^>]*>", "", value)
         value = re.sub(r"(?i)<(br|/p|/li|/h\d|/div|/tr)\b[^>]*>", "\n", value)
         value = re.sub(r"<[^>]*>", " ", value)
     if "&" in value:
@@ -232,12 +235,14 @@ def _item(node: dict[str, JSON], *, site: str, base: str, provenance: Provenance
     if not name:
         words = (description or text).split()
         if not words:
-            return Problem(provenance.place, f"a {'/'.join(_types(node))} without a name, a description and text")
+            kind = "/".join(_types(node))
+            article = "an" if kind[:1] in "AEIOU" else "a"
+            return Problem(provenance.place, f"{article} {kind} without a name, a description and text")
         name = " ".join(words[:10])
     url = _address(node, base)
     identity = node.get("@id")
     given = _joined(base, identity) if isinstance(identity, str) and not identity.startswith("_:") else ""
-    key = given or url or f"{base}#{re.sub(r'[^a-z0-9]+', '-', name.casefold()).strip('-')}"
+    key = given or url or f"{base}#{_slug(name)}"
     unique, number = key, 1
     while unique in taken:
         number += 1
@@ -254,6 +259,10 @@ def _item(node: dict[str, JSON], *, site: str, base: str, provenance: Provenance
         fields={key: value for key, value in node.items() if key != "@id"},
         provenance=provenance,
     )
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^\w]+|_", "-", fold(name)).strip("-")
 
 
 def _first(node: Mapping[str, JSON], keys: tuple[str, ...]) -> str:

@@ -59,7 +59,10 @@ NUMBER_WORDS: Final = {
     "ninety": 90, "hundred": 100, "a": 1, "an": 1, "half": 0.5, "half an": 0.5, "half a": 0.5, "a dozen": 12,
     "a hundred": 100, "a thousand": 1000,
 }  # fmt: skip
-NUMBER: Final = r"(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)"
+NUMBER: Final = (
+    r"(?:\d{1,3}(?:,\d{3})+(?![\d,])(?:\.\d+)?|\d{1,3}(?:[.’'\u00a0]\d{3})+,\d{1,2}(?!\d)|\d+,\d{1,2}(?![\d,])"
+    r"|\d+(?:\.\d+)?|\.\d+)"
+)
 
 
 class Quantity(msgspec.Struct, frozen=True):
@@ -104,10 +107,12 @@ def duration(text: str) -> float | None:
 
 
 def number(text: str) -> float | None:
-    """``1,299.50`` or ``twenty`` as a float."""
+    """``1,299.50``, ``1.299,50`` or ``twenty`` as a float."""
     text = text.strip().casefold()
     if text in NUMBER_WORDS:
         return float(NUMBER_WORDS[text])
+    if re.fullmatch(r"\d+,\d{1,2}|\d{1,3}(?:[.’'\u00a0]\d{3})+,\d{1,2}", text):  # a comma before the cents
+        text = re.sub(r"[.’'\u00a0]", "", text).replace(",", ".")
     try:
         return float(text.replace(",", ""))
     except ValueError:

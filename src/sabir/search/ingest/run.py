@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
+import contextlib
+import re
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from itertools import islice
@@ -281,7 +284,10 @@ def _read(
         if listed is None and found.pages:
             yield Problem(document.place, "a sitemap on disk lists addresses; ingest it by its own")
         return
-    text = document.body.decode("utf-8-sig", "replace")
+    text = _decoded(document.body)
+    if text is None:
+        yield Problem(document.place, "not text")
+        return
     where = {"site": site, "url": url, "source": source, "place": document.place}
     match kind:
         case "json":
@@ -303,3 +309,18 @@ def _json(text: str, where: Mapping[str, str]) -> Iterator[Item | Problem]:
         yield from line_items(text, **where)
     else:
         yield from read
+
+
+def _decoded(body: bytes) -> str | None:
+    """The text of a document in the encoding that it shows or names; None if it is none."""
+    if body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return body.decode("utf-16", "replace")
+    if b"\x00" in body[:4096]:
+        return None
+    try:
+        return body.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        named = re.search(rb"(?:charset|encoding)\s*=\s*[\"']?([\w.:-]+)", body[:2048], re.IGNORECASE)
+    with contextlib.suppress(LookupError):
+        return body.decode(named[1].decode("ascii") if named else "cp1252", "replace")
+    return body.decode("cp1252", "replace")

@@ -26,6 +26,13 @@ _COLUMNS: Final[Mapping[str, str]] = {
     "state": "address.addressRegion", "region": "address.addressRegion", "country": "address.addressCountry",
     "street": "address.streetAddress", "zip": "address.postalCode", "date": "datePublished", "start": "startDate",
     "end": "endDate", "stock": "offers.availability", "availability": "offers.availability", "colour": "color",
+    "pricecurrency": "offers.priceCurrency", "price currency": "offers.priceCurrency", "start date": "startDate",
+    "end date": "endDate", "published": "datePublished",
+    **{name.casefold(): name for name in (
+        "name", "description", "url", "image", "text", "sku", "gtin", "brand", "color", "material", "size", "weight",
+        "keywords", "startDate", "endDate", "datePublished", "dateModified", "location", "author", "genre", "isbn",
+        "inLanguage", "telephone", "email", "openingHours", "priceRange", "recipeCuisine", "recipeCategory",
+        "recipeIngredient", "recipeYield", "totalTime", "prepTime", "cookTime", "numberOfPages", "duration")},
 }  # fmt: skip
 
 

@@ -1,0 +1,93 @@
+"""What sites really publish: commas before the cents, other encodings, markup in feeds, names in capitals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sabir.search import Item, LocalIndex, Problem, Query, ingest
+from sabir.search.attributes import attributes
+from sabir.search.base import Hit
+from sabir.search.ingest.feeds import listing
+from sabir.search.ingest.tables import csv_items
+from sabir.search.results import result
+from sabir.search.schema_org import items
+from sabir.search.units import quantity
+
+WHERE = {"site": "s", "source": "here", "place": "file"}
+
+
+@pytest.mark.parametrize(
+    ("written", "value", "currency"),
+    [
+        ("3,50 €", 3.5, "price:eur"),
+        ("€ 4.20", 4.2, "price:eur"),
+        ("12,00", 12.0, "price:?"),
+        ("1.299,00 €", 1299.0, "price:eur"),
+        ("$1,299.00", 1299.0, "price:?"),
+        ("1,299", 1299.0, "price:?"),
+        ("CHF 12.50", 12.5, "price:chf"),
+        ("1,5", 1.5, "price:?"),
+        (12.5, 12.5, "price:?"),
+    ],
+)
+def test_a_price_is_read_as_its_country_writes_it(written: object, value: float, currency: str) -> None:
+    item = Item("i", "s", "Thing", ("Product",), fields={"offers": {"price": written}})
+    assert attributes(item).numbers["price"] == (value,)
+    assert attributes(item).numbers[currency] == (value,)
+
+
+def test_a_comma_before_the_cents_is_one_in_questions_too() -> None:
+    found = quantity("1,5 kg")
+    assert found is not None and (found.value, found.unit) == (1500.0, "g")
+
+
+def test_columns_are_known_in_any_case_and_ids_keep_what_accents_stand_on() -> None:
+    [item] = csv_items("Name;COST;Opening Hours\nGrün Tee;4,20 €;\n", url="", **WHERE)
+    assert isinstance(item, Item)
+    assert (item.name, item.id, item.fields["offers"]) == ("Grün Tee", "#grun-tee", {"price": "4,20 €"})
+
+
+def test_a_script_in_a_feed_is_not_read_and_inline_markup_does_not_part_words() -> None:
+    feed = (
+        b"<rss><channel><item><title>T</title><link>https://x.example/1</link><description><![CDATA["
+        b"<p>Hello <b>wor</b>ld<!-- no -->. <script>alert(1)</script>More.</p>]]></description></item></channel></rss>"
+    )
+    [item] = listing(feed, url="https://x.example/feed", **WHERE).items
+    assert isinstance(item, Item) and item.description == "Hello world. More."
+
+
+def test_a_problem_is_told_in_good_grammar() -> None:
+    [problem] = items({"@type": "Event"}, site="s", place="p")
+    assert problem == Problem("p", "an Event without a name, a description and text")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "<html><title>Café Größe</title><p>Ein Café in Zürich.</p></html>".encode("cp1252"),
+        '<html><meta charset="iso-8859-1"><title>Café Größe</title><p>Ein Café.</p></html>'.encode("latin-1"),
+        "<html><title>Café Größe</title><p>Ein Café.</p></html>".encode("utf-16"),
+        "\ufeff<html><title>Café Größe</title><p>Ein Café.</p></html>".encode(),
+    ],
+    ids=["windows", "named", "utf-16", "bom"],
+)
+async def test_a_page_is_read_in_its_own_encoding(tmp_path: Path, body: bytes) -> None:
+    (tmp_path / "a.html").write_bytes(body)
+    index = LocalIndex(None, None)
+    assert (await ingest(index, str(tmp_path), site="s")).problems == ()
+    assert (await index.search(Query(""))).hits[0].item.name == "Café Größe"
+
+
+async def test_what_is_not_text_is_reported_and_not_read(tmp_path: Path) -> None:
+    (tmp_path / "picture.html").write_bytes(b"\x89PNG\x00\x01\x02\xff\xfe")
+    (tmp_path / "page.html").write_text("<title>Tulips</title><p>They grow.</p>")
+    report = await ingest(LocalIndex(None, None), str(tmp_path), site="s")
+    assert report.added == 1 and [str(each) for each in report.problems] == ["picture.html: not text"]
+
+
+def test_a_type_inside_a_result_is_a_string_as_it_was_published() -> None:
+    [item] = items({"@type": "Product", "name": "Lamp", "offers": {"@type": "Offer", "price": 3}}, site="s")
+    assert isinstance(item, Item)
+    assert result(Hit(item, 50.0))["offers"] == {"@type": "Offer", "price": 3}
