@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,20 @@ import httpx2
 import mcp_types as types
 import pytest
 from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import ResourceUpdated, ToolsListChanged
 
+from callers import ByName
 from conftest import Served, serving
 from sabir.agent import agent
 from sabir.card import Card, Skill
 from sabir.events import Progress
 from sabir.gateway import Gateway
+from sabir.guard import Identity
+from sabir.message import Message, token_part
 from sabir.turn import Turn
+from sabir.wire import nlip
 
 URI = "notes://today"
 
@@ -112,6 +119,70 @@ async def test_who_listens_hears_what_they_asked_for(served: Served) -> None:
                 if len(heard) == 2:
                     break
     assert heard == [ToolsListChanged(), ResourceUpdated(URI)]
+
+
+# -- resources of the gateway ---------------------------------------------------------------------
+
+
+@pytest.fixture
+def known(home: Path) -> Iterator[Served]:
+    """A gateway whose callers have names, and so conversations of their own."""
+
+    @agent(description="Repeats")
+    async def parrot(turn: Turn) -> str:
+        return turn.text
+
+    with serving(Gateway(parrot, home=home, store="memory:", identity=Identity([ByName()]))) as served:
+        yield served
+
+
+@asynccontextmanager
+async def client_of(served: Served, who: str, mode: str, heard: Any = None) -> AsyncIterator[Client]:
+    async with httpx2.AsyncClient(headers={"authorization": f"Bearer {who}"}, timeout=30) as http:
+        transport = streamable_http_client(f"{served.url}/mcp", http_client=http)
+        async with Client(transport, mode=mode, message_handler=heard, cache=None) as client:
+            yield client
+
+
+async def spoken(client: Client) -> tuple[str, str]:
+    """A conversation: its address as a resource, and its token."""
+    result = await client.call_tool("parrot", {"text": "one"})
+    listed = (await client.list_resources()).resources
+    return str(listed[0].uri), result.structured_content["conversation"]
+
+
+async def by_nlip(served: Served, who: str, token: str) -> None:
+    """Go on with the conversation by another door."""
+    said = nlip.encode(Message.text("two", parts=(token_part(token),)))
+    async with httpx2.AsyncClient(headers={"authorization": f"Bearer {who}"}) as http:
+        (await http.post(f"{served.url}/nlip", content=said)).raise_for_status()
+
+
+async def test_a_session_hears_that_a_conversation_went_on_elsewhere(known: Served) -> None:
+    heard = Heard()
+    async with client_of(known, "ada", "legacy", heard) as client:
+        await listening(known)
+        uri, token = await spoken(client)
+        subscribe = types.SubscribeRequest(params=types.SubscribeRequestParams(uri=uri))
+        await client.session.send_request(subscribe, types.EmptyResult)
+        await by_nlip(known, "ada", token)
+        assert (await heard.wait(types.ResourceUpdatedNotification)).params.uri == uri
+        async with client_of(known, "bob", "legacy") as other:
+            with pytest.raises(MCPError, match="no such resource"):
+                await other.session.send_request(subscribe, types.EmptyResult)
+
+
+async def test_who_listens_hears_that_a_conversation_went_on_and_nobody_else_does(known: Served) -> None:
+    async with client_of(known, "ada", "2026-07-28") as client, asyncio.timeout(30):
+        uri, token = await spoken(client)
+        async with client.listen(resource_subscriptions=[uri]) as stream:
+            async with client_of(known, "bob", "2026-07-28") as other:
+                async with other.listen(tools_list_changed=True, resource_subscriptions=[uri]) as theirs:
+                    await by_nlip(known, "ada", token)
+                    assert await anext(aiter(stream)) == ResourceUpdated(uri)
+                    door = next(door for door in known.gateway.doors if door.name == "mcp")
+                    asyncio.run_coroutine_threadsafe(door.changed("tools"), known.server._loop).result(10)  # type: ignore[attr-defined]
+                    assert await anext(aiter(theirs)) == ToolsListChanged()  # and nothing before it
 
 
 @pytest.mark.parametrize(("level", "told"), [("debug", True), ("error", False)])

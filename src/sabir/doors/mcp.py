@@ -38,11 +38,12 @@ from .base import House
 from .mcp_expose import Exposed, settings_of
 from .mcp_http import Entrance
 from .mcp_nlweb import NlwebTools
-from .mcp_offer import Offer, Tool
+from .mcp_offer import LOCAL, Offer, Tool
 from .mcp_pipes import Pipes
 from .mcp_relay import Relay
 from .mcp_stream import DOOR
 from .mcp_turns import Turns
+from .mcp_watch import Watch, Watched
 from .nlip_http import Everything
 
 logger = logging.getLogger("sabir")
@@ -77,6 +78,7 @@ class Mcp:
         self._relays: dict[str, Relay | Pipes] = {}
         self._meeting: set[asyncio.Task[None]] = set()
         self.entrance = Entrance(house, self._server, self._schema, self.challenge)
+        self.watch = Watch(self._listeners_told, self._subscribed)
 
     def raw(self) -> Mapping[str, ASGIApp]:
         return {PATH: self.entrance, f"{PATH}/": self.entrance}
@@ -95,6 +97,7 @@ class Mcp:
     async def start(self) -> None:
         """Ask the MCP servers behind agents what they offer, without waiting for them."""
         self._aside(self._until_closing())
+        self._aside(self.watch.run())
         for behind in self._behind():
             behind.on_changed = self._tools_changed
             self._aside(self._meet(behind))
@@ -161,7 +164,8 @@ class Mcp:
             elif self.house.agents[agent].card.site is not None:
                 more = self._nlweb
             hidden = self.exposed.rules if agent is None else ()
-            offer = Offer(self.house, self.turns, self._listen, only=agent, tools=more, without=hidden)
+            only, listen = agent, self._listen
+            offer = Offer(self.house, self.turns, listen, only=only, tools=more, without=hidden, watch=self.watch)
             self._offers[agent] = offer
         return offer
 
@@ -219,9 +223,17 @@ class Mcp:
         for session in list(self.entrance.sessions.values()):
             await session.notify(method, None)
 
+    def _subscribed(self) -> list[Watched]:
+        """What sessions have subscribed to, of what is looked at."""
+        sessions = self.entrance.sessions.values()
+        return [each for session in sessions for each in session.state.get("watched", {}).values()]
+
+    async def _listeners_told(self, uri: str) -> None:
+        await self._bus.publish(ResourceUpdated(uri))
+
     async def updated(self, uri: str) -> None:
         """Tell those who subscribed to a resource that it has changed."""
-        await self._bus.publish(ResourceUpdated(uri))
+        await self._listeners_told(uri)
         for session in list(self.entrance.sessions.values()):
             if uri in session.state.get("subscribed", ()):
                 await session.notify("notifications/resources/updated", {"uri": uri})
@@ -289,11 +301,19 @@ async def speak(house: House, agent: str | None = None) -> None:
     exposed = Exposed(house, turns, settings_of(house))
     more = together(exposed, NlwebTools(house, turns)) if agent is None else _no_more
     hidden = exposed.rules if agent is None else ()
-    listen = ListenHandler(InMemorySubscriptionBus())
-    offer = Offer(house, turns, listen, only=agent, tools=more, without=hidden)
+    bus = InMemorySubscriptionBus()
+
+    async def updated(uri: str) -> None:
+        await bus.publish(ResourceUpdated(uri))
+
+    watch = Watch(updated, lambda: LOCAL.state.get("watched", {}).values())
+    listen = ListenHandler(bus)
+    offer = Offer(house, turns, listen, only=agent, tools=more, without=hidden, watch=watch)
+    looking = asyncio.create_task(watch.run())
     try:
         async with stdio_server() as (read, write):
             options = offer.server.create_initialization_options(NotificationOptions(True, True, True))
             await offer.server.run(read, write, options)
     finally:
+        await end([looking])
         await turns.close()

@@ -34,9 +34,12 @@ from .mcp_resources import Resources, start_of
 from .mcp_stream import DOOR, Visit
 from .mcp_tasks import EXTENSION, TASK_AFTER, TOOL, GetTask, McpTasks, UpdateTask, created, knows_tasks
 from .mcp_turns import Context, Finish, Turns
+from .mcp_watch import Watch, Watched
 
 Json = dict[str, Any]
 PAGE: Final = 500  # entries of a list at once
+MOST_SUBSCRIBED: Final = 1000
+OURS: Final = "sabir://"
 _HINT: Final = CacheHint(ttl_ms=30_000, scope="private")
 _HINTS: Final[dict[Any, CacheHint]] = dict.fromkeys(
     ("tools/list", "prompts/list", "resources/list", "resources/templates/list"), _HINT
@@ -72,12 +75,15 @@ class Offer:
         only: str | None = None,
         tools: Callable[[Caller], list[Tool]] = lambda caller: [],
         without: Container[str] = (),  # agents that are not offered here
+        watch: Watch,
     ) -> None:
         self.house = house
         self._without = without
         self.only = only
         self._turns = turns
         self._tools = tools
+        self._watch = watch
+        self._listen = listen
         settings = house.settings.get(DOOR)
         after = settings.get("task_after") if isinstance(settings, Mapping) else None
         self._task_after = float(after) if after is not None else TASK_AFTER
@@ -94,9 +100,9 @@ class Offer:
         )
         self.server.middleware[:] = [self._with_old_tasks]  # the trace is the exchange's
         self._old_tasks = OldTasks(house, self._skill)
-        self._register(listen)
+        self._register()
 
-    def _register(self, listen: ListenHandler) -> None:
+    def _register(self) -> None:
         add = self.server.add_request_handler
         add("tools/list", types.PaginatedRequestParams, self._told(self._list_tools))
         add("tools/call", types.CallToolRequestParams, self._told(self._call_tool))
@@ -116,7 +122,7 @@ class Offer:
         add("tasks/result", GetTask, self._told(old.result))
         add("tasks/list", types.PaginatedRequestParams, self._told(old.list))
         self.server.extensions[EXTENSION] = {}
-        add("subscriptions/listen", types.SubscriptionsListenRequestParams, listen)
+        add("subscriptions/listen", types.SubscriptionsListenRequestParams, self._listened)
 
     def _told(self, handler: Handler[ParamsT]) -> Callable[[Context, ParamsT], Awaitable[Json]]:
         """The handler with its failures told in JSON-RPC; the visit remembers why, for the HTTP status."""
@@ -310,14 +316,44 @@ class Offer:
     async def _subscribe(self, ctx: Context, visit: Visit, params: types.SubscribeRequestParams) -> Json:
         self._admit(visit)
         subscribed: set[str] = visit.state.setdefault("subscribed", set())
-        if len(subscribed) >= 1000:
-            raise MCPError(wire.INVALID_REQUEST, "at most 1000 subscriptions a session")
-        subscribed.add(str(params.uri))
+        if len(subscribed) >= MOST_SUBSCRIBED:
+            raise MCPError(wire.INVALID_REQUEST, f"at most {MOST_SUBSCRIBED} subscriptions a session")
+        uri = str(params.uri)
+        watched = await self._watched(visit, uri, _teller(visit, ctx))
+        if watched is not None:
+            visit.state.setdefault("watched", {})[uri] = watched
+        elif uri.startswith(OURS):
+            raise _no_resource(uri)
+        subscribed.add(uri)
         return {}
 
     async def _unsubscribe(self, ctx: Context, visit: Visit, params: types.UnsubscribeRequestParams) -> Json:
         visit.state.get("subscribed", set()).discard(str(params.uri))
+        visit.state.get("watched", {}).pop(str(params.uri), None)
         return {}
+
+    async def _watched(self, visit: Visit, uri: str, tell: Callable[[str], Awaitable[None]]) -> Watched | None:
+        """A resource of the gateway, as it is now; None if it is none that this caller may read."""
+
+        def mark() -> Awaitable[object]:
+            return self._resources.mark(visit.caller, uri)
+
+        now = await mark()
+        return Watched(uri, mark, now, tell) if now is not None else None
+
+    async def _listened(self, ctx: Context, params: types.SubscriptionsListenRequestParams) -> HandlerResult:
+        """The same from 2026-07-28 on: as long as the request is open. What its caller may not read is not promised."""
+        visit = ctx.request if ctx.request is not None else LOCAL
+        wished = params.notifications.resource_subscriptions or []
+        watched: dict[str, Watched] = {}
+        for uri in wished[:MOST_SUBSCRIBED]:
+            found = await self._watched(visit, uri, self._watch.tell)
+            if found is not None:
+                watched[uri] = found
+        kept = [uri for uri in wished if uri in watched or not uri.startswith(OURS)]
+        about = params.notifications.model_copy(update={"resource_subscriptions": kept or None})
+        with self._watch.listening(watched.values()):
+            return await self._listen(ctx, params.model_copy(update={"notifications": about}))
 
     # -- the rest -----------------------------------------------------------------------------------
 
@@ -337,6 +373,19 @@ _INSTRUCTIONS: Final = (
 )
 _LOCAL_CALLER: Final = Caller(id="local", kind="local", name="this machine")
 LOCAL: Final = Visit(Credentials(caller=_LOCAL_CALLER), _LOCAL_CALLER)  # whoever runs `sabir mcp` on this machine
+
+
+def _teller(visit: Visit, ctx: Context) -> Callable[[str], Awaitable[None]]:
+    """How a session hears that a resource has changed."""
+    session = visit.session
+
+    async def tell(uri: str) -> None:
+        if session is not None:
+            await session.notify("notifications/resources/updated", {"uri": uri})
+        else:
+            await ctx.session.send_resource_updated(uri)
+
+    return tell
 
 
 def _prompt_finish(skill: Skill) -> Finish:

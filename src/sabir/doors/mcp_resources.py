@@ -145,6 +145,24 @@ class Resources:
                 return await self._told(caller, "sabir://items", each.agent, _item_contents(item, uri))
         return None
 
+    async def mark(self, caller: Caller, uri: str) -> object:
+        """What is another when a resource has changed; None if there is none of this address for this caller."""
+        own = self._has_own(caller)
+        named = mcp_card.matched(CONVERSATION, uri) if own else None
+        if named is not None:
+            row = await self.house.store.conversation(unquote(named["id"]))
+            return (row.touched, row.turns, row.ended) if row is not None and row.owner == caller.id else None
+        named = mcp_card.matched(UPLOAD, uri) if own else None
+        if named is not None:
+            held, id = await self._complete_uploads(caller), unquote(named["id"])
+            return next(((each.id, each.size) for each in held if each.id == id), None)
+        site, id = _named_item(uri)
+        for each in await self._sites(caller) if id else ():
+            item = await each.engine.get(each.name, id) if site in (None, each.name) else None
+            if item is not None:
+                return _item_contents(item, uri)
+        return None
+
     async def _told(self, caller: Caller, kind: str, agent: str, contents: list[Json]) -> Json:
         """The contents as they may go out, with a line that they did."""
         passed = [await self._passed(each, caller) for each in contents]
