@@ -45,11 +45,10 @@ from ..search.sample import SITES as SAMPLE
 from .llm import Service, secret
 from .site import SiteAgent
 from .site_model import AgentModel, SiteModel
-from .sources import SearchSettings, SiteSettings
+from .sources import FOLDER, SearchSettings, SiteSettings
 
 logger = logging.getLogger("sabir")
 
-FOLDER: Final = "index"  # within the home folder
 ALL: Final = "sites"  # the name of the agent that answers for all
 UNREAD: Final = ("what is new here?",)  # to try with a site of which nothing is known yet
 _PATIENCE: Final = 20.0  # seconds that the start waits for sites to be read; the rest is read while others are asked

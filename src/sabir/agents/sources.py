@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
+
+FOLDER: Final = "index"  # within the home folder
 
 
 class SiteSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

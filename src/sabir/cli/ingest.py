@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import msgspec
 
+from ..agents.sources import FOLDER
 from ..card import Card
 from ..config import Settings, has_sites, load
 from ..errors import BadSetup, MissingExtra, SabirError
@@ -96,7 +97,7 @@ def opened(settings: Settings) -> HomeIndex:
         MissingExtra: the search extra is not installed.
     """
     try:
-        from ..agents.sites import FOLDER, HomeIndex  # noqa: PLC0415  (needs the search extra)
+        from ..agents.sites import HomeIndex  # noqa: PLC0415  (needs the search extra)
     except ModuleNotFoundError as missing:
         raise MissingExtra("search", "search") from missing
     return HomeIndex(Path(settings.home) / FOLDER, settings.search)

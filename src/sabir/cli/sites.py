@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from ..agents.sources import FOLDER
 from ..config import load
 from .ingest import opened
 
@@ -26,9 +28,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     settings = load(arguments.config, flags={"home": arguments.home})
-    index = opened(settings)
-    there = index.directory.exists() or settings.search.index is not None
-    sites = asyncio.run(_sites(index)) if there else ()
+    there = (Path(settings.home) / FOLDER).exists() or settings.search.index is not None
+    sites = asyncio.run(_sites(opened(settings))) if there else ()  # what searches takes a while to load
     if arguments.json:
         print(msgspec.json.encode(sites).decode())
         return 0

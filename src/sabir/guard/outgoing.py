@@ -18,7 +18,7 @@ import msgspec
 
 from ..errors import BadSetup, Forbidden, PeerRefused, PeerUnreadable
 from ..turn import Caller
-from .jwt import SubjectTokens
+from .issuer import SubjectTokens
 from .outbound import Fetcher
 
 _TOKEN_TYPE: Final = "urn:ietf:params:oauth:token-type:access_token"

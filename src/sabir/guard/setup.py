@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -12,12 +13,11 @@ from ..errors import BadSetup
 from ..stores.base import Store
 from . import Guard
 from .audit import AuditSettings, Trail
-from .dpop import Dpop
 from .filters import Filter, Filters
 from .html import Html
 from .identity import CertificateVerifier, Identity, Verifier
 from .injection import PromptInjection
-from .jwt import Issuer, JwtVerifier, KeySource, SubjectTokens
+from .issuer import Issuer, SubjectTokens
 from .keys import Keys, KeyVerifier
 from .limits import Quotas, Rates
 from .oauth import challenge, protected_resource
@@ -124,10 +124,12 @@ def _verifiers(
     verifiers: list[Verifier] = [passes]
     if settings.keys:
         verifiers.append(KeyVerifier(keys, seconds=settings.keys_seconds))
-    dpop = Dpop(store, public_url=public_url)
-    for issuer in settings.issuers:
-        source = KeySource(issuer, fetcher)
-        verifiers.append(JwtVerifier(issuer, source, challenge=told, dpop=dpop, subjects=subjects))
+    if settings.issuers:
+        jwt, dpop = importlib.import_module("sabir.guard.jwt"), importlib.import_module("sabir.guard.dpop")
+        proofs = dpop.Dpop(store, public_url=public_url)
+        for issuer in settings.issuers:
+            source = jwt.KeySource(issuer, fetcher)
+            verifiers.append(jwt.JwtVerifier(issuer, source, challenge=told, dpop=proofs, subjects=subjects))
     if settings.certificates is not None:
         verifiers.append(CertificateVerifier(settings.certificates))
     return verifiers
