@@ -17,6 +17,7 @@ import msgspec
 
 from .bus.base import Bus, Letter, Receiver, Receiving
 from .card import Card
+from .ending import end
 from .errors import BusUnavailable, Conflict, NotFound, StoreUnavailable
 from .stores.base import Record, Store
 
@@ -25,6 +26,7 @@ OWNERS: Final = "directory-owners"
 GROUP: Final = "sabir.directory"  # where changes are told between nodes
 NODE_OWNER: Final = "gateway"  # the owner of what the nodes themselves offer
 LEASE_SECONDS: Final = 30.0
+GOODBYE_SECONDS: Final = 1.0  # for the last change to be told; others look now and then in any case
 _MOST: Final = 100_000
 
 
@@ -96,6 +98,8 @@ class Directory:
         self.look_seconds = look_seconds
         self._watchers: set[asyncio.Event] = set()
         self._hearing: Receiver | None = None
+        self._telling: asyncio.Task[None] | None = None
+        self._untold = False
 
     # -- offering ---------------------------------------------------------------------------------
 
@@ -109,7 +113,7 @@ class Directory:
         await self._claim(entry.name, owner, until)
         entry = msgspec.structs.replace(entry, owner=owner, until=until)
         await self.store.put(Record(ENTRIES, _key(entry.name, entry.node), _encode(entry), owner, until))
-        await self._tell()
+        self._tell()
         return entry
 
     async def modify(self, entry: Entry, owner: str) -> Entry:
@@ -124,7 +128,7 @@ class Directory:
         record = msgspec.structs.replace(known, value=_encode(changed))
         if not await self.store.put(record, expect=known.version):
             raise Conflict(f"{entry.name} was changed meanwhile")
-        await self._tell()
+        self._tell()
         return changed
 
     async def renew(self, name: str, owner: str, *, node: str = "", lease: float = LEASE_SECONDS) -> None:
@@ -149,7 +153,7 @@ class Directory:
         await self.store.delete(ENTRIES, _key(name, node))
         if not await self.find(name):
             await self.store.delete(OWNERS, name)
-        await self._tell()
+        self._tell()
 
     async def _claim(self, name: str, owner: str, until: float) -> None:
         claim = Record(OWNERS, name, owner.encode(), owner, until)
@@ -189,11 +193,14 @@ class Directory:
                     break
         return found
 
-    async def changes(self, template: Template = ANY) -> AsyncIterator[Change]:
-        """What matches now, each as registered, then every change as it comes; without end."""
+    async def changes(self, template: Template = ANY, seen: Iterable[Entry] = ()) -> AsyncIterator[Change]:
+        """What matches now, each as registered, then every change as it comes; without end.
+
+        ``seen`` is what one knows already: of that only what has changed since.
+        """
         wake = asyncio.Event()
         self._watchers.add(wake)
-        known: dict[str, tuple[bytes, Entry]] = {}
+        known = {_key(entry.name, entry.node): (b"", entry) for entry in seen}
         try:
             await self._hear()
             while True:
@@ -210,6 +217,9 @@ class Directory:
             self._watchers.discard(wake)
 
     async def close(self) -> None:
+        if self._telling is not None and not self._telling.done():
+            await asyncio.wait([self._telling], timeout=GOODBYE_SECONDS)
+        await end([self._telling])
         if self._hearing is not None:
             await self._hearing.stop()
             self._hearing = None
@@ -224,12 +234,19 @@ class Directory:
         for wake in self._watchers:
             wake.set()
 
-    async def _tell(self) -> None:
+    def _tell(self) -> None:
         for wake in self._watchers:
             wake.set()
-        if self.bus is not None:
+        self._untold = True
+        if self.bus is not None and (self._telling is None or self._telling.done()):
+            # Nobody waits for it: a bus that is away tries for longer than anybody should.
+            self._telling = asyncio.create_task(self._tell_others(self.bus), name="directory: telling")
+
+    async def _tell_others(self, bus: Bus) -> None:
+        while self._untold:
+            self._untold = False
             with suppress(BusUnavailable):
-                await self.bus.publish(Letter(GROUP, b"", sender=self.node))
+                await bus.publish(Letter(GROUP, b"", sender=self.node))
 
 
 def _compared(known: dict[str, tuple[bytes, Entry]], records: Iterable[Record], template: Template) -> list[Change]:

@@ -141,6 +141,21 @@ async def test_changes_are_told_as_they_come(directory: Directory) -> None:
     await changes.aclose()  # type: ignore[attr-defined]
 
 
+async def test_what_went_between_a_look_and_the_following_is_told_as_gone(directory: Directory) -> None:
+    await directory.register(Entry("hotel"), "ann")
+    await directory.register(Entry("taxi"), "ann")
+    seen = await directory.search()
+    await directory.deregister("hotel", "ann")
+    await directory.renew("taxi", "ann")
+    changes = directory.changes(seen=seen)
+    first = await anext(changes)
+    assert (first.kind, first.entry.name) == ("deregistered", "hotel")
+    await directory.modify(Entry("taxi", "Yellow"), "ann")
+    second = await anext(changes)
+    assert (second.kind, second.entry.description) == ("modified", "Yellow")
+    await changes.aclose()  # type: ignore[attr-defined]
+
+
 async def test_another_node_hears_of_a_change_by_bus_and_not_by_looking(store: Store) -> None:
     bus = MemoryBus()
     await bus.open()

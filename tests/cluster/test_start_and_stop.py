@@ -13,8 +13,10 @@ from uuid import uuid4
 import msgspec
 import pytest
 
+from bus.nats_server import NatsServer
 from free_ports import free_port
 from sabir import agent
+from sabir.agent import Agent
 from sabir.bus.framing import Limits
 from sabir.bus.nats import NatsBus
 from sabir.doors.base import House
@@ -24,6 +26,7 @@ from sabir.gateway import Gateway
 from sabir.guard import Credentials
 from sabir.line import Ask
 from sabir.message import Message
+from sabir.server import CLOSE_SECONDS
 from sabir.stores import open_store
 from sabir.stores.base import TaskRow
 from sabir.tasks import TaskSettings
@@ -48,6 +51,14 @@ class Worker:
             return "done"
 
         self.agent = work
+
+
+def named(name: str) -> Agent:
+    @agent(name=name)
+    async def quiet(turn: Turn) -> str:
+        return ""
+
+    return quiet
 
 
 async def left_waiting(address: str) -> str:
@@ -145,7 +156,7 @@ async def test_a_worker_that_stumbles_goes_on_to_renew_what_runs(
     gateway.store.claim_task = stumble  # type: ignore[method-assign]
     await stumbled.wait()
     lease = (await gateway.tasks.find(task.id, ADA)).lease
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while (await gateway.tasks.find(task.id, ADA)).lease <= lease:
             await asyncio.sleep(0.01)
     assert "the worker of tasks broke" in caplog.text
@@ -175,8 +186,30 @@ async def test_what_was_let_go_of_is_not_held_again_by_a_renewal_that_was_under_
     gateway.store.renew_tasks = slowly  # type: ignore[method-assign]
     await renewing.wait()
     await gateway.exchange.close(0.01)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while gateway.tasks.running:
             await asyncio.sleep(0.01)
     await gateway.stop()
     assert (await found(address, task.id)).lease < time.time() + 1
+
+
+async def test_a_gateway_whose_bus_has_gone_away_stops_all_the_same(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    nats = NatsServer(tmp_path / "nats")
+    nats.start()
+    worker = Worker()
+    others = [named(name) for name in ("one", "two", "three", "four")]
+    address = f"sqlite:///{tmp_path}/sabir.db"
+    gateway = Gateway(worker.agent, *others, home=tmp_path, store=address, bus=nats.url, tasks=QUICK)
+    gateway.serving = msgspec.structs.replace(gateway.serving, graceful_seconds=0.01)
+    try:
+        await gateway.start()
+        task = await gateway.tasks.submit(Ask(Message.text("go"), "nlip", credentials=Credentials(caller=ADA)))
+        await worker.begun.wait()
+    finally:
+        nats.kill()
+    async with asyncio.timeout(CLOSE_SECONDS):  # after that the process would be ended
+        await gateway.stop()
+    assert (await found(address, task.id)).lease < time.time() + 1
+    assert "did not close" not in caplog.text

@@ -46,6 +46,7 @@ class Limits(msgspec.Struct, frozen=True):
     # a server of its own: how it is reached, and how letters are pulled from it
     connect_seconds: float = 10.0
     reconnect_seconds: tuple[float, float] = (0.05, 5.0)  # first and longest wait
+    ping_seconds: int = 10  # it is asked so often whether it is there; after two that it owes it is gone
     reply_seconds: float = 2.0  # for one answer of the server
     duplicate_seconds: float = 120.0  # how long it remembers the ids of frames
     pull_frames: int = 32

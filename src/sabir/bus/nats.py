@@ -17,7 +17,7 @@ import logging
 import random
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 from uuid import uuid4
@@ -131,6 +131,7 @@ class NatsBus:
                     max_reconnect_attempts=-1,
                     reconnect_time_wait=1,
                     reconnect_to_server_handler=self._next_server,
+                    ping_interval=self.limits.ping_seconds,
                     user_credentials=self._credentials,
                 )
         except TimeoutError:
@@ -144,11 +145,12 @@ class NatsBus:
             await receiver.stop()
         await self._calls.close()
         if self._writer is not None:
-            await asyncio.wait([self._writer])
+            await asyncio.wait([self._writer], timeout=self.limits.stop_seconds)
         if not self._nc.is_closed:
-            with suppress(nats.errors.Error, TimeoutError, OSError):
-                await self._nc.flush(timeout=1)
-            await self._nc.close()
+            for goodbye in (partial(self._nc.flush, timeout=1), self._nc.close):
+                with suppress(nats.errors.Error, TimeoutError, OSError):  # of a server that is away there is no leave
+                    async with asyncio.timeout(self.limits.stop_seconds):
+                        await goodbye()
 
     async def ping(self) -> None:
         if not self._nc.is_connected:

@@ -94,10 +94,12 @@ class BusDoor:
         for name in self._own:
             await self._serve(name)
         await self._offer()
-        await self._look_around()
+        offered = await self.directory.search(_OFFERED, max_results=10_000)
+        for entry in offered:
+            self._found(entry)
         self._tasks = [
             asyncio.create_task(self._keep_offering(), name="bus: lease"),
-            asyncio.create_task(self._follow(), name="bus: directory"),
+            asyncio.create_task(self._follow(offered), name="bus: directory"),
         ]
 
     async def stop(self) -> None:
@@ -219,12 +221,8 @@ class BusDoor:
         with suppress(SabirError):
             await self._offer()
 
-    async def _look_around(self) -> None:
-        for entry in await self.directory.search(_OFFERED, max_results=10_000):
-            self._found(entry)
-
-    async def _follow(self) -> None:
-        async for change in self.directory.changes(_OFFERED):
+    async def _follow(self, seen: Sequence[Entry]) -> None:
+        async for change in self.directory.changes(_OFFERED, seen):
             if change.kind == "deregistered":
                 await self._lost(change.entry)
             else:
