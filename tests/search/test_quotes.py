@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from sabir.agents.site import SiteAgent, SiteAsk
 from sabir.events import Reply
 from sabir.message import Message, text_part
 from sabir.search import Item, LocalIndex, ingest
+from sabir.search.sample import SITES
 from sabir.turn import Turn
 
 RETURNS = """# Returns and refunds
@@ -82,3 +84,20 @@ async def test_an_item_that_fits_less_is_summed_up_only_if_it_says_something_of_
     message = await said(index, "do robots obey robots.txt", "summarize")
     assert "Our robots obey robots.txt on every site. [1]" in message.text
     assert "Exit codes" not in message.text and "steam" not in message.text
+
+
+async def test_a_quote_is_cited_by_the_place_of_its_result() -> None:
+    index = LocalIndex(None, None)
+    for site, files in SITES.items():
+        for file in files:
+            await ingest(index, str(file), site=site)
+    turn = Turn(Message.of(text_part("pumpkin soup"), SiteAsk(modes=("list", "summarize"), questions=False).part()))
+    *_, reply = [event async for event in SiteAgent(index)(turn)]
+    assert isinstance(reply, Reply)
+    pages = [part.value["url"] for part in reply.message.parts if part.label == "result"]
+    summary = reply.message.labelled("summary")
+    assert summary is not None
+    for cited in summary.value["citations"]:
+        assert f"{cited['text']} [{pages.index(cited['url']) + 1}]" in summary.value["text"]
+    numbers = [int(number) for number in re.findall(r"\[(\d+)\]", summary.value["text"])]
+    assert numbers != list(range(1, len(numbers) + 1))  # not every result is quoted

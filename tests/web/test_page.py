@@ -21,6 +21,7 @@ from conftest import Served, serving
 from nlweb.agents import asker, broken
 from nlweb.conftest import Shop
 from sabir import Gateway, agent
+from sabir.agents.site import SiteAgent
 from sabir.events import Progress
 from sabir.search import LocalIndex
 from sabir.turn import Turn
@@ -72,8 +73,9 @@ def site(tmp_path_factory: pytest.TempPathFactory, elsewhere: tuple[str, Path]) 
     index = LocalIndex(None, None)
     shop = Shop(index, "pumpkins-r-us.com", name="shop", questions=False)
     shop.opened = index
+    harbour = SiteAgent(index, "harbour.example", name="harbour", questions=False)
     home = tmp_path_factory.mktemp("web")
-    gateway = Gateway(shop, asker, kitchen, broken, home=home, beside=(shop,), origins=[elsewhere[0]])
+    gateway = Gateway(shop, harbour, asker, kitchen, broken, home=home, beside=(shop,), origins=[elsewhere[0]])
     with serving(gateway) as served:
         yield served
 
@@ -116,6 +118,9 @@ def test_a_person_asks_answers_waits_and_is_told_what_failed(chromium: str, site
     assert "stirring" in told["progress"]
     assert "broken failed" in told["failure"] and "hunter2" not in told["failure"] and told["injected"] == 0
     assert {look["overflow"] for look in told["looks"].values()} == {0}
+    assert "Sat, Dec 12, 2026, 5:30 PM" in told["when"].replace("\u202f", " ")  # by its own clock, not by that of Tokyo
+    assert "$42" in told["priced"]
+    assert told["sources"] and any(sentence in about for sentence, about in told["sources"])
     assert told["looks"]["wide-light"]["back"] != told["looks"]["wide-dark"]["back"]
     for name in ("page-wide-light.png", "page-wide-dark.png", "page-narrow-light.png", "page-narrow-dark.png",
                  "page-question.png", "page-progress.png", "page-failure.png"):  # fmt: skip

@@ -17,7 +17,7 @@ carry an ``SiteAsk`` (all keys optional): filters, modes, paging, earlier questi
   while later ones are still being ranked (``site_ranking``): an NLWeb result object (``@type``, ``@id``, ``url``,
   ``name``, ``site``, ``score`` from 0 to 100, ``description``, the type's own fields, ``grounding``, ``actions``).
 - ``Delta`` texts, which join to the Reply's text: a list of the results for people, or, in the modes
-  ``summarize`` and ``generate``, sentences of the items, each followed by ``[n]``.
+  ``summarize`` and ``generate``, sentences of the items, each followed by ``[n]``: the place of its result.
 - ``Reply``: the text first, then the same parts ``"meta"``, ``"result"`` …, and in those modes one part
   labelled ``"summary"`` or ``"answer"``: ``{"text", "citations": [{"text", "url", "item", "name"}]}``.
 
@@ -392,7 +392,7 @@ async def _told(search: _Search, modes: tuple[str, ...]) -> AsyncIterator[Event]
         if not quotes:  # things that have a name and no words
             texts.append("" if texts else search.listed())
             continue
-        texts.append(extract.rendered(quotes))
+        texts.append(extract.rendered(quotes, [hit.item.page for hit in search.hits]))
         citations = [{"text": each.text, "url": each.url, "item": each.item, "name": each.name} for each in quotes]
         parts.append(json_part({"text": texts[-1], "citations": citations}, label=_LABELS[mode]))
     text = "\n\n".join(each for each in texts if each)

@@ -45,10 +45,11 @@ def generated(question: str, hits: Sequence[Hit], count: int = 6) -> tuple[Quote
     return _chosen(question, hits, count, per_item=3)
 
 
-def rendered(quotes: Iterable[Quote]) -> str:
-    """Quotes as one text, each followed by the number of its source, as ``sources`` counts them."""
+def rendered(quotes: Iterable[Quote], pages: Sequence[str] = ()) -> str:
+    """Quotes as one text, each followed by the number of its source: its place among ``pages``, those of the results
+    that are shown beside it, or else as ``sources`` counts them."""
     quotes = tuple(quotes)
-    numbers = {url: number for number, url in enumerate(sources(quotes), 1)}
+    numbers = {url: number for number, url in enumerate(dict.fromkeys((*pages, *sources(quotes))), 1)}
     return " ".join(f"{quote.text} [{numbers[quote.url]}]" for quote in quotes)
 
 

@@ -77,14 +77,14 @@ class Turn {
 
   about(meta) {
     this.understood(meta.decontextualized_query);
-    const ignored = Object.entries(meta.ignored_because ?? {}).map(([name, why]) => (name === "text" ? why : `${name}: ${why}`));
+    const ignored = Object.entries(meta.ignored_because ?? {}).map(([name, why]) => (name === "text" ? why.replace(": ", " – ") : `${name} – ${why}`));
     if (meta.note && !this.noted) {
       this.noted = true;
       this.put(make("p", { className: "understood" }, meta.note));
     }
     if (ignored.length && !this.ignored) {
       this.ignored = true;
-      this.put(make("p", { className: "understood" }, `Not used for choosing – ${ignored.join("; ")}`));
+      this.put(make("p", { className: "understood" }, `Left aside: ${ignored.join("; ")}`));
     }
     if (meta.coverage < 1 && !this.young) {
       this.young = true;
@@ -124,7 +124,7 @@ class Turn {
     }
     this.count += 1;
     if (!this.cards) this.put((this.cards = make("ol", { className: "cards" })));
-    this.cards.append(card(item, this.id(this.count)));
+    this.cards.append(card(item, this.id(this.count), this.count));
   }
 
   fail(error) {
@@ -139,7 +139,7 @@ class Turn {
 
 // -- cards --------------------------------------------------------------------------------------
 
-function card(item, id) {
+function card(item, id, number) {
   const kind = first(item["@type"]) || "Thing";
   const title = plain(item.name) || plain(item.headline) || item["@id"];
   const score = typeof item.score === "number" && item.score > 0 ? item.score : null;
@@ -149,8 +149,9 @@ function card(item, id) {
     make(
       "div",
       { className: "top" },
+      make("span", { className: "number" }, String(number)),
       make("span", { className: "kind" }, kind.replace(/([a-z])([A-Z])/g, "$1 $2")),
-      make("span", {}, item.site || ""),
+      make("span", { className: "site" }, item.site || ""),
       score === null ? null : make("span", { className: "score", title: "How well it fits, of 100" },
         make("meter", { min: 0, max: 100, value: score }), String(Math.round(score))),
     ),
@@ -197,11 +198,13 @@ function price(offer) {
   }
 }
 
-function date(text) {
-  const when = typeof text === "string" ? new Date(text) : null;
-  return when && !Number.isNaN(when.getTime())
-    ? when.toLocaleString(undefined, { weekday: "short", day: "numeric", month: "short", year: "numeric", hour: "numeric", minute: "2-digit" })
-    : "";
+function date(text) { // by the clock of the place, whatever zone this browser is in
+  const found = /^(\d{4})-(\d{2})-(\d{2})(?:[T ](\d{2}):(\d{2}))?/.exec(typeof text === "string" ? text : "");
+  if (!found) return "";
+  const [year, month, day, hour, minute] = found.slice(1).map(Number);
+  const when = new Date(Date.UTC(year, month - 1, day, hour || 0, minute || 0));
+  const clock = found[4] === undefined ? {} : { hour: "numeric", minute: "2-digit" };
+  return when.toLocaleString(undefined, { weekday: "short", day: "numeric", month: "short", year: "numeric", ...clock, timeZone: "UTC" });
 }
 
 function duration(text) {

@@ -71,5 +71,21 @@ await browse(chromium, async (open) => {
   const failure = await page.locator(".failure").last().textContent();
   const injected = await page.locator("main img").count();
   await page.screenshot({ path: `${shots}/page-failure.png` });
-  return { looks, cards, links, quote, cited, understood, progress, failure, injected };
+
+  const far = await open({ viewport: SIZES.wide, timezoneId: "Asia/Tokyo", locale: "en-US" });
+  await far.goto(url);
+  await far.waitForSelector("#agent option:nth-child(2)", { state: "attached" });
+  await far.selectOption("#agent", "harbour");
+  await say(far, "lantern parade");
+  await far.waitForSelector(".card");
+  await ended(far);
+  const when = await far.locator(".card .facts").first().textContent();
+  await say(far, "cheapest knives");
+  await far.waitForSelector(".turn:nth-of-type(2) .card");
+  await ended(far);
+  const priced = await far.locator(".turn:nth-of-type(2) .card .facts").first().textContent();
+  const sources = await far.evaluate(() => [...document.querySelectorAll(".words")].flatMap((words) =>
+    [...words.querySelectorAll("a.cite")].map((cite) => [cite.previousSibling.textContent.trim(),
+      document.querySelector(cite.getAttribute("href")).querySelector(".about").textContent])));
+  return { when, priced, sources, looks, cards, links, quote, cited, understood, progress, failure, injected };
 });
