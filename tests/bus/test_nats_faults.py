@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 import pytest
+import uvloop
 
 from sabir.bus import Called, Letter, Limits, open_bus
 from sabir.bus.nats import NatsBus
@@ -339,17 +341,32 @@ async def test_a_server_that_stands_still_is_noticed_left_and_found_again(server
     await bus.close()
 
 
-async def test_a_bus_is_closed_though_its_server_is_gone_or_stands_still(server: NatsServer) -> None:
-    for away in (server.pause, server.kill):
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+@pytest.mark.parametrize("how", ["pause", "kill"])
+def test_a_bus_is_closed_though_its_server_is_gone_or_stands_still(
+    server: NatsServer, how: str, loop: Callable[[], asyncio.AbstractEventLoop]
+) -> None:
+    async def opened_and_closed() -> None:
         bus = await _open(server, QUICK)
         await bus.receive("hotel", _taken)
-        away()
-        try:
-            async with asyncio.timeout(3 * QUICK.stop_seconds + 5):
-                await bus.close()
-        finally:
-            if away == server.pause:
-                server.resume()
+        getattr(server, how)()
+        if how == "kill":
+            async with asyncio.timeout(20):
+                while bus._nc.is_connected:
+                    await asyncio.sleep(0.01)
+        sending = asyncio.create_task(bus.send(Letter("hotel", b"x")))  # something is left to be written
+        await asyncio.sleep(0)
+        async with asyncio.timeout(3 * QUICK.stop_seconds + 5):
+            await bus.close()
+        with suppress(BusUnavailable):
+            await sending
+
+    try:
+        with asyncio.Runner(loop_factory=loop) as runner:
+            runner.run(opened_and_closed())
+    finally:
+        if how == "pause":
+            server.resume()
 
 
 async def _taken(letter: Letter) -> None:

@@ -148,7 +148,8 @@ class NatsBus:
             await asyncio.wait([self._writer], timeout=self.limits.stop_seconds)
         if not self._nc.is_closed:
             for goodbye in (partial(self._nc.flush, timeout=1), self._nc.close):
-                with suppress(nats.errors.Error, TimeoutError, OSError):  # of a server that is away there is no leave
+                # Of a server that is away there is no leave to take; uvloop says that by RuntimeError.
+                with suppress(nats.errors.Error, TimeoutError, OSError, RuntimeError):
                     async with asyncio.timeout(self.limits.stop_seconds):
                         await goodbye()
 
