@@ -115,13 +115,15 @@ async def test_what_the_server_asks_is_asked_of_our_caller(peer: McpPeer) -> Non
             return Message.text("Paris")
         return Message.text("", parts=(json_part({"name": "Ada", "username": "ada", "email": "a@b"}, label="answer"),))
 
-    if peer.version == "legacy":
-        assert "ada" in (await peer.call("test_elicitation", {"message": "Who?"}, ask=ask)).text
-        assert (await peer.call("test_sampling", {"prompt": "Capital?"}, ask=ask)).text == "LLM response: Paris"
-    else:
+    if peer.version != "legacy":
         assert (await peer.call("test_input_required_result_elicitation", {}, ask=ask)).text == "Hello, Ada!"
         assert (await peer.call("test_input_required_result_sampling", {}, ask=ask)).text == "Paris"
-    assert [type(question) for question in asked] == [Question, mcp_ask.Sampling]
+        assert [type(question) for question in asked] == [Question, mcp_ask.Sampling]
+        asked.clear()
+    for _ in range(2):  # tools that ask at once, in the middle of their work, are called over a version that has that
+        assert "ada" in (await peer.call("test_elicitation", {"message": "Who?"}, ask=ask)).text
+        assert (await peer.call("test_sampling", {"prompt": "Capital?"}, ask=ask)).text == "LLM response: Paris"
+    assert [type(question) for question in asked] == [Question, mcp_ask.Sampling] * 2
 
 
 async def test_many_calls_share_few_connections(peer: McpPeer) -> None:

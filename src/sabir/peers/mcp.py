@@ -86,7 +86,8 @@ class McpPeer(Peer):
         own = choose(identities, origin_of(self.url), None) if self.program is None and identities else None
         first = {**(headers or {}), **({"authorization": own} if own is not None else {})}
         self._place = Place(self.url, self.address, self.program, first, auth, version, verify, on_wire)
-        self._pools: OrderedDict[tuple[str, bool, tuple[tuple[str, str], ...]], Pool] = OrderedDict()
+        self._pools: OrderedDict[tuple[str, bool, str, tuple[tuple[str, str], ...]], Pool] = OrderedDict()
+        self._older: set[str] = set()  # tools that need a version in which they can ask at once
         self._closing: set[asyncio.Task[None]] = set()
         self._conversations: OrderedDict[str, str] = OrderedDict()
         self._refreshing: asyncio.Task[None] | None = None
@@ -286,21 +287,38 @@ class McpPeer(Peer):
             meta or None,
             str((self.tools.get(tool, {}).get("execution") or {}).get("taskSupport", "")),
         )
-        async with self._link(shown, asks=ask is not None) as link:
-            try:
-                result = await link.call(wanted)
-            except MCPError as wrong:
-                if take is not None:
-                    take({"error": wrong.error.model_dump(mode="json", exclude_none=True)})
-                raise
-        if isinstance(result, Created):
-            result = await self._followed(result, wanted, shown)
+        result = await self._result(wanted, shown)
         if take is not None:
             take(result)
         try:
             return wire.message_of(result)
         except SabirError as wrong:
             raise PeerUnreadable(self.address, str(wrong)) from None
+
+    async def _result(self, wanted: Wanted, shown: Mapping[str, str] | None) -> dict[str, Any]:
+        """The result of a call. A tool that can only ask at once, in the middle of its work, is called over a version
+        that has a way for it: many were written before 2026-07-28, and their servers speak both."""
+        can = wanted.ask is not None and self.version == "auto"
+        if not can or wanted.tool not in self._older:
+            try:
+                result = await self._called(wanted, shown)
+                if not can or not result.get("isError") or not _cannot_ask(str(result.get("content"))):
+                    return result
+            except PeerRefused as refused:
+                if not can or not _cannot_ask(refused.reason):
+                    raise
+            self._older.add(wanted.tool)
+        return await self._called(wanted, shown, older=True)
+
+    async def _called(self, wanted: Wanted, shown: Mapping[str, str] | None, *, older: bool = False) -> dict[str, Any]:
+        async with self._link(shown, asks=wanted.ask is not None, older=older) as link:
+            try:
+                result = await link.call(wanted)
+            except MCPError as wrong:
+                if (take := AS_IT_CAME.get()) is not None:
+                    take({"error": wrong.error.model_dump(mode="json", exclude_none=True)})
+                raise
+        return await self._followed(result, wanted, shown) if isinstance(result, Created) else result
 
     async def _followed(self, created: Created, wanted: Wanted, shown: Mapping[str, str] | None) -> dict[str, Any]:
         """The result of a call that the server has made a task of; no connection is kept for it."""
@@ -339,11 +357,13 @@ class McpPeer(Peer):
     # -- connections --------------------------------------------------------------------------------
 
     @asynccontextmanager
-    async def _link(self, shown: Mapping[str, str] | None = None, *, asks: bool = True) -> AsyncIterator[Link]:
+    async def _link(
+        self, shown: Mapping[str, str] | None = None, *, asks: bool = True, older: bool = False
+    ) -> AsyncIterator[Link]:
         """A connection for one call, as who we are to the server for this caller."""
         try:
-            async with self._pool(shown or {}, asks=asks).link() as link:
-                self.unavailable, self.stateless = None, link.stateless
+            async with self._pool(shown or {}, asks=asks, older=older).link() as link:
+                self.unavailable, self.stateless = None, link.stateless or (older and self.stateless)
                 yield link
         except PeerUnavailable as wrong:
             self.unavailable = str(wrong)
@@ -358,12 +378,13 @@ class McpPeer(Peer):
         except Forbidden:
             return {}
 
-    def _pool(self, shown: Mapping[str, str], *, asks: bool = True) -> Pool:
+    def _pool(self, shown: Mapping[str, str], *, asks: bool = True, older: bool = False) -> Pool:
         """Connections are never shared between identities."""
-        key = (self.url, asks, tuple(sorted(shown.items())))
+        place = replace(self._place, version="legacy") if older else self._place
+        key = (self.url, asks, place.version, tuple(sorted(shown.items())))
         pool = self._pools.get(key)
         if pool is None:
-            pool = self._pools[key] = Pool(self._place, shown, self.changed, asks=asks)
+            pool = self._pools[key] = Pool(place, shown, self.changed, asks=asks)
             if len(self._pools) > MOST_POOLS:
                 _, oldest = self._pools.popitem(last=False)
                 self._closing.add(task := asyncio.create_task(oldest.aclose()))
@@ -404,6 +425,11 @@ class McpPeer(Peer):
         for pool in pools:
             await pool.aclose()
         await asyncio.gather(*self._closing, return_exceptions=True)
+
+
+def _cannot_ask(words: str) -> bool:
+    """Whether a tool failed because its server has no way to ask its client at once; so says the official SDK."""
+    return "Cannot send" in words and "back-channel" in words
 
 
 def _neither(first: PeerError, second: PeerError) -> PeerError:
