@@ -10,9 +10,12 @@ import pytest
 from sabir.agents.site import SiteAgent, SiteAsk
 from sabir.events import Reply
 from sabir.message import Message, text_part
-from sabir.search import Item, LocalIndex, ingest
+from sabir.search import Hit, Item, LocalIndex, ingest
+from sabir.search.extract import generated
 from sabir.search.sample import SITES
 from sabir.turn import Turn
+
+from .shelf import NOW
 
 RETURNS = """# Returns and refunds
 
@@ -91,8 +94,12 @@ async def test_a_quote_is_cited_by_the_place_of_its_result() -> None:
     for site, files in SITES.items():
         for file in files:
             await ingest(index, str(file), site=site)
-    turn = Turn(Message.of(text_part("pumpkin soup"), SiteAsk(modes=("list", "summarize"), questions=False).part()))
-    *_, reply = [event async for event in SiteAgent(index)(turn)]
+    turn = Turn(
+        Message.of(
+            text_part("events in January 2027 near Boise"), SiteAsk(modes=("list", "summarize"), questions=False).part()
+        )
+    )
+    *_, reply = [event async for event in SiteAgent(index, now=lambda: NOW)(turn)]
     assert isinstance(reply, Reply)
     pages = [part.value["url"] for part in reply.message.parts if part.label == "result"]
     summary = reply.message.labelled("summary")
@@ -101,3 +108,10 @@ async def test_a_quote_is_cited_by_the_place_of_its_result() -> None:
         assert f"{cited['text']} [{pages.index(cited['url']) + 1}]" in summary.value["text"]
     numbers = [int(number) for number in re.findall(r"\[(\d+)\]", summary.value["text"])]
     assert numbers != list(range(1, len(numbers) + 1))  # not every result is quoted
+
+
+def test_what_a_thing_is_called_counts_for_its_sentences() -> None:
+    ramen = Item("r", "s", "Mushroom ramen", ("Recipe",), text="Simmer the mushrooms for an hour. Strain the broth.")
+    pesto = Item("p", "s", "Pesto", ("Recipe",), text="You can make this one without any nuts at all.")
+    quotes = generated("how do I make ramen?", [Hit(ramen, 50.0), Hit(pesto, 40.0)])
+    assert {quote.item for quote in quotes} == {"r"}

@@ -23,6 +23,11 @@ _PAGES: Final = ("Article", "WebPage")
 
 
 _POINT: Final = 0.4  # share of what the best sentence says of the question
+# Of "how do I make ramen?", what matters is ramen.
+_DOING: Final = frozenset(
+    {"make", "do", "go", "use", "take", "try", "cook", "eat", "buy", "see", "know", "way", "thing"}
+)
+_NAMED: Final = 0.5  # what a word of the question counts that only the item's name says
 _WELL: Final = 0.7  # share of the best item's score
 
 
@@ -64,10 +69,12 @@ class _Candidate(msgspec.Struct, frozen=True):
     place: int  # of the sentence in its item
     rank: int  # of the item
     weight: float  # of the item, from its score
+    about: frozenset[str] = frozenset()  # words of the question that the item says by its name alone
 
 
 def _chosen(question: str, hits: Sequence[Hit], count: int, per_item: int) -> tuple[Quote, ...]:
-    wanted = Counter(content_words(question))
+    asked = content_words(question)
+    wanted = Counter([word for word in asked if word not in _DOING] or asked)
     candidates = list(_candidates(hits, wanted))
     rarity = _rarity(candidates)
     candidates = (_to_the_point if per_item > 1 else _fitting)(candidates, wanted, rarity)
@@ -92,7 +99,7 @@ def _chosen(question: str, hits: Sequence[Hit], count: int, per_item: int) -> tu
 
 def _to_the_point(candidates: list[_Candidate], wanted: Counter[str], rarity: dict[str, float]) -> list[_Candidate]:
     """Those that say something of what was asked; all, if none does."""
-    said = [sum(rarity[word] for word in each.words if word in wanted) for each in candidates]
+    said = [_asked(each, wanted, rarity) for each in candidates]
     least = _POINT * max(said, default=0.0)
     return [each for each, much in zip(candidates, said, strict=True) if much >= least]
 
@@ -101,7 +108,7 @@ def _fitting(candidates: list[_Candidate], wanted: Counter[str], rarity: dict[st
     """Those of items that fit well, and those of others that say something of what was asked; all, if none does."""
     if not any(_any(each.words, wanted) for each in candidates):
         return candidates
-    return [each for each in candidates if each.weight >= _WELL or _any(each.words, wanted)]
+    return [each for each in candidates if each.weight >= _WELL or each.about or _any(each.words, wanted)]
 
 
 def _candidates(hits: Sequence[Hit], wanted: Container[str]) -> Iterator[_Candidate]:
@@ -109,9 +116,12 @@ def _candidates(hits: Sequence[Hit], wanted: Container[str]) -> Iterator[_Candid
     for rank, hit in enumerate(hits[:MAX_ITEMS]):
         texts = (hit.item.description, hit.passage, hit.item.text[:20_000])
         lines = dict.fromkeys(sentence for text in texts for sentence in sentences(text))
-        for place, (sentence, words) in enumerate(_quotable(hit, lines, wanted)):
+        quotable = _quotable(hit, lines, wanted)
+        said = frozenset[str]().union(*(words for _, words in quotable))
+        about = frozenset(word for word in content_words(hit.item.name) if word in wanted and word not in said)
+        for place, (sentence, words) in enumerate(quotable):
             quote = Quote(sentence, hit.item.id, hit.item.name, hit.item.page)
-            yield _Candidate(quote, words, place, rank, hit.score / top)
+            yield _Candidate(quote, words, place, rank, hit.score / top, about)
 
 
 def _quotable(hit: Hit, lines: Iterable[str], wanted: Container[str]) -> list[tuple[str, frozenset[str]]]:
@@ -145,15 +155,22 @@ def stands_alone(sentence: str) -> bool:
 
 def _rarity(candidates: Sequence[_Candidate]) -> dict[str, float]:
     having = Counter(word for each in candidates for word in each.words)
-    return {word: math.log(1 + len(candidates) / count) for word, count in having.items()}
+    names = {word: 1 for each in candidates for word in each.about}
+    return {word: math.log(1 + len(candidates) / count) for word, count in (names | having).items()}
 
 
 def _worth(each: _Candidate, wanted: Counter[str], rarity: dict[str, float], covered: set[str], taken: int) -> float:
     new = each.words - covered
-    asked = sum(rarity[word] * wanted[word] for word in each.words if word in wanted)
+    asked = _asked(each, wanted, rarity)
     news = sum(rarity[word] for word in new) / (4 + len(each.words))
     first = 0.6 if each.place == 0 else 0.2 / (1 + each.place)
     return each.weight * (asked * (1.0 if new & wanted.keys() else 0.5) + news + first) / (1 + 0.7 * taken)
+
+
+def _asked(each: _Candidate, wanted: Counter[str], rarity: dict[str, float]) -> float:
+    """How much of the question a sentence says, in part by the name of what it is said of."""
+    own = sum(rarity[word] * wanted[word] for word in each.words if word in wanted)
+    return own + _NAMED * sum(rarity[word] * wanted[word] for word in each.about - each.words)
 
 
 def _repeats(words: frozenset[str], covered: set[str]) -> bool:
