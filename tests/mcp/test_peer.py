@@ -20,7 +20,7 @@ from free_ports import free_port
 from mcp_servers.nursery import SDK_SERVER, Nursery
 from sabir.agent import agent, reply_of
 from sabir.agents.echo import echo
-from sabir.errors import PeerRefused, PeerUnavailable
+from sabir.errors import BadMessage, Cancelled, PeerRefused, PeerUnavailable
 from sabir.events import Event, Progress, Question
 from sabir.gateway import Gateway
 from sabir.guard import Rights, Rule
@@ -124,6 +124,22 @@ async def test_what_the_server_asks_is_asked_of_our_caller(peer: McpPeer) -> Non
         assert "ada" in (await peer.call("test_elicitation", {"message": "Who?"}, ask=ask)).text
         assert (await peer.call("test_sampling", {"prompt": "Capital?"}, ask=ask)).text == "LLM response: Paris"
     assert [type(question) for question in asked] == [Question, mcp_ask.Sampling] * 2
+
+
+async def test_what_callers_do_wrong_is_not_held_against_the_server(peer: McpPeer) -> None:
+    async def taken_back(question: Question) -> Message:
+        raise Cancelled("the question was taken back")
+
+    for _ in range(6):
+        with pytest.raises(BadMessage, match="labelled with the tool that is meant"):
+            await reply_of(peer(Turn(Message.text("hello"))))
+    if peer.version != "legacy":
+        asking = Message.of(json_part({}, label="test_input_required_result_elicitation"))
+        for _ in range(6):
+            with pytest.raises(Cancelled):
+                await reply_of(peer(Turn(asking, ask_back=taken_back)))
+    reply = await reply_of(peer(Turn(Message.of(json_part({"text": "still there"}, label="echo")))))
+    assert reply.text == "still there"
 
 
 async def test_many_calls_share_few_connections(peer: McpPeer) -> None:

@@ -24,7 +24,17 @@ import msgspec
 from mcp.shared.dispatcher import OnNotify, OnRequest
 from mcp.shared.exceptions import MCPError
 
-from ..errors import Forbidden, PeerError, PeerRefused, PeerUnavailable, PeerUnreadable, SabirError, TurnFailed
+from ..errors import (
+    BadMessage,
+    Cancelled,
+    Forbidden,
+    PeerError,
+    PeerRefused,
+    PeerUnavailable,
+    PeerUnreadable,
+    SabirError,
+    TurnFailed,
+)
 from ..events import Event, Fault, Reply
 from ..message import Message, Part
 from ..turn import ANONYMOUS, Permit, Turn
@@ -113,13 +123,19 @@ class McpPeer(Peer):
             turn.used.append(tool[:64])  # also where it is refused: the audit line names it
             turn.permit(tool=tool, skill=skill)
 
+        ours: SabirError | None = None  # a failure of our own side, which says nothing of the server
         try:
             with self.breaker.call():
-                async with aclosing(self._events(turn.message, call, turn.ask, permit)) as events:
-                    async for event in events:
-                        yield event
+                try:
+                    async with aclosing(self._events(turn.message, call, turn.ask, permit)) as events:
+                        async for event in events:
+                            yield event
+                except (Cancelled, TurnFailed) as failed:
+                    ours = failed
         except PeerError as wrong:
             raise self._told(wrong) from None
+        if ours is not None:
+            raise ours
 
     def _told(self, wrong: PeerError) -> PeerError:
         if isinstance(wrong, PeerUnavailable):  # what a program says is for who runs it, and in the log
@@ -177,7 +193,7 @@ class McpPeer(Peer):
         """The tool that a message means, and its arguments.
 
         Raises:
-            TurnFailed: it names none, and none takes words.
+            BadMessage: it names none, and none takes words.
         """
         for part in message.parts:
             if part.label in self.tools and isinstance(part.value, dict):
@@ -185,7 +201,9 @@ class McpPeer(Peer):
         name = self.tool or self._speaking()
         if name is None:
             known = ", ".join(list(self.tools)[:20])
-            raise TurnFailed(f"say which tool is meant: data labelled with one of {known or 'none'}")
+            raise BadMessage(
+                wire.PROTOCOL, "$", f"data labelled with the tool that is meant: {known or 'there is none'}"
+            )
         properties = _properties(self.tools[name])
         given = _data(message)
         if given is not None and not message.text:
