@@ -79,7 +79,7 @@ async def _ask(arguments: argparse.Namespace) -> int:
     if os.environ.get("SABIR_TOKEN"):
         options["identities"] = (Identity(service_of(url), f"Bearer {os.environ['SABIR_TOKEN']}", at_once=True),)
     if arguments.ca:
-        options["verify"] = trust(arguments.ca)
+        options["verify"] = options["tls"] = trust(arguments.ca)  # each peer takes what it knows
     if sys.stdin.isatty() and not arguments.json:
         options["answer"] = answered
     large = [Path(name) for name in arguments.file if is_large(Path(name))] if url.startswith("http") else []

@@ -1,5 +1,5 @@
-"""Authorization servers as configured, and the tokens their callers came with. Apart from ``jwt``, which checks them and
-needs what takes a while to load."""
+"""Authorization servers as configured, and the tokens their callers came with. Apart from ``jwt``, which checks them
+and needs what takes a while to load."""
 
 from __future__ import annotations
 

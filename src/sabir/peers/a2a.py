@@ -29,6 +29,7 @@ from ..wire.a2a_heard import Heard
 from .a2a_hooks import Hook, Hooks
 from .base import SECONDS, Call, Clock, Identity, OnWire, Peer, choose, origin_of, without_credentials
 from .on_wire import request_head, response_head
+from .reasons import why_no_connection
 
 try:
     import httpx
@@ -514,7 +515,7 @@ def _peer_error(address: str, wrong: Exception) -> PeerError:
     if isinstance(cause, httpx.DecodingError) or isinstance(wrong, httpx.DecodingError):
         return PeerUnreadable(address, "its answer is packed or too long")
     if isinstance(cause, httpx.RequestError) or isinstance(wrong, httpx.HTTPError):
-        return PeerUnavailable(address, "the connection failed")
+        return PeerUnavailable(address, why_no_connection(wrong, "the connection failed"))
     if isinstance(wrong, A2AError) and type(wrong) in JSON_RPC_ERROR_CODE_MAP:
         said = printable(wrong.message, _REASON)
         return PeerRefused(address, said, JSON_RPC_ERROR_CODE_MAP[type(wrong)])

@@ -21,6 +21,7 @@ from ..errors import BadSetup, MissingExtra, PeerError, PeerRefused, PeerUnavail
 from ..guard.limits import is_loopback
 from ..wire.amqp import Letter
 from .base import without_credentials
+from .reasons import why_no_connection
 
 try:
     import proton
@@ -132,7 +133,7 @@ class AmqpConnection:
                 await self._opened
         except (OSError, TimeoutError) as wrong:
             self._end("no connection")
-            raise PeerUnavailable(self.address, "no connection") from (
+            raise PeerUnavailable(self.address, why_no_connection(wrong)) from (
                 None if isinstance(wrong, TimeoutError) else wrong
             )
         except PeerError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import shlex
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
@@ -30,6 +31,7 @@ from .base import OnWire
 from .mcp_program import Complaints, started
 from .mcp_tasks import Answer, Created, Following, TasksExtension, is_long, offers_old_tasks, raw_request
 from .on_wire import Watched
+from .reasons import why_no_connection
 
 STDIO: Final = "stdio:"
 ROUNDS: Final = 10  # times a server may ask for input before one call is given up
@@ -233,7 +235,10 @@ class Pool:
         if self.place.program is not None:
             raise BadSetup(f"{self.place.address} is a program on this machine; it has no HTTP address")
         if self._http is None:
-            trust, limits = self.place.verify or True, httpx2.Limits(max_connections=256, max_keepalive_connections=64)
+            trust, limits = (
+                self.place.verify or _system_trust(),
+                httpx2.Limits(max_connections=256, max_keepalive_connections=64),
+            )
             look = self.place.on_wire
             plain = {"accept-encoding": "identity"} if look is not None else {}  # who looks wants to read it
             self._http = httpx2.AsyncClient(
@@ -498,6 +503,12 @@ class Link:
             self._tell(Progress(note=str(message.params.data)[:1000]))
 
 
+@functools.cache
+def _system_trust() -> ssl.SSLContext:
+    """Made once: loading the system's certificates takes tens of milliseconds."""
+    return ssl.create_default_context()
+
+
 def why(wrong: BaseException) -> str:
     """Why a connection could not be made, in words."""
     while isinstance(wrong, BaseExceptionGroup):
@@ -506,4 +517,4 @@ def why(wrong: BaseException) -> str:
         return wrong.error.message[:300]
     if isinstance(wrong, FileNotFoundError | PermissionError):  # of a program
         return f"no connection: it cannot be started ({wrong.strerror})"
-    return f"no connection ({type(wrong).__name__})"
+    return why_no_connection(wrong, f"no connection ({type(wrong).__name__})")

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import random
-import socket
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
@@ -36,6 +35,7 @@ from .base import SECONDS, Call, Clock, Identity, OnWire, choose, origin_of, wit
 from .foreign import reason_in
 from .nlip import NlipPeer
 from .on_wire import request_head, response_head
+from .reasons import why_no_connection
 from .tokens import PeerTokens
 from .transfer import Transfer
 
@@ -319,7 +319,8 @@ class NlipHttpPeer(NlipPeer):
             async with asyncio.timeout(clock.left):
                 response = await self._client.send(request, stream=True)
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as wrong:
-            raise _NoConnection(_why(wrong)) from None
+            slow = isinstance(wrong, httpx2.TimeoutException)
+            raise _NoConnection(why_no_connection(wrong, f"no connection{' in time' if slow else ''}")) from None
         except (TimeoutError, httpx2.TimeoutException):
             raise PeerUnavailable(self.address, "no answer in time") from None
         except httpx2.TransportError as wrong:
@@ -433,22 +434,6 @@ class _NoConnection(Exception):
 
 def _kind(response: httpx2.Response) -> str:
     return str(response.headers.get("content-type", "")).partition(";")[0].strip().lower()
-
-
-def _why(wrong: httpx2.TransportError) -> str:
-    """A reason for people; of TLS failures it says which check failed."""
-    cause: BaseException | None = wrong
-    while cause is not None:
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            return f"its certificate is not accepted: {cause.verify_message}"
-        if isinstance(cause, ssl.SSLError):
-            return f"no connection: no TLS there ({cause.reason or 'it broke off'}); is it http:// and not https://?"
-        if isinstance(cause, ConnectionRefusedError):
-            return "no connection: nobody listens there"
-        if isinstance(cause, socket.gaierror):
-            return "no connection: no such host"
-        cause = cause.__cause__ or cause.__context__
-    return "no connection in time" if isinstance(wrong, httpx2.TimeoutException) else "no connection"
 
 
 async def _pause(attempt: int, retry_after: str | None, clock: Clock) -> bool:

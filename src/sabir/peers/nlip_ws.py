@@ -8,6 +8,7 @@ the first question, and again after it was lost.
 from __future__ import annotations
 
 import asyncio
+import functools
 import secrets
 import ssl
 from collections import OrderedDict, deque
@@ -26,6 +27,7 @@ from ..wire import cbor, nlip
 from ..wire.rules import Limits
 from .base import SECONDS, Call, Clock, Identity, OnWire, choose, without_credentials
 from .nlip import NlipPeer, is_partial
+from .reasons import why_no_connection
 from .tokens import PeerTokens
 
 REPLY_LIMITS: Final = Limits(body=64 * 1024 * 1024, tokens=64, submessages=4096)
@@ -241,7 +243,7 @@ class _Link:
                     peer.url,
                     additional_headers=self._headers or ours,
                     max_size=peer.limits.body,
-                    ssl=peer.tls if peer.url.startswith("wss") else None,
+                    ssl=(peer.tls or _system_trust()) if peer.url.startswith("wss") else None,
                     proxy=None,
                     open_timeout=10,
                 )
@@ -253,7 +255,8 @@ class _Link:
                     raise PeerRefused(peer.address, f"it answered {status} to the handshake", status) from None
                 tried, peer.authorization = True, wanted
             except (OSError, TimeoutError, websockets.exceptions.WebSocketException) as wrong:
-                raise PeerUnavailable(peer.address, f"no connection ({type(wrong).__name__})") from None
+                words = why_no_connection(wrong, f"no connection ({type(wrong).__name__})")
+                raise PeerUnavailable(peer.address, words) from None
 
     async def _read(self, socket: ClientConnection) -> None:
         """Hand each message to the question it answers; a lost connection ends them all."""
@@ -292,6 +295,14 @@ class _Link:
             if waiting.key in returned:
                 return waiting
         return self._waiting[0] if self._waiting else None
+
+
+@functools.cache
+def _system_trust() -> ssl.SSLContext:
+    """TLS 1.3 only (D-53), as over HTTP."""
+    context = ssl.create_default_context()
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    return context
 
 
 def _own(message: Message) -> str:

@@ -30,6 +30,7 @@ from ..wire.nlweb_models import Json, Promise
 from .base import SECONDS, Call, Clock, Identity, OnWire, Peer, choose, origin_of
 from .foreign import reason_in
 from .on_wire import request_head, response_head
+from .reasons import why_no_connection
 
 MOST_BYTES: Final = 64 * 1024 * 1024
 POLLS: Final = (0.1, 0.2, 0.5, 1.0, 2.0)  # seconds between looks at a promise; the last one again and again
@@ -236,7 +237,8 @@ class NlwebPeer(Peer):
         except (TimeoutError, httpx2.TimeoutException):
             raise PeerUnavailable(self.address, "no answer in time") from None
         except (httpx2.TransportError, httpx2.StreamError) as wrong:
-            raise PeerUnavailable(self.address, f"no connection ({type(wrong).__name__})") from None
+            words = why_no_connection(wrong, f"no connection ({type(wrong).__name__})")
+            raise PeerUnavailable(self.address, words) from None
 
     async def _send(self, method: str, url: str, body: Json, call: Call, clock: Clock, accept: str) -> httpx2.Response:
         headers = {"accept": accept, "content-type": "application/json", "x-sabir-hops": str(call.hops)}
