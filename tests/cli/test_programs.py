@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import subprocess
 import sys
@@ -71,6 +72,19 @@ def test_where_no_client_is_speaking_mcp_ends_quietly(tmp_path: Path) -> None:
         command = ["sh", "-c", f"exec {sys.executable} -m sabir mcp {closed}"]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_what_was_asked_before_the_input_ended_is_answered(tmp_path: Path) -> None:
+    program = speaking(tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    asked = (
+        INITIALIZE + '{"jsonrpc":"2.0","method":"notifications/initialized"}\n'
+        '{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hi"}}}\n'
+    )
+    out, err = program.communicate(asked, timeout=60)
+    assert (program.returncode, err) == (0, "")
+    answers = [json.loads(line) for line in out.splitlines()]
+    assert [each["id"] for each in answers] == [1, 2]
+    assert answers[1]["result"]["content"] == [{"type": "text", "text": "You said: hi"}]
 
 
 def test_a_client_that_goes_before_its_answer_is_no_failure(tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from typing import Any, Final
 
 import msgspec
 from mcp.server.lowlevel import NotificationOptions, Server
-from mcp.server.stdio import stdio_server
 from mcp.server.subscriptions import (
     InMemorySubscriptionBus,
     ListenHandler,
@@ -41,6 +40,7 @@ from .mcp_nlweb import NlwebTools
 from .mcp_offer import LOCAL, Offer, Tool
 from .mcp_pipes import Pipes
 from .mcp_relay import Relay
+from .mcp_stdio import spoken
 from .mcp_stream import DOOR
 from .mcp_turns import Turns
 from .mcp_watch import Watch, Watched
@@ -311,7 +311,7 @@ async def speak(house: House, agent: str | None = None) -> None:
     offer = Offer(house, turns, listen, only=agent, tools=more, without=hidden, watch=watch)
     looking = asyncio.create_task(watch.run())
     try:
-        async with stdio_server() as (read, write):
+        async with spoken() as (read, write):
             options = offer.server.create_initialization_options(NotificationOptions(True, True, True))
             await offer.server.run(read, write, options)
     finally:
