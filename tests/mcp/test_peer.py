@@ -14,10 +14,12 @@ import mcp_types as types
 import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
+from mcp.shared.subscriptions import ToolsListChanged
 
 from conftest import Serve
 from free_ports import free_port
 from mcp_servers.nursery import SDK_SERVER, Nursery
+from mcp_servers.shelf_server import running as shelf_running
 from sabir.agent import agent, reply_of
 from sabir.agents.echo import echo
 from sabir.errors import BadMessage, Cancelled, PeerRefused, PeerUnavailable
@@ -185,6 +187,27 @@ async def test_a_dead_server_does_not_take_the_gateway_with_it(serve: Serve, hom
         result = await client.call_tool("dead", {"text": "hi"})
         assert result.is_error
         assert "no connection" in str(result.content[0])
+
+
+async def test_a_server_that_comes_later_or_changes_its_tools_is_followed(
+    serve: Serve, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sabir.doors.mcp.LIST_SECONDS", 0.2)
+    port = free_port()
+    served = serve(Gateway(echo, McpPeer(f"http://127.0.0.1:{port}/mcp", name="shelf"), home=home))
+
+    async def names(client: Client) -> list[str]:
+        return [tool.name for tool in (await client.list_tools()).tools]
+
+    async with Client(f"{served.url}/mcp", cache=None) as client, asyncio.timeout(30):
+        assert await names(client) == ["echo", "shelf"]
+        with shelf_running(port=port):
+            async with client.listen(tools_list_changed=True) as stream:
+                assert await anext(aiter(stream)) == ToolsListChanged()
+                assert "shelf-lookup" in await names(client)
+                await client.call_tool("shelf-grow", {})
+                assert await anext(aiter(stream)) == ToolsListChanged()
+                assert "shelf-new8" in await names(client)
 
 
 async def test_the_tools_of_a_server_are_tools_of_the_gateway(serve: Serve, home: Path, sdk_server: str) -> None:

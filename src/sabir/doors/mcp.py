@@ -34,7 +34,7 @@ from ..guard.oauth import challenge, protected_resource
 from ..peers.mcp import McpPeer
 from ..turn import Caller
 from .base import House
-from .mcp_expose import Exposed, settings_of
+from .mcp_expose import Exposed, follow, settings_of
 from .mcp_http import Entrance
 from .mcp_nlweb import NlwebTools
 from .mcp_offer import LOCAL, Offer, Tool
@@ -50,6 +50,7 @@ logger = logging.getLogger("sabir")
 
 PATH: Final = "/mcp"
 CLOSING_LOOK: Final = 0.5  # seconds between looks whether the gateway is stopping
+LIST_SECONDS: Final = 60.0  # between looks at the tools of a server behind
 MEETING_SECONDS: Final = 5.0  # that the servers behind may take before the first client over stdio is answered
 METADATA: Final = "/.well-known/oauth-protected-resource"
 
@@ -101,8 +102,6 @@ class Mcp:
         for behind in self._behind():
             behind.on_changed = self._tools_changed
             self._aside(self._meet(behind))
-        for server in self.exposed.rules:
-            self._aside(self.exposed.follow(server, self._tools_changed))
 
     def _behind(self) -> list[McpPeer]:
         return [each for each in self.house.agents.values() if isinstance(each, McpPeer)]
@@ -126,6 +125,12 @@ class Mcp:
             logger.warning("the tools of %s are not available: %s", peer.card.name, wrong)
         else:
             await self.changed("tools")
+        # Servers of versions without sessions do not tell that their tools are others, nor does one that comes back.
+        name = peer.card.name
+        if name in self.exposed.rules:
+            await self.exposed.follow(name, self._tools_changed)
+        elif peer.program is None:
+            await follow(lambda: self.house.agents.get(name), name, LIST_SECONDS, self._tools_changed)
 
     async def _tools_changed(self) -> None:
         await self.changed("tools")

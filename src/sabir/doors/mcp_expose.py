@@ -203,22 +203,28 @@ class Exposed:
 
     async def follow(self, server: str, changed: Callable[[], Awaitable[None]]) -> None:
         """Look at a server's list now and then, and tell when it is another one; without end."""
-        peer = self.house.agents.get(server)
-        failed = 0
-        while isinstance(peer, McpPeer):
-            refresh = self.rules[server].refresh
-            await asyncio.sleep(min(refresh, RETRY[min(failed, len(RETRY) - 1)]) if failed else refresh)
-            before = peer.tools
-            try:
-                await peer.refresh()
-                failed = 0
-            except PeerError as wrong:
-                if not failed:
-                    logger.warning("the tools of %s are unavailable: %s", server, wrong)
-                failed += 1
-            if peer.tools != before:
-                await changed()
-            peer = self.house.agents.get(server)
+        await follow(lambda: self.house.agents.get(server), server, self.rules[server].refresh, changed)
+
+
+async def follow(
+    behind: Callable[[], object], name: str, refresh: float, changed: Callable[[], Awaitable[None]]
+) -> None:
+    """Look at the list of a server now and then, sooner if it is not there, and tell when it is another one; as long
+    as there is the server."""
+    failed = 0
+    while isinstance(peer := behind(), McpPeer):
+        failed = max(failed, 1 if peer.unavailable is not None else 0)
+        await asyncio.sleep(min(refresh, RETRY[min(failed, len(RETRY)) - 1]) if failed else refresh)
+        before = peer.tools
+        try:
+            await peer.refresh()
+            failed = 0
+        except PeerError as wrong:
+            if not failed:
+                logger.warning("the tools of %s are unavailable: %s", name, wrong)
+            failed += 1
+        if peer.tools != before:
+            await changed()
 
 
 class Raw:
