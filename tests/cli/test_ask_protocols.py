@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
-import os
 import subprocess
-import sys
 from collections.abc import AsyncIterator
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
@@ -17,6 +17,7 @@ from cli.conftest import PROTOCOLS, Sabir, ServeEverywhere
 from conftest import Serve
 from sabir import Gateway, Turn, agent
 from sabir.agents.echo import echo
+from sabir.cli import main
 from sabir.cli.printing import shown
 from sabir.events import Field, Question
 from sabir.guard.setup import GuardSettings, IdentitySettings
@@ -34,12 +35,13 @@ async def memory(turn: Turn) -> str:
     return f"{turn.conversation.count} before"
 
 
-def process(cwd: Path, *arguments: str, token: str = "") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "sabir", *arguments]
-    env = {**os.environ, "SABIR_TOKEN": token}
-    return subprocess.run(
-        command, capture_output=True, text=True, cwd=cwd, timeout=60, stdin=subprocess.DEVNULL, env=env
-    )
+def run(cwd: Path, *arguments: str, token: str = "") -> subprocess.CompletedProcess[str]:
+    """The command in this process, which has imported already what it needs."""
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, chdir(cwd), redirect_stdout(out), redirect_stderr(err):
+        patch.setenv("SABIR_TOKEN", token)
+        code = main(list(arguments))
+    return subprocess.CompletedProcess(arguments, code, out.getvalue(), err.getvalue())
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -57,25 +59,25 @@ def test_a_conversation_goes_on_until_a_new_one_is_wanted(
 ) -> None:
     url = serve(Gateway(memory, home=home)).url
     ask = ("ask", url, "--protocol", protocol)
-    assert [process(tmp_path, *ask, word).stdout for word in ("one", "two")] == ["0 before\n", "1 before\n"]
-    assert process(tmp_path, *ask, "anew", "--new").stdout == "0 before\n"
+    assert [run(tmp_path, *ask, word).stdout for word in ("one", "two")] == ["0 before\n", "1 before\n"]
+    assert run(tmp_path, *ask, "anew", "--new").stdout == "0 before\n"
 
 
 def test_what_one_protocol_left_is_nothing_to_another(serve: Serve, home: Path, tmp_path: Path) -> None:
     url = serve(Gateway(memory, home=home)).url
     for protocol in ("nlip", "a2a", "nlweb", "mcp"):
-        assert process(tmp_path, "ask", url, "hi", "--protocol", protocol).stdout == "0 before\n"
+        assert run(tmp_path, "ask", url, "hi", "--protocol", protocol).stdout == "0 before\n"
 
 
 def test_a_task_that_is_gone_is_refused_once_and_then_left(serve: Serve, home: Path, tmp_path: Path) -> None:
     url = serve(Gateway(barista, home=home)).url + "/a2a/barista"
-    assert process(tmp_path, "ask", url, "espresso").stdout.startswith("Which size?")
+    assert run(tmp_path, "ask", url, "espresso").stdout.startswith("Which size?")
     (kept,) = (tmp_path / ".sabir" / "asked").iterdir()
     told = json.loads(kept.read_text())
     told["left"]["task"] = "gone"
     kept.write_text(json.dumps(told))
-    assert process(tmp_path, "ask", url, "large").returncode == 4
-    assert process(tmp_path, "ask", url, "large").stdout == "One large espresso\n"  # the context still knows
+    assert run(tmp_path, "ask", url, "large").returncode == 4
+    assert run(tmp_path, "ask", url, "large").stdout == "One large espresso\n"  # the context still knows
 
 
 @pytest.mark.parametrize(
@@ -99,14 +101,14 @@ def test_an_agent_is_named_in_the_way_of_each_protocol(
 ) -> None:
     url = serve(Gateway(memory, echo, home=home)).url + place
     spoken = ("--protocol", protocol) if protocol is not None else ()
-    done = process(tmp_path, "ask", url, "hi", "--agent", "echo", *spoken)
+    done = run(tmp_path, "ask", url, "hi", "--agent", "echo", *spoken)
     assert done.stdout == "You said: hi\n", done.stderr
 
 
 @pytest.mark.parametrize("place", ["", "/nlip", "/nlip/ws", "/nlip/ws/text", "/nlip/memory/ws"])
 def test_an_agent_is_named_over_websocket(place: str, serve: Serve, home: Path, tmp_path: Path) -> None:
     url = serve(Gateway(memory, echo, home=home)).url.replace("http", "ws", 1) + place
-    assert process(tmp_path, "ask", url, "hi", "--agent", "echo").stdout == "You said: hi\n"
+    assert run(tmp_path, "ask", url, "hi", "--agent", "echo").stdout == "You said: hi\n"
 
 
 def test_what_stands_before_a_door_stays_before_it() -> None:
@@ -117,7 +119,7 @@ def test_what_stands_before_a_door_stays_before_it() -> None:
 
 
 def test_a_program_has_no_agents_to_choose_from(tmp_path: Path) -> None:
-    done = process(tmp_path, "ask", "stdio://server", "hi", "--agent", "echo")
+    done = run(tmp_path, "ask", "stdio://server", "hi", "--agent", "echo")
     assert done.returncode == 2
     assert "no agent can be chosen" in done.stderr
 
@@ -126,7 +128,7 @@ def test_where_no_mcp_is_both_places_are_named(tmp_path: Path) -> None:
     with HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:  # answers 501 to everything
         Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}"
-        done = process(tmp_path, "ask", url, "hi", "--protocol", "mcp")
+        done = run(tmp_path, "ask", url, "hi", "--protocol", "mcp")
         server.shutdown()
     assert done.returncode == 3
     assert f"sabir: {url}: " in done.stderr
@@ -137,14 +139,14 @@ def test_where_no_mcp_is_both_places_are_named(tmp_path: Path) -> None:
 def test_over_websocket_too_a_token_is_shown_and_a_refusal_is_one(
     place: str, serve: Serve, home: Path, tmp_path: Path
 ) -> None:
-    made = process(tmp_path, "keys", "add", "ann", "--home", str(home))
+    made = run(tmp_path, "keys", "add", "ann", "--home", str(home))
     key = made.stdout.split()[0]
     served = serve(Gateway(echo, home=home, guard=GuardSettings(IdentitySettings(anonymous=False))))
     url = served.ws_url + place
-    assert process(tmp_path, "ask", url, "hi", token=key).stdout == "You said: hi\n"
+    assert run(tmp_path, "ask", url, "hi", token=key).stdout == "You said: hi\n"
     for more in ((), ("--stream",)):
         for token in ("", "wrong"):
-            refused = process(tmp_path, "ask", url, "hi", *more, token=token)
+            refused = run(tmp_path, "ask", url, "hi", *more, token=token)
             assert (refused.returncode, refused.stdout) == (4, "")
             assert refused.stderr.startswith(f"sabir: {url}: ")
 
@@ -157,12 +159,12 @@ def test_a_streamed_answer_is_printed_once(place: str, serve: Serve, home: Path,
             yield f"{number} "
 
     url = serve(Gateway(counter, home=home)).url + place
-    assert process(tmp_path, "ask", url, "go", "--stream").stdout.split() == ["0", "1", "2"]
+    assert run(tmp_path, "ask", url, "go", "--stream").stdout.split() == ["0", "1", "2"]
 
 
 @pytest.mark.parametrize("place", ["/a2a/memory", "/ask", "/mcp"])
 def test_control_is_refused_where_the_protocol_has_none(place: str, tmp_path: Path) -> None:
-    done = process(tmp_path, "ask", f"http://127.0.0.1:9{place}", "what are your limits?", "--control")
+    done = run(tmp_path, "ask", f"http://127.0.0.1:9{place}", "what are your limits?", "--control")
     assert (done.returncode, done.stdout) == (2, "")
     assert "--control is for NLIP" in done.stderr
 
@@ -176,7 +178,7 @@ def test_control_is_refused_where_another_protocol_is_found(tmp_path: Path) -> N
 
     with HTTPServer(("127.0.0.1", 0), OnlyNlweb) as server:
         Thread(target=server.serve_forever, daemon=True).start()
-        done = process(tmp_path, "ask", f"http://127.0.0.1:{server.server_port}", "limits?", "--control")
+        done = run(tmp_path, "ask", f"http://127.0.0.1:{server.server_port}", "limits?", "--control")
         server.shutdown()
     assert (done.returncode, done.stdout) == (4, "")
     assert "it speaks nlweb, which has no control messages" in done.stderr
@@ -184,7 +186,7 @@ def test_control_is_refused_where_another_protocol_is_found(tmp_path: Path) -> N
 
 def test_the_trace_of_binary_frames_can_be_read(serve: Serve, home: Path, tmp_path: Path) -> None:
     url = serve(Gateway(echo, home=home)).ws_url
-    done = process(tmp_path, "ask", url, "hi", "--trace")
+    done = run(tmp_path, "ask", url, "hi", "--trace")
     assert done.stdout == "You said: hi\n"
     sent, received = done.stderr.splitlines()
     assert sent.startswith("> CBOR, ") and '"content":"hi"' in sent
