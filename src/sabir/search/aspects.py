@@ -18,6 +18,7 @@ from .words import content_words, fold, tokens
 
 CLOSE: Final = 0.75  # of the best score: it fits well
 _FEW: Final = 3  # words of a question of which all should be met
+_LOOKED_AT: Final = 20  # hits; one that has all the words is among the first
 _SURE: Final = 60.0  # a score from which on a hit is about what was asked; see search.Hit
 # A colour as people say it, to what things state for it.
 COLOURS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -75,14 +76,13 @@ def apart(text: str, hits: Sequence[Hit]) -> tuple[str, ...]:
         return ()  # more than a name: "something warm to wear"
     if not 2 <= len(wanted) <= _FEW or not hits or hits[0].score >= _SURE:
         return ()
-    met = [{word for word in wanted if _says(hit, word)} for hit in hits]
+    kin = {word: re.compile(rf"\b{re.escape(word[: max(4, len(word) - 2)])}", re.IGNORECASE) for word in wanted}
+    met = [{word for word in wanted if _says(hit, kin[word])} for hit in hits[:_LOOKED_AT]]
     if any(len(each) == len(wanted) for each in met) or set().union(*met) != set(wanted):
         return ()
     return tuple(wanted)
 
 
-def _says(hit: Hit, word: str) -> bool:
+def _says(hit: Hit, kin: re.Pattern[str]) -> bool:
     """Whether an item says a word or one of its kin: cook, cooks, cooking."""
-    kin = word[: max(4, len(word) - 2)]
-    texts = (hit.item.name, hit.item.description, hit.item.text)
-    return any(re.search(rf"\b{re.escape(kin)}", fold(text)) for text in texts)
+    return any(kin.search(text) for text in (hit.item.name, hit.item.description, hit.item.text))

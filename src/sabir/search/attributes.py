@@ -103,8 +103,19 @@ def attributes(item: Item) -> Attributes:
 
 
 def recalled(item: Item) -> Attributes:
-    """The same, kept for a while: what is found once is found again."""
-    key = item.fingerprint
+    """The same, kept for a while: what is found once is found again, and one answer looks at an item several times."""
+    at_hand = _at_hand.get(id(item))
+    if at_hand is not None and at_hand[0] is item:
+        return at_hand[1]
+    if len(_at_hand) >= _HELD:
+        _at_hand.clear()
+    found = _remembered(item)
+    _at_hand[id(item)] = (item, found)
+    return found
+
+
+def _remembered(item: Item) -> Attributes:
+    key = item.fingerprint  # dear: it reads the whole item
     found = _recent.get(key)
     if found is None:
         if len(_recent) >= _RECALLED:
@@ -113,6 +124,8 @@ def recalled(item: Item) -> Attributes:
     return found
 
 
+_HELD: Final = 256
+_at_hand: dict[int, tuple[Item, Attributes]] = {}  # by identity; the item is held, so that it stays its own
 _RECALLED: Final = 4_096
 _recent: dict[str, Attributes] = {}
 
