@@ -228,3 +228,51 @@ async def test_of_several_sites_one_that_is_not_here_is_told(shop: LocalIndex) -
     assert [(each["name"], each["reason"]) for each in meta(message)["ignored"]] == [
         ("site", "there is no site 'nope.example' here")
     ]
+
+
+async def test_one_of_two_colours_will_do(wares: LocalIndex) -> None:
+    assert set(ids(await asker(wares).reply("yellow or brown jackets"))) == {"j1", "j3"}
+
+
+async def test_the_order_is_of_those_that_state_what_it_is_by() -> None:
+    index = LocalIndex(None, None)
+    diner = thing("d", "Vegan dinner diner", "Restaurant")
+    slow = thing("s", "Vegan dinner stew", "Recipe", totalTime="PT90M")
+    quick = thing("q", "Vegan dinner bowl", "Recipe", totalTime="PT10M")
+    await index.put([diner, slow, quick])
+    message = await asker(index).reply("quickest vegan dinner")
+    assert ids(message)[:2] == ["q", "s"] and meta(message)["ignored"] == []
+
+
+@pytest.mark.parametrize(
+    ("said", "met"),
+    [("before Christmas", {"e1", "e2", "e3"}), ("after Halloween", set()), ("before Independence Day", {"e1", "e3"})],
+)
+async def test_a_day_may_be_called_by_its_name(shop: LocalIndex, said: str, met: set[str]) -> None:
+    assert set(ids(await asker(shop).reply(f"events {said}"))) - {"e4"} == met
+
+
+async def test_a_feast_in_the_name_of_a_thing_is_no_date(wares: LocalIndex) -> None:
+    assert meta(await asker(wares).reply("Christmas jackets"))["applied"] == []
+
+
+async def test_opening_hours_are_shown_to_who_asks_for_them() -> None:
+    index = LocalIndex(None, None)
+    await index.put([thing("m", "Market hall", "GroceryStore", openingHours=["Mo-Sa 08:00-18:00"])])
+    [hall] = results(await asker(index).reply("what time does the market hall open?"))
+    assert hall["matched"] == {"openinghours": "open Mo-Sa 08:00-18:00"}
+
+
+@pytest.mark.parametrize("said", ["hello", "Hi there!", "thanks", "help", "what can you do?"])
+async def test_who_only_says_hello_is_told_what_can_be_asked(wares: LocalIndex, said: str) -> None:
+    site = SiteAgent(wares, description="Sells wares", examples=["jackets", "cheapest knife"])
+    message = await Asker(site).reply(said)
+    assert message.text == 'Sells wares. Ask, for example: "jackets", "cheapest knife".'
+    assert results(message) == [] and message.labelled("meta") is None
+
+
+async def test_thanks_in_between_is_no_topic(wares: LocalIndex) -> None:
+    person = asker(wares)
+    await person.reply("jackets")
+    await person.reply("thanks")
+    assert ids(await person.reply("only blue ones")) == ["j2"]

@@ -63,7 +63,7 @@ from .site_asks import SiteAsk, SiteMeta, asked_in, json_of
 from .site_finding import POOL, Finding
 from .site_model import SiteModel, grounded
 from .site_ranking import Weight, evident, led, settled
-from .site_words import answers_in, listing, nothing
+from .site_words import answers_in, introduction, is_greeting, listing, nothing
 
 MODES: Final = ("list", "summarize", "generate")
 _MODEL_SECONDS: Final = 8.0  # for one call of the model; who asks does not wait longer for a better order
@@ -128,6 +128,9 @@ class SiteAgent:
             return
         if missing := await self._missing_site(ask):
             yield Fault(missing, "not_found")
+            return
+        if is_greeting(turn.text) and not ask.filters:
+            yield Reply(Message.text(introduction(self.card)))
             return
         search = _Search(self, ask, turn, self._now(), self._limit)
         await search.run(turn.text)
@@ -308,10 +311,12 @@ class _Search(Finding):
         return tuple(past.asked.text for past in self.turn.conversation.turns if past.asked.text)
 
     def _understood(self) -> tuple[str, ...]:
-        """Earlier questions as they were understood: "breakfast", said in answer to a question, is no topic itself."""
-        if self.ask.prev is not None:
-            return self.ask.prev
-        return tuple(text for past in self.turn.conversation.turns if (text := _question_of(past)))
+        """Earlier questions as they were understood: "breakfast", said in answer to a question, is no topic itself, and
+        neither is "thanks"."""
+        asked = self.ask.prev
+        if asked is None:
+            asked = tuple(text for past in self.turn.conversation.turns if (text := _question_of(past)))
+        return tuple(text for text in asked if not is_greeting(text))
 
     def _said_before(self) -> set[str]:
         return {past.answered.text for past in self.turn.conversation.turns}

@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
+from ..card import Card
 from ..events import Field
 from ..message import Message
 from ..search import Hit, Ignored, Parsed
 from ..search.attributes import recalled
 from ..search.facts import facts
+
+_GREETING: Final = re.compile(
+    r"\W*(?:(?:hello|hi|hey|hallo|good\s+(?:morning|afternoon|evening|day)|greetings)(?:\s+there)?"
+    r"|thanks?|thank\s+you(?:\s+(?:so|very)\s+much)?|help(?:\s+me)?|who\s+are\s+you|what\s+(?:are\s+you|is\s+this)"
+    r"|what\s+can\s+(?:you\s+do|i\s+(?:ask|do\s+here))|how\s+does\s+(?:this|it)\s+work)\W*",
+    re.IGNORECASE,
+)
+
+
+def is_greeting(text: str) -> bool:
+    """Whether somebody only says hello, or asks what can be asked here."""
+    return len(text) <= 80 and _GREETING.fullmatch(text) is not None
+
+
+def introduction(card: Card) -> str:
+    """What can be asked here."""
+    examples = [f'"{each}"' for skill in card.skills for each in skill.examples][:3]
+    asked = f" Ask, for example: {', '.join(examples)}." if examples else ""
+    return f"{card.description.rstrip('.')}.{asked}"
 
 
 def listing(hits: Sequence[Hit], start: int, parsed: Parsed, note: str, coverage: float) -> str:

@@ -40,23 +40,27 @@ COLOURS: Final[Mapping[str, tuple[str, ...]]] = {
     "navy": ("navy",),
     "turquoise": ("turquoise", "teal"),
 }
-_COLOUR: Final = re.compile(rf"\b(?:in\s+)?(?P<colour>{'|'.join(COLOURS)})(?:[\s-]colou?red)?\b", re.IGNORECASE)
+_NAMED = "|".join(COLOURS)
+_COLOUR: Final = re.compile(
+    rf"\b(?:in\s+)?(?P<colours>(?:{_NAMED})(?:\s*(?:,|,?\s+or)\s+(?:{_NAMED}))*)(?:[\s-]colou?red)?\b", re.IGNORECASE
+)
 
 
 def coloured(text: str) -> tuple[str, str, Is] | None:
-    """The one colour that a question names, the question without it, and the condition that it is."""
+    """The colour that a question names ("red", "red or blue"), the question without it, and the condition for it."""
     found = list(_COLOUR.finditer(text))
     if len(found) != 1:
         return None
-    colour = fold(found[0]["colour"])
+    said = " ".join(fold(found[0]["colours"]).split())
+    named = [colour for colour in re.split(r"\W+", said) if colour in COLOURS]
     rest = " ".join(f"{text[: found[0].start()]} {text[found[0].end() :]}".split())
-    return colour, rest, Is("color", COLOURS[colour])
+    return said, rest, Is("color", tuple(dict.fromkeys(shade for colour in named for shade in COLOURS[colour])))
 
 
 def states_colour(hits: Sequence[Hit], colour: str) -> bool:
     """Whether a colour is an aspect of what was found: most of the best state one, and none is called by it."""
     best = fitting(hits)
-    if not best or colour in tokens(best[0].item.name):
+    if not best or not set(tokens(colour)).isdisjoint(tokens(best[0].item.name)):
         return False
     return 2 * sum("color" in recalled(hit.item).words for hit in best) >= len(best)
 

@@ -28,6 +28,15 @@ MONTHS: Final = [
 WEEKDAYS: Final = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
 _SEASONS: Final = {"spring": (3, 6), "summer": (6, 9), "autumn": (9, 12), "fall": (9, 12), "winter": (12, 3)}
 
+# Days that are called by a name, as month and day; of Thanksgiving, the fourth Thursday of November.
+FEASTS: Final = {
+    "christmas eve": (12, 24), "christmas day": (12, 25), "christmas": (12, 25), "boxing day": (12, 26),
+    "new year's eve": (12, 31), "new years eve": (12, 31), "new year's day": (1, 1), "new years day": (1, 1),
+    "new year's": (1, 1), "new year": (1, 1), "valentine's day": (2, 14), "valentines day": (2, 14),
+    "valentine's": (2, 14), "st. patrick's day": (3, 17), "st patrick's day": (3, 17), "halloween": (10, 31),
+    "independence day": (7, 4), "fourth of july": (7, 4), "thanksgiving": (11, 0),
+}  # fmt: skip
+_FEAST = "|".join(re.escape(name).replace("'", "['’]") for name in sorted(FEASTS, key=len, reverse=True))
 _MONTH = "|".join([*MONTHS, "jan", "feb", "mar", "apr", "jun", "jul", "aug", "sept", "sep", "oct", "nov", "dec"])
 _DAY = "|".join(WEEKDAYS)
 
@@ -51,6 +60,7 @@ PHRASE: Final = (
     rf"|(?P<my>\b(?:{_MONTH})\.?,?\s+(?:of\s+)?\d{{4}}\b)"
     r"|(?P<ago>\b(?:the\s+)?(?:last|past|next|coming)\s+\d+\s+(?:day|week|month|year)s?\b)"
     r"|(?P<rel>\b(?:the\s+)?(?:this|next|last|past|coming)\s+(?:weekend|week|month|year|spring|summer|autumn|fall|winter)\b)"
+    rf"|(?P<feast>\b(?:{_FEAST})\b)"
     rf"|(?P<named>\b(?:today|tonight|tomorrow|yesterday)\b)"
     rf"|(?P<weekday>\b(?:(?:this|next|coming)\s+)?(?:{_DAY})\b)"
     rf"|(?P<month>\b(?:{_MONTH})\b)"
@@ -122,6 +132,8 @@ def from_match(match: re.Match[str], now: datetime, *, past: bool = False) -> Sp
                 return _counted(words, now)
             case "rel":
                 return _relative(words[-2], words[-1], now.date())
+            case "feast":
+                return _feast(match.group().casefold().replace("’", "'"), now.date(), past)
             case "named":
                 shift = {"today": 0, "tonight": 0, "tomorrow": 1, "yesterday": -1}[words[0]]
                 return _days(now.date() + timedelta(days=shift))
@@ -172,6 +184,22 @@ def _next_month(month: int, today: date, past: bool) -> Span:
     if not past and month < today.month:
         year += 1
     return _months(year, month)
+
+
+def _feast(name: str, today: date, past: bool) -> Span:
+    """The next one, or the last one where the past is meant."""
+
+    def of(year: int) -> date:
+        month, day = FEASTS[" ".join(name.split())]
+        first = date(year, month, day or 1)
+        return first if day else first + timedelta(days=(3 - first.weekday()) % 7 + 21)
+
+    year = today.year
+    if past and of(year) > today:
+        year -= 1
+    elif not past and of(year) < today:
+        year += 1
+    return _days(of(year))
 
 
 def _counted(words: list[str], now: datetime) -> Span:

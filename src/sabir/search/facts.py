@@ -16,6 +16,7 @@ from .filters import Parsed
 from .hours import stated
 from .item import Item
 from .relaxing import inner
+from .schema_org import strings
 from .taxonomy import is_a
 from .vocabulary import MEASURES, NUTRIENTS
 
@@ -37,6 +38,8 @@ def facts(item: Item, parsed: Parsed) -> dict[str, str]:
     for field in (*((parsed.order[0],) if parsed.order else ()), *parsed.about):
         if text := _value(field, of):
             found.setdefault(field, text)
+    if "openinghours" in parsed.about and (hours := list(strings(item.fields.get("openingHours")))[:2]):
+        found["openinghours"] = f"open {', '.join(hours)}"
     days = [value for each in asked if isinstance(each, Is) and each.field == OPEN_ON for value in each.values]
     if days and (open_then := stated(item.fields, days[0])):
         found["openinghours"] = f"open {open_then}"
@@ -73,7 +76,7 @@ def _price(of: Attributes) -> str:
         if max(numbers) == 0:
             return "free"
         sign, code = _SIGNS.get(name[6:], ""), "" if name[6:] in (*_SIGNS, "?") else f" {name[6:].upper()}"
-        low, high = (f"{sign}{_amount(each)}{code}" for each in (min(numbers), max(numbers)))
+        low, high = (f"{sign}{_amount(each)}{code}" if each else "free" for each in (min(numbers), max(numbers)))
         return low if low == high else f"{low} to {high}"
     return ""
 

@@ -102,6 +102,10 @@ _ASKED: Final = tuple(
     for pattern, field in (
         (r"\bhow\s+(?:much|expensive)\b(?!\s+(?:time|protein|fat|sugar|salt))|\b(?:price|cost)s?\b", "price"),
         (r"\bhow\s+(?:long|much\s+time|fast|quick(?:ly)?)\b", "totaltime"),
+        (
+            r"\b(?:opening|open)\s+(?:hours|times)\b|\b(?:when|what\s+time|how\s+late)\b.*\b(?:open|close)s?\b",
+            "openinghours",
+        ),
         (r"\bwhen\b|\bwhat\s+(?:day|date|time)\b", "date"),
         (r"\bcalories\b", "calories"),
         (r"\b(?:how\s+good|ratings?|rated|stars)\b", "stars"),
@@ -174,7 +178,7 @@ def _date(match: re.Match[str], known: Fields, now: datetime) -> _Said | None:
     operator = " ".join((match["operator"] or "").casefold().split())
     relative = re.fullmatch(dates.PHRASE, words, re.IGNORECASE)
     form = relative.lastgroup if relative else ""
-    if not operator and form in ("month", "year", "my", "weekday") and not match["published"]:
+    if not operator and form in ("month", "year", "my", "weekday", "feast") and not match["published"]:
         return None  # "June bugs", "2024 wheat": not said as a date
     field = _date_field(match["published"], known)
     if field is None:

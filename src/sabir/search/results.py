@@ -80,7 +80,7 @@ def reordered(hits: Sequence[Hit], order: tuple[str, bool], *, mixed: bool = Fal
     nothing of knives.
     """
     field, ascending = order
-    good = hits if mixed else comparable(hits)
+    good = hits if mixed else comparable(hits, field)
     valued = [(value, hit) for hit in good if (value := _value(recalled(hit.item), field)) is not None]
     valued.sort(key=lambda pair: pair[0] if ascending else -pair[0])
     first = [hit for _, hit in valued]
@@ -97,15 +97,17 @@ def by_coming(hits: Sequence[Hit], now: float) -> tuple[Hit, ...]:
     return (*first, *(hit for hit in hits if id(hit) not in known))
 
 
-def comparable(hits: Sequence[Hit]) -> list[Hit]:
-    """Those that fit well and are of a kind with the best."""
-    kin = lineage(hits[0].item.types) - {"Thing"} if hits else frozenset()
-    return [hit for hit in fitting(hits) if not kin or not kin.isdisjoint(lineage(hit.item.types))]
+def comparable(hits: Sequence[Hit], field: str) -> list[Hit]:
+    """Those that fit well and are of a kind with the best one that states the field; none if none does."""
+    good = fitting(hits)
+    first = next((hit for hit in good if _value(recalled(hit.item), field) is not None), None)
+    kin = lineage(first.item.types) - {"Thing"} if first is not None else frozenset()
+    return [hit for hit in good if first is not None and (not kin or not kin.isdisjoint(lineage(hit.item.types)))]
 
 
 def has_value(hits: Sequence[Hit], field: str, *, mixed: bool = False) -> bool:
     """Whether one of those that would be put in order by a field states it."""
-    return any(_value(recalled(hit.item), field) is not None for hit in (hits if mixed else comparable(hits)))
+    return any(_value(recalled(hit.item), field) is not None for hit in (hits if mixed else comparable(hits, field)))
 
 
 def _value(of: Attributes, field: str) -> float | None:
