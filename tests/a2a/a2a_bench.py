@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +11,7 @@ import httpx
 from a2a.client import Client, ClientConfig, ClientFactory
 from a2a.types import a2a_pb2 as pb
 
+from gates import Gate
 from sabir.agent import FunctionAgent, agent
 from sabir.card import Card, Skill
 from sabir.errors import Unauthenticated
@@ -22,27 +21,6 @@ from sabir.message import Message, Part, binary_part, json_part, text_part
 from sabir.turn import Caller, Turn
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(64))
-
-
-class Gate:
-    """Holds an agent of another thread until the test opens it; the wait is on the condition, not the clock."""
-
-    def __init__(self) -> None:
-        self.entered = threading.Event()
-        self.left = threading.Event()  # the agent was cancelled
-        self._open = threading.Event()
-
-    def open(self) -> None:
-        self._open.set()
-
-    async def passed(self) -> None:
-        self.entered.set()
-        try:
-            while not self._open.is_set():
-                await asyncio.sleep(0.005)
-        except asyncio.CancelledError:
-            self.left.set()
-            raise
 
 
 @dataclass

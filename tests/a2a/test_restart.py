@@ -15,10 +15,11 @@ from urllib.request import urlopen
 import pytest
 from a2a.client import Client
 from a2a.types import a2a_pb2 as pb
-from a2a_bench import Bench, Gate, Keys, closed, connected, said, saying, text_of
+from a2a_bench import Bench, Keys, closed, connected, said, saying, text_of
 
 from conftest import serving
 from free_ports import free_port
+from gates import Gate
 from sabir.gateway import Gateway
 from sabir.guard import Identity
 from sabir.server import Serving

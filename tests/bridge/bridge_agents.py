@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import AsyncIterator
 from typing import Any
 
+from gates import Gate
 from sabir.agent import FunctionAgent, agent
 from sabir.events import Fault, Field, Progress, Question
 from sabir.message import Message, binary_part, json_part, text_part
@@ -14,31 +13,6 @@ from sabir.turn import Turn
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(64))
 DATA = {"size": [8, 8], "id": 2**60, "name": "heron", "none": None}
-
-
-class Gate:
-    """Holds the slow agent until the test opens it."""
-
-    def __init__(self) -> None:
-        self.entered = threading.Event()
-        self.left = threading.Event()  # it was cancelled
-        self._open = threading.Event()
-
-    def open(self) -> None:
-        self._open.set()
-
-    def reset(self) -> None:
-        for event in (self.entered, self.left, self._open):
-            event.clear()
-
-    async def passed(self) -> None:
-        self.entered.set()
-        try:
-            while not self._open.is_set():
-                await asyncio.sleep(0.005)
-        except asyncio.CancelledError:
-            self.left.set()
-            raise
 
 
 def agents(gate: Gate) -> list[FunctionAgent]:

@@ -19,11 +19,11 @@ import mcp_types
 from a2a.client import Client as A2aSdkClient
 from a2a.client import ClientConfig, ClientFactory
 from a2a.types import a2a_pb2 as pb
-from bridge_agents import Gate
 from google.protobuf.json_format import MessageToDict
 from mcp import Client as McpClient
 from mcp.shared.exceptions import MCPError
 
+from gates import Gate
 from sabir.message import Message
 from sabir.wire import nlip
 

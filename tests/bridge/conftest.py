@@ -12,10 +12,11 @@ import pytest
 
 sys.path.append(str(Path(__file__).parent))
 
-from bridge_agents import Gate, agents
+from bridge_agents import agents
 from bridge_clients import TALKERS, Talker
 
 from conftest import Served, serving
+from gates import Gate
 from sabir.gateway import Gateway
 from sabir.peers.a2a import A2aPeer
 from sabir.peers.base import Peer

@@ -11,9 +11,11 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from bridge_agents import DATA, PNG, Gate
+from bridge_agents import DATA, PNG
 from bridge_clients import TALKERS, Talker
 from bridge_table import FROM_AGENTS, LOSSES, TO_CLIENTS, WAYS, lost, page
+
+from gates import Gate
 
 PAIRS = [(x, y) for x in TALKERS for y in ("nlip", "nlweb", "mcp", "a2a")]
 DOCS = Path(__file__).parents[2] / "docs" / "bridge.md"
