@@ -256,6 +256,11 @@ async def test_a_feast_in_the_name_of_a_thing_is_no_date(wares: LocalIndex) -> N
     assert meta(await asker(wares).reply("Christmas jackets"))["applied"] == []
 
 
+async def test_when_a_recipe_was_published_is_not_when_it_is(shop: LocalIndex) -> None:
+    [soup, *_] = results(await asker(shop).reply("when should I eat pumpkin soup?"))
+    assert soup["@id"] == "r1" and "matched" not in soup
+
+
 async def test_opening_hours_are_shown_to_who_asks_for_them() -> None:
     index = LocalIndex(None, None)
     await index.put([thing("m", "Market hall", "GroceryStore", openingHours=["Mo-Sa 08:00-18:00"])])

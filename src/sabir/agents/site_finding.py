@@ -42,6 +42,7 @@ CHANCE: Final = 20.0  # a score below which a hit is chance; see search.Hit
 POOL: Final = 50  # hits that are looked at before the page is cut
 _COMING: Final = 200  # items that are looked through for what comes next
 _MISSED: Final = 6  # conditions that are tried one by one, where nothing meets them all
+_OF_COLOUR: Final = 0.6  # share of the best score that a thing of the colour that was asked for must have
 _ALONE: Final = "what was found does not say for how many"
 _UNTIMED: Final = "what was found is not tied to a day"
 _STATED: Final = {"price": "a price", "date": "a date", "stars": "a rating", "totaltime": "a time"}
@@ -155,7 +156,7 @@ class Finding:
         colour, rest, condition = named
         text = rest if content_words(rest) else ""
         plain = await self.engine.search(Query(text, self.where(), 0, self._depth, CHANCE if text else 0.0))
-        least = CLOSE * plain.hits[0].score if text and plain.hits else 0.0
+        least = _OF_COLOUR * plain.hits[0].score if text and plain.hits else 0.0
         there = await self.engine.search(Query(text, (*self.where(), condition), 0, self._depth, least))
         parsed = msgspec.structs.replace(self.parsed, text=text)
         if there.hits:

@@ -36,6 +36,8 @@ def facts(item: Item, parsed: Parsed) -> dict[str, str]:
     for name, text in (each for condition in asked for each in _stated(condition, of)):
         found.setdefault(name, text)
     for field in (*((parsed.order[0],) if parsed.order else ()), *parsed.about):
+        if field == "date" and "startdate" not in of.dates and parsed.order is None:
+            continue  # when something was published is no answer to when it is
         if text := _value(field, of):
             found.setdefault(field, text)
     if "openinghours" in parsed.about and (hours := list(strings(item.fields.get("openingHours")))[:2]):
