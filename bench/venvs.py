@@ -45,7 +45,7 @@ def python_with(name: str, *packages: str) -> Path:
             return python
         if not python.exists():
             subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
-        install = ["install", "--quiet", "--disable-pip-version-check", "--no-compile", *packages]
+        install = ["install", "--quiet", "--quiet", "--disable-pip-version-check", "--no-compile", *packages]
         subprocess.run(
             [sys.executable, "-m", "pip", "--python", str(python), *install], check=True, stdout=subprocess.DEVNULL
         )
