@@ -5,14 +5,20 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from uuid import uuid4
 
 import asyncpg
 import pytest
 
+from sabir import agent
+from sabir.agent import Agent
 from sabir.errors import StoreUnavailable
+from sabir.gateway import Gateway
+from sabir.server import CLOSE_SECONDS
 from sabir.stores.base import AuditLine, Record
 from sabir.stores.postgres import PostgresStore
+from sabir.turn import Turn
 from stores.private_postgres import PrivatePostgres
 
 PATIENCE = 1.0
@@ -87,6 +93,30 @@ async def test_a_store_on_a_silent_server_closes(server: PrivatePostgres, store:
             await writing
     finally:
         server.resume()
+
+
+def named(name: str) -> Agent:
+    @agent(name=name)
+    async def quiet(turn: Turn) -> str:
+        return ""
+
+    return quiet
+
+
+async def test_a_node_on_a_silent_server_stops_however_many_agents_it_offers(
+    server: PrivatePostgres, store: PostgresStore, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    agents = [named(f"agent{n}") for n in range(30)]
+    own = PostgresStore(store._address, patience=PATIENCE)  # it opens and closes its store itself
+    gateway = Gateway(*agents, home=tmp_path, store=own, bus="memory:")
+    await gateway.start()
+    server.pause()
+    try:
+        async with asyncio.timeout(CLOSE_SECONDS):  # after that the process would be ended
+            await gateway.stop()
+    finally:
+        server.resume()
+    assert "Traceback" not in caplog.text
 
 
 async def test_a_batch_that_was_given_up_is_not_done_after_later_ones(store: PostgresStore) -> None:

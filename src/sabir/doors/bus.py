@@ -21,7 +21,7 @@ from ..agent import Agent
 from ..bus.base import Bus, Called, Receiver
 from ..directory import LEASE_SECONDS, NODE_OWNER, Directory, Entry, Template
 from ..ending import end
-from ..errors import Cancelled, NotFound, SabirError
+from ..errors import Cancelled, NotFound, SabirError, StoreUnavailable
 from ..events import Event, Question
 from ..guard import Credentials
 from ..line import Ask, Line
@@ -104,9 +104,10 @@ class BusDoor:
 
     async def stop(self) -> None:
         await end(self._tasks)
-        for name in self._own:
-            with suppress(SabirError):  # then the lease runs out
-                await self.directory.deregister(name, NODE_OWNER, node=self.node)
+        with suppress(StoreUnavailable):  # then the leases run out; it is not waited for once for each agent
+            for name in self._own:
+                with suppress(NotFound):
+                    await self.directory.deregister(name, NODE_OWNER, node=self.node)
         await self._serve_no_more()
         await self.directory.close()
         await self.bus.close()
@@ -214,6 +215,9 @@ class BusDoor:
                     await self.directory.renew(name, NODE_OWNER, node=self.node, lease=self.lease)
                 except NotFound:
                     await self._offer_again()
+                except StoreUnavailable as wrong:
+                    logger.warning("what is offered to other nodes could not be renewed: %s", wrong)
+                    break
                 except SabirError as wrong:
                     logger.warning("the lease of %s could not be renewed: %s", name, wrong)
 

@@ -81,7 +81,7 @@ class PostgresStore:
                 await first.close(timeout=_GOODBYE)
             self._pool = await asyncpg.create_pool(
                 self._address,
-                min_size=1,
+                min_size=0,  # or the pool logs a trace for each try to have one, while the server is away
                 max_size=self._connections,
                 timeout=_CONNECT_SECONDS,
                 command_timeout=_COMMAND_SECONDS,
@@ -91,6 +91,7 @@ class PostgresStore:
             raise told(wrong) from wrong
         self._writer = Batches(self._connect, self._outage)
         self._writer.start()
+        await self.ping()  # the first caller finds a connection
 
     async def _connect(self) -> asyncpg.Connection[asyncpg.Record]:
         """A connection beside the pool."""
@@ -146,7 +147,7 @@ class PostgresStore:
         connection = await pool.acquire(timeout=limit)
         try:
             return await getattr(connection, how)(sql, *values, timeout=seconds or limit)
-        except TimeoutError:
+        except (TimeoutError, asyncio.CancelledError):
             connection.terminate()  # to ask a server that does not answer to stop would be to wait for it again
             raise
         finally:
