@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import runpy
+import select
 import signal
 import socket
 import subprocess
@@ -51,15 +52,11 @@ class Nursery:
 def nursery() -> Iterator[Nursery]:
     with TemporaryDirectory(prefix="nursery") as folder:
         place = Path(folder) / "s"
-        process = subprocess.Popen([sys.executable, __file__, str(place)], stdout=subprocess.PIPE)
-        assert process.stdout is not None
-        try:
-            process.stdout.readline()
-            yield Nursery(place)
-        finally:
-            process.kill()
-            process.wait()
-            process.stdout.close()
+        command = [sys.executable, __file__, str(place)]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"here\n"
+            yield Nursery(place)  # it ends with its standard input, also if this process is killed
 
 
 def main(place: str) -> None:
@@ -73,7 +70,7 @@ def main(place: str) -> None:
         listening.bind(place)
         listening.listen(64)
         print("here", flush=True)
-        while True:
+        while select.select((listening, sys.stdin), (), ())[0] == [listening]:
             asking, _ = listening.accept()
             if os.fork() == 0:
                 listening.close()
