@@ -28,6 +28,7 @@ from .errors import NotFound, SabirError, ShuttingDown, StoreUnavailable, TurnFa
 from .events import Fault, Question, Reply
 from .guard import Guard, size_of
 from .guard.agreements import Agreements, kept, takes_back
+from .guard.audit import turn_line
 from .line import Ask, Line, turn_id
 from .message import Message
 from .observe import Observer
@@ -86,7 +87,10 @@ class Exchange:
                 there = ask.conversation or (await self.conversations.agreed_in(tokens, caller) if tokens else NOWHERE)
                 turn = self._turn(ask, agent, caller, there, line)
                 turn.ask_back = ask.ask_back or turn.ask_back
-                await line.send(Reply(line.addressed(await self._run(agent, turn, line), ask.message)))
+                reply = await self._run(agent, turn, line)
+                if ask.conversation is None:  # else the node that holds it tells
+                    self.guard.notes.add(turn, ask.door, size_of(turn.message) + size_of(reply))
+                await line.send(Reply(line.addressed(reply, ask.message)))
         except Exception as raised:
             wrong = raised if isinstance(raised, SabirError) else self._unforeseen(raised, line)
             await self.audit(ask, wrong, line)
@@ -169,8 +173,7 @@ class Exchange:
         caller, id = turn.caller, f"{turn.id}?{turn.questions}" if turn.waits else turn.id
         size = size_of(asked) + size_of(answered)
         row = self.conversations.touched(held.row, caller, now)
-        told = {"bytes": size, **turn.told_used}
-        audit = AuditLine(now, "turn", caller.id, ask.door, turn.agent, "ok", id, row.id, told)
+        audit = turn_line(turn, ask.door, size, id, row.id)
         past = PastTurn(id, now, turn.agent, asked, answered, caller.name or caller.id, row.id)
         return self.store.record(TurnEntry(row, kept(past, held.conversation.agreed), audit, size))
 
@@ -283,10 +286,7 @@ class Exchange:
         return answer
 
     async def close(self, seconds: float) -> bool:
-        """Let running turns finish, take no new ones; end those that take longer, and tell their callers.
-
-        False if some were still running in the end.
-        """
+        """Let running turns finish, take no new ones; end those that take longer. False if some run still."""
         self.closing = True
         self.waits.close()
         for wait in (seconds, 1.0):

@@ -307,6 +307,7 @@ class Gateway:
             self.tasks.close,
             self._open.aclose,
             self._keep_audit,
+            self.guard.notes.close,
             self.guarded.close,
         ]
         if self.exchange.observer is not None:

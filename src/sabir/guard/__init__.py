@@ -7,7 +7,7 @@ from functools import partial
 
 from ..message import Part
 from ..turn import Caller, Meter, Permit, Turn, anything
-from .audit import AuditSettings, Trail
+from .audit import AuditSettings, Notes, Trail
 from .filters import Filter, Filters
 from .identity import Credentials, Identity, Verifier, no_credentials, stranger_at
 from .limits import Places, Quotas, Rates, Remaining
@@ -46,6 +46,7 @@ class Guard:
     filters: Filters = field(default_factory=Filters)
     usage: Usage = None  # type: ignore[assignment]  # made of the quotas, without a store to count in
     trail: Trail = field(default_factory=Trail)
+    notes: Notes = field(default_factory=Notes)
     rates: Rates = None  # type: ignore[assignment]  # made of the quotas
     places: Places = None  # type: ignore[assignment]  # made of the quotas
     counts: bool = field(init=False)  # whether anything is counted per turn; where not, nobody need be asked

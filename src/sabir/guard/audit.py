@@ -7,20 +7,32 @@ was written anew. Against both there is the anchor, ``number:hash`` of a line, k
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
+import logging
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from ..errors import BadSetup
+from ..ending import end
+from ..errors import BadSetup, StoreUnavailable
 from ..stores.base import GENESIS, AuditLine, ChainedLine, Store, chain
+from ..turn import Turn
 
+logger = logging.getLogger("sabir")
+
+TURNS: Final = "turns"  # the kind of line that tells of many, see Notes
 RETENTION: Final = "retention"  # the kind of line that says how much was removed from the front
 _PAGE: Final = 1000
+_TOGETHER: Final = 500  # turns in one line, at most
+
+Note: TypeAlias = tuple[
+    float, str, str, str, str, int, dict[str, str] | None
+]  # when, who, where, agent, turn, bytes, tools
 
 
 class Broken(msgspec.Struct, frozen=True):
@@ -145,18 +157,27 @@ _PSEUDONYMS: Final = frozenset({"caller", "conversation", "turn"})
 async def export(
     store: Store, *, redact: tuple[str, ...] = (), secret: bytes = b"", since: int = 0, until: float | None = None
 ) -> AsyncIterator[bytes]:
-    """The log as JSON lines, each with its number and hash. Redacted lines no longer match their hash, and say so."""
+    """The log as JSON lines, each with its number and hash. Redacted lines no longer match their hash, and say so.
+
+    Turns that were noted together have one number and one hash, and a ``part`` each.
+    """
     page = since
     while lines := await store.audit_lines(page, _PAGE):
         for each in lines:
             if until is not None and each.line.at > until:
                 return
-            line = redacted(each.line, redact, secret)
-            told = {"number": each.number, **msgspec.to_builtins(line), "previous": each.previous, "hash": each.hash}
-            if line is not each.line:
-                told["redacted"] = True
-            yield msgspec.json.encode(told) + b"\n"
+            for part, told in enumerate(spread(each.line), 1):
+                yield _exported(each, told, redacted(told, redact, secret), part)
         page = lines[-1].number
+
+
+def _exported(place: ChainedLine, told: AuditLine, line: AuditLine, part: int) -> bytes:
+    values = {"number": place.number, **msgspec.to_builtins(line), "previous": place.previous, "hash": place.hash}
+    if told is not place.line:
+        values["part"] = part
+    if line is not told:
+        values["redacted"] = True
+    return msgspec.json.encode(values) + b"\n"
 
 
 def redacted(line: AuditLine, fields: tuple[str, ...], secret: bytes) -> AuditLine:
@@ -236,6 +257,76 @@ class Trail:
                 told.append(_counting(line, seen[2]))
                 seen[2] = 0.0
         return told
+
+
+class Notes:
+    """Turns of which nothing else is kept, for the audit: those of one moment in one line, a moment later.
+
+    A commit for each would cost more than most such turns do. Who kills the process loses the notes of that moment;
+    the lines of turns that are recorded stand in the same commit as they.
+    """
+
+    def __init__(self, store: Store | None = None, *, seconds: float = 0.1, most: int = 100_000) -> None:
+        self._store = store
+        self._seconds = seconds
+        self._most = most  # while the store is away
+        self._noted: list[Note] = []
+        self._lost = 0
+        self._writing: asyncio.Task[None] | None = None
+
+    def add(self, turn: Turn, door: str, size: int) -> None:
+        if len(self._noted) >= self._most:
+            self._lost += 1
+            return
+        used = turn.told_used if turn.used else None
+        self._noted.append((time.time(), turn.caller.id, door, turn.agent, turn.id, size, used))
+        if self._writing is None and self._store is not None:
+            self._writing = asyncio.create_task(self._soon(), name="audit notes")
+
+    async def _soon(self) -> None:
+        try:
+            while self._noted:
+                await asyncio.sleep(self._seconds)
+                await self._write()
+        finally:
+            self._writing = None
+
+    async def _write(self) -> None:
+        noted, self._noted = self._noted, []
+        while noted and self._store is not None:
+            some = noted[:_TOGETHER]
+            detail: dict[str, Any] = {"turns": some, **({"left_out": self._lost} if self._lost else {})}
+            try:
+                await self._store.audit(AuditLine(some[-1][0], TURNS, "gateway", detail=detail))
+            except StoreUnavailable as wrong:
+                logger.warning("%s turns wait for their audit line: %s", len(noted), wrong)
+                self._noted = noted + self._noted
+                return
+            self._lost = 0
+            del noted[:_TOGETHER]
+
+    async def close(self) -> None:
+        """Write what is still there."""
+        await end([self._writing])
+        await self._write()
+
+
+def spread(line: AuditLine) -> list[AuditLine]:
+    """A line as one for each turn, where it tells of many."""
+    if line.kind != TURNS:
+        return [line]
+    lines = []
+    for at, caller, door, agent, id, size, used in line.detail.get("turns", ()):
+        lines.append(AuditLine(at, "turn", caller, door, agent, "ok", id, detail={"bytes": size, **(used or {})}))
+    if left_out := line.detail.get("left_out"):
+        lines.append(AuditLine(line.at, TURNS, line.caller, detail={"left_out": left_out}))
+    return lines
+
+
+def turn_line(turn: Turn, door: str, size: int, id: str = "", conversation: str = "") -> AuditLine:
+    """The line of a turn that was answered."""
+    detail: dict[str, Any] = {"bytes": size, **turn.told_used}
+    return AuditLine(time.time(), "turn", turn.caller.id, door, turn.agent, "ok", id or turn.id, conversation, detail)
 
 
 def _counting(line: AuditLine, left_out: float) -> AuditLine:

@@ -12,7 +12,7 @@ import msgspec
 from ..errors import BadSetup
 from ..stores.base import Store
 from . import Guard
-from .audit import AuditSettings, Trail
+from .audit import AuditSettings, Notes, Trail
 from .filters import Filter, Filters
 from .html import Html
 from .identity import CertificateVerifier, Identity, Verifier
@@ -105,6 +105,7 @@ def guarded(
         filters_of(settings.filters),
         Usage(settings.quotas, store),
         Trail(settings.audit.refusals_per_minute),
+        Notes(store),
         Rates(settings.quotas, behind_proxy=behind_proxy),
     )
     outgoing = Outgoing(settings.services, trusted, subjects)

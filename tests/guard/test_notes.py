@@ -1,0 +1,122 @@
+"""Audit lines of turns of which nothing else is kept: every one is written, many at once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+from sabir import Gateway, Message, Turn, agent
+from sabir.errors import StoreUnavailable
+from sabir.guard import Credentials
+from sabir.guard.audit import Notes, export, spread, verify
+from sabir.line import Ask, Line
+from sabir.stores.base import AuditLine
+from sabir.stores.memory import MemoryStore
+
+
+def turn(number: int) -> Turn:
+    return Turn(Message.text("x"), id=str(number), agent="echo")
+
+
+class Fickle(MemoryStore):
+    """Is away as often as it is told, and counts how often it was asked."""
+
+    def __init__(self, away: int = 0) -> None:
+        super().__init__()
+        self.away, self.asked = away, 0
+
+    async def audit(self, *lines: AuditLine) -> None:
+        self.asked += 1
+        if self.away:
+            self.away -= 1
+            raise StoreUnavailable("away")
+        await super().audit(*lines)
+
+
+async def turns_of(store: MemoryStore) -> list[str]:
+    return [line.turn for each in await store.audit_lines() for line in spread(each.line)]
+
+
+async def until_written(store: MemoryStore, count: int) -> None:
+    async with asyncio.timeout(10):
+        while len(await turns_of(store)) < count:
+            await asyncio.sleep(0.01)
+
+
+async def opened(away: int = 0) -> Fickle:
+    store = Fickle(away)
+    await store.open()
+    return store
+
+
+async def test_lines_of_one_moment_are_written_together_and_in_order() -> None:
+    store = await opened()
+    notes = Notes(store, seconds=0.01)
+    for number in range(50):
+        notes.add(turn(number), "nlip-http", number)
+    await until_written(store, 50)
+    assert await turns_of(store) == [str(number) for number in range(50)]
+    assert store.asked == 1
+
+
+async def test_lines_wait_while_the_store_is_away() -> None:
+    store = await opened(away=3)
+    notes = Notes(store, seconds=0.01)
+    notes.add(turn(1), "nlip-http", 1)
+    await asyncio.sleep(0.015)
+    notes.add(turn(2), "nlip-http", 2)
+    await until_written(store, 2)
+    assert await turns_of(store) == ["1", "2"]
+
+
+async def test_only_so_many_wait_and_how_many_did_not_is_told() -> None:
+    store = await opened()
+    notes = Notes(store, seconds=0.01, most=3)
+    for number in range(5):
+        notes.add(turn(number), "nlip-http", number)
+    await until_written(store, 4)
+    (told,) = await store.audit_lines()
+    assert told.line.kind == "turns" and told.line.detail["left_out"] == 2
+    assert [line.detail for line in spread(told.line)] == [{"bytes": 0}, {"bytes": 1}, {"bytes": 2}, {"left_out": 2}]
+
+
+async def test_very_many_of_one_moment_stand_in_several_lines() -> None:
+    store = await opened()
+    notes = Notes(store, seconds=0.01)
+    for number in range(1200):
+        notes.add(turn(number), "nlip-http", number)
+    await until_written(store, 1200)
+    assert await turns_of(store) == [str(number) for number in range(1200)]
+    assert len(await store.audit_lines()) == 3
+
+
+async def test_the_end_writes_what_is_still_there() -> None:
+    store = await opened()
+    notes = Notes(store, seconds=60)
+    notes.add(turn(1), "nlip-http", 1)
+    await notes.close()
+    assert await turns_of(store) == ["1"]
+
+
+async def test_each_turn_of_an_agent_that_remembers_nothing_leaves_its_line(tmp_path: Path) -> None:
+    @agent(remembers=False)
+    async def echo(turn: Turn) -> str:
+        return turn.text
+
+    async def nowhere(_: object) -> None: ...
+
+    gateway = Gateway(echo, home=tmp_path / "home", store=f"sqlite:///{tmp_path / 'one.db'}")
+    await gateway.start()
+    ask = Ask(Message.text("hello"), "nlip-http", None, Credentials("127.0.0.1"))
+    for _ in range(3):
+        await gateway.exchange.ask(ask, Line(nowhere))
+    await gateway.guard.notes.close()
+    lines = [json.loads(line) for line in [line async for line in export(gateway.store, redact=())]]
+    assert [(each["kind"], each["caller"], each["agent"], each["detail"]) for each in lines] == [
+        ("turn", "anonymous", "echo", {"bytes": 10})
+    ] * 3
+    assert len({each["turn"] for each in lines}) == 3
+    assert [(each["number"], each["part"]) for each in lines] == [(1, 1), (1, 2), (1, 3)]
+    assert (await verify(gateway.store)).whole
+    await gateway.stop()
