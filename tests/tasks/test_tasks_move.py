@@ -6,6 +6,7 @@ import asyncio
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -261,6 +262,29 @@ async def test_a_waiting_question_survives_a_graceful_stop(node: MakeNode) -> No
         await there.tasks.answer(task.id, ADA, Message.text(answer))
     done = await until(lambda seen: seen.state == "completed", there, task.id)
     assert done.reply is not None and done.reply.text == "red, large"
+
+
+async def test_what_a_node_takes_up_while_it_stops_is_let_go_of(node: MakeNode) -> None:
+    """The store may do what it was asked for after who asked has given up."""
+    worker = Worker(repeatable=True)
+    here, giver = await node(worker.agent, lease=600.0), await node(worker.agent, running=0)
+    claim, going, go_on = here.store.claim_task, asyncio.Event(), asyncio.Event()
+
+    async def late(*asked: Any) -> Any:
+        going.set()
+        await go_on.wait()
+        return await claim(*asked)
+
+    here.store.claim_task = lambda *asked: asyncio.shield(asyncio.ensure_future(late(*asked)))  # type: ignore[method-assign]
+    task = await giver.tasks.submit(asked("go"))
+    await going.wait()
+    closing = asyncio.create_task(here.tasks.close())
+    await asyncio.sleep(0)
+    go_on.set()
+    await closing
+    worker.go_on.set()
+    there = await node(worker.agent)
+    assert (await there.tasks.wait(task.id, ADA, 30)).state == "completed"
 
 
 async def test_a_node_that_lost_its_lease_stops_and_cannot_overwrite_its_heir(node: MakeNode) -> None:

@@ -83,11 +83,12 @@ class Tasks:
     async def close(self) -> None:
         """Stop what runs here; another node, or this one after its restart, takes it up."""
         self._closing, self._opened = True, False
-        left = tuple(self._runs)
-        stopping = [run.coroutine for run in self._runs.values() if run.coroutine is not None]
         if self._worker is not None:
-            stopping.append(self._worker)
-        await end(stopping)
+            # What was asked of the store is let finish: cut off, it could still be done, after we have let go.
+            async with self._taking, self._holding:
+                self._worker.cancel()
+        left = tuple(self._runs)
+        await end([self._worker, *(run.coroutine for run in self._runs.values())])
         if left:
             with suppress(StoreUnavailable):
                 await self.store.renew_tasks(self.node, left, 0.0)
@@ -402,7 +403,7 @@ class Tasks:
             await self._take_up_free()
 
     async def _take_up_free(self) -> None:
-        while len(self._runs) < self.settings.running and not self.exchange.closing:
+        while len(self._runs) < self.settings.running and not (self._closing or self.exchange.closing):
             task = await self.store.claim_task(self.node, self.settings.lease, tuple(self.exchange.agents))
             if task is None:
                 return
