@@ -13,6 +13,7 @@ from bus.on_nats import NATS, need_nats, remove_streams
 from sabir.agent import Agent, agent
 from sabir.bus import Bus, Limits, open_bus
 from sabir.bus.memory import MemoryBus
+from sabir.ending import end
 from sabir.errors import Cancelled, DeadlineExceeded, Forbidden, PeerUnavailable, TooMany, TurnFailed
 from sabir.events import Delta, Event, Progress, Question, Reply
 from sabir.gateway import Gateway
@@ -353,11 +354,9 @@ async def test_an_agent_whose_node_stopped_is_no_longer_offered(cluster: Cluster
     b = await cluster.node(agent(name="hotel")(lambda turn: "a room"))
     a = await cluster.node(local)
     assert "hotel" in a.agents
-    for door in b.doors:
-        if door.name == "bus":
-            await door._offer()  # type: ignore[attr-defined]
-            for name in ("hotel",):
-                await b.directory.deregister(name, "gateway", node=b.node)
+    (door,) = [door for door in b.doors if door.name == "bus"]
+    await end(door._tasks)  # type: ignore[attr-defined]  # or it would offer it again
+    await b.directory.deregister("hotel", "gateway", node=b.node)
     await until(lambda: "hotel" not in a.agents)
 
 

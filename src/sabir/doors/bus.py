@@ -240,9 +240,11 @@ class BusDoor:
     async def _lost(self, entry: Entry) -> None:
         if not isinstance(self._agents.get(entry.name), BusPeer):
             return
-        try:
-            others = await self.directory.find(entry.name)
-        except SabirError:
-            return  # kept until it is known that nobody offers it
+        while True:
+            try:
+                others = await self.directory.find(entry.name)
+                break
+            except StoreUnavailable:  # kept until it is known that nobody offers it
+                await asyncio.sleep(1.0)
         if not any("bus" in other.protocols for other in others):
             self._agents.pop(entry.name, None)
