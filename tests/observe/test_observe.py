@@ -106,6 +106,7 @@ def test_the_gateway_counts_its_turns(serve: Serve, home: Path) -> None:
     assert "PLANTED" not in answer.text
     read = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
     assert 0 < int(read["sabir_store_commits_total"]) <= int(read["sabir_store_writes_total"])
+    assert float(read["sabir_store_batch_size"]) >= 1.0
     assert {name: read[name] for name in ("sabir_store_waiting", "sabir_tasks_running", "sabir_peers_open")} == {
         "sabir_store_waiting": "0", "sabir_tasks_running": "0", "sabir_peers_open": "0",
     }  # fmt: skip

@@ -26,6 +26,11 @@ def watch(house: House, metrics: Metrics) -> None:
     if writing is not None:
         metrics.counter("sabir_store_commits_total", "Commits of the store.", read=lambda: writing()[0])
         metrics.counter("sabir_store_writes_total", "Writes, many to a commit.", read=lambda: writing()[1])
+        metrics.gauge(
+            "sabir_store_batch_size",
+            "Writes in a commit, on average.",
+            read=lambda: writing()[1] / max(1, writing()[0]),
+        )
         metrics.gauge("sabir_store_waiting", "Writes that wait for the next commit.", read=lambda: writing()[2])
 
 
