@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -32,7 +33,7 @@ INITIALIZE = (
 def dying(tmp_path: Path) -> str:
     program = tmp_path / "dying.py"
     program.write_text(DYING)
-    return f"stdio:{sys.executable} {program}"
+    return f"stdio:{shlex.join([sys.executable, str(program)])}"
 
 
 def test_a_program_that_dies_at_its_start_says_why(dying: str, sabir: Sabir) -> None:
@@ -69,7 +70,7 @@ def speaking(home: Path, **pipes: object) -> subprocess.Popen[str]:
 def test_where_no_client_is_speaking_mcp_ends_quietly(tmp_path: Path) -> None:
     for closed in ("</dev/null", "<&-"):
         (tmp_path / "sabir.yaml").write_text("agents: [{id: echo, use: echo}]\nsample: false\n")
-        command = ["sh", "-c", f"exec {sys.executable} -m sabir mcp {closed}"]
+        command = ["sh", "-c", f"exec {shlex.quote(sys.executable)} -m sabir mcp {closed}"]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 

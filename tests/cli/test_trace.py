@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 
@@ -44,7 +45,7 @@ def test_the_wire_is_shown_by_every_protocol(
 def test_the_messages_of_a_program_are_shown(sabir: Sabir, tmp_path: Path) -> None:
     server = tmp_path / "server.py"
     server.write_text(ECHOING)
-    said = sabir("ask", f"stdio:{sys.executable} {server}", "good morning", "--trace")
+    said = sabir("ask", f"stdio:{shlex.join([sys.executable, str(server)])}", "good morning", "--trace")
     assert said.out == "heard good morning\n", said.err
     assert any(line.startswith("> {") and '"good morning"' in line for line in said.err.splitlines())
     assert any(line.startswith("< {") and '"heard good morning"' in line for line in said.err.splitlines())
