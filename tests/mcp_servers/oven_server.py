@@ -7,19 +7,17 @@ as the extension ``io.modelcontextprotocol/tasks``. ``running(port)`` serves it 
 from __future__ import annotations
 
 import asyncio
-import socket
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 
 import mcp_types as types
-import uvicorn
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata
 from pydantic import Field
+
+from mcp_servers.shelf_server import in_thread
 
 Json = dict[str, Any]
 EXTENSION = "io.modelcontextprotocol/tasks"
@@ -128,20 +126,6 @@ class Oven:
         return self.result(id)
 
 
-@contextmanager
-def running(oven: Oven, port: int = 0) -> Iterator[str]:
+def running(oven: Oven, port: int = 0) -> AbstractContextManager[str]:
     """Serve it; gives its address."""
-    sock = socket.socket()
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    sock.bind(("127.0.0.1", port))
-    app = oven.server.streamable_http_app()
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", ws="none", timeout_graceful_shutdown=1))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]}, daemon=True)
-    thread.start()
-    while not server.started:
-        time.sleep(0.001)
-    try:
-        yield f"http://127.0.0.1:{sock.getsockname()[1]}/mcp"
-    finally:
-        server.should_exit = server.force_exit = True
-        thread.join(20)
+    return in_thread(oven.server, port)

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -157,13 +157,18 @@ async def over_stdio(shelf: Shelf) -> None:
         await shelf.server.run(read, write, options)
 
 
+def running(notes: Path | None = None, port: int = 0) -> AbstractContextManager[str]:
+    """Serve it over HTTP until the block ends; gives its address."""
+    return in_thread(Shelf(notes).server, port)
+
+
 @contextmanager
-def running(notes: Path | None = None, port: int = 0) -> Iterator[str]:
-    """Serve it over HTTP, in a thread of its own, until the block ends; gives its address."""
+def in_thread(served: Server[Any], port: int = 0) -> Iterator[str]:
+    """Serve over HTTP, in a thread of its own, until the block ends; gives the address."""
     sock = socket.socket()
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     sock.bind(("127.0.0.1", port))
-    app = Shelf(notes).server.streamable_http_app()
+    app = served.streamable_http_app()
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning", ws="none", timeout_graceful_shutdown=1))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]}, daemon=True)
     thread.start()

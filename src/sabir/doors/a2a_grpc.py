@@ -6,7 +6,8 @@ default agent. In the clear only on the loopback.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Awaitable, Callable
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Final
@@ -98,24 +99,16 @@ class Servicer(GrpcHandler):
     async def _handle_unary(
         self, request: Any, context: Any, handler_func: Callable[[Any], Awaitable[Any]], default_response: Any
     ) -> Any:
-        try:
+        async with told(self, context):
             return await handler_func(self._build_call_context(context, request))
-        except A2AError as wrong:
-            await self.abort_context(wrong, context)
-        except SabirError as wrong:
-            await refuse(self, context, wrong)
         return default_response
 
     async def _handle_stream(
         self, request: Any, context: Any, handler_func: Callable[[Any], AsyncIterable[Any]]
     ) -> AsyncIterable[Any]:
-        try:
+        async with told(self, context):
             async for item in handler_func(self._build_call_context(context, request)):
                 yield item
-        except A2AError as wrong:
-            await self.abort_context(wrong, context)
-        except SabirError as wrong:
-            await refuse(self, context, wrong)
 
 
 class OldServicer(CompatGrpcHandler):
@@ -128,24 +121,27 @@ class OldServicer(CompatGrpcHandler):
     async def _handle_unary(
         self, context: Any, handler_func: Callable[[Any], Awaitable[Any]], default_response: Any
     ) -> Any:
-        try:
+        async with told(self, context):
             return await handler_func(self._here.call(context, version=wire.OLD_VERSION))
-        except A2AError as wrong:
-            await self.abort_context(wrong, context)
-        except SabirError as wrong:
-            await refuse(self, context, wrong)
         return default_response
 
     async def _handle_stream(
         self, context: Any, handler_func: Callable[[Any], AsyncIterable[Any]]
     ) -> AsyncIterable[Any]:
-        try:
+        async with told(self, context):
             async for item in handler_func(self._here.call(context, version=wire.OLD_VERSION)):
                 yield item
-        except A2AError as wrong:
-            await self.abort_context(wrong, context)
-        except SabirError as wrong:
-            await refuse(self, context, wrong)
+
+
+@asynccontextmanager
+async def told(servicer: GrpcHandler | CompatGrpcHandler, context: Any) -> AsyncIterator[None]:
+    """What fails inside is told to the client in gRPC's words."""
+    try:
+        yield
+    except A2AError as wrong:
+        await servicer.abort_context(wrong, context)
+    except SabirError as wrong:
+        await refuse(servicer, context, wrong)
 
 
 async def refuse(servicer: GrpcHandler | CompatGrpcHandler, context: Any, wrong: SabirError) -> None:
