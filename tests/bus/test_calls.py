@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import msgspec
 import pytest
@@ -11,7 +11,7 @@ import pytest
 from sabir.bus import Called
 from sabir.bus.calls import Calls
 from sabir.bus.framing import Kind, Packet
-from sabir.errors import Cancelled, PeerUnavailable, TooBig, Unavailable
+from sabir.errors import Cancelled, DeadlineExceeded, PeerUnavailable, TooBig, Unavailable
 
 from .conftest import QUICK
 
@@ -24,19 +24,27 @@ class Wire:
     def __init__(self) -> None:
         self.passed: list[Packet] = []
         self.spoil: Callable[[Packet], list[Packet]] = lambda packet: [packet]
-        self.caller = Calls("caller", self._post, LIMITS)
-        self.server = Calls("server", self._post, LIMITS)
+        self.caller = Calls("caller", self, LIMITS)
+        self.server = Calls("server", self, LIMITS)
         self.serve = _echo
+        self.slow = False  # whether everybody who sends has to wait a moment
 
-    async def _post(self, address: str, packet: Packet) -> None:
+    def ask(self, name: str, opening: Packet) -> None:
+        for each in self.spoil(opening):
+            self.passed.append(each)
+            self.server.open(name, each, lambda called: self.serve(called))
+
+    def back(self, instance: str, packet: Packet, *, more: bool) -> Awaitable[None] | None:
         for each in self.spoil(packet):
             self.passed.append(each)
-            if each.kind is Kind.OPEN:
-                self.server.open(address.removeprefix("call:"), each, lambda called: self.serve(called))
-            else:
-                (self.caller if address == "back:caller" else self.server).arrived(each)
+            {"caller": self.caller, "server": self.server}[instance].arrived(each)
+        return asyncio.sleep(0) if self.slow else None
 
-    async def ask(self, body: bytes = b"x") -> list[bytes]:
+    @property
+    def steps(self) -> list[tuple[Kind, int, bytes]]:
+        return [(packet.kind, packet.number, packet.body) for packet in self.passed]
+
+    async def question(self, body: bytes = b"x") -> list[bytes]:
         async with asyncio.timeout(30), self.caller.call("hotel", body, None, None) as call:
             return [piece async for piece in call]
 
@@ -58,39 +66,105 @@ def dropping(*kinds: Kind) -> Callable[[Packet], list[Packet]]:
     return lambda packet: [] if packet.kind in kinds else [packet]
 
 
-async def test_a_call_on_the_wire(wire: Wire) -> None:
-    assert await wire.ask() == [b"x"]
-    steps = [(packet.kind, packet.number, packet.body) for packet in wire.passed]
-    assert steps == [(Kind.OPEN, 1, b"x"), (Kind.TAKEN, 0, b""), (Kind.DATA, 1, b"x"), (Kind.END, 0, b"")]
+async def _three(called: Called) -> None:
+    for n in range(3):
+        await called.send(b"%d" % n)
+        await asyncio.sleep(0.001)
+
+
+async def test_a_call_that_is_answered_at_once_is_one_packet_each_way(wire: Wire) -> None:
+    assert await wire.question() == [b"x"]
+    assert wire.steps == [(Kind.OPEN, 1, b"x"), (Kind.LAST, 1, b"x")]
+
+
+async def test_a_call_that_takes_its_time_on_the_wire(wire: Wire) -> None:
+    wire.serve = _three
+    assert await wire.question() == [b"0", b"1", b"2"]
+    assert wire.steps == [
+        (Kind.OPEN, 1, b"x"),
+        *[(Kind.DATA, n, b"%d" % (n - 1)) for n in (1, 2, 3)],
+        (Kind.END, 3, b""),
+    ]
+    assert [packet.address for packet in wire.passed] == ["caller", "server", "", "", ""]
+
+
+async def test_a_server_that_thinks_tells_at_once_that_it_has_the_call(wire: Wire) -> None:
+    async def thinking(called: Called) -> None:
+        while Kind.TAKEN not in [packet.kind for packet in wire.passed]:
+            await asyncio.sleep(0)
+        await called.send(b"I see")
+
+    wire.serve = thinking
+    assert await wire.question() == [b"I see"]
+    assert wire.steps == [(Kind.OPEN, 1, b"x"), (Kind.TAKEN, 0, b""), (Kind.LAST, 1, b"I see")]
+
+
+async def test_what_was_sent_before_a_failure_arrives_before_it(wire: Wire) -> None:
+    async def half(called: Called) -> None:
+        await called.send(b"half")
+        raise Unavailable("the rest is missing")
+
+    wire.serve = half
+    async with asyncio.timeout(30), wire.caller.call("hotel", b"x", None, None) as call:
+        assert await anext(call) == b"half"
+        with pytest.raises(Unavailable, match="the rest is missing"):
+            await anext(call)
+
+
+async def test_long_pieces_of_two_tasks_do_not_mix(wire: Wire) -> None:
+    async def both(called: Called) -> None:
+        await asyncio.gather(called.send(b"a" * 45), called.send(b"b" * 7), called.send(b"c" * 45))
+
+    wire.serve = both
+    wire.slow = True
+    assert sorted(await wire.question()) == [b"a" * 45, b"b" * 7, b"c" * 45]
+
+
+async def test_a_question_that_is_late_is_given_up_and_others_wait_on(wire: Wire) -> None:
+    """One timer serves all calls; the earlier end is served first, though it was asked later."""
+    let = asyncio.Event()
+
+    async def later(called: Called) -> None:
+        await let.wait()
+        await called.send(b"at last")
+
+    wire.serve = later
+    async with asyncio.timeout(30), wire.caller.call("hotel", b"", None, 20) as patient:
+        waiting = asyncio.create_task(anext(patient))
+        await asyncio.sleep(0)
+        for _ in range(2):
+            async with wire.caller.call("hotel", b"", None, 0.02) as hasty:
+                for _ in range(2):  # whoever asks again after the end is told so again
+                    with pytest.raises(DeadlineExceeded, match="hotel did not answer in time"):
+                        await anext(hasty)
+        let.set()
+        assert await waiting == b"at last"
 
 
 async def test_a_long_question_goes_on_when_it_was_taken(wire: Wire) -> None:
-    assert await wire.ask(b"0123456789abcdefghijKLM") == [b"0123456789abcdefghijKLM"]
+    assert await wire.question(b"0123456789abcdefghijKLM") == [b"0123456789abcdefghijKLM"]
     kinds = [packet.kind for packet in wire.passed[:4]]
     assert kinds == [Kind.OPEN, Kind.TAKEN, Kind.MORE, Kind.DATA]
 
 
 async def test_a_lost_piece_ends_the_call_instead_of_leaving_a_hole(wire: Wire) -> None:
-    async def three(called: Called) -> None:
-        for n in range(3):
-            await called.send(b"%d" % n)
-
-    wire.serve = three
-    wire.spoil = lambda packet: [] if packet.kind is Kind.DATA and packet.number == 2 else [packet]
-    with pytest.raises(PeerUnavailable, match="hotel: a piece of the answer was lost on the way"):
-        await wire.ask()
+    wire.serve = _three
+    for lost in (2, 3):  # in the middle, and just before the end
+        wire.spoil = lambda packet, lost=lost: [] if (packet.kind, packet.number) == (Kind.DATA, lost) else [packet]
+        with pytest.raises(PeerUnavailable, match="hotel: a piece of the answer was lost on the way"):
+            await wire.question()
 
 
 async def test_a_lost_question_is_noticed(wire: Wire) -> None:
     wire.spoil = dropping(Kind.OPEN)
     with pytest.raises(PeerUnavailable, match="hotel: the one who answered is gone"):
-        await wire.ask()
+        await wire.question()
 
 
 async def test_a_lost_end_is_noticed_once_the_server_is_silent(wire: Wire) -> None:
-    wire.spoil = dropping(Kind.END)
+    wire.spoil = dropping(Kind.END, Kind.LAST)
     with pytest.raises(PeerUnavailable, match="the one who answered is gone"):
-        await wire.ask()
+        await wire.question()
 
 
 async def test_a_caller_that_fell_silent_is_given_up(wire: Wire) -> None:
@@ -105,7 +179,7 @@ async def test_a_caller_that_fell_silent_is_given_up(wire: Wire) -> None:
     wire.serve = never
     wire.spoil = lambda packet: [] if packet.kind in (Kind.ALIVE, Kind.CANCEL) else [packet]
     with pytest.raises(PeerUnavailable):
-        await wire.ask()
+        await wire.question()
     async with asyncio.timeout(30):
         await cancelled.wait()
 
@@ -120,22 +194,22 @@ async def test_the_same_question_twice_is_answered_once(wire: Wire) -> None:
 
     wire.serve = once
     wire.spoil = lambda packet: [packet, packet] if packet.kind is Kind.OPEN else [packet]
-    assert await wire.ask() == [b"ok"]
+    assert await wire.question() == [b"ok"]
     assert served == 1
 
 
 async def test_a_piece_over_the_limit_is_refused_by_who_sends_it_and_by_who_gets_it(wire: Wire) -> None:
     with pytest.raises(TooBig, match="at most 100 bytes, not 101"):
-        await wire.ask(b"x" * 101)
+        await wire.question(b"x" * 101)
 
     def flood(packet: Packet) -> list[Packet]:
-        if packet.kind is not Kind.DATA:
+        if packet.kind is not Kind.LAST:
             return [packet]
         return [Packet(Kind.MORE, packet.call, n + 1, b"y" * 10) for n in range(20)]
 
     wire.spoil = flood
     with pytest.raises(TooBig, match="at most 100 bytes"):
-        await wire.ask()
+        await wire.question()
 
 
 async def test_another_task_that_still_sends_is_told_that_the_caller_has_left(wire: Wire) -> None:
@@ -169,7 +243,7 @@ async def test_closing_ends_calls_on_both_sides(wire: Wire) -> None:
         await asyncio.Event().wait()
 
     wire.serve = never
-    asking = asyncio.create_task(wire.ask())
+    asking = asyncio.create_task(wire.question())
     async with asyncio.timeout(30):
         await begun.wait()
         await wire.server.close()

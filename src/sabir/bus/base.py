@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
+from functools import lru_cache
 from typing import Protocol
 
 import msgspec
@@ -206,6 +207,7 @@ class Bus(Protocol):
         """Serve calls to a name. What ``server`` sends goes back; when it returns, the call ends."""
 
 
+@lru_cache(maxsize=4096)
 def check_name(name: str) -> str:
     """A name that every bus can carry.
 

@@ -1,19 +1,23 @@
 """Calls: questions to a name, with streamed answers, a way back, and signs of life. Both sides, over any post.
 
-A bus gives ``Calls`` a way to post packets and hands it those that arrive; everything else is here. Pieces are
+A bus gives ``Calls`` a post for packets and hands it those that arrive; everything else is here. Pieces are
 numbered, so that a lost one ends the call instead of leaving a hole; the server sends at most
 ``Limits.window`` pieces ahead of the caller; a side that gives no sign of life is gone.
+
+What a server sends waits for the end of the moment (one turn of the loop), because most answers are one piece and
+end with it: then one packet tells that the call was taken, what is answered, and that this was all.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Coroutine, Mapping
 from contextlib import suppress
 from itertools import count
+from math import inf
 from types import TracebackType
+from typing import Final, Protocol
 
 from ..ending import end
 from ..errors import BusUnavailable, Cancelled, DeadlineExceeded, PeerUnavailable, SabirError, TooBig
@@ -23,7 +27,19 @@ from .framing import Kind, Limits, Packet, chunks
 
 logger = logging.getLogger("sabir.bus")
 
-Post = Callable[[str, Packet], Awaitable[None]]
+_PIECES: Final = frozenset({Kind.MORE, Kind.DATA, Kind.LAST})
+_NO_MORE: Final[list[tuple[Kind, bytes]]] = []
+_LATE_SECONDS: Final = 0.01  # calls that are late are looked for at most this often
+
+
+class Post(Protocol):
+    """How packets leave. What is returned is awaited where the bus is behind; mostly there is nothing to wait for."""
+
+    def ask(self, name: str, opening: Packet) -> Awaitable[None] | None:
+        """Send a question to one of those who serve a name."""
+
+    def back(self, instance: str, packet: Packet, *, more: bool) -> Awaitable[None] | None:
+        """Send a packet to a node; ``more`` says that another one follows in this moment, and may share its way."""
 
 
 class _Pieces:
@@ -33,10 +49,10 @@ class _Pieces:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._chunks: list[bytes] = []
+        self._chunks: list[bytes] | None = None  # of a piece that comes in several packets
         self._number = 0
         self._waiter: asyncio.Future[None] | None = None
-        self.ready: deque[bytes] = deque()
+        self.ready: list[bytes] = []
         self.wrong: SabirError | None = None
         self.over = False
 
@@ -45,16 +61,28 @@ class _Pieces:
             return
         self._number += 1
         if packet.number != self._number:
-            self.end(PeerUnavailable(peer, "a piece of the answer was lost on the way"))
+            self._lost(peer)
             return
         if packet.kind is Kind.MORE:
+            if self._chunks is None:
+                self._chunks = []
             self._chunks.append(packet.body)
             if sum(map(len, self._chunks)) > self._limits.piece_bytes:
                 self.end(TooBig("bus", "piece", f"at most {self._limits.piece_bytes} bytes"))
             return
         self.ready.append(b"".join((*self._chunks, packet.body)) if self._chunks else packet.body)
-        self._chunks.clear()
+        self._chunks = None
         self._wake()
+
+    def last(self, number: int, peer: str) -> None:
+        """That was all: so many packets."""
+        if number == self._number:
+            self.end()
+        elif not self.over:
+            self._lost(peer)
+
+    def _lost(self, peer: str) -> None:
+        self.end(PeerUnavailable(peer, "a piece of the answer was lost on the way"))
 
     def end(self, wrong: SabirError | None = None) -> None:
         if not self.over:
@@ -79,37 +107,47 @@ class _Pieces:
                 return None
             self._waiter = asyncio.get_running_loop().create_future()
             await self._waiter
-        return self.ready.popleft()
+        return self.ready.pop(0)
 
 
 class Calling:
     """A call, on the caller's side."""
 
-    def __init__(self, calls: Calls, name: str, body: bytes, headers: Mapping[str, str], seconds: float | None) -> None:
+    __slots__ = (
+        "_body", "_calls", "_headers", "_limits", "_pieces", "_seconds", "_sent", "_server", "_taken", "_used",
+        "end", "id", "left", "missed", "name",
+    )  # fmt: skip
+
+    def __init__(
+        self, calls: Calls, name: str, body: bytes, headers: Mapping[str, str] | None, seconds: float | None
+    ) -> None:
         self.name = name
         self.id = calls.new_id()
         self.missed = 0
+        self.left = False
+        self.end: float | None = None  # of its time, once it was asked
         self._calls = calls
         self._limits = calls.limits
         self._body = body
-        self._headers = dict(headers)
+        self._headers = headers
         self._seconds = seconds
-        self._end: float | None = None
         self._pieces = _Pieces(calls.limits)
-        self._taken = asyncio.Event()
-        self._server = self._handle = ""  # where more goes, and what the server calls this call
+        self._taken: asyncio.Event | None = None  # made by who waits for it
+        self._server = ""  # the node that has taken it, where more goes
         self._sent = self._used = 0
-        self.left = False
 
     async def __aenter__(self) -> Calling:
         if self._seconds is not None:
-            self._end = asyncio.get_running_loop().time() + self._seconds
-        pieces = list(chunks(self._body, self._limits))
+            self.end = asyncio.get_running_loop().time() + self._seconds
+        first, rest = self._body, _NO_MORE
+        if len(first) > self._limits.chunk_bytes:
+            (_, first), *rest = chunks(first, self._limits)
         self._calls.add_calling(self)
-        first, rest = pieces[0][1], pieces[1:]
-        opening = Packet(Kind.OPEN, self.id, len(pieces), first, self._calls.instance, self._headers)
+        headers = dict(self._headers) if self._headers else {}
+        opening = Packet(Kind.OPEN, self.id, 1 + len(rest), first, self._calls.instance, headers)
         try:
-            await self._calls.post(f"call:{self.name}", opening)
+            if (wait := self._calls.post.ask(self.name, opening)) is not None:
+                await wait
             for kind, body in rest:
                 await self._post_more(kind, body)
         except BaseException:
@@ -135,132 +173,206 @@ class Calling:
 
     async def __anext__(self) -> bytes:
         pieces = self._pieces
-        if self._end is None or pieces.over or pieces.ready:  # then nothing is waited for, or without end
+        if pieces.ready:
+            piece: bytes | None = pieces.ready.pop(0)
+        else:
+            if self.end is not None and not pieces.over:
+                self._calls.until(self.end, self)
             piece = await pieces.next()
-        else:  # a timer, because asyncio.timeout costs as much as all the rest
-            late = asyncio.get_running_loop().call_at(self._end, self._late)
-            try:
-                piece = await pieces.next()
-            finally:
-                late.cancel()
         if piece is None:
             raise StopAsyncIteration
         self._used += 1
         if self._server and self._used % max(1, self._limits.window // 2) == 0:
-            await self._calls.post(self._server, Packet(Kind.CREDIT, self._handle, self._used))
+            await self._post(Kind.CREDIT, self._used)
         return piece
 
-    def _late(self) -> None:
-        self._pieces.interrupt(DeadlineExceeded(f"{self.name} did not answer in time"))
+    def late(self) -> DeadlineExceeded:
+        """Its time is over; who waits for it is told."""
+        wrong = DeadlineExceeded(f"{self.name} did not answer in time")
+        self._pieces.interrupt(wrong)
+        return wrong
 
     async def send(self, body: bytes) -> None:
         for kind, chunk in chunks(body, self._limits):
             await self._post_more(kind, chunk)
 
     async def _post_more(self, kind: Kind, body: bytes) -> None:
-        await self._taken.wait()
+        if not self._server and not self._pieces.over:
+            if self._taken is None:
+                self._taken = asyncio.Event()
+            await self._taken.wait()
         if self._pieces.wrong is not None:
             raise self._pieces.wrong
         self._sent += 1
-        await self._calls.post(self._server, Packet(kind, self._handle, self._sent, body))
+        await self._post(kind, self._sent, body)
 
     async def _cancel(self) -> None:
         with suppress(BusUnavailable):  # the server finds out by itself that we are gone
-            await self._calls.post(self._server, Packet(Kind.CANCEL, self._handle))
+            await self._post(Kind.CANCEL)
+
+    async def _post(self, kind: Kind, number: int = 0, body: bytes = b"") -> None:
+        packet = Packet(kind, f"{self._calls.instance}/{self.id}", number, body)
+        if (wait := self._calls.post.back(self._server, packet, more=False)) is not None:
+            await wait
 
     def arrived(self, packet: Packet) -> None:
         self.missed = 0
+        if packet.address and not self._server:
+            self._was_taken(packet.address)
         match packet.kind:
-            case Kind.TAKEN:
-                instance, _, self._handle = packet.address.partition("/")
-                self._server = f"back:{instance}"
-                self._taken.set()
-                if self.left:
-                    self._calls.later(self._cancel())
+            case Kind.LAST:
+                self._pieces.add(packet, self.name)
+                self._pieces.end()
             case Kind.DATA | Kind.MORE:
                 self._pieces.add(packet, self.name)
             case Kind.END:
-                self._pieces.end()
+                self._pieces.last(packet.number, self.name)
             case Kind.FAIL:
                 self.fail(Fault(packet.reason, packet.code).error())
             case _:
-                pass  # ALIVE: that it came is all it says
+                pass  # TAKEN, ALIVE: that it came is all it says
+
+    def _was_taken(self, address: str) -> None:
+        self._server = address
+        if self._taken is not None:
+            self._taken.set()
+        if self.left:
+            self._calls.later(self._cancel())
 
     def fail(self, wrong: SabirError) -> None:
         self._pieces.end(wrong)
-        self._taken.set()
+        if self._taken is not None:
+            self._taken.set()
 
     async def tick(self) -> None:
         self.missed += 1
         if self.missed > self._limits.missed:
             self.fail(PeerUnavailable(self.name, "the one who answered is gone"))
         elif self._server and not self._pieces.over:
-            await self._calls.post(self._server, Packet(Kind.ALIVE, self._handle))
+            await self._post(Kind.ALIVE)
 
 
 class Served:
     """A call, on the server's side."""
 
-    def __init__(self, calls: Calls, name: str, opening: Packet) -> None:
+    __slots__ = (
+        "_ahead", "_calls", "_changed", "_chunks_to_come", "_credit", "_held", "_limits", "_long", "_over", "_pieces",
+        "_sent", "_told", "body", "headers", "id", "instance", "key", "missed", "name", "task",
+    )  # fmt: skip
+
+    def __init__(self, calls: Calls, key: str, name: str, opening: Packet) -> None:
         self.name = name
         self.id = opening.call
         self.body = opening.body
         self.headers: Mapping[str, str] = opening.headers
-        self.handle = calls.new_id()
+        self.key = key  # what it is called here; the caller has its id from its own node
         self.missed = 0
-        self.instance = opening.address
-        self._caller = f"back:{opening.address}"
+        self.instance = opening.address  # of the caller
         self.task: asyncio.Task[None] | None = None
         self._chunks_to_come = opening.number - 1
         self._calls = calls
         self._limits = calls.limits
-        self._pieces = _Pieces(calls.limits)
+        self._pieces: _Pieces | None = None  # what the caller sends after its question, if it does
+        self._held: bytes | None = None  # what was sent last, until this moment is over
+        self._told = False  # whether the caller knows that we have its call
         self._sent = self._ahead = self._credit = 0
-        self._credited = asyncio.Event()
+        self._changed: asyncio.Event | None = None  # made by who waits for it
+        self._long = False  # whether a piece of several packets is being sent
         self._over = False
-
-    async def send(self, body: bytes) -> None:
-        while self._ahead - self._credit >= self._limits.window and not self._over:
-            self._credited.clear()
-            await self._credited.wait()
-        if self._over:
-            raise Cancelled("the caller has left")
-        self._ahead += 1
-        for kind, chunk in chunks(body, self._limits):
-            self._sent += 1
-            await self._post(Packet(kind, self.id, self._sent, chunk))
-
-    async def receive(self) -> bytes:
-        piece = await self._pieces.next()
-        if piece is None:
-            raise PeerUnavailable(self.name, "the caller sends no more")
-        return piece
 
     async def run(self, server: Server) -> None:
         """Answer the call; whatever goes wrong is told to the caller."""
-        await self._post(Packet(Kind.TAKEN, self.id, address=f"{self._calls.instance}/{self.handle}"))
+        self._calls.soon(self)
         try:
             if self._chunks_to_come:
                 self.body += await self.receive()
             await server(self)
         except SabirError as wrong:
             fault = Fault.of(wrong)
-            await self._post(Packet(Kind.FAIL, self.id, reason=fault.reason, code=fault.code))
+            await self.failed(fault.reason, fault.code)
         else:
-            await self._post(Packet(Kind.END, self.id))
+            body, self._held = self._held, None
+            wait = self._post(Kind.END) if body is None else self._post(Kind.LAST, body)
+            if wait is not None:
+                await wait
+
+    async def send(self, body: bytes) -> None:
+        while (self._long or self._ahead - self._credit >= self._limits.window) and not self._over:
+            await self._change()
+        if self._over:
+            raise Cancelled("the caller has left")
+        if len(body) > self._limits.chunk_bytes:
+            body = await self._send_long(body)
+        self._ahead += 1
+        held, self._held = self._held, body
+        if held is None:
+            self._calls.soon(self)
+        elif (wait := self._post(Kind.DATA, held, more=True)) is not None:
+            await wait
+
+    async def _send_long(self, body: bytes) -> bytes:
+        """Send all but the last chunk of a piece; others who send wait for it."""
+        *chunked, (_, last) = chunks(body, self._limits)
+        self._long = True
+        try:
+            if (wait := self._let_go(more=True)) is not None:
+                await wait
+            for kind, chunk in chunked:
+                if (wait := self._post(kind, chunk, more=True)) is not None:
+                    await wait
+        finally:
+            self._long = False
+            self._wake()
+        return last
+
+    async def receive(self) -> bytes:
+        piece = await self._received().next()
+        if piece is None:
+            raise PeerUnavailable(self.name, "the caller sends no more")
+        return piece
+
+    def _received(self) -> _Pieces:
+        if self._pieces is None:
+            self._pieces = _Pieces(self._limits)
+        return self._pieces
 
     async def failed(self, reason: str, code: str) -> None:
-        with suppress(BusUnavailable):
-            await self._post(Packet(Kind.FAIL, self.id, reason=reason, code=code))
+        with suppress(BusUnavailable):  # the caller finds out by itself that we are gone
+            for wait in (self._let_go(more=True), self._post(Kind.FAIL, reason=reason, code=code)):
+                if wait is not None:
+                    await wait
+
+    @property
+    def owes(self) -> bool:
+        """Whether there is something that the caller was not told yet."""
+        return self._held is not None or not self._told
+
+    def moment_over(self, *, more: bool) -> Awaitable[None] | None:
+        """Tell it: what was sent last, or at least that the call was taken."""
+        return self._post(Kind.TAKEN, more=more) if self._held is None else self._let_go(more=more)
+
+    def _let_go(self, *, more: bool) -> Awaitable[None] | None:
+        body, self._held = self._held, None
+        return None if body is None else self._post(Kind.DATA, body, more=more)
+
+    def _post(
+        self, kind: Kind, body: bytes = b"", *, reason: str = "", code: str = "", more: bool = False
+    ) -> Awaitable[None] | None:
+        if kind in _PIECES:
+            self._sent += 1
+        address = "" if self._told else self._calls.instance
+        self._told = True
+        packet = Packet(kind, self.id, self._sent, body, address, {}, reason, code)
+        return self._calls.post.back(self.instance, packet, more=more)
 
     def arrived(self, packet: Packet) -> None:
         self.missed = 0
         match packet.kind:
             case Kind.DATA | Kind.MORE:
-                self._pieces.add(packet, self.name)
+                self._received().add(packet, self.name)
             case Kind.CREDIT:
                 self._credit = max(self._credit, packet.number)
-                self._credited.set()
+                self._wake()
             case Kind.CANCEL:
                 self.cancel()
             case _:
@@ -274,32 +386,41 @@ class Served:
     def end(self) -> None:
         """Nothing more goes back; other tasks that still send are told."""
         self._over = True
-        self._credited.set()
+        self._wake()
 
     async def tick(self) -> None:
         self.missed += 1
         if self.missed > self._limits.missed:
             self.cancel()
-        else:
-            await self._post(Packet(Kind.ALIVE, self.id))
+        elif (wait := self._post(Kind.ALIVE)) is not None:
+            await wait
 
-    async def _post(self, packet: Packet) -> None:
-        await self._calls.post(self._caller, packet)
+    async def _change(self) -> None:
+        if self._changed is None:
+            self._changed = asyncio.Event()
+        self._changed.clear()
+        await self._changed.wait()
+
+    def _wake(self) -> None:
+        if self._changed is not None:
+            self._changed.set()
 
 
 class Calls:
     """All calls of one bus, made and served."""
 
     def __init__(self, instance: str, post: Post, limits: Limits) -> None:
-        self.instance = instance  # where packets for us go
+        self.instance = instance  # this node: where packets for us go
         self.post = post
         self.limits = limits
         self._made: dict[str, Calling] = {}
         self._served: dict[str, Served] = {}
-        self._open: set[str] = set()
         self._numbers = count(1)
         self._ending: set[asyncio.Task[None]] = set()
         self._pulse: asyncio.Task[None] | None = None
+        self._soon: dict[Served, None] = {}  # those who have something to tell when this moment is over
+        self._late_at = inf  # when the next call is late, if one has a time
+        self._late: asyncio.TimerHandle | None = None
 
     def new_id(self) -> str:
         """An id that no other call here has; with the instance it is unique everywhere."""
@@ -314,7 +435,7 @@ class Calls:
         return len(self._served)
 
     def call(self, name: str, body: bytes, headers: Mapping[str, str] | None, seconds: float | None) -> Calling:
-        return Calling(self, name, body, headers or {}, seconds)
+        return Calling(self, name, body, headers, seconds)
 
     def add_calling(self, call: Calling) -> None:
         self._made[call.id] = call
@@ -326,25 +447,63 @@ class Calls:
 
     def open(self, name: str, opening: Packet, server: Server) -> None:
         """Serve a call that has come in."""
-        opened = f"{opening.address}/{opening.call}"
-        if opened in self._open:
+        key = f"{opening.address}/{opening.call}"
+        if key in self._served:
             return  # the same packet twice
-        self._open.add(opened)
-        served = Served(self, name, opening)
-        self._served[served.handle] = served
-        served.task = asyncio.create_task(served.run(server), name=f"call of {name}")
+        served = self._served[key] = Served(self, key, name, opening)
+        served.task = asyncio.get_running_loop().create_task(served.run(server))
         served.task.add_done_callback(lambda task: self._ended(served, task))
         self._start_pulse()
 
     def arrived(self, packet: Packet) -> None:
         """A packet for one of our calls; those of calls that are over are dropped."""
-        served = self._served.get(packet.call)
-        if served is not None:
-            served.arrived(packet)
-        elif (made := self._made.get(packet.call)) is not None:
+        made = self._made.get(packet.call)
+        if made is not None:
             made.arrived(packet)
             if made.left:
                 self.drop_calling(made)
+        elif (served := self._served.get(packet.call)) is not None:
+            served.arrived(packet)
+
+    def soon(self, served: Served) -> None:
+        """Let a call tell what it has to, when this moment is over."""
+        if not self._soon:
+            asyncio.get_running_loop().call_soon(self._moment_over)
+        self._soon[served] = None
+
+    def _moment_over(self) -> None:
+        soon, self._soon = [served for served in self._soon if served.owes], {}
+        for number, served in enumerate(soon, 1):
+            with suppress(BusUnavailable):  # its caller finds out, too
+                if (wait := served.moment_over(more=number < len(soon))) is not None:
+                    self.later(_awaited(wait))
+
+    def until(self, end: float, call: Calling) -> None:
+        """Wake this call when its time is over. One timer for all: one each costs as much as the rest of a call.
+
+        Raises:
+            DeadlineExceeded: it is over.
+        """
+        loop = asyncio.get_running_loop()
+        if end <= loop.time():
+            raise call.late()
+        if end < self._late_at:
+            if self._late is not None:
+                self._late.cancel()
+            self._late_at, self._late = end, loop.call_at(end, self._wake_late)
+
+    def _wake_late(self) -> None:
+        loop = asyncio.get_running_loop()
+        now, following = loop.time(), inf
+        for made in self._made.values():
+            if made.end is not None and made.end <= now:
+                made.late()
+            elif made.end is not None:
+                following = min(following, made.end)
+        self._late_at, self._late = inf, None
+        if following < inf:
+            self._late_at = max(following, now + _LATE_SECONDS)
+            self._late = loop.call_at(self._late_at, self._wake_late)
 
     def nobody(self, call: str) -> None:
         """The post found nobody who serves this call's name."""
@@ -356,6 +515,8 @@ class Calls:
 
     async def close(self) -> None:
         await end([self._pulse])
+        if self._late is not None:
+            self._late.cancel()
         for made in self._made.values():
             made.fail(BusUnavailable("the bus is closed"))
         tasks = [served.task for served in self._served.values() if served.task is not None]
@@ -367,8 +528,7 @@ class Calls:
 
     def _ended(self, served: Served, task: asyncio.Task[None]) -> None:
         served.end()
-        del self._served[served.handle]
-        self._open.discard(f"{served.instance}/{served.id}")
+        del self._served[served.key]
         if task.cancelled():
             told = served.failed(f"{served.name} is stopping", "unavailable")
         elif (wrong := task.exception()) is None or isinstance(wrong, BusUnavailable):
@@ -398,3 +558,8 @@ class Calls:
             for made in list(self._made.values()):
                 if made.left:
                     self.drop_calling(made)
+
+
+async def _awaited(wait: Awaitable[None]) -> None:
+    with suppress(BusUnavailable):
+        await wait

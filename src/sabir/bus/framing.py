@@ -66,7 +66,7 @@ class Kind(IntEnum):
     """The steps of a call."""
 
     OPEN = 1  # caller → name: the question
-    TAKEN = 2  # server → caller: I have it; ``address`` is where to send more
+    TAKEN = 2  # server → caller: I have it, and nothing to say yet
     MORE = 3  # either way: a chunk of a piece, others follow
     DATA = 4  # either way: a piece, or its last chunk
     END = 5  # server → caller: that was all
@@ -74,6 +74,7 @@ class Kind(IntEnum):
     CANCEL = 7  # caller → server: taken back
     CREDIT = 8  # caller → server: so many pieces were taken
     ALIVE = 9  # either way: I am still here
+    LAST = 10  # server → caller: a piece, or its last chunk, and that was all
 
 
 class Packet(msgspec.Struct, frozen=True, array_like=True):
@@ -81,9 +82,9 @@ class Packet(msgspec.Struct, frozen=True, array_like=True):
 
     kind: Kind
     call: str
-    number: int = 0  # of pieces, from 1 in each direction; for CREDIT how many were taken in all
+    number: int = 0  # of pieces, from 1 in each direction; END: how many there were; CREDIT: how many were taken
     body: bytes = b""
-    address: str = ""  # where to answer
+    address: str = ""  # where to answer: in the question, and in the first packet that comes back
     headers: dict[str, str] = {}
     reason: str = ""
     code: str = ""

@@ -14,7 +14,7 @@ from ..errors import BusUnavailable
 from .base import DEFAULT, DeadLetter, Handler, Letter, Load, Receiver, Receiving, Server, check_name
 from .calls import Calling, Calls
 from .delivery import Delivery, Seen
-from .framing import Kind, Limits, Packet, packed
+from .framing import Limits, Packet, packed
 
 _SMALL = 4096  # a body that is far below every limit needs no measuring
 
@@ -130,7 +130,7 @@ class MemoryBus:
         self._groups: dict[str, dict[str, _Box]] = {}
         self._dead: dict[str, list[DeadLetter]] = {}
         self._numbers = count(1)
-        self._calls = Calls("memory", self._post, self.limits)
+        self._calls = Calls("memory", self, self.limits)
         self._open = False
 
     async def open(self) -> None:
@@ -264,15 +264,15 @@ class MemoryBus:
         self.servers.setdefault(name, deque()).append(serving)
         return serving
 
-    async def _post(self, address: str, packet: Packet) -> None:
-        if packet.kind is not Kind.OPEN:
-            self._calls.arrived(packet)
-            return
-        await self.ping()
-        name = address.removeprefix("call:")
+    def ask(self, name: str, opening: Packet) -> None:
+        if not self._open:
+            raise BusUnavailable("the bus is closed")
         servers = self.servers.get(name)
         if not servers:
-            self._calls.nobody(packet.call)
+            self._calls.nobody(opening.call)
             return
         servers.rotate(-1)
-        self._calls.open(name, packet, servers[-1].server)
+        self._calls.open(name, opening, servers[-1].server)
+
+    def back(self, instance: str, packet: Packet, *, more: bool) -> None:
+        self._calls.arrived(packet)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache, partial
 from typing import Any, Final
@@ -35,7 +35,6 @@ from .base import DEFAULT, DeadLetter, Handler, Letter, Load, Receiver, Receivin
 from .calls import Calling, Calls
 from .delivery import Delivery, Seen
 from .framing import (
-    Kind,
     Limits,
     Packet,
     decode_dead,
@@ -54,8 +53,6 @@ logger = logging.getLogger("sabir.bus")
 _OPTIONS: Final = frozenset({"prefix", "replicas", "credentials", "max_bytes"})
 _NO_JETSTREAM: Final = frozenset({None, 10039, 10076})  # error codes; None: nobody answers for it
 _STORE_FAILED: Final = 10077  # the server's error code for a stream that is full
-
-_MORE_FOLLOWS: Final = frozenset({Kind.TAKEN, Kind.MORE, Kind.DATA})  # in all likelihood, and at once
 
 RETENTION: Final[Mapping[str, api.RetentionPolicy]] = {
     "inbox": api.RetentionPolicy.WORK_QUEUE,
@@ -83,9 +80,7 @@ class NatsBus:
         self._posted: dict[str, list[Packet]] = {}
         self._posted_bytes = 0
         self._writing = asyncio.Lock()
-        self._due = False  # whether what was posted is to be written in a moment
-        self._writer: asyncio.Task[None] | None = None
-        self._calls = Calls(self._instance, self._post, self.limits)
+        self._calls = Calls(self._instance, self, self.limits)
 
     # -- connection -------------------------------------------------------------------------------
 
@@ -144,8 +139,6 @@ class NatsBus:
         for receiver in list(self._receivers):
             await receiver.stop()
         await self._calls.close()
-        if self._writer is not None:
-            await asyncio.wait([self._writer], timeout=self.limits.stop_seconds)
         if not self._nc.is_closed:
             for goodbye in (partial(self._nc.flush, timeout=1), self._nc.close):
                 # Of a server that is away there is no leave to take; uvloop says that by RuntimeError.
@@ -378,9 +371,8 @@ class NatsBus:
         check_name(name)
 
         def came(data: bytes) -> None:
-            with suppress(Unreadable):
-                for opening in decode_packets(data):
-                    self._calls.open(name, opening, server)
+            for opening in _readable(data):
+                self._calls.open(name, opening, server)
 
         async with told():
             subscription = await self._nc.listen(self._subject("call", name), came, queue="servers")
@@ -393,37 +385,35 @@ class NatsBus:
         with suppress(nats.errors.Error):
             await self._nc.unlisten(subscription)
 
-    async def _post(self, address: str, packet: Packet) -> None:
+    def ask(self, name: str, opening: Packet) -> Awaitable[None] | None:
+        subject, data, reply = self._subject("call", name), encode_packets((opening,)), self._back(opening.call)
+        if self._nc.put(subject, data, reply):
+            return None
+        if not self._nc.is_connected:  # then at once: a question is not worth keeping for later
+            raise BusUnavailable("the bus is closed" if self._nc.is_closed else "NATS is not connected")
+        return self._publish(subject, data, reply)
+
+    def back(self, instance: str, packet: Packet, *, more: bool) -> Awaitable[None] | None:
         """Send a packet; what is posted in one moment to one node leaves in one publish."""
         if self._nc.is_closed:
             raise BusUnavailable("the bus is closed")
-        kind, _, to = address.partition(":")
-        if kind == "call":
-            if not self._nc.is_connected:
-                raise BusUnavailable("NATS is not connected")  # at once: a question is not worth keeping for later
-            await self._publish(self._subject("call", to), encode_packets((packet,)), self._back(packet.call))
-            return
-        self._posted.setdefault(self._back("0", to), []).append(packet)
+        subject = self._back("0", instance)
+        alone = not more and not self._posted and not self._writing.locked()  # the usual case
+        if alone and self._nc.put(subject, encode_packets((packet,))):
+            return None
+        self._posted.setdefault(subject, []).append(packet)
         self._posted_bytes += len(packet.body)
-        if packet.kind not in _MORE_FOLLOWS or self._posted_bytes > self.limits.frame_bytes:
-            if self._writing.locked() or not self._write_now():
-                await self._write()
-        elif not self._due:
-            self._due = True
-            asyncio.get_running_loop().call_soon(self._write_soon)
+        if more and self._posted_bytes <= self.limits.frame_bytes:
+            return None
+        return None if self._write_now() else self._write()
 
     def _back(self, call: str, instance: str = "") -> str:
         """Where packets for a node go; the last word is the call that the server answers for if nobody serves it."""
         return f"{self.prefix}.back.{instance or self._instance}.{call}"
 
-    def _write_soon(self) -> None:
-        self._due = False
-        if self._posted and (self._writer is None or self._writer.done()):
-            self._writer = asyncio.create_task(self._write(), name="calls of the bus")
-
     def _write_now(self) -> bool:
-        """Write what was posted to one node now, if that needs no waiting; the usual case."""
-        if len(self._posted) != 1 or self._posted_bytes > self.limits.frame_bytes:
+        """Write what was posted to one node now, if that needs no waiting."""
+        if len(self._posted) != 1 or self._posted_bytes > self.limits.frame_bytes or self._writing.locked():
             return False
         ((subject, packets),) = self._posted.items()
         if not self._nc.put(subject, encode_packets(packets)):
@@ -451,9 +441,8 @@ class NatsBus:
             logger.warning("packets of calls were lost: %s", type(away).__name__)
 
     def _came(self, data: bytes) -> None:
-        with suppress(Unreadable):
-            for packet in decode_packets(data):
-                self._calls.arrived(packet)
+        for packet in _readable(data):
+            self._calls.arrived(packet)
 
     def _nobody(self, subject: bytes) -> None:
         self._calls.nobody(subject.decode().rpartition(".")[2])
@@ -485,6 +474,14 @@ def _parsed(address: str) -> tuple[list[str], dict[str, str]]:
     if not options.get("replicas", "1").isdecimal():
         raise BadSetup("bus: replicas is a number")
     return [f"{url.scheme}://{host}" for host in url.netloc.split(",")], options
+
+
+def _readable(data: bytes) -> tuple[Packet, ...]:
+    """The packets of a publish; what nobody can read is dropped, as if it had been lost."""
+    try:
+        return decode_packets(data)
+    except Unreadable:
+        return ()
 
 
 def _grouped(packets: list[Packet], limits: Limits) -> Iterator[bytes]:

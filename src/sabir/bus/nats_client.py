@@ -26,7 +26,7 @@ from nats.protocol.parser import AWAITING_CONTROL_LINE
 
 logger = logging.getLogger("sabir.bus")
 
-_MESSAGE: Final = re.compile(rb"MSG [^ \r\n]+ (\d+) (?:[^ \r\n]+ )?(\d+)\r\n")
+_message: Final = re.compile(rb"MSG [^ \r\n]+ (\d+) (?:[^ \r\n]+ )?(\d+)\r\n").match
 
 Came = Callable[[bytes], None]  # what to do with the data of a message; it does not wait
 
@@ -37,29 +37,24 @@ class QuickClient(Client):
     def __init__(self, behind_bytes: int) -> None:
         super().__init__()
         self._behind_bytes = behind_bytes
-        self._quick: dict[int, Came] = {}
+        self.quick: dict[int, Came] = {}  # by the number of the subscription
+        self.wire: asyncio.WriteTransport | None = None  # of the connection that takes the short way
 
     async def listen(self, subject: str, came: Came, *, queue: str = "", status: Came | None = None) -> Subscription:
         """Subscribe with a callback that does not wait; ``status`` is given the subject of a 503: nobody is there."""
 
-        def safely(data: bytes) -> None:
-            try:
-                came(data)
-            except Exception:  # of one message: it must not end the reading of all others
-                logger.exception("what came for a call could not be handled")
-
         async def slowly(message: Msg) -> None:
             if not message.headers:
-                safely(message.data)
+                _handle(came, message.data)
             elif status is not None and message.headers.get("Status") == "503":
                 status(message.subject.encode())
 
         subscription = await self.subscribe(subject, queue=queue, cb=slowly)
-        self._quick[subscription._id] = safely
+        self.quick[subscription._id] = came
         return subscription
 
     async def unlisten(self, subscription: Subscription) -> None:
-        self._quick.pop(subscription._id, None)
+        self.quick.pop(subscription._id, None)
         await subscription.unsubscribe()
 
     async def flush(self, timeout: int = 10) -> None:
@@ -73,14 +68,12 @@ class QuickClient(Client):
 
     def put(self, subject: str, data: bytes, reply: str = "") -> bool:
         """Write a message now, if that needs no waiting; says whether it was written."""
-        if not self.is_connected or self._pending_data_size or len(data) > self.max_payload:
+        wire = self.wire
+        if wire is None or not self.is_connected or self._pending_data_size or len(data) > self.max_payload:
             return False
-        writer = getattr(self._transport, "_io_writer", None)
-        if not isinstance(writer, asyncio.StreamWriter) or writer.transport.is_closing():
+        if wire.is_closing() or wire.get_write_buffer_size() > self._behind_bytes:
             return False
-        if writer.transport.get_write_buffer_size() > self._behind_bytes:
-            return False
-        writer.write(b"PUB %s %s %d\r\n%s\r\n" % (subject.encode(), reply.encode(), len(data), data))
+        wire.write(b"PUB %b %b %d\r\n%b\r\n" % (subject.encode(), reply.encode(), len(data), data))
         return True
 
     async def _read_loop(self) -> None:
@@ -90,35 +83,25 @@ class QuickClient(Client):
 
     async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes) -> None:
         """What nats-py has read; at once, too, so that it stays in order with what came by the shortcut."""
-        came = None if headers else self._quick.get(sid)
+        came = None if headers else self.quick.get(sid)
         if came is None:
             await super()._process_msg(sid, subject, reply, data, headers)
         else:
-            came(data)
+            _handle(came, data)
 
-    def handled(self, data: bytes) -> bool:
-        """Hand over whole messages for calls, if these are nothing else; says whether it was done."""
-        found: list[tuple[Came, bytes]] = []
-        at, end = 0, len(data)
-        while at < end:
-            head = _MESSAGE.match(data, at)
-            came = self._quick.get(int(head[1])) if head else None
-            if head is None or came is None:
-                return False
-            begin, at = head.end(), head.end() + int(head[2]) + 2
-            if data[at - 2 : at] != b"\r\n":
-                return False
-            found.append((came, data[begin : at - 2]))
-        for came, body in found:
-            came(body)
-        return True
+
+def _handle(came: Came, body: bytes) -> None:
+    try:
+        came(body)
+    except Exception:  # of one message: it must not end the reading of all others
+        logger.exception("what came for a call could not be handled")
 
 
 class _Shortcut(asyncio.Protocol):
     """Stands before the protocol of a connection; takes what is for calls, as long as nothing before it waits."""
 
     def __init__(self, client: QuickClient, ordinary: asyncio.StreamReaderProtocol, waiting: Any, parser: Any) -> None:
-        self._client = client
+        self._quick = client.quick
         self._ordinary = ordinary
         self._waiting = waiting  # the bytes that the reader holds
         self._parser = parser
@@ -134,11 +117,27 @@ class _Shortcut(asyncio.Protocol):
         ordinary = writer.transport.get_protocol()
         if isinstance(ordinary, asyncio.StreamReaderProtocol):
             writer.transport.set_protocol(cls(client, ordinary, waiting, parser))
+            client.wire = writer.transport
 
     def data_received(self, data: bytes) -> None:
-        parser = self._parser
-        if self._waiting or parser.buf or parser.state != AWAITING_CONTROL_LINE or not self._client.handled(data):
+        """Hand over whole messages for calls, as long as nothing else is among them."""
+        parser, found = self._parser, []
+        at, end = 0, len(data)
+        if self._waiting or parser.buf or parser.state != AWAITING_CONTROL_LINE:
+            at = end + 1
+        while at < end and (head := _message(data, at)) is not None:
+            sid, size = head.groups()
+            came, begin = self._quick.get(int(sid)), head.end()
+            after = begin + int(size) + 2
+            if came is None or not data.endswith(b"\r\n", begin, after):
+                break
+            found.append((came, data[begin : after - 2]))
+            at = after
+        if at != end:
             self._ordinary.data_received(data)
+            return
+        for came, body in found:
+            _handle(came, body)
 
     def pause_writing(self) -> None:
         self._ordinary.pause_writing()
