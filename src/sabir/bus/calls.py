@@ -20,10 +20,11 @@ from types import TracebackType
 from typing import Final, Protocol
 
 from ..ending import end
-from ..errors import BusUnavailable, Cancelled, DeadlineExceeded, PeerUnavailable, SabirError, TooBig
+from ..errors import BusUnavailable, Cancelled, DeadlineExceeded, PeerUnavailable, SabirError
 from ..events import Fault
 from .base import Server
 from .framing import Kind, Limits, Packet, chunks
+from .pieces import Pieces
 
 logger = logging.getLogger("sabir.bus")
 
@@ -40,74 +41,6 @@ class Post(Protocol):
 
     def back(self, instance: str, packet: Packet, *, more: bool) -> Awaitable[None] | None:
         """Send a packet to a node; ``more`` says that another one follows in this moment, and may share its way."""
-
-
-class _Pieces:
-    """Pieces that arrive in numbered packets, put together and waited for."""
-
-    __slots__ = ("_chunks", "_limits", "_number", "_waiter", "over", "ready", "wrong")
-
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
-        self._chunks: list[bytes] | None = None  # of a piece that comes in several packets
-        self._number = 0
-        self._waiter: asyncio.Future[None] | None = None
-        self.ready: list[bytes] = []
-        self.wrong: SabirError | None = None
-        self.over = False
-
-    def add(self, packet: Packet, peer: str) -> None:
-        if self.over:
-            return
-        self._number += 1
-        if packet.number != self._number:
-            self._lost(peer)
-            return
-        if packet.kind is Kind.MORE:
-            if self._chunks is None:
-                self._chunks = []
-            self._chunks.append(packet.body)
-            if sum(map(len, self._chunks)) > self._limits.piece_bytes:
-                self.end(TooBig("bus", "piece", f"at most {self._limits.piece_bytes} bytes"))
-            return
-        self.ready.append(b"".join((*self._chunks, packet.body)) if self._chunks else packet.body)
-        self._chunks = None
-        self._wake()
-
-    def last(self, number: int, peer: str) -> None:
-        """That was all: so many packets."""
-        if number == self._number:
-            self.end()
-        elif not self.over:
-            self._lost(peer)
-
-    def _lost(self, peer: str) -> None:
-        self.end(PeerUnavailable(peer, "a piece of the answer was lost on the way"))
-
-    def end(self, wrong: SabirError | None = None) -> None:
-        if not self.over:
-            self.over, self.wrong = True, wrong
-            self._wake()
-
-    def interrupt(self, wrong: SabirError) -> None:
-        """Who waits now is told this; others may wait again."""
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_exception(wrong)
-
-    def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
-
-    async def next(self) -> bytes | None:
-        """The next piece, or None after the last."""
-        while not self.ready:
-            if self.wrong is not None:
-                raise self.wrong
-            if self.over:
-                return None
-            self._waiter = asyncio.get_running_loop().create_future()
-            await self._waiter
-        return self.ready.pop(0)
 
 
 class Calling:
@@ -131,7 +64,7 @@ class Calling:
         self._body = body
         self._headers = headers
         self._seconds = seconds
-        self._pieces = _Pieces(calls.limits)
+        self._pieces = Pieces(calls.limits)
         self._taken: asyncio.Event | None = None  # made by who waits for it
         self._server = ""  # the node that has taken it, where more goes
         self._sent = self._used = 0
@@ -272,7 +205,7 @@ class Served:
         self._chunks_to_come = opening.number - 1
         self._calls = calls
         self._limits = calls.limits
-        self._pieces: _Pieces | None = None  # what the caller sends after its question, if it does
+        self._pieces: Pieces | None = None  # what the caller sends after its question, if it does
         self._held: bytes | None = None  # what was sent last, until this moment is over
         self._told = False  # whether the caller knows that we have its call
         self._sent = self._ahead = self._credit = 0
@@ -331,9 +264,9 @@ class Served:
             raise PeerUnavailable(self.name, "the caller sends no more")
         return piece
 
-    def _received(self) -> _Pieces:
+    def _received(self) -> Pieces:
         if self._pieces is None:
-            self._pieces = _Pieces(self._limits)
+            self._pieces = Pieces(self._limits)
         return self._pieces
 
     async def failed(self, reason: str, code: str) -> None:

@@ -1,0 +1,76 @@
+"""What comes back in a call, or follows its question: pieces, each in one packet or several."""
+
+from __future__ import annotations
+
+import asyncio
+
+from ..errors import PeerUnavailable, SabirError, TooBig
+from .framing import Kind, Limits, Packet
+
+
+class Pieces:
+    """Pieces that arrive in numbered packets, put together and waited for."""
+
+    __slots__ = ("_chunks", "_limits", "_number", "_waiter", "over", "ready", "wrong")
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._chunks: list[bytes] | None = None  # of a piece that comes in several packets
+        self._number = 0
+        self._waiter: asyncio.Future[None] | None = None
+        self.ready: list[bytes] = []
+        self.wrong: SabirError | None = None
+        self.over = False
+
+    def add(self, packet: Packet, peer: str) -> None:
+        if self.over:
+            return
+        self._number += 1
+        if packet.number != self._number:
+            self._lost(peer)
+            return
+        if packet.kind is Kind.MORE:
+            if self._chunks is None:
+                self._chunks = []
+            self._chunks.append(packet.body)
+            if sum(map(len, self._chunks)) > self._limits.piece_bytes:
+                self.end(TooBig("bus", "piece", f"at most {self._limits.piece_bytes} bytes"))
+            return
+        self.ready.append(b"".join((*self._chunks, packet.body)) if self._chunks else packet.body)
+        self._chunks = None
+        self._wake()
+
+    def last(self, number: int, peer: str) -> None:
+        """That was all: so many packets."""
+        if number == self._number:
+            self.end()
+        elif not self.over:
+            self._lost(peer)
+
+    def _lost(self, peer: str) -> None:
+        self.end(PeerUnavailable(peer, "a piece of the answer was lost on the way"))
+
+    def end(self, wrong: SabirError | None = None) -> None:
+        if not self.over:
+            self.over, self.wrong = True, wrong
+            self._wake()
+
+    def interrupt(self, wrong: SabirError) -> None:
+        """Who waits now is told this; others may wait again."""
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_exception(wrong)
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def next(self) -> bytes | None:
+        """The next piece, or None after the last."""
+        while not self.ready:
+            if self.wrong is not None:
+                raise self.wrong
+            if self.over:
+                return None
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+        return self.ready.pop(0)
