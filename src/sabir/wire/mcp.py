@@ -14,37 +14,9 @@ from typing import Any, Final
 
 import msgspec
 
+from .. import errors
 from ..card import Skill
-from ..errors import (
-    BadInput,
-    BadMediaType,
-    BadMessage,
-    BadMethod,
-    BadSetup,
-    BusUnavailable,
-    Cancelled,
-    Conflict,
-    DeadlineExceeded,
-    Forbidden,
-    MissingExtra,
-    NotFound,
-    PeerError,
-    PeerRefused,
-    PeerUnavailable,
-    PeerUnreadable,
-    PolicyRequired,
-    Refused,
-    SabirError,
-    ShuttingDown,
-    StoreUnavailable,
-    TooBig,
-    TooMany,
-    TurnFailed,
-    Unauthenticated,
-    Unavailable,
-    UnknownVersion,
-    Unreadable,
-)
+from ..errors import BadMessage, SabirError
 from ..message import Message, Part, json_part, text_part, token_part, uri_part
 
 PROTOCOL: Final = "mcp"
@@ -73,55 +45,61 @@ INTERNAL_ERROR: Final = -32603
 MISSING_CAPABILITY: Final = -32021
 
 # How each failure is told in JSON-RPC. Walked against the whole tree by a test.
-CODES: Final[Mapping[type[SabirError], int]] = {
-    SabirError: INTERNAL_ERROR,
-    BadInput: INVALID_PARAMS,
-    Unreadable: PARSE_ERROR,
-    BadMessage: INVALID_PARAMS,
-    TooBig: INVALID_REQUEST,
-    BadMediaType: INVALID_REQUEST,
-    BadMethod: METHOD_NOT_FOUND,
-    UnknownVersion: INVALID_REQUEST,
-    Refused: -32003,
-    Unauthenticated: -32001,
-    Forbidden: -32003,
-    TooMany: -32029,
-    PolicyRequired: -32003,
-    NotFound: INVALID_PARAMS,
-    Conflict: INVALID_REQUEST,
-    Cancelled: INVALID_REQUEST,
-    TurnFailed: INTERNAL_ERROR,
-    DeadlineExceeded: INTERNAL_ERROR,
-    Unavailable: -32005,
-    ShuttingDown: -32005,
-    StoreUnavailable: -32005,
-    BusUnavailable: -32005,
-    PeerError: INTERNAL_ERROR,
-    PeerUnavailable: INTERNAL_ERROR,
-    PeerRefused: INTERNAL_ERROR,
-    PeerUnreadable: INTERNAL_ERROR,
-    BadSetup: INTERNAL_ERROR,
-    MissingExtra: INTERNAL_ERROR,
+CODES: Final[Mapping[type[errors.SabirError], int]] = {
+    errors.SabirError: INTERNAL_ERROR,
+    errors.BadInput: INVALID_PARAMS,
+    errors.Unreadable: PARSE_ERROR,
+    errors.BadMessage: INVALID_PARAMS,
+    errors.TooBig: INVALID_REQUEST,
+    errors.BadMediaType: INVALID_REQUEST,
+    errors.BadMethod: METHOD_NOT_FOUND,
+    errors.UnknownVersion: INVALID_REQUEST,
+    errors.Refused: -32003,
+    errors.Unauthenticated: -32001,
+    errors.Forbidden: -32003,
+    errors.TooMany: -32029,
+    errors.PolicyRequired: -32003,
+    errors.NotFound: INVALID_PARAMS,
+    errors.Conflict: INVALID_REQUEST,
+    errors.Cancelled: INVALID_REQUEST,
+    errors.TurnFailed: INTERNAL_ERROR,
+    errors.DeadlineExceeded: INTERNAL_ERROR,
+    errors.Unavailable: -32005,
+    errors.ShuttingDown: -32005,
+    errors.StoreUnavailable: -32005,
+    errors.BusUnavailable: -32005,
+    errors.PeerError: INTERNAL_ERROR,
+    errors.PeerUnavailable: INTERNAL_ERROR,
+    errors.PeerRefused: INTERNAL_ERROR,
+    errors.PeerUnreadable: INTERNAL_ERROR,
+    errors.BadSetup: INTERNAL_ERROR,
+    errors.MissingExtra: INTERNAL_ERROR,
 }
 
 # What a model can act on is told to it as the result of its call, with isError; the rest is an error of the protocol.
-TOLD_AS_RESULT: Final[tuple[type[SabirError], ...]] = (TurnFailed, PeerError, BadInput, Conflict, Cancelled)
+TOLD_AS_RESULT: Final[tuple[type[SabirError], ...]] = (
+    errors.TurnFailed,
+    errors.PeerError,
+    errors.BadInput,
+    errors.Conflict,
+    errors.Cancelled,
+)
 
 # The HTTP status of a refusal, where nothing has been sent yet.
 STATUS: Final[Mapping[type[SabirError], int]] = {
-    Unreadable: 400,
-    TooBig: 413,
-    BadMediaType: 415,
-    BadMethod: 405,
-    Unauthenticated: 401,
-    Forbidden: 403,
-    PolicyRequired: 403,
-    Refused: 403,
-    TooMany: 429,
-    Unavailable: 503,
-    ShuttingDown: 503,
-    StoreUnavailable: 503,
-    BusUnavailable: 503,
+    errors.Unreadable: 400,
+    errors.TooBig: 413,
+    errors.BadMediaType: 415,
+    errors.BadMethod: 405,
+    errors.Unauthenticated: 401,
+    errors.Forbidden: 403,
+    errors.PolicyRequired: 403,
+    errors.Refused: 403,
+    errors.TooMany: 429,
+    errors.Unavailable: 503,
+    errors.ShuttingDown: 503,
+    errors.StoreUnavailable: 503,
+    errors.BusUnavailable: 503,
 }
 
 

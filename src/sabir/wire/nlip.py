@@ -13,36 +13,8 @@ from typing import Any, Final, NoReturn
 
 import msgspec
 
-from ..errors import (
-    BadInput,
-    BadMediaType,
-    BadMessage,
-    BadMethod,
-    BadSetup,
-    BusUnavailable,
-    Cancelled,
-    Conflict,
-    DeadlineExceeded,
-    Forbidden,
-    MissingExtra,
-    NotFound,
-    PeerError,
-    PeerRefused,
-    PeerUnavailable,
-    PeerUnreadable,
-    PolicyRequired,
-    Refused,
-    SabirError,
-    ShuttingDown,
-    StoreUnavailable,
-    TooBig,
-    TooMany,
-    TurnFailed,
-    Unauthenticated,
-    Unavailable,
-    UnknownVersion,
-    Unreadable,
-)
+from .. import errors
+from ..errors import PolicyRequired, SabirError, TooBig, Unauthenticated, Unreadable
 from ..events import Delta, Event, Field, Progress, Question, Reply
 from ..message import STRUCTURED, Message, Part, json_part
 from .rules import (
@@ -62,35 +34,35 @@ STATUS: Final = "status"  # label of the part that tells the code of a failure w
 LOSSES: Final[tuple[str, ...]] = ()  # the hub is this protocol's own format
 
 # How each failure is told over HTTP (D-22). Walked against the whole tree by a test.
-CODES: Final[Mapping[type[SabirError], int]] = {
-    SabirError: 500,
-    BadInput: 422,
-    Unreadable: 400,
-    BadMessage: 422,
-    TooBig: 413,
-    BadMediaType: 415,
-    BadMethod: 405,
-    UnknownVersion: 400,
-    Refused: 403,
-    Unauthenticated: 401,
-    Forbidden: 403,
-    TooMany: 429,
-    PolicyRequired: 403,
-    NotFound: 404,
-    Conflict: 409,
-    Cancelled: 409,
-    TurnFailed: 500,
-    DeadlineExceeded: 504,
-    Unavailable: 503,
-    ShuttingDown: 503,
-    StoreUnavailable: 503,
-    BusUnavailable: 503,
-    PeerError: 502,
-    PeerUnavailable: 502,
-    PeerRefused: 502,
-    PeerUnreadable: 502,
-    BadSetup: 500,
-    MissingExtra: 501,
+CODES: Final[Mapping[type[errors.SabirError], int]] = {
+    errors.SabirError: 500,
+    errors.BadInput: 422,
+    errors.Unreadable: 400,
+    errors.BadMessage: 422,
+    errors.TooBig: 413,
+    errors.BadMediaType: 415,
+    errors.BadMethod: 405,
+    errors.UnknownVersion: 400,
+    errors.Refused: 403,
+    errors.Unauthenticated: 401,
+    errors.Forbidden: 403,
+    errors.TooMany: 429,
+    errors.PolicyRequired: 403,
+    errors.NotFound: 404,
+    errors.Conflict: 409,
+    errors.Cancelled: 409,
+    errors.TurnFailed: 500,
+    errors.DeadlineExceeded: 504,
+    errors.Unavailable: 503,
+    errors.ShuttingDown: 503,
+    errors.StoreUnavailable: 503,
+    errors.BusUnavailable: 503,
+    errors.PeerError: 502,
+    errors.PeerUnavailable: 502,
+    errors.PeerRefused: 502,
+    errors.PeerUnreadable: 502,
+    errors.BadSetup: 500,
+    errors.MissingExtra: 501,
 }
 
 _typed = msgspec.json.Decoder(Message)

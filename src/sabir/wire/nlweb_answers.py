@@ -13,36 +13,8 @@ from typing import Any, Final
 
 import msgspec
 
-from ..errors import (
-    BadInput,
-    BadMediaType,
-    BadMessage,
-    BadMethod,
-    BadSetup,
-    BusUnavailable,
-    Cancelled,
-    Conflict,
-    DeadlineExceeded,
-    Forbidden,
-    MissingExtra,
-    NotFound,
-    PeerError,
-    PeerRefused,
-    PeerUnavailable,
-    PeerUnreadable,
-    PolicyRequired,
-    Refused,
-    SabirError,
-    ShuttingDown,
-    StoreUnavailable,
-    TooBig,
-    TooMany,
-    TurnFailed,
-    Unauthenticated,
-    Unavailable,
-    UnknownVersion,
-    Unreadable,
-)
+from .. import errors
+from ..errors import BadInput, BadMessage, SabirError, UnknownVersion
 from ..events import Delta, Progress, Question
 from ..message import Message, Part
 from . import nlip
@@ -121,35 +93,35 @@ def version_of(meta: Meta) -> Version:
 # -- failures (W-6) -------------------------------------------------------------------------------
 
 # The status and the code of every failure. Walked against the whole tree by a test.
-CODES: Final[Mapping[type[SabirError], tuple[int, str]]] = {
-    SabirError: (500, "INTERNAL_ERROR"),
-    BadInput: (400, "INVALID_REQUEST"),
-    Unreadable: (400, "INVALID_REQUEST"),
-    BadMessage: (400, "INVALID_REQUEST"),
-    TooBig: (413, "TOO_LARGE"),
-    BadMediaType: (415, "INVALID_REQUEST"),
-    BadMethod: (405, "INVALID_REQUEST"),
-    UnknownVersion: (400, "UNSUPPORTED_VERSION"),
-    Refused: (403, "FORBIDDEN"),
-    Unauthenticated: (401, "UNAUTHENTICATED"),
-    Forbidden: (403, "FORBIDDEN"),
-    TooMany: (429, "RATE_LIMITED"),
-    PolicyRequired: (403, "POLICY_REQUIRED"),
-    NotFound: (404, "NOT_FOUND"),
-    Conflict: (409, "CONFLICT"),
-    Cancelled: (200, "CANCELLED"),
-    TurnFailed: (500, "INTERNAL_ERROR"),
-    DeadlineExceeded: (504, "TIMEOUT"),
-    Unavailable: (503, "UNAVAILABLE"),
-    ShuttingDown: (503, "UNAVAILABLE"),
-    StoreUnavailable: (503, "UNAVAILABLE"),
-    BusUnavailable: (503, "UNAVAILABLE"),
-    PeerError: (502, "UPSTREAM_ERROR"),
-    PeerUnavailable: (502, "UPSTREAM_ERROR"),
-    PeerRefused: (502, "UPSTREAM_ERROR"),
-    PeerUnreadable: (502, "UPSTREAM_ERROR"),
-    BadSetup: (500, "INTERNAL_ERROR"),
-    MissingExtra: (501, "INTERNAL_ERROR"),
+CODES: Final[Mapping[type[errors.SabirError], tuple[int, str]]] = {
+    errors.SabirError: (500, "INTERNAL_ERROR"),
+    errors.BadInput: (400, "INVALID_REQUEST"),
+    errors.Unreadable: (400, "INVALID_REQUEST"),
+    errors.BadMessage: (400, "INVALID_REQUEST"),
+    errors.TooBig: (413, "TOO_LARGE"),
+    errors.BadMediaType: (415, "INVALID_REQUEST"),
+    errors.BadMethod: (405, "INVALID_REQUEST"),
+    errors.UnknownVersion: (400, "UNSUPPORTED_VERSION"),
+    errors.Refused: (403, "FORBIDDEN"),
+    errors.Unauthenticated: (401, "UNAUTHENTICATED"),
+    errors.Forbidden: (403, "FORBIDDEN"),
+    errors.TooMany: (429, "RATE_LIMITED"),
+    errors.PolicyRequired: (403, "POLICY_REQUIRED"),
+    errors.NotFound: (404, "NOT_FOUND"),
+    errors.Conflict: (409, "CONFLICT"),
+    errors.Cancelled: (200, "CANCELLED"),
+    errors.TurnFailed: (500, "INTERNAL_ERROR"),
+    errors.DeadlineExceeded: (504, "TIMEOUT"),
+    errors.Unavailable: (503, "UNAVAILABLE"),
+    errors.ShuttingDown: (503, "UNAVAILABLE"),
+    errors.StoreUnavailable: (503, "UNAVAILABLE"),
+    errors.BusUnavailable: (503, "UNAVAILABLE"),
+    errors.PeerError: (502, "UPSTREAM_ERROR"),
+    errors.PeerUnavailable: (502, "UPSTREAM_ERROR"),
+    errors.PeerRefused: (502, "UPSTREAM_ERROR"),
+    errors.PeerUnreadable: (502, "UPSTREAM_ERROR"),
+    errors.BadSetup: (500, "INTERNAL_ERROR"),
+    errors.MissingExtra: (501, "INTERNAL_ERROR"),
 }
 NO_RESULTS: Final = "NO_RESULTS"
 UNKNOWN_PROMISE: Final = "UNKNOWN_PROMISE"
