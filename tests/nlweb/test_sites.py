@@ -315,6 +315,24 @@ def test_the_sample_goes_where_it_is_not_wanted_and_what_was_ingested_stays(
         assert httpx2.get(f"{served.url}/sites").json()["sites"] == ["ferry.example"]
 
 
+def test_a_source_that_cannot_be_read_is_told_and_nothing_is_said_of_what_answers_beside_it(
+    ferry: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    torn = tmp_path / "torn.json"
+    torn.write_text("{")
+    to = ["--site", "ferry.example", "--no-vectors", "--home", ferry["home"]]
+    closed = tmp_path / "closed.yaml"
+    closed.write_text("agents: [{id: clerk, use: echo}]\n")
+    for source in ("gone.json", str(torn)):
+        for more in ([], ["--config", str(closed)]):
+            capsys.readouterr()
+            assert main(["ingest", source, *to, *more]) == 1
+            [said] = capsys.readouterr().err.splitlines()
+            assert Path(source).name in said
+    assert main(["ingest", "gone.json", ferry["sites"][0]["source"], *to]) == 1
+    assert "the sample sites answer beside it" in capsys.readouterr().err  # of what was read this is true
+
+
 def test_items_of_ones_own_under_a_name_of_the_sample_are_not_taken_for_it(ferry: dict[str, Any]) -> None:
     [own] = ferry["sites"]
     with serving(gateway_of(settings_of({**ferry, "sites": [{**own, "name": "harbour.example"}]}))) as served:

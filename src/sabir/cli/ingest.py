@@ -50,11 +50,13 @@ def run(arguments: argparse.Namespace) -> int:
     arguments.map = mapping_of(arguments.map)
     settings = load(arguments.config, flags={"home": arguments.home})
     index = opened(settings)
-    code = asyncio.run(_run(arguments, index, Outbound(settings.outbound)))
-    if not arguments.delete and not has_sites(settings):
+    code, taken = asyncio.run(_run(arguments, index, Outbound(settings.outbound)))
+    if not taken:  # what is wrong was told; where the items are served is no matter without any
+        return code
+    if not has_sites(settings):
         note = f"sites: [{{name: {arguments.site}}}]"
         print(f"sabir: no sites are served with this configuration; to have this one, add {note}", file=sys.stderr)
-    elif not arguments.delete and _beside_sample(settings, index):
+    elif _beside_sample(settings, index):
         print("sabir: the sample sites answer beside it; 'sample: false' in sabir.yaml removes them", file=sys.stderr)
     return code
 
@@ -103,7 +105,8 @@ def opened(settings: Settings) -> HomeIndex:
     return HomeIndex(Path(settings.home) / FOLDER, settings.search)
 
 
-async def _run(arguments: argparse.Namespace, index: HomeIndex, outbound: Outbound) -> int:
+async def _run(arguments: argparse.Namespace, index: HomeIndex, outbound: Outbound) -> tuple[int, bool]:
+    """The exit code, and whether there is anything now that was read."""
     from ..agents.sites import removed  # noqa: PLC0415  (needs the search extra)
 
     try:
@@ -114,16 +117,16 @@ async def _run(arguments: argparse.Namespace, index: HomeIndex, outbound: Outbou
             count = await removed(index, arguments.site)
             said = f"{count} {'item' if count == 1 else 'items'} removed"
             print(msgspec.json.encode({"removed": count}).decode() if arguments.json else said)
-            return 0
+            return 0, False
         return await _take_in(arguments, index, outbound)
     finally:
         await index.close()
 
 
-async def _take_in(arguments: argparse.Namespace, index: HomeIndex, outbound: Outbound) -> int:
+async def _take_in(arguments: argparse.Namespace, index: HomeIndex, outbound: Outbound) -> tuple[int, bool]:
     from ..agents.sites import taken_in  # noqa: PLC0415  (needs the search extra)
 
-    failed = 0
+    failed, taken = 0, False
     for source in arguments.source:
         bar = Bar(source, sys.stderr)
         try:
@@ -139,17 +142,19 @@ async def _take_in(arguments: argparse.Namespace, index: HomeIndex, outbound: Ou
             )
         except SabirError as wrong:
             bar.end()
-            print(f"sabir: {source}: {wrong}", file=sys.stderr)
+            said = str(wrong)
+            print(f"sabir: {said if source in said else f'{source}: {said}'}", file=sys.stderr)
             failed += 1
             continue
         bar.end()
         tell(source, report, as_json=arguments.json)
         failed += bool(report.problems) and not report.items
-    if not arguments.no_vectors:
+        taken = taken or bool(report.items)
+    if taken and not arguments.no_vectors:
         if sys.stderr.isatty():
             print("computing vectors; the site can be asked already", file=sys.stderr)
         await index.settled()
-    return 1 if failed else 0
+    return (1 if failed else 0), taken
 
 
 def tell(source: str, report: Report, *, as_json: bool) -> None:
