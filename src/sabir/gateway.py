@@ -181,7 +181,7 @@ class Gateway:
 
     def _concierge(self, reader: Reader | None) -> Concierge:
         return Concierge(
-            cards=lambda caller: self.house.cards(caller, "nlip-http"),
+            cards=self.house.cards,
             limits=self.house.limits,
             quotas=self.guard.quotas,
             store=self.store,
@@ -189,11 +189,12 @@ class Gateway:
             facts=self.facts,
             public_url=self.public_url,
             uploads=self.exchange.attachments,
-            agents=lambda: list(self.agents.values()),
+            agents=self.house.usable,
             cancel=self._take_back,
             erase=self._erase,
             passes=self.guarded.passes,
             remaining=self.guard.remaining,
+            check=lambda caller, door: self.guard.rights.check_any(caller, self.agents, door),
             reader=reader,
         )
 
@@ -381,9 +382,13 @@ class Gateway:
             if isinstance(concierge, Concierge):
                 concierge.public_url = self.public_url
         self._front.bound_to(serving)
-        for line in self.greeting(serving):
-            say(line)
-        return serve(self._front, serving, self.exchange.close, sock)
+        greeting = self.greeting(serving)
+
+        def ready() -> None:
+            for line in greeting:
+                say(line)
+
+        return serve(self._front, serving, self.exchange.close, sock, ready)
 
     def greeting(self, serving: Serving) -> list[str]:
         """What a person wants to know at start: where everything is."""

@@ -7,6 +7,7 @@ import datetime
 import ipaddress
 import logging
 import os
+import select
 import signal
 import socket
 import ssl
@@ -15,6 +16,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Final
@@ -36,7 +38,9 @@ logger = logging.getLogger("sabir")
 
 LIVED_SECONDS: Final = 30.0  # a worker that dies later than this did not fail to start
 CLOSE_SECONDS: Final = 20.0  # for closing doors, bus and store, after the turns have ended
+READY_LOOK_SECONDS: Final = 0.1  # between two looks whether a worker has died before it answered
 Closing = Callable[[float], Awaitable[object]]
+Ready = Callable[[], object]
 
 
 def check_exposure(serving: Serving) -> None:
@@ -93,9 +97,10 @@ def bind(host: str, port: int) -> socket.socket:
 class Server(uvicorn.Server):
     """A uvicorn server that lets running turns finish: until they have, new ones get 503."""
 
-    def __init__(self, config: uvicorn.Config, closing: Closing, seconds: float) -> None:
+    def __init__(self, config: uvicorn.Config, closing: Closing, seconds: float, ready: Ready = lambda: None) -> None:
         super().__init__(config)
         self._closing = closing
+        self._ready = ready
         self._seconds = seconds
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ending: asyncio.Future[None] | None = None
@@ -110,6 +115,9 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         self._loop = asyncio.get_running_loop()
         await super().startup(sockets)
+        if self.started and not self.should_exit:
+            with suppress(BrokenPipeError):  # who started us does not read it
+                self._ready()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         if self._ending is not None or self._loop is None:
@@ -150,15 +158,15 @@ def _give_up() -> None:
     os._exit(1)
 
 
-def serve(app: ASGIApp, serving: Serving, closing: Closing, sock: socket.socket) -> int:
-    """Serve until told to stop; returns the exit code."""
+def serve(app: ASGIApp, serving: Serving, closing: Closing, sock: socket.socket, ready: Ready) -> int:
+    """Serve until told to stop; returns the exit code. ``ready`` is called once, when every process answers."""
     if serving.workers > 1:
-        return _serve_many(app, serving, closing, sock)
-    return _serve_one(app, serving, closing, sock)
+        return _serve_many(app, serving, closing, sock, ready)
+    return _serve_one(app, serving, closing, sock, ready)
 
 
-def _serve_one(app: ASGIApp, serving: Serving, closing: Closing, sock: socket.socket) -> int:
-    server = Server(uvicorn_config(app, serving), closing, serving.graceful_seconds)
+def _serve_one(app: ASGIApp, serving: Serving, closing: Closing, sock: socket.socket, ready: Ready) -> int:
+    server = Server(uvicorn_config(app, serving), closing, serving.graceful_seconds, ready)
     server.run(sockets=[sock])
     return 0 if server.started else 3
 
@@ -193,9 +201,37 @@ def uvicorn_config(app: ASGIApp, serving: Serving) -> uvicorn.Config:
     return config
 
 
-def _serve_many(app: ASGIApp, serving: Serving, closing: Closing, sock: socket.socket) -> int:
+class _Roll:
+    """Which workers have answered: each tells its number, once it does, through a pipe to the process above it."""
+
+    def __init__(self, workers: int, ready: Ready) -> None:
+        self._missing = set(range(workers))
+        self._ready = ready
+        self._told, self._telling = os.pipe()
+
+    def here(self, number: int) -> None:
+        """Said by a worker of itself; one that is started anew, later, need not."""
+        if self._missing:
+            os.write(self._telling, number.to_bytes(4))
+
+    def wait(self) -> tuple[int, int]:
+        """The next worker that ends, and how; before that, it is said when the last one has come."""
+        while self._missing:
+            if select.select([self._told], [], [], READY_LOOK_SECONDS)[0]:
+                self._missing.discard(int.from_bytes(os.read(self._told, 4)))
+                if not self._missing:
+                    with suppress(BrokenPipeError):
+                        self._ready()
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid:
+                return pid, status
+        return os.wait()
+
+
+def _serve_many(app: ASGIApp, serving: Serving, closing: Closing, sock: socket.socket, ready: Ready) -> int:
     """Fork one process per worker on the same socket; start anew those that die; pass signals on."""
     children: dict[int, tuple[int, float]] = {}  # which worker it is, and when it began
+    roll = _Roll(serving.workers, ready)
     stopping = False
     signals = (signal.SIGTERM, signal.SIGINT)
 
@@ -212,7 +248,7 @@ def _serve_many(app: ASGIApp, serving: Serving, closing: Closing, sock: socket.s
                 for each in signals:
                     signal.signal(each, signal.SIG_DFL)
                 signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
-                code = _serve_one(app, serving, closing, sock)
+                code = _serve_one(app, serving, closing, sock, partial(roll.here, number))
             except KeyboardInterrupt:
                 code = 0
             finally:
@@ -236,7 +272,7 @@ def _serve_many(app: ASGIApp, serving: Serving, closing: Closing, sock: socket.s
     failures = 0
     while children:
         try:
-            pid, status = os.wait()
+            pid, status = roll.wait()
         except InterruptedError:
             continue
         gone = children.pop(pid, None)

@@ -266,17 +266,62 @@ def test_a_gateway_that_ended_in_time_leaves_the_process_it_ran_in_alone(home: P
         time.sleep(0.01)
 
 
-def test_workers_that_cannot_start_end_the_gateway_with_exit_3(tmp_path: Path) -> None:
-    """They are tried again, and then it is given up and told: a supervisor can start the whole anew."""
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_gateway_that_cannot_start_ends_with_exit_3_and_never_says_that_it_listens(
+    tmp_path: Path, workers: str
+) -> None:
+    """Workers are tried again, and then it is given up and told: a supervisor can start the whole anew."""
     nobody = f"postgresql://127.0.0.1:{free_port()}/none"
     (tmp_path / "sabir.yaml").write_text(f"{QUIET}store: {nobody}\n")
     done = subprocess.run(
-        [*SABIR, "serve", "--port", "0", "--workers", "2"],
+        [*SABIR, "serve", "--port", "0", "--workers", workers],
         capture_output=True, text=True, cwd=tmp_path, env=clean_environment(), timeout=60,
     )  # fmt: skip
-    assert done.returncode == 3, done.stderr
+    assert (done.returncode, done.stdout) == (3, ""), done.stderr
     assert "PostgreSQL does not answer" in done.stderr
-    assert "is started again" in done.stderr
+    assert ("is started again" in done.stderr) == (workers == "2")
+
+
+OPENS = """
+import sys
+from sabir import Gateway, agent
+from sabir.server import Serving
+
+class Slow:
+    async def __aenter__(self):
+        print("opened", flush=True)
+        return self
+    async def __aexit__(self, *exc):
+        pass
+
+@agent
+def echo(turn):
+    return turn.text
+
+serving = Serving(port=0, workers=int(sys.argv[1]), graceful_seconds=0.2)
+sys.exit(Gateway(echo, home="state", beside=[Slow()], serving=serving).run())
+"""
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_where_it_listens_is_said_once_and_when_every_worker_answers(tmp_path: Path, workers: int) -> None:
+    (tmp_path / "opens.py").write_text(OPENS)
+    command = [sys.executable, "opens.py", str(workers)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path, env=clean_environment()) as process:
+        try:
+            assert process.stdout is not None
+            for _ in range(workers):
+                assert process.stdout.readline() == "opened\n"
+            said = process.stdout.readline()
+            assert said.startswith("Sabir is listening on http://127.0.0.1:")
+            url = said.split()[-1]
+            assert httpx2.get(f"{url}/health/ready", timeout=10).status_code == 200  # the first that asks is answered
+            process.send_signal(signal.SIGTERM)
+            rest, _ = process.communicate(timeout=20)
+        finally:
+            process.kill()
+    assert process.returncode == 0
+    assert "listening" not in rest and "opened" not in rest
 
 
 def test_dev_tls_speaks_tls_1_3_and_nothing_older(tmp_path: Path) -> None:
