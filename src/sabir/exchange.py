@@ -15,7 +15,6 @@ when a later request with the same conversation token brings the answer: its lin
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Awaitable, Coroutine, Mapping
 from contextlib import suppress
@@ -24,7 +23,7 @@ from typing import Any
 
 from .agent import Agent
 from .conversations import Conversations, Held, Tokens
-from .errors import NotFound, SabirError, ShuttingDown, StoreUnavailable, TurnFailed
+from .errors import Forbidden, NotFound, SabirError, ShuttingDown, StoreUnavailable, TurnFailed, Unauthenticated
 from .events import Fault, Question, Reply
 from .guard import Guard, size_of
 from .guard.agreements import Agreements, kept, takes_back
@@ -37,9 +36,6 @@ from .randomness import counted_id
 from .stores.base import AuditLine, Store, TurnEntry
 from .turn import MAX_HOPS, NOWHERE, Caller, Conversation, PastTurn, Turn, nobody_to_ask
 from .waits import Keyed, Waits
-
-logger = logging.getLogger("sabir")
-FAILED = "{} failed; the operator's log says why (turn {})"
 
 
 @dataclass(slots=True)
@@ -60,7 +56,6 @@ class Exchange:
     waits: Waits = field(default_factory=Waits)
     keyed: Keyed = field(default_factory=Keyed)
     overseer: Overseer = field(default_factory=Overseer)
-    _idle: asyncio.Event = field(default_factory=asyncio.Event)
 
     def ask(self, ask: Ask, line: Line) -> Coroutine[Any, Any, None]:
         """Answer one Ask down its line.
@@ -78,8 +73,11 @@ class Exchange:
         try:
             said = ask.credentials, ask.message.tokens
             caller = line.caller = self.guard.stranger(*said) or await self.guard.admit(*said)
-            agent = self._agent(ask, caller)
             tokens = self.conversations.sort(said[1], caller)
+            if ask.hops > MAX_HOPS:
+                raise TurnFailed(f"the question passed {MAX_HOPS} agents; a loop is likely")
+            ours = self._ours(ask)
+            agent = self._agent(ask, caller) if ours is None else await self._control(ours, ask, caller, tokens)
             if agent.card.remembers and ask.conversation is None:
                 await self._in_conversation(ask, line, agent, caller, tokens)
             else:
@@ -92,7 +90,7 @@ class Exchange:
                     self.guard.notes.add(turn, ask.door, size_of(turn.message) + size_of(reply))
                 await line.send(Reply(line.addressed(reply, ask.message)))
         except Exception as raised:
-            wrong = raised if isinstance(raised, SabirError) else self._unforeseen(raised, line)
+            wrong = raised if isinstance(raised, SabirError) else line.unforeseen(raised)
             await self.audit(ask, wrong, line)
             if line.moved is None:
                 raise wrong from None
@@ -101,7 +99,7 @@ class Exchange:
             line.end()
             self.running -= 1
             if self.closing and not self.running:
-                self._idle.set()
+                self.overseer.idle.set()
 
     def _agent(self, ask: Ask, caller: Caller) -> Agent:
         name, guard = ask.agent or self.default, self.guard
@@ -110,12 +108,25 @@ class Exchange:
         agent = self.agents.get(name)
         if agent is None:
             raise NotFound(f"there is no agent {name[:64]!r} here")
-        if ask.hops > MAX_HOPS:
-            raise TurnFailed(f"the question passed {MAX_HOPS} agents; a loop is likely")
         guard.rates.check_agent(name)
         return self.concierge if self.concierge is not None and ask.message.is_control else agent
 
+    def _ours(self, ask: Ask) -> Agent | None:
+        return self.concierge if ask.agent is None and ask.message.is_control else None
+
+    async def _control(self, concierge: Agent, ask: Ask, caller: Caller, tokens: Tokens) -> Agent:
+        """Control that names no agent: for who may use one of them; in a conversation, for its owner in any case."""
+        try:
+            self.guard.rights.check_any(caller, self.agents, ask.door)
+        except (Forbidden, Unauthenticated):
+            if not (await self.conversations.agreed_in(tokens, caller)).id:
+                raise
+        self.guard.rates.check_agent(concierge.card.name)
+        return concierge
+
     def _known(self, ask: Ask) -> str:
+        if (ours := self._ours(ask)) is not None:
+            return ours.card.name
         name = ask.agent or self.default
         return name if name in self.agents else "unknown"  # a name from the wire is content
 
@@ -242,19 +253,11 @@ class Exchange:
             raise line.why_ended(turn.agent) from None
         except SabirError:
             raise
-        except Exception:
-            # Whatever an agent raises is its own affair: the caller learns that it failed, the log learns why.
-            logger.exception("agent %s failed in turn %s", turn.agent, turn.id)
-            raise TurnFailed(FAILED.format(turn.agent, turn.id)) from None
+        except Exception as raised:
+            raise line.failed(raised) from None  # an agent's own affair: the log learns why, the caller that it did
         finally:
             self.overseer.leave(line)
         raise TurnFailed(f"{turn.agent} ended without a reply")
-
-    def _unforeseen(self, raised: Exception, line: Line) -> TurnFailed:
-        """An agent said what cannot be stored or written, such as half a surrogate pair: told as its failure."""
-        agent, id = (line.turn.agent, line.turn.id) if line.turn is not None else ("the gateway", "")
-        logger.error("what %s said in turn %s cannot be passed on", agent, id, exc_info=raised)
-        return TurnFailed(FAILED.format(agent, id))
 
     # -- asking back ------------------------------------------------------------------------------
 
@@ -289,11 +292,5 @@ class Exchange:
         """Let running turns finish, take no new ones; end those that take longer. False if some run still."""
         self.closing = True
         self.waits.close()
-        for wait in (seconds, 1.0):
-            self._idle.clear()
-            if self.running:
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(wait):
-                        await self._idle.wait()
-            self.overseer.stopping = True
+        await self.overseer.see_out(seconds, lambda: not self.running)
         return not self.running

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import time
 from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from .errors import Cancelled, DeadlineExceeded, SabirError, ShuttingDown
+from .errors import Cancelled, DeadlineExceeded, SabirError, ShuttingDown, TurnFailed
 from .events import Event
 from .guard import Credentials
 from .message import CONTROL, Message, Part
 from .turn import AskBack, Caller, Conversation, Turn
 
+logger = logging.getLogger("sabir")
 _NOBODY = Credentials()
 
 
@@ -91,6 +93,16 @@ class Line(msgspec.Struct, eq=False):
         if self.stopped:
             return ShuttingDown(f"the gateway stops, and {agent} had not answered; try again", retry_after=5.0)
         return DeadlineExceeded(f"{agent} did not answer in time")
+
+    def unforeseen(self, raised: Exception) -> TurnFailed:
+        """An agent said what cannot be stored or written, such as half a surrogate pair: told as its failure."""
+        return self.failed(raised, "what %s said in turn %s cannot be passed on")
+
+    def failed(self, raised: Exception, why: str = "agent %s failed in turn %s") -> TurnFailed:
+        """What a caller is told of something that went wrong inside; the log is told the rest."""
+        agent, id = (self.turn.agent, self.turn.id) if self.turn is not None else ("the gateway", "")
+        logger.error(why, agent, id, exc_info=raised)
+        return TurnFailed(f"{agent} failed; the operator's log says why (turn {id})")
 
     def extend(self, seconds: float) -> None:
         """Give the turn this long from now."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Final
 
 from .line import Line
@@ -20,7 +21,7 @@ TICK: Final = 0.1  # seconds
 class Overseer:
     """The turns that run now, each with the task that runs it."""
 
-    __slots__ = ("_loop", "_running", "_taken_back", "_ticking", "stopping", "take_tasks_back")
+    __slots__ = ("_loop", "_running", "_taken_back", "_ticking", "idle", "stopping", "take_tasks_back")
 
     def __init__(self) -> None:
         # Ends the caller's tasks in a conversation, those too that wait for their turn; says how many there were.
@@ -29,6 +30,7 @@ class Overseer:
         self._running: dict[Line, asyncio.Task[object] | None] = {}
         self._ticking = False
         self._loop: asyncio.AbstractEventLoop | None = None  # told, not asked for each time: that is a system call
+        self.idle = asyncio.Event()  # set, by who counts, when the last Ask of a gateway that stops has ended
         self.stopping = False  # set when the gateway has waited long enough: whatever runs still is ended
 
     def enter(self, line: Line) -> None:
@@ -62,6 +64,16 @@ class Overseer:
         taken = conversation in self._taken_back
         self._taken_back.discard(conversation)
         return taken
+
+    async def see_out(self, seconds: float, is_idle: Callable[[], bool]) -> None:
+        """Wait until nothing is asked any more, this long; then end whatever runs still."""
+        for wait in (seconds, 1.0):
+            self.idle.clear()
+            if not is_idle():
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(wait):
+                        await self.idle.wait()
+            self.stopping = True
 
     def _tick(self) -> None:
         if not self._running:

@@ -40,6 +40,7 @@ EDITIONS: Final = (
     "ECMA-434:2025",
 )
 MOST_HISTORY: Final = 200
+OF_THE_CONVERSATION: Final = frozenset({"history", "sessions", "cancel"})  # its owner's, whatever else is allowed
 
 Reader = Callable[[str], Awaitable[Wish | None]]
 
@@ -59,6 +60,10 @@ async def _nothing_beside(conversation: str, caller: Caller) -> None:
     return None
 
 
+def _everybody(caller: Caller, door: str) -> None:
+    return None
+
+
 async def _nothing_counted(caller: Caller) -> list[Remaining]:
     return []
 
@@ -68,12 +73,13 @@ class Concierge:
 
     ``reader`` is asked what a sentence wishes for when no rule knows it (an embedding, or an LLM).
     ``facts`` is what the gateway knows of itself: ``policies``, ``ethics``, ``security``, ``report``.
+    ``cards``, ``agents`` and ``check`` are given the caller and the door: what it may know of, and if it may at all.
     """
 
     def __init__(
         self,
         *,
-        cards: Callable[[Caller], list[Card]],
+        cards: Callable[[Caller, str], list[Card]],
         limits: Limits,
         quotas: Quotas,
         store: Store,
@@ -81,12 +87,13 @@ class Concierge:
         facts: Mapping[str, Any],
         public_url: str,
         uploads: Uploads | None = None,
-        agents: Callable[[], Iterable[Agent]] = lambda: (),
+        agents: Callable[[Caller, str], Iterable[Agent]] = lambda caller, door: (),
         cancel: Callable[[str], Awaitable[bool]] = _nothing_under_way,
         reader: Reader | None = None,
         erase: Callable[[str, Caller], Awaitable[None]] = _nothing_beside,
         passes: Passes | None = None,
         remaining: Callable[[Caller], Awaitable[list[Remaining]]] = _nothing_counted,
+        check: Callable[[Caller, str], None] = _everybody,
     ) -> None:
         self.card = Card(name=NAME, description="Answers control messages for this gateway")
         self.public_url = public_url
@@ -103,6 +110,7 @@ class Concierge:
         self._erase = erase
         self._passes = passes
         self._remaining = remaining
+        self._check = check
         self._answers: Mapping[str, Callable[[Wish, Turn], Awaitable[Answer]]] = {
             "capabilities": self._capabilities,
             "limits": self._on_limits,
@@ -128,6 +136,8 @@ class Concierge:
         if not wishes:
             yield Reply(_not_understood().with_type("control"))
             return
+        if any(wish.topic not in OF_THE_CONVERSATION for wish in wishes):
+            self._check(turn.caller, turn.door)
         agreed = dict(turn.conversation.agreed)
         answers: list[Answer] = []
         for wish in wishes:
@@ -156,7 +166,7 @@ class Concierge:
     # -- who is here ------------------------------------------------------------------------------
 
     async def _capabilities(self, wish: Wish, turn: Turn) -> Answer:
-        cards = self._cards(turn.caller)
+        cards = self._cards(turn.caller, turn.door)
         if wish.terse:  # nlip_swarm reads one AGENT line and CAP lines
             lines = [f"AGENT:{cards[0].name if cards else 'sabir'}"]
             lines += [f"CAP:{card.name}: {_line(card.description)}" for card in cards]
@@ -212,12 +222,12 @@ class Concierge:
         return Answer(answer.text, (*answer.parts, json_part(told, label="remaining")), answer.agreed)
 
     async def _policy(self, wish: Wish, turn: Turn) -> Answer:
-        return on_policy(wish.value, self._policies(turn.caller), turn.conversation.agreed)
+        return on_policy(wish.value, self._policies(turn.caller, turn.door), turn.conversation.agreed)
 
-    def _policies(self, caller: Caller) -> list[Policy]:
+    def _policies(self, caller: Caller, door: str) -> list[Policy]:
         """What holds here: the gateway's own, those of its agents, and what it does anyway."""
         stated = list(policies_of(self._facts))
-        stated += [policy for card in self._cards(caller) for policy in card.policies]
+        stated += [policy for card in self._cards(caller, door) for policy in card.policies]
         kinds = {policy.kind for policy in stated}
         days = self._conversations.expiry(caller, 0.0) / 86400.0
         return stated + [p for p in default_policies(days) if p.kind not in kinds]
@@ -275,7 +285,7 @@ class Concierge:
             return "you have said who you are; begin a conversation without credentials"
         if self._facts.get("anonymous") is False:
             return "it is not offered here"
-        for agent in self._agents():
+        for agent in self._agents(turn.caller, turn.door):
             propose = getattr(agent, "propose_anonymous", None)
             if propose is None:
                 continue

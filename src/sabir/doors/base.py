@@ -53,6 +53,11 @@ class House:
         seen = (self.guard.rights.visible(caller, self.agents[name].card, door) for name in names)
         return [card for card in seen if card is not None]
 
+    def usable(self, caller: Caller, door: str) -> list[Agent]:
+        """The agents this caller may use by this door."""
+        allows = self.guard.rights.allows
+        return [each for name, each in self.agents.items() if allows(caller, agent=name, door=door)]
+
 
 class Door(Protocol):
     """The inbound side of a protocol.

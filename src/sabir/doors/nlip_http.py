@@ -122,6 +122,14 @@ def _prefer(value: str) -> tuple[str, bool, float | None, tuple[str, ...]]:
     return handling, respond_async, wait, tuple(applied)
 
 
+def _at_once(wishes: Wishes) -> Wishes:
+    """Control is no work that could be left for later: the gateway itself answers, and only then is it agreed."""
+    if not wishes.respond_async and wishes.wait is None:
+        return wishes
+    applied = tuple(each for each in wishes.applied if each.startswith("handling"))
+    return msgspec.structs.replace(wishes, respond_async=False, wait=None, applied=applied)
+
+
 class Settings(msgspec.Struct, frozen=True):
     """What stands under ``doors: {nlip-http: …}``."""
 
@@ -180,6 +188,7 @@ class NlipHttp:
                 if packet.get("more_body"):
                     body = await read_body(receive, house.limits.body, packet)
                 message = self._read(body, wishes)
+                wishes = _at_once(wishes) if message.is_control else wishes
             except (BadInput, TooMany) as refused:
                 await self._refused(refused, Ask(_UNREAD, DOOR, agent, credentials))
                 raise

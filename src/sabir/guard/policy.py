@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from fnmatch import translate
 
 import msgspec
@@ -50,6 +51,18 @@ class Rights:
             return True
         standing = caller.standing
         return any(rule.allows(standing, agent, door, tool, skill) for rule in self._compiled)
+
+    def check_any(self, caller: Caller, agents: Iterable[str], door: str = "") -> None:
+        """Whether a caller may use at least one of these agents: then it is told about the house that they live in.
+
+        Raises:
+            Unauthenticated, Forbidden: as above; no agent is named, because none is for this caller to know of.
+        """
+        if not self._compiled or any(self.allows(caller, agent=name, door=door) for name in agents):
+            return
+        if caller.is_anonymous:
+            raise Unauthenticated("this gateway is only for callers who say who they are", self.challenge)
+        raise Forbidden("no right to use any agent here")
 
     def visible(self, caller: Caller, card: Card, door: str = "") -> Card | None:
         """What a caller sees of a card: None if it may not use the agent, else the skills it may use."""
