@@ -5,7 +5,8 @@ What is put there streams to disk; the next message refers to the URI, and the a
 ``turn.attachments`` without anybody having held them in memory. Large replies go out the same way.
 
 State is a record in the store (space ``upload``) and a file under ``home/uploads``: ``<id>.part`` while it
-comes, ``<id>`` once it is complete. The size of the ``.part`` file is the offset to resume from.
+comes, ``<id>`` once it is complete. The size of the ``.part`` file is the offset to resume from. What a caller has
+here is counted in the store before it comes (``guard.holdings``), so that its limits hold whatever nodes it comes to.
 """
 
 from __future__ import annotations
@@ -17,13 +18,15 @@ import secrets
 import sys
 import time
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from .errors import BadMessage, Conflict, Forbidden, NotFound, TooBig, TooMany, Unavailable
+from .errors import BadMessage, Conflict, Forbidden, NotFound, StoreUnavailable, TooBig, Unavailable
+from .guard.holdings import Holdings, Most
 from .guard.seal import Seal
 from .message import Message, Part, binary_part, uri_part
 from .stores.base import Record, Store
@@ -35,6 +38,7 @@ if sys.platform != "win32":
 SPACE: Final = "upload"
 PATH: Final = "/nlip/upload/"
 BLOCK: Final = 1024 * 1024  # bytes written and hashed at a time, off the event loop
+AHEAD: Final = 16 * BLOCK  # counted at most before they come, where nobody has said how many will
 _GIVEN: Final = "g."  # begins the id of what we put there ourselves, for the caller to fetch
 
 
@@ -83,7 +87,7 @@ class Uploads:
         self.public_url = public_url
         self._seal = seal
         self._writing: set[str] = set()
-        self._accounts: dict[str, _Account] = {}
+        self._holdings = Holdings(store, SPACE, "your uploads here are used up; wait until some have expired")
 
     # -- places -----------------------------------------------------------------------------------
 
@@ -93,39 +97,19 @@ class Uploads:
         Raises:
             TooMany: the caller has too many places, or has used up its bytes.
         """
-        account = self.account(caller)
-        most = min(self.limits.bytes, await self._left(account))
-        expires = time.time() + self.limits.seconds
+        account, expires = self.account(caller), time.time() + self.limits.seconds
+        most = min(self.limits.bytes, self.limits.bytes_per_caller)
         upload = Upload(secrets.token_urlsafe(16), conversation, caller.id, expires, most, account=account)
-        await self._put(upload)
-        return self._path(upload), upload
+        left = await self._holdings.begin(account, upload.id, expires, self._most, self._record(upload))
+        return self._path(upload), msgspec.structs.replace(upload, most=min(most, left))
 
-    async def _left(self, account: str) -> int:
-        most = self.limits.places_per_caller
-        used = [self._read(record) for record in await self.store.list(SPACE, owner=account, limit=most)]
-        left = self.limits.bytes_per_caller - sum(max(self.offset(each), each.total or 0) for each in used)
-        if len(used) >= most or left <= 0:
-            raise TooMany("your uploads here are used up; wait until some have expired", retry_after=60.0)
-        return left
+    @property
+    def _most(self) -> Most:
+        return Most(self.limits.bytes_per_caller, self.limits.places_per_caller)
 
     def account(self, caller: Caller) -> str:
         """Whose quota it is. Strangers share one id, so it is kept by where they are, which is not written down."""
         return f"anonymous@{self._seal.pseudonym(SPACE, caller.address)}" if caller.is_anonymous else caller.id
-
-    async def _begin_to_count(self, upload: Upload) -> _Account:
-        """The account of an upload that is about to be written, as long as anything of it is."""
-        account = self._accounts.get(upload.account)
-        if account is None:
-            most = self.limits.places_per_caller
-            held = [self._read(record) for record in await self.store.list(SPACE, owner=upload.account, limit=most)]
-            account = self._accounts.setdefault(upload.account, _Account(sum(self.offset(each) for each in held)))
-        account.writers += 1
-        return account
-
-    def _end_to_count(self, upload: Upload, account: _Account) -> None:
-        account.writers -= 1
-        if not account.writers:
-            self._accounts.pop(upload.account, None)
 
     def _path(self, upload: Upload) -> str:
         return PATH + self._seal.seal(SPACE, upload.id.encode(), upload.owner)
@@ -183,9 +167,9 @@ class Uploads:
             raise Conflict(f"the upload was announced with {upload.total} bytes")
         return Writing(self, upload, offset, total if total is not None else upload.total)
 
-    async def _put(self, upload: Upload) -> None:
-        record = Record(SPACE, upload.id, msgspec.json.encode(upload), owner=upload.account, expires=upload.expires)
-        await self.store.put(record)
+    @staticmethod
+    def _record(upload: Upload) -> Record:
+        return Record(SPACE, upload.id, msgspec.json.encode(upload), owner=upload.account, expires=upload.expires)
 
     @staticmethod
     def _read(record: Record) -> Upload:
@@ -212,11 +196,10 @@ class Uploads:
         """
         if upload.id in self._writing:
             raise Conflict("this upload is under way on another connection")
-        if (account := self._accounts.get(upload.account)) is not None:
-            account.used -= self.offset(upload)
         await self.store.delete(SPACE, upload.id)
         self._part(upload).unlink(missing_ok=True)
         self.file(upload).unlink(missing_ok=True)
+        await self._holdings.end(upload.account, upload.id)
 
     async def erase(self, conversation: str, caller: Caller) -> int:
         """Remove what was put, or given, in a conversation; says how many. One that is being written stays."""
@@ -245,14 +228,6 @@ class Uploads:
         return removed
 
 
-@dataclass(slots=True)
-class _Account:
-    """What somebody has on disk, complete or not, while something is being written to it."""
-
-    used: int
-    writers: int = 0
-
-
 class Writing:
     """The bytes of one upload on their way to disk. Leaving it early keeps what has arrived, to be resumed."""
 
@@ -264,25 +239,18 @@ class Writing:
         self._hash = hashlib.sha256()
         self._buffer = bytearray()
         self._handle: int | None = None
-        self._account = _Account(0)
-        self._reserved = 0  # bytes counted that have not come yet
+        self._counted = -1  # bytes of the caller's quota that are held for this upload; not known yet
 
     async def __aenter__(self) -> Writing:
         uploads, upload = self._uploads, self.upload
         uploads._writing.add(upload.id)
         try:
-            if upload.total is not None:
-                await uploads._put(upload)  # so that a resumed one knows when it is whole
-            self._account = await uploads._begin_to_count(upload)
-            there = uploads.offset(upload)
             self._handle = await asyncio.to_thread(self._open)
-            self._account.used -= there - self._offset  # what was there behind the offset is gone
             if upload.total is not None:
-                self._reserve(upload.total - self._offset)
+                # It is stored, so that a resumed one knows when it is whole.
+                await self._count(upload.total, upload.total, uploads._record(upload))
         except BaseException:
             uploads._writing.discard(upload.id)
-            if self._account.writers:
-                uploads._end_to_count(upload, self._account)
             if self._handle is not None:
                 os.close(self._handle)
             raise
@@ -295,8 +263,9 @@ class Writing:
             if self._handle is not None:
                 os.close(self._handle)
             self._uploads._writing.discard(self.upload.id)
-            self._account.used -= self._reserved
-            self._uploads._end_to_count(self.upload, self._account)
+            if self.upload.total is None and self._counted > self.received:  # an announced one may still be resumed
+                with suppress(StoreUnavailable):  # then it counts until it expires
+                    await self._settle(self.received)
 
     def _open(self) -> int:
         self._uploads.folder.mkdir(parents=True, exist_ok=True)
@@ -313,12 +282,18 @@ class Writing:
             self._hash.update(block)
         return handle
 
-    def _reserve(self, more: int) -> None:
-        """Take so many bytes of the caller's quota, before they come."""
-        used = self._account.used + more
-        if used > self._uploads.limits.bytes_per_caller and not self.upload.is_given:
-            raise TooMany("your uploads here are used up; wait until some have expired", retry_after=60.0)
-        self._account.used, self._reserved = used, more
+    async def _count(self, wanted: int, least: int, record: Record | None = None) -> None:
+        """Hold so many bytes of the caller's quota for this upload, before they come."""
+        uploads, upload, may_refuse = self._uploads, self.upload, not self.upload.is_given
+        holding = uploads._holdings.hold(
+            upload.account, upload.id, upload.expires, uploads._most, wanted,
+            least=least, refuse=may_refuse, record=record,
+        )  # fmt: skip
+        self._counted = await holding
+
+    async def _settle(self, size: int, record: Record | None = None) -> None:
+        self._counted = size
+        await self._uploads._holdings.settle(self.upload.account, self.upload.id, size, record)
 
     async def write(self, data: bytes) -> None:
         """Add bytes.
@@ -327,13 +302,12 @@ class Writing:
             TooBig: more than the place takes, or than was announced.
             TooMany: more than the caller may have here, at all its places together.
         """
-        if not self._reserved:
-            self._reserve(len(data))
-        self._reserved = max(0, self._reserved - len(data))
-        self.received += len(data)
-        total = self.upload.total
-        if self.received > self.upload.most or (total is not None and self.received > total):
+        received, total = self.received + len(data), self.upload.total
+        if received > self.upload.most or (total is not None and received > total):
             raise TooBig("upload", "body", f"at most {self.upload.most if total is None else total} bytes")
+        if received > self._counted:
+            await self._count(received + min(received, AHEAD), received)
+        self.received = received
         self._buffer += data
         if len(self._buffer) >= BLOCK:
             await self._flush()
@@ -367,7 +341,7 @@ class Writing:
         uploads = self._uploads
         if sha256 is not None and sha256.lower() != digest:
             uploads._part(self.upload).unlink(missing_ok=True)
-            self._account.used -= self.received
+            await self._settle(0)
             raise BadMessage("upload", "digest", f"the checksum of what arrived, {digest}")
         done = msgspec.structs.replace(
             self.upload,
@@ -379,7 +353,10 @@ class Writing:
         assert self._handle is not None
         await asyncio.to_thread(os.fsync, self._handle)
         os.replace(uploads._part(done), uploads.file(done))
-        await uploads._put(done)
+        if self._counted == self.received:
+            await uploads.store.put(uploads._record(done))
+        else:
+            await self._settle(self.received, uploads._record(done))
         self.upload = done
         return done
 

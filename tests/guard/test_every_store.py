@@ -15,10 +15,11 @@ from sabir.errors import SabirError, TooMany, Unauthenticated
 from sabir.guard import Credentials, Quotas
 from sabir.guard.audit import retain, verify
 from sabir.guard.dpop import Dpop
+from sabir.guard.holdings import Holdings, Most
 from sabir.guard.keys import Keys, KeyVerifier
 from sabir.guard.usage import Usage
 from sabir.stores import Store, open_store
-from sabir.stores.base import AuditLine
+from sabir.stores.base import AuditLine, Record
 from sabir.turn import Caller
 from stores.places import schema
 
@@ -59,6 +60,57 @@ async def test_a_daily_quota_is_exact_when_two_nodes_count_at_once(nodes: tuple[
             return False
 
     assert sum(await asyncio.gather(*(begin(number) for number in range(100)))) == 30
+
+
+def holding(nodes: tuple[Store, Store]) -> list[Holdings]:
+    return [Holdings(store, "box", "all is taken") for store in nodes]
+
+
+async def test_places_are_exact_when_two_nodes_give_them_at_once(nodes: tuple[Store, Store]) -> None:
+    both, until = holding(nodes), time.time() + 60
+
+    async def begin(number: int) -> bool:
+        try:
+            record = Record("place", str(number), b"")
+            await both[number % 2].begin("ann", str(number), until, Most(1000, 30), record)
+            return True
+        except TooMany:
+            return False
+
+    begun = await asyncio.gather(*(begin(number) for number in range(100)))
+    assert sum(begun) == 30
+    stored = await nodes[0].list("place")
+    assert sorted(int(each.key) for each in stored) == [number for number, is_begun in enumerate(begun) if is_begun]
+    await both[0].begin("bob", "x", until, Most(1000, 30), Record("place", "x", b""))  # others have their own
+
+
+async def test_what_is_held_is_exact_when_two_nodes_take_it_at_once(nodes: tuple[Store, Store]) -> None:
+    both, until, most = holding(nodes), time.time() + 60, Most(1000, 200)
+
+    async def hold(number: int) -> int:
+        try:
+            return await both[number % 2].hold("ann", str(number), until, most, 70, least=20)
+        except TooMany:
+            return 0
+
+    held = await asyncio.gather(*(hold(number) for number in range(50)))
+    assert (sum(held), held.count(70)) == (1000, 14)  # one has the rest, which is less than it wanted
+    await both[0].settle("ann", str(held.index(70)), 10)
+    assert await both[1].hold("ann", "late", until, most, 70, least=20) == 60
+    with pytest.raises(TooMany, match="all is taken"):
+        await both[0].hold("ann", "later", until, most, 70, least=20)
+    await both[1].end("ann", "late")
+    assert await both[0].hold("ann", "later", until, most, 50, least=50) == 50
+
+
+async def test_what_has_expired_is_no_longer_held(nodes: tuple[Store, Store]) -> None:
+    both, now, most = holding(nodes), time.time(), Most(100, 2)
+    await both[0].begin("ann", "gone", now - 1, most, Record("place", "gone", b""))
+    await both[0].hold("ann", "gone", now - 1, most, 100, least=100)
+    await both[1].begin("ann", "one", now + 60, most, Record("place", "one", b""))
+    assert await both[1].hold("ann", "one", now + 60, most, 100, least=100) == 100
+    with pytest.raises(TooMany):
+        await both[0].begin("ann", "two", now + 60, most, Record("place", "two", b""))
 
 
 async def test_a_proof_is_good_once_when_it_comes_to_two_nodes_at_once(nodes: tuple[Store, Store]) -> None:
