@@ -28,13 +28,22 @@ def rabbit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivateRabbit]:
 
 async def test_door_and_peer_are_known_by_their_certificate(home: Path, rabbit: PrivateRabbit) -> None:
     files = {"tls_ca": "authority.pem", "tls_cert": "sabir.pem", "tls_key": "sabir.key"}
-    tls = {name: str(rabbit.folder / file) for name, file in files.items()}
-    async with amqp_gateway(home, "", "external", echo, url=rabbit.url, **tls):
-        async with NlipAmqpPeer(f"{rabbit.url}/external", tls=rabbit.authority.context("sabir")) as peer:
-            assert (await peer.ask("hello")).text == "You said: hello"
+    settings = {name: str(rabbit.folder / file) for name, file in files.items()}
+    async with amqp_gateway(home, "", "external", echo, url=rabbit.url, **settings):
+        for external in (True, False):  # nothing else will do; whatever does
+            tls = rabbit.authority.context("sabir")
+            async with NlipAmqpPeer(f"{rabbit.url}/external", tls=tls, external=external) as peer:
+                assert (await peer.ask("hello")).text == "You said: hello"
 
 
 async def test_without_a_certificate_nobody_is_let_in(rabbit: PrivateRabbit) -> None:
     async with NlipAmqpPeer(f"{rabbit.url}/external", tls=rabbit.authority.context()) as peer:
         with pytest.raises(PeerUnavailable):
+            await peer.ask("hello")
+
+
+async def test_a_password_is_not_sent_where_only_certificates_count(rabbit: PrivateRabbit) -> None:
+    url = rabbit.url.replace("amqps://", "amqps://alice:s3cret@")
+    async with NlipAmqpPeer(f"{url}/external", tls=rabbit.authority.context()) as peer:
+        with pytest.raises(PeerUnavailable, match=r"expected PLAIN .*it offers (ANONYMOUS, )?EXTERNAL$"):
             await peer.ask("hello")

@@ -94,3 +94,15 @@ async def test_a_certificate_that_nobody_vouches_for_is_not_accepted(tmp_path: P
     async with tls_end(cert, key) as url, NlipAmqpPeer(f"{url}/x") as peer:
         with pytest.raises(PeerUnavailable, match="its certificate is not accepted"):
             await peer.ask("hello")
+
+
+async def test_a_certificate_is_no_use_to_a_broker_that_does_not_ask_for_it(tmp_path: Path, broker: str) -> None:
+    """RabbitMQ without its plugin for certificates lets nobodies in; who shows a certificate is not one of them."""
+    cert, key = certificate(tmp_path)
+    context = ssl.create_default_context(cafile=cert)
+    context.load_cert_chain(cert, key)
+    async with tls_end(cert, key) as url:
+        bare = url.replace("guest:guest@", "")
+        async with NlipAmqpPeer(f"{bare}/x", tls=context, external=True) as peer:
+            with pytest.raises(PeerUnavailable, match=r"expected EXTERNAL \(our certificate\).*it offers .*PLAIN"):
+                await peer.ask("hello")

@@ -5,7 +5,8 @@ Settings of the door ``nlip-amqp``:
 - ``url``: ``amqps://user:password@host``; without it the door is closed.
 - ``address``: where the default agent is reached; ``{address}/{agent}`` reaches the others. Default ``nlip``.
 - ``originator``: who every letter must come from, where one connection is one client (AMQP-1).
-- ``tls_ca``, ``tls_cert``, ``tls_key``: files, for a private authority and for SASL EXTERNAL.
+- ``tls_ca``, ``tls_cert``, ``tls_key``: files, for a private authority and for SASL EXTERNAL, which the broker must
+  offer then, if ``url`` names no user.
 
 A letter is settled only after its answers were taken, so none is lost when this process dies; one that comes
 again under its ``message-id`` gets the recorded answer, and the agent is not called twice. What cannot be read is
@@ -32,6 +33,7 @@ from ..events import Event, Question, Reply
 from ..guard import Credentials
 from ..line import Ask, Line
 from ..message import Message
+from ..peers.amqp_broker import Broker
 from ..peers.amqp_connection import AmqpConnection, Incoming
 from ..turn import Caller
 from ..wire import amqp, nlip
@@ -57,6 +59,25 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tls_cert: str | None = None
     tls_key: str | None = None
 
+    @property
+    def external(self) -> bool:
+        """Whether a certificate says who we are."""
+        return self.tls_cert is not None
+
+    def check(self) -> None:
+        """Raises:
+        BadSetup: the address is none or would show a password, or a file is not there.
+        """
+        if not self.url:
+            return
+        try:
+            Broker.at(self.url, external=self.external)
+            self.context()
+        except BadSetup as wrong:
+            raise BadSetup(f"doors.{DOOR}.url: {wrong}") from None
+        except OSError as wrong:  # of ssl, too
+            raise BadSetup(f"doors.{DOOR}: tls_ca, tls_cert or tls_key: {wrong.strerror or wrong}") from None
+
     def context(self) -> ssl.SSLContext | None:
         if self.tls_ca is None and self.tls_cert is None:
             return None
@@ -78,6 +99,7 @@ class NlipAmqp:
             self.settings = msgspec.convert(given if isinstance(given, Mapping) else {}, Settings)
         except msgspec.ValidationError as wrong:
             raise BadSetup(f"doors.{DOOR}: {wrong}") from None
+        self.settings.check()
         self.ready = asyncio.Event()  # set while it reads from all its addresses
         self._running: asyncio.Task[None] | None = None
         self._letters: set[asyncio.Task[None]] = set()
@@ -114,7 +136,10 @@ class NlipAmqp:
         pause = BACKOFF[0]
         while True:
             connection = AmqpConnection(
-                self.settings.url, container=f"sabir-{random.getrandbits(32):08x}", tls=self.settings.context()
+                self.settings.url,
+                container=f"sabir-{random.getrandbits(32):08x}",
+                tls=self.settings.context(),
+                external=self.settings.external,
             )
             try:
                 await connection.open()

@@ -14,13 +14,12 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Final
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote
 
 from ..ending import end
-from ..errors import BadSetup, MissingExtra, PeerError, PeerRefused, PeerUnavailable
-from ..guard.limits import is_loopback
+from ..errors import MissingExtra, PeerError, PeerRefused, PeerUnavailable
 from ..wire.amqp import Letter
-from .base import without_credentials
+from .amqp_broker import Broker, Offer
 from .reasons import why_no_connection
 
 try:
@@ -88,19 +87,18 @@ class AmqpConnection:
         *,
         container: str = "sabir",
         tls: ssl.SSLContext | None = None,
+        external: bool = False,
         heartbeat: float = HEARTBEAT,
         seconds: float = 10.0,
     ) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("amqp", "amqps") or not parts.hostname:
-            raise BadSetup(f"{without_credentials(url)!r} is no amqp or amqps address")
-        self.address = without_credentials(url)
-        self._host = parts.hostname
-        self._port = parts.port or (5671 if parts.scheme == "amqps" else 5672)
-        self._user, self._password = unquote(parts.username or ""), unquote(parts.password or "")
-        self._tls = (tls or ssl.create_default_context()) if parts.scheme == "amqps" else None
-        if self._password and self._tls is None and not is_loopback(self._host) and self._host != "localhost":
-            raise BadSetup(f"{self.address}: a password goes over amqps only, unless to this machine")
+        """``external``: the certificate in ``tls`` says who we are (SASL EXTERNAL), and nothing else will do.
+
+        Raises:
+            BadSetup: the address is none, or a secret would go in the clear.
+        """
+        self._broker = Broker.at(url, external=external)
+        self.address = self._broker.address
+        self._tls = (tls or ssl.create_default_context()) if self._broker.encrypted else None
         self._container = container
         self._heartbeat = heartbeat
         self._seconds = seconds
@@ -119,12 +117,14 @@ class AmqpConnection:
 
     async def open(self) -> None:
         """Raises:
-        PeerUnavailable: nobody listens, or not in time.
+        PeerUnavailable: nobody listens, or not in time, or not to one who shows who he is as we are to.
         PeerRefused: the credentials are not accepted.
         """
         try:
             async with asyncio.timeout(self._seconds):
-                reader, self._writer = await asyncio.open_connection(self._host, self._port, ssl=self._tls)
+                reader, self._writer = await asyncio.open_connection(
+                    self._broker.host, self._broker.port, ssl=self._tls
+                )
                 self._start()
                 self._tasks = [
                     asyncio.create_task(self._read(reader), name="amqp read"),
@@ -145,18 +145,16 @@ class AmqpConnection:
         self._opened: asyncio.Future[None] = loop.create_future()
         self._connection = proton.Connection()
         self._connection.container = self._container
-        self._connection.hostname = self._host
+        self._connection.hostname = self._broker.host
         self._collector = proton.Collector()
         self._connection.collect(self._collector)
         self._transport = proton.Transport()
         self._transport.idle_timeout = self._heartbeat
         sasl = self._transport.sasl()
-        if self._user:
-            self._connection.user, self._connection.password = self._user, self._password
-            sasl.allow_insecure_mechs = True  # whether a password may go in the clear was decided above
-            sasl.allowed_mechs("PLAIN")
-        else:
-            sasl.allowed_mechs("EXTERNAL ANONYMOUS" if self._tls is not None else "ANONYMOUS")
+        if self._broker.user:
+            self._connection.user, self._connection.password = self._broker.user, self._broker.password
+            sasl.allow_insecure_mechs = True  # whether a password may go in the clear was decided before
+        sasl.allowed_mechs(" ".join(self._broker.mechanisms))
         self._connection.open()
         self._transport.bind(self._connection)
         self.kick()
@@ -200,8 +198,12 @@ class AmqpConnection:
     # -- bytes ------------------------------------------------------------------------------------
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
+        offer = Offer()
         try:
             while self.is_open and (data := await reader.read(65536)):
+                if not self._opened.done() and (why := self._broker.why_not(offer.take(data))) is not None:
+                    self._why = why  # and the engine answers nothing
+                    break
                 while data and (room := self._transport.capacity()) > 0:
                     self._transport.push(data[:room])
                     data = data[room:]
@@ -363,11 +365,17 @@ class AmqpConnection:
             session.open()
         return session
 
+    @property
+    def is_rabbit(self) -> bool:
+        """Whether the other side is a RabbitMQ, as far as it says so; once it is open."""
+        told = self._connection.remote_properties or {}
+        return bool(told.get(proton.symbol("product")) == "RabbitMQ")
+
     def _terminus(self, address: str) -> str:
         """An address as the other side spells it: RabbitMQ wants to be told that a plain name is a queue."""
-        told = self._connection.remote_properties or {}
-        if told.get(proton.symbol("product")) != "RabbitMQ" or address.startswith("/"):
+        if not self.is_rabbit or address.startswith("/"):
             return address
+        told = self._connection.remote_properties or {}
         major = str(told.get(proton.symbol("version"), "3")).partition(".")[0]
         kind = "queues" if major.isdigit() and int(major) >= 4 else "queue"
         return f"/{kind}/{quote(address, safe='')}"

@@ -21,6 +21,7 @@ from ..errors import BadInput, BadSetup, PeerRefused, PeerUnavailable, PeerUnrea
 from ..message import Message, Part, token_part
 from ..wire import amqp
 from ..wire.rules import Limits
+from .amqp_broker import Broker
 from .amqp_connection import AmqpConnection, Incoming
 from .base import SECONDS, Call, Clock, Identity, OnWire, choose, origin_of
 from .nlip import NlipPeer
@@ -48,6 +49,7 @@ class NlipAmqpPeer(NlipPeer):
         retries: int = 2,
         repeatable: bool = False,
         tls: ssl.SSLContext | None = None,
+        external: bool = False,
         identities: tuple[Identity, ...] = (),
         limits: Limits = REPLY_LIMITS,
         on_wire: OnWire | None = None,
@@ -56,6 +58,7 @@ class NlipAmqpPeer(NlipPeer):
 
         content_type: in which notation we speak; the answer comes in the same.
         reply_place: our own address for answers, where the broker makes up none; ``{id}`` is replaced.
+        external: the certificate in ``tls`` says who we are; a broker that does not ask for it is left.
         identities: who we may be, by service; goes along at once, or not at all: nobody asks for it here.
         repeatable: the agent drops what comes again under its message-id, so it may be sent again.
         """
@@ -67,7 +70,8 @@ class NlipAmqpPeer(NlipPeer):
         self._reply_place = reply_place.replace("{id}", secrets.token_hex(12))
         self._retries = retries
         self._repeatable = repeatable
-        self._tls = tls
+        self._tls, self._external = tls, external
+        Broker.at(url, external=external)  # what is wrong with it is told now
         self._authorization = choose(identities, origin_of(url), None)
         self._limits = limits
         self._on_wire = on_wire
@@ -156,7 +160,9 @@ class NlipAmqpPeer(NlipPeer):
                 if self._connection.is_open:
                     return self._connection
                 await self._connection.close()
-            connection = AmqpConnection(self.url, container=f"sabir-{secrets.token_hex(4)}", tls=self._tls)
+            connection = AmqpConnection(
+                self.url, container=f"sabir-{secrets.token_hex(4)}", tls=self._tls, external=self._external
+            )
             self._connection = connection
             await connection.open()
             try:
