@@ -3,12 +3,17 @@
 A node offers its agents in the directory, under a lease, and serves their turns; it sees what other nodes offer and
 takes those agents up as its own, so that every node answers for every agent. It also takes in answers to questions
 that its turns asked, where those answers came to another node.
+
+A lease that has run out says that a node could not renew it, not that it is gone: the store may have been away, or
+away from that node alone. So it is asked over the bus, by which its turns go, and an agent stays as long as somebody
+answers for it. What a node takes out of the directory by itself is gone at once.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -21,7 +26,7 @@ from ..agent import Agent
 from ..bus.base import Bus, Called, Receiver
 from ..directory import LEASE_SECONDS, NODE_OWNER, Directory, Entry, Template
 from ..ending import end
-from ..errors import Cancelled, NotFound, SabirError, StoreUnavailable
+from ..errors import Cancelled, DeadlineExceeded, NotFound, PeerUnavailable, SabirError, StoreUnavailable
 from ..events import Event, Question
 from ..guard import Credentials
 from ..line import Ask, Line
@@ -40,6 +45,9 @@ DEPTHS: Final[Mapping[str, str]] = {
     "calls": "Calls to agents on other nodes that have not ended.",
     "serving": "Calls of other nodes that are answered here.",
 }
+AGAIN_SECONDS: Final = 1.0  # until the next try to renew, while the store is away
+ANSWER_SECONDS: Final = 5.0  # for a node to say that it answers for an agent
+_TRIES: Final = 3  # nodes that are asked; those before were about to stop
 _OFFERED: Final = Template(owner=NODE_OWNER, protocols=("bus",))
 
 
@@ -64,6 +72,8 @@ class BusDoor:
         self._agents = agents  # of the exchange; others' are added to it and taken out again
         self._own = {name: agent for name, agent in agents.items() if not isinstance(agent, BusPeer)}
         self._receivers: dict[str, Receiver] = {}  # by the name on the bus
+        self._unlisted: set[str] = set()  # agents of others that no lease speaks for, and somebody answers for
+        self._ran_out = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         if house.exchange.observer is not None:
             self._show(house.exchange.observer.metrics)
@@ -100,6 +110,7 @@ class BusDoor:
         self._tasks = [
             asyncio.create_task(self._keep_offering(), name="bus: lease"),
             asyncio.create_task(self._follow(offered), name="bus: directory"),
+            asyncio.create_task(self._look_after_unlisted(), name="bus: unlisted"),
         ]
 
     async def stop(self) -> None:
@@ -127,6 +138,9 @@ class BusDoor:
             # Others of this name take over; who asked is told so, because nothing has begun here.
             await self._serve_no_more()
             await called.send(nodes.ELSEWHERE)
+            return
+        if called.body == nodes.ANYBODY:
+            await called.send(nodes.HERE)
             return
         asked = nodes.decode_asked(called.body)
         name = called.name.removeprefix(address(""))
@@ -208,22 +222,35 @@ class BusDoor:
             await self.directory.register(entry, NODE_OWNER, lease=self.lease)
 
     async def _keep_offering(self) -> None:
+        renewed = True
         while True:
-            await asyncio.sleep(self.lease / 3)
-            for name in list(self._own):
-                try:
-                    await self.directory.renew(name, NODE_OWNER, node=self.node, lease=self.lease)
-                except NotFound:
-                    await self._offer_again()
-                except StoreUnavailable as wrong:
-                    logger.warning("what is offered to other nodes could not be renewed: %s", wrong)
-                    break
-                except SabirError as wrong:
-                    logger.warning("the lease of %s could not be renewed: %s", name, wrong)
+            await asyncio.sleep(self.lease / 3 if renewed else min(self.lease / 3, AGAIN_SECONDS))
+            try:
+                await self._renew()
+                renewed = True
+            except StoreUnavailable as wrong:
+                if renewed:
+                    logger.warning("what is offered to other nodes cannot be renewed: %s", wrong)
+                renewed = False
+
+    async def _renew(self) -> None:
+        for name in list(self._own):
+            try:
+                await self.directory.renew(name, NODE_OWNER, node=self.node, lease=self.lease)
+            except NotFound:
+                await self._offer_again()
+            except StoreUnavailable:
+                raise
+            except SabirError as wrong:
+                logger.warning("the lease of %s could not be renewed: %s", name, wrong)
 
     async def _offer_again(self) -> None:
-        with suppress(SabirError):
+        try:
             await self._offer()
+        except StoreUnavailable:
+            raise
+        except SabirError as wrong:
+            logger.warning("what has run out could not be offered again: %s", wrong)
 
     async def _follow(self, seen: Sequence[Entry]) -> None:
         async for change in self.directory.changes(_OFFERED, seen):
@@ -233,6 +260,7 @@ class BusDoor:
                 self._found(change.entry)
 
     def _found(self, entry: Entry) -> None:
+        self._unlisted.discard(entry.name)
         known = self._agents.get(entry.name)
         if entry.card is not None and (known is None or isinstance(known, BusPeer)):
             self._agents[entry.name] = BusPeer(self.bus, entry.card)
@@ -246,5 +274,38 @@ class BusDoor:
                 break
             except StoreUnavailable:  # kept until it is known that nobody offers it
                 await asyncio.sleep(1.0)
-        if not any("bus" in other.protocols for other in others):
+        if any("bus" in other.protocols for other in others):
+            return
+        if 0 < entry.until <= time.time():
+            self._unlisted.add(entry.name)
+            self._ran_out.set()
+        else:
             self._agents.pop(entry.name, None)
+
+    async def _look_after_unlisted(self) -> None:
+        """Let go of agents that no lease speaks for once nobody answers for them, either."""
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self.lease / 3 if self._unlisted else None):
+                    await self._ran_out.wait()
+            self._ran_out.clear()
+            names = list(self._unlisted)
+            answered = await asyncio.gather(*(self._is_answered_for(name) for name in names))
+            for name, is_there in zip(names, answered, strict=True):
+                if not is_there and name in self._unlisted:  # it may have been listed again meanwhile
+                    self._unlisted.discard(name)
+                    if isinstance(self._agents.get(name), BusPeer):
+                        self._agents.pop(name)
+
+    async def _is_answered_for(self, name: str) -> bool:
+        """Whether a node serves an agent, as far as can be known."""
+        try:
+            for _ in range(_TRIES):
+                async with self.bus.call(address(name), nodes.ANYBODY, seconds=ANSWER_SECONDS) as call:
+                    if await anext(aiter(call), nodes.ELSEWHERE) != nodes.ELSEWHERE:
+                        return True
+        except (PeerUnavailable, DeadlineExceeded):
+            pass
+        except SabirError:  # the bus is away, and nobody can be asked anything; or it answers, and did not understand
+            return True
+        return False

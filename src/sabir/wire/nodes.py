@@ -95,6 +95,10 @@ _READERS: Final[Mapping[str, Callable[[Any], Event]]] = {
 # Instead of events: this node is about to stop and has not begun; ask another.
 ELSEWHERE: Final = _encoder.encode(("elsewhere", None))
 
+# Instead of a turn: does anybody answer for this agent? And the answer.
+ANYBODY: Final = _encoder.encode(("anybody", None))
+HERE: Final = _encoder.encode(("here", None))
+
 
 def encode_event(event: Event) -> bytes:
     kind, body = _WRITERS[type(event)]
@@ -144,7 +148,9 @@ def _decoded(decoder: msgspec.msgpack.Decoder[T], data: bytes, what: str) -> T:
 
 
 __all__ = [
+    "ANYBODY",
     "ELSEWHERE",
+    "HERE",
     "LOSSES",
     "Answer",
     "Asked",
