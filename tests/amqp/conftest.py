@@ -17,6 +17,7 @@ import pytest
 from sabir.agent import Agent
 from sabir.doors.nlip_amqp import NlipAmqp
 from sabir.gateway import Gateway
+from sabir.guard import Quotas
 
 HOST = os.environ.get("SABIR_TEST_AMQP", "127.0.0.1:5672")
 URL = f"amqp://guest:guest@{HOST}"
@@ -62,10 +63,11 @@ def prefix(broker: str) -> str:
 
 @asynccontextmanager
 async def amqp_gateway(
-    home: Path, broker: str, address: str, *agents: Agent, url: str = "", **settings: Any
+    home: Path, broker: str, address: str, *agents: Agent, url: str = "", quotas: Quotas | None = None, **settings: Any
 ) -> AsyncIterator[Gateway]:
     """A gateway that is reached over AMQP only."""
-    gateway = Gateway(*agents, home=home, doors={"nlip-amqp": {"url": url or broker, "address": address, **settings}})
+    doors = {"nlip-amqp": {"url": url or broker, "address": address, **settings}}
+    gateway = Gateway(*agents, home=home, quotas=quotas, doors=doors)
     await gateway.start()
     try:
         await door_of(gateway).ready.wait()

@@ -15,6 +15,7 @@ import pytest_asyncio
 from amqp.conftest import amqp_gateway
 from nlip.test_vectors import CORE, VECTORS, by_id, check_message, fixture_agent, wire_bytes, with_own
 from sabir.gateway import Gateway
+from sabir.guard import Quotas
 from sabir.message import Message
 from sabir.peers.amqp_connection import AmqpConnection, Incoming
 from sabir.turn import Caller
@@ -62,7 +63,8 @@ class Client:
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
 async def served(tmp_path_factory: pytest.TempPathFactory, broker: str, prefix: str) -> AsyncIterator[Gateway]:
-    async with amqp_gateway(tmp_path_factory.mktemp("amqp"), broker, f"{prefix}-srv", fixture_agent) as gateway:
+    home, patient = tmp_path_factory.mktemp("amqp"), Quotas(burst=100_000.0)  # one stranger asks all of this in seconds
+    async with amqp_gateway(home, broker, f"{prefix}-srv", fixture_agent, quotas=patient) as gateway:
         yield gateway
 
 

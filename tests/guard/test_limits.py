@@ -36,6 +36,51 @@ def test_a_caller_an_address_and_an_agent_each_have_their_rate(clock: Clock) -> 
     rates.check_caller(ALICE)
 
 
+def let_in(rates: Rates, name: str) -> bool:
+    """Whether one who is told apart by this name only is let in, at a place where many are."""
+    try:
+        rates.check_share("amqp", name)
+    except TooMany:
+        return False
+    return True
+
+
+def test_one_who_floods_a_place_of_many_leaves_something_for_the_others(clock: Clock) -> None:
+    rates = Rates(Quotas(rate_per_address=8.0, burst=80.0), clock=clock)
+    assert sum(let_in(rates, "flood") for _ in range(200)) == 80  # as if it were alone
+    assert let_in(rates, "first") and let_in(rates, "second")  # though they are seen for the first time
+    counts = {"flood": 0, "first": 0, "second": 0}
+    for step in range(300):  # half a minute: the one asks at every chance, the others once a second
+        clock.now += 0.1
+        counts["flood"] += sum(let_in(rates, "flood") for _ in range(5))
+        if step % 10 == 9:
+            counts["first"] += let_in(rates, "first")
+            counts["second"] += let_in(rates, "second")
+    assert counts["first"] == counts["second"] == 30  # each was answered whenever it asked
+    assert 150 <= counts["flood"] <= 190  # its share, and what the others left
+
+
+def test_a_name_for_each_request_gains_nothing_and_does_not_shut_out_who_is_known(clock: Clock) -> None:
+    rates = Rates(Quotas(rate_per_address=8.0, burst=80.0), clock=clock)
+    assert let_in(rates, "known")
+    clock.now += 10
+    names = (f"made up {n}" for n in range(1_000_000))
+    taken = sum(let_in(rates, next(names)) for _ in range(2000))
+    assert taken <= 160  # what the place has, and no more
+    for _ in range(100):
+        clock.now += 0.5
+        taken += sum(let_in(rates, next(names)) for _ in range(200))
+        assert let_in(rates, "known")
+    assert taken <= 160 + 8 * 50
+
+
+def test_names_that_were_not_let_in_are_not_remembered(clock: Clock) -> None:
+    rates = Rates(Quotas(rate_per_address=1.0, burst=8.0), clock=clock)
+    for n in range(50_000):
+        let_in(rates, f"made up {n}")
+    assert len(rates._shares._known._levels) <= 16
+
+
 def test_this_machine_is_spared_unless_a_rate_is_configured(clock: Clock) -> None:
     local = Caller(address="127.0.0.1")
     spared = Rates(Quotas(burst=1.0), clock=clock)

@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
@@ -135,6 +135,100 @@ async def test_a_flood_is_turned_away_and_others_are_still_answered(home: Path, 
         refused = [each for each in answers if each.get("messagetype") == "error"]
         assert len(refused) >= 15
         assert (await client.ask(say("me, too"), "who"))["content"] == "anonymous "
+
+
+async def test_one_stranger_who_floods_leaves_something_for_the_next_and_takes_nothing_from_who_is_named(
+    home: Path, broker: str, address: str
+) -> None:
+    settings = GuardSettings(quotas=Quotas(rate_per_caller=0.01, rate_per_address=0.01, burst=10.0))
+    async with (
+        gateway(home, broker, address, settings),
+        Client(broker, address) as flood,
+        Client(broker, address) as other,
+    ):
+        answers = [await flood.ask(say(f"{n}"), "who") for n in range(30)]
+        said = [each["content"] for each in answers]
+        assert said[:10] == ["anonymous "] * 10 and set(said[12:]) == {"too many requests; slow down"}
+        assert (await other.ask(say("me, too"), "who"))["content"] == "anonymous "
+        assert (await flood.ask(say("and as myself"), "who", user_id="guest"))["content"] == "subject guest"
+
+
+async def test_a_made_up_place_for_each_answer_gains_a_flood_nothing(home: Path, broker: str, address: str) -> None:
+    asked: list[str] = []
+
+    @agent(description="Counts", remembers=False)
+    async def counting(turn: Turn) -> str:
+        asked.append(turn.text)
+        return "one more"
+
+    quotas = Quotas(rate_per_caller=0.01, rate_per_address=0.01, burst=20.0)
+    doors = {"nlip-amqp": {"url": broker, "address": address}}
+    made = Gateway(counting, home=home, guard=GuardSettings(quotas=quotas), doors=doors)
+    await made.start()
+    try:
+        await asyncio.wait_for(door_of(made).ready.wait(), 20)
+        async with Client(broker, address) as client:
+            for n in range(60):
+                nowhere = Letter(json.dumps(say(f"{n}")).encode(), to=address, reply_to=f"{address}-made-up-{n % 40}")
+                await client.connection.send(nowhere)
+            assert (await client.ask(say("last"), user_id="guest"))["content"] == "one more"
+    finally:
+        await made.stop()
+    assert "last" in asked and 10 <= len(asked) <= 41  # of the strangers no more than they have together
+
+
+async def test_a_user_id_counts_only_where_the_broker_checks_it(home: Path, broker: str, address: str) -> None:
+    """RabbitMQ does. Of one that says it is something else nobody knows, and anybody could write any name there."""
+    for url, said, known in (
+        (broker, {}, "subject guest"),
+        (broker, {"user_ids": False}, "anonymous "),
+        ("", {}, "anonymous "),
+        ("", {"user_ids": True}, "subject guest"),
+    ):
+
+        @agent(name=f"who-{uuid4().hex[:8]}", description="Says who asks")
+        async def asked(turn: Turn) -> str:
+            return f"{turn.caller.kind} {turn.caller.name}"
+
+        async with AsyncExitStack() as stack:
+            url = url or await stack.enter_async_context(by_another_name(broker))
+            # A place that is spelt the same whatever the broker is called.
+            doors = {"nlip-amqp": {"url": url, "address": "/exchange/amq.topic", **said}}
+            made = Gateway(asked, home=home, doors=doors)
+            await made.start()
+            stack.push_async_callback(made.stop)
+            await asyncio.wait_for(door_of(made).ready.wait(), 20)
+            client = Client(broker, "/exchange/amq.topic")
+            client.place = f"{address}-answers"
+            await stack.enter_async_context(client)
+            assert (await client.ask(say("?"), asked.card.name, user_id="guest"))["content"] == known
+
+
+@asynccontextmanager
+async def by_another_name(broker: str) -> AsyncIterator[str]:
+    """The same broker, which says that it is another product."""
+    far = broker.rpartition("@")[2].partition(":")
+    writers: list[asyncio.StreamWriter] = []
+
+    async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writers.append(writer)
+        with suppress(OSError):
+            while data := await reader.read(65536):
+                writer.write(data.replace(b"RabbitMQ", b"HareMail"))
+        writer.close()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there = await asyncio.open_connection(far[0], int(far[2] or 5672))
+        await asyncio.gather(copy(reader, there[1]), copy(there[0], writer))
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    try:
+        yield f"amqp://guest:guest@127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        server.close()
+        for writer in writers:
+            writer.transport.abort()
+        await server.wait_closed()
 
 
 async def test_who_is_named_by_the_broker_is_not_spared_the_limits_of_others(

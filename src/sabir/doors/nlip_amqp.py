@@ -5,6 +5,8 @@ Settings of the door ``nlip-amqp``:
 - ``url``: ``amqps://user:password@host``; without it the door is closed.
 - ``address``: where the default agent is reached; ``{address}/{agent}`` reaches the others. Default ``nlip``.
 - ``originator``: who every letter must come from, where one connection is one client (AMQP-1).
+- ``user_ids``: whether the broker lets nobody write under another's ``user-id``. Of RabbitMQ this is known; of others
+  it must be said, or what stands there counts for nothing.
 - ``tls_ca``, ``tls_cert``, ``tls_key``: files, for a private authority and for SASL EXTERNAL, which the broker must
   offer then, if ``url`` names no user.
 
@@ -40,6 +42,7 @@ from ..wire import amqp, nlip
 from .base import House, hops_of
 
 DOOR: Final = "nlip-amqp"
+PLACE: Final = "amqp"  # where letters come from, as far as a broker tells
 BACKOFF: Final = (0.2, 30.0)  # seconds: the first pause before connecting again, and the longest
 ANSWER: Final = "x-sabir-answer"  # a property of our answers: one that comes back to a door is not a question
 RELEASE_PAUSE: Final = 0.5  # seconds before a letter is released, so that it does not come back at once
@@ -53,6 +56,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     url: str = ""
     address: str = "nlip"
     originator: str = ""
+    user_ids: bool | None = None
     credit: int = 64
     strict: bool = False
     tls_ca: str | None = None
@@ -194,7 +198,7 @@ class NlipAmqp:
         turn = LetterTurn(connection, letter)
         outcome = "accepted"
         try:
-            sender = amqp.originator(letter, self.settings.originator)
+            sender = self._sender(connection, letter)
             turn.asked = amqp.decode(letter, strict=self.settings.strict, limits=self.house.limits)
             await self.house.exchange.ask(self._ask(letter, turn.asked, agent, sender), turn.line)
         except Forbidden as wrong:
@@ -213,22 +217,33 @@ class NlipAmqp:
             raise
         incoming.settle(outcome)
 
+    def _sender(self, connection: AmqpConnection, letter: amqp.Letter) -> str:
+        """Who the broker, or the configuration, says has written this; nobody, if neither does."""
+        sender, checked = amqp.originator(letter, self.settings.originator), self.settings.user_ids
+        vouched = connection.is_rabbit if checked is None else checked
+        return sender if vouched or self.settings.originator else ""
+
     def _ask(self, letter: amqp.Letter, message: Message, agent: str | None, sender: str) -> Ask:
         # Strangers share one id, so the place of their answers keeps their message-ids apart.
         key = f"amqp:{letter.reply_to}:{letter.message_id!r}" if letter.message_id is not None else None
         # Whom the broker does not name is judged like anybody else: by a token in the message, or as nobody.
         # Where letters come from is not told; but it is not this machine, which would be spared the limits.
-        known = Caller(id=f"amqp:{sender}", kind="subject", name=sender, address="amqp") if sender else None
+        known = Caller(id=f"amqp:{sender}", kind="subject", name=sender, address=PLACE) if sender else None
         trace = letter.properties.get("traceparent")
         return Ask(
             message,
             DOOR,
             agent,
-            Credentials(caller=known) if known is not None else Credentials("amqp"),
+            Credentials(caller=known) if known is not None else _stranger(letter),
             key,
             trace=trace[:64] if isinstance(trace, str) else None,
             hops=hops_of(letter.properties.get("x-sabir-hops", "")),
         )
+
+
+def _stranger(letter: amqp.Letter) -> Credentials:
+    """All whom the broker does not name are one place; where they want answers tells them apart, in a way."""
+    return Credentials(PLACE, sender=" ".join(sorted({address for address, _ in amqp.addresses(letter)})))
 
 
 class LetterTurn:

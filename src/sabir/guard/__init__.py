@@ -71,7 +71,10 @@ class Guard:
             Unauthenticated: wrong credentials.
             TooMany: over the rate.
         """
-        self.rates.check_address(credentials.address)
+        if credentials.sender is None:
+            self.rates.check_address(credentials.address)
+        else:
+            self.rates.check_share(credentials.address, credentials.sender)
         caller = await self.identity.caller(credentials, tokens)
         self.rates.check_caller(caller)
         return caller

@@ -27,6 +27,7 @@ class Credentials(msgspec.Struct, frozen=True):
     headers: dict[str, str] = {}  # the few that verifiers ask for: x-api-key, dpop
     method: str = ""
     url: str = ""
+    sender: str | None = None  # who of many this says it is, where the address stands for many; proves nothing
     caller: Caller | None = None  # already known: a local call, or a broker that authenticated it
 
     def scheme(self, *names: str) -> str | None:

@@ -6,6 +6,7 @@ counted in the store: see ``usage``.
 
 from __future__ import annotations
 
+import hashlib
 import math
 import time
 from collections import OrderedDict
@@ -77,9 +78,45 @@ class Buckets:
             self._levels.popitem(last=False)
         return 0.0
 
+    def __contains__(self, key: str) -> bool:
+        return key in self._levels
+
+    def begin(self, key: str) -> None:
+        """An empty bucket, which fills from now on; others begin full."""
+        self._levels[key] = (0.0, self._clock())
+        if len(self._levels) > self._most:
+            self._levels.popitem(last=False)
+
     def left(self, key: str) -> float:
         level, at = self._levels.get(key, (self.burst, self._clock()))
         return min(self.burst, level + (self._clock() - at) * self.rate)
+
+
+class Shares:
+    """Those who come from one place and are told apart only by what they say of themselves: one rate for all of them.
+
+    Its burst is twice that of others, and the second half is for who keeps to its share: a quarter of the rate for each
+    name, an eighth for all new ones together. So one who floods has what it would have alone, and does not use up what
+    the others need; and to make up a name for each request gains nothing.
+    """
+
+    def __init__(self, rate: float, burst: float, clock: Callable[[], float]) -> None:
+        self.all = Buckets(rate, 2 * burst, clock=clock)
+        self._known = Buckets(rate / 4, max(1.0, burst / 4), most=10_000, clock=clock)
+        self._new = Buckets(rate / 8, max(1.0, burst / 8), clock=clock)
+
+    def take(self, place: str, name: str) -> float:
+        """Returns 0, or the seconds until there is enough again."""
+        plenty = self.all.left(place) > self.all.burst / 2
+        key = f"{place} {hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()}"
+        if key in self._known:
+            wait = self._known.take(key)
+            wait = 0.0 if plenty else wait
+        else:
+            wait = 0.0 if plenty else self._new.take(place)
+            if not wait:  # who was not let in is not remembered, or made-up names would push out the others
+                self._known.begin(key)
+        return wait or self.all.take(place)
 
 
 class Remaining(msgspec.Struct, frozen=True):
@@ -110,6 +147,7 @@ class Rates:
         caller, address, agent = quotas.rate_per_caller, quotas.rate_per_address, quotas.rate_per_agent
         self._callers = Buckets(DEFAULT_RATE if caller is None else caller, quotas.burst, clock=clock)
         self._addresses = Buckets(DEFAULT_RATE if address is None else address, quotas.burst, clock=clock)
+        self._shares = Shares(self._addresses.rate, quotas.burst, clock)
         self._agents = None if agent is None else Buckets(agent, quotas.burst, clock=clock)
 
     def check(self, caller: Caller) -> None:
@@ -140,6 +178,14 @@ class Rates:
         if address and not (self._spare_loopback and (address in _LOOPBACK or is_loopback(address))):
             _within(self._addresses.take(place_of(address)))
 
+    def check_share(self, address: str, name: str) -> None:
+        """Asked instead of the above where an address stands for many, who cannot prove which of them they are.
+
+        Raises:
+            TooMany: over the rate of all, or over the share of this name; says when to come back.
+        """
+        _within(self._shares.take(place_of(address), name))
+
     def check_caller(self, caller: Caller) -> None:
         """Raises:
         TooMany: over the rate; says when to come back.
@@ -159,8 +205,10 @@ class Rates:
         """What is left for a caller; None where nothing is counted."""
         if self._spare_loopback and is_loopback(caller.address):
             return None
-        known = (self._addresses, place_of(caller.address)), (self._callers, caller.id)
-        buckets, key = known[0] if caller.is_anonymous else known[1]
+        place = place_of(caller.address)
+        buckets, key = (self._addresses, place) if caller.is_anonymous else (self._callers, caller.id)
+        if caller.is_anonymous and place in self._shares.all:
+            buckets = self._shares.all
         left = buckets.left(key)
         return Remaining("requests", buckets.burst, left, (buckets.burst - left) / buckets.rate)
 
