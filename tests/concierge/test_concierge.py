@@ -105,6 +105,17 @@ async def test_capabilities_are_told_in_words_and_json(talk: Talk) -> None:  # X
     assert "ECMA-430:2025" in told.value["editions"]
 
 
+async def test_an_agent_without_a_description_is_told_by_its_name_alone(
+    serve: Serve, home: Path, http: httpx2.AsyncClient
+) -> None:
+    @agent
+    async def barista(turn: Turn) -> str:
+        return "an espresso"
+
+    reply = await Talk(http, serve(Gateway(barista, home=home)).url + "/nlip").control("What can you do?")
+    assert reply.text.startswith("Agents here: barista. ")
+
+
 async def test_the_words_of_nlip_swarm_are_answered_in_its_form(talk: Talk) -> None:  # XSPEC-cap
     lines = (await talk.control("Describe your NLIP Capabilities.")).text.split("\n")
     assert lines[0] == "AGENT:listener"

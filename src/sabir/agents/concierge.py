@@ -173,7 +173,7 @@ class Concierge:
             lines += [f"CAP:{skill.id}: {_line(skill.description or skill.name)}" for c in cards for skill in c.skills]
             text = "\n".join(lines)
         else:
-            agents = "; ".join(f"{card.name} ({_line(card.description)})" for card in cards)
+            agents = "; ".join(f"{card.name} ({_line(card.description)})".removesuffix(" ()") for card in cards)
             text = f"Agents here: {agents}. Control messages are answered on: {', '.join(TOPICS)}."
         told = {
             "agents": [msgspec.to_builtins(card) for card in cards],
