@@ -49,6 +49,7 @@ from .guard.agreements import Agreements, policies_of
 from .guard.audit import retain
 from .guard.profile import Running, SecuritySettings, report, require
 from .guard.setup import GuardSettings, guarded
+from .home import open_to_others
 from .observe import ObserveSettings, observer_of
 from .peers.base import Peer
 from .peers.gateways import FarGateway, Neighbours
@@ -123,6 +124,8 @@ class Gateway:
         self.public_url = public_url or _url(self.serving)
         settings = guard or GuardSettings(quotas=quotas or Quotas())
         seal = Seal(*keys_from(self.home, secrets))
+        if told := open_to_others(self.home, self._kept_in()):
+            logger.warning("home: %s", told)
         proxied = self.serving.behind_tls_proxy
         self.guarded = guarded(settings, self.store, seal, public_url=self.public_url, behind_proxy=proxied)
         self.guard = self.guarded.guard.with_hooks(identity, rights, filters)
@@ -154,6 +157,7 @@ class Gateway:
             self.facts,
             self.serving.behind_tls_proxy,
             self.guarded,
+            bus=self.bus,
         )
         self.exchange.attachments = Uploads(self.home, self.store, self.guard.seal, uploads)
         self.exchange.agreements = Agreements(policies_of(self.facts))
@@ -170,6 +174,11 @@ class Gateway:
         self._open = AsyncExitStack()
         self._sweeping: asyncio.Task[None] | None = None
         self._meeting: asyncio.Task[None] | None = None
+
+    def _kept_in(self) -> list[Path]:
+        """The file of the store, if it is one, with those that SQLite keeps beside it."""
+        path = getattr(self.store, "path", None)
+        return [path.with_name(path.name + end) for end in ("", "-wal", "-shm")] if isinstance(path, Path) else []
 
     def _introduce(self, agents: Iterable[Agent]) -> None:
         """Give those who call out what they need of us: the identities to show, and a place for what they are told."""
@@ -388,7 +397,10 @@ class Gateway:
             for line in greeting:
                 say(line)
 
-        return serve(self._front, serving, self.exchange.close, sock, ready)
+        with ExitStack() as group:
+            if serving.workers > 1 and self.exchange.observer is not None:  # then each tells the metrics of all
+                self.house.group = Path(group.enter_context(TemporaryDirectory(prefix="sabir-")))
+            return serve(self._front, serving, self.exchange.close, sock, ready)
 
     def greeting(self, serving: Serving) -> list[str]:
         """What a person wants to know at start: where everything is."""

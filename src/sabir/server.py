@@ -31,6 +31,7 @@ from starlette.types import ASGIApp
 from .connections import Http, HttpWithCertificate, Patience, WebSocketWithCertificate
 from .errors import BadSetup
 from .guard.limits import is_loopback
+from .home import own_folder
 from .serving import Serving, Tls
 
 logger = logging.getLogger("sabir")
@@ -319,7 +320,7 @@ def dev_certificate(folder: Path) -> tuple[Path, Path]:
     cert_path, key_path = folder / "cert.pem", folder / "key.pem"
     if cert_path.exists() and key_path.exists():
         return cert_path, key_path
-    folder.mkdir(parents=True, exist_ok=True)
+    own_folder(folder)
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "sabir development")])
     now = datetime.datetime.now(datetime.UTC)

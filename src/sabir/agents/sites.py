@@ -21,6 +21,7 @@ from ..agent import Agent
 from ..ending import end
 from ..errors import BadSetup, PeerError, SabirError
 from ..guard.outbound import Fetcher, Outbound
+from ..home import own_folder
 from ..peers.base import Clock
 from ..search import (
     Condition,
@@ -352,7 +353,7 @@ async def alone(directory: Path) -> AsyncIterator[None]:
 
 
 def _locked(directory: Path) -> TextIO:
-    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    own_folder(directory)
     lock = (directory / "writing.lock").open("w")
     fcntl.flock(lock, fcntl.LOCK_EX)
     return lock

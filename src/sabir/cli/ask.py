@@ -21,6 +21,7 @@ import msgspec
 
 from ..errors import BadSetup, SabirError
 from ..events import Delta, Fault, Question, Reply
+from ..home import own_folder
 from ..message import Message, Part, binary_part, json_part, media_of, text_part
 from ..peers.base import Identity, Peer, origin_of
 from ..peers.connect import PEERS, kind_of, place_of_agent, taken
@@ -238,7 +239,7 @@ def left_off(place: Path) -> dict[str, Any]:
 def keep(peer: Peer, place: Path) -> None:
     """Remember the conversation for the next call; where that cannot be, the answer counts more."""
     try:
-        place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        own_folder(place.parent)
         with os.fdopen(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
             file.write(msgspec.json.encode(peer.export()))
     except OSError as wrong:

@@ -20,6 +20,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from ..errors import BadSetup
+from ..home import own_folder
 from ..randomness import random_bytes
 
 PREFIX = "sb1."
@@ -108,7 +109,7 @@ def keys_from(home: Path, configured: Sequence[str] = ()) -> list[bytes]:
 
 def _kept(home: Path) -> list[bytes]:
     path = home / "secret.key"
-    home.mkdir(parents=True, exist_ok=True)
+    own_folder(home)
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:

@@ -18,6 +18,7 @@ from mcp.client.auth import OAuthClientProvider
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 
 from ..errors import Unauthenticated
+from ..home import own_folder
 
 Visit = Callable[[str], Awaitable[str]]
 REDIRECT: Final = "http://localhost:3000/callback"
@@ -49,7 +50,7 @@ class Kept:
     def _put(self, name: str, value: str) -> None:
         self._held[name] = value
         if self._path is not None:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            own_folder(self._path.parent)
             handle = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             with os.fdopen(handle, "wb") as file:
                 file.write(msgspec.json.encode(self._held))

@@ -17,6 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from ..errors import MissingExtra, StoreUnavailable
+from ..home import own_folder
 from . import places
 from .attributes import Attributes
 from .conditions import (
@@ -73,7 +74,7 @@ class Lexical:
     def __init__(self, directory: Path | None, language: str = "english") -> None:
         self._schema = _schema()
         if directory is not None:
-            directory.mkdir(parents=True, exist_ok=True)
+            own_folder(directory)
         self._index = tantivy.Index(self._schema, path=str(directory) if directory else None)
         self._analyzer = (
             tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple())

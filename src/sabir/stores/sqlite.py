@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from ..errors import BadSetup, StoreUnavailable
+from ..home import own_file, own_folder
 from ..message import Message
 from ..turn import ANONYMOUS, PastTurn
 from .base import (
@@ -130,11 +131,14 @@ class SQLiteStore:
         return connection
 
     async def open(self) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
         try:
+            own_folder(self.path.parent)
+            own_file(self.path)  # what SQLite puts beside it gets its mode
             self._reader = self.connect()
             self.schema = _migrate(self._reader)
             writer = self.connect()
+        except OSError as wrong:
+            raise BadSetup(f"store: {self.path}: {wrong.strerror or wrong}") from None
         except sqlite3.Error as wrong:
             raise StoreUnavailable(f"{self.path.name}: {wrong}") from wrong
         self._writer.start(writer)

@@ -13,6 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote, unquote
 
+from ..home import own_folder
+
 if sys.platform != "win32":  # leases decide there
     import fcntl
 
@@ -30,7 +32,7 @@ class Sign:
         """From now on others see that this node lives."""
         if self._folder is not None:
             with suppress(OSError):  # then leases decide
-                self._folder.mkdir(parents=True, exist_ok=True)
+                own_folder(self._folder)
                 self._held = self._made(self._path(self._node))
 
     def _made(self, path: Path) -> int:
