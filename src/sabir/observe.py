@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import bisect
 import logging
+import operator
 import os
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Literal, Protocol, TypeVar
 
 import msgspec
 
@@ -37,6 +38,10 @@ class ObserveSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 # -- metrics --------------------------------------------------------------------------------------
 
 Labels = tuple[str, ...]
+Rows = dict[Labels, list[float]]  # what a metric says: one number, or the counts of a histogram and their sum
+Snapshot = dict[str, Rows]  # all metrics of one process, by name
+Over = Literal["sum", "max", "min"]  # how the numbers of several processes become one
+_FOLDS: Final[Mapping[Over, Callable[[float, float], float]]] = {"sum": operator.add, "max": max, "min": min}
 
 
 class Counter:
@@ -44,8 +49,15 @@ class Counter:
 
     kind = "counter"
 
-    def __init__(self, name: str, text: str, labels: Labels = (), read: Callable[[], float] | None = None) -> None:
-        self.name, self.text, self.labels = name, text, labels
+    def __init__(
+        self,
+        name: str,
+        text: str,
+        labels: Labels = (),
+        read: Callable[[], float] | None = None,
+        over: Over = "sum",
+    ) -> None:
+        self.name, self.text, self.labels, self.over = name, text, labels, over
         self._read = read  # asked when the metrics are, instead of being told
         self._values: dict[Labels, float] = {}
 
@@ -56,10 +68,13 @@ class Counter:
     def value(self, *labels: str) -> float:
         return self._values.get(labels, 0.0)
 
-    def lines(self) -> Iterator[str]:
+    def rows(self) -> Rows:
         if self._read is not None:
             self._values[()] = float(self._read())
-        for labels, value in sorted(self._values.items()):
+        return {labels: [value] for labels, value in self._values.items()}
+
+    def lines(self, rows: Rows | None = None) -> Iterator[str]:
+        for labels, (value,) in sorted((self.rows() if rows is None else rows).items()):
             yield f"{self.name}{_written(self.labels, labels)} {_number(value)}"
 
 
@@ -71,11 +86,18 @@ class Gauge(Counter):
     def set(self, value: float, *labels: str) -> None:
         self._values[_within(self._values, labels)] = value
 
+    def set_all(self, values: Mapping[Labels, float]) -> None:
+        """These and no others."""
+        self._values = {}
+        for labels, value in values.items():
+            self.set(value, *labels)
+
 
 class Histogram:
     """How numbers are spread: latencies, batch sizes."""
 
     kind = "histogram"
+    over: Over = "sum"
 
     def __init__(self, name: str, text: str, labels: Labels = (), bounds: tuple[float, ...] = SECONDS) -> None:
         self.name, self.text, self.labels, self.bounds = name, text, labels, bounds
@@ -93,14 +115,17 @@ class Histogram:
     def count(self, *labels: str) -> int:
         return sum(self._counts.get(labels, ()))
 
-    def lines(self) -> Iterator[str]:
-        for labels, counts in sorted(self._counts.items()):
+    def rows(self) -> Rows:
+        return {labels: [*counts, self._sums[labels]] for labels, counts in self._counts.items()}
+
+    def lines(self, rows: Rows | None = None) -> Iterator[str]:
+        for labels, (*counts, sums) in sorted((self.rows() if rows is None else rows).items()):
             total = 0
             for bound, count in zip((*self.bounds, float("inf")), counts, strict=True):
-                total += count
+                total += int(count)
                 where = _written((*self.labels, "le"), (*labels, "+Inf" if bound == float("inf") else _number(bound)))
                 yield f"{self.name}_bucket{where} {total}"
-            yield f"{self.name}_sum{_written(self.labels, labels)} {_number(self._sums[labels])}"
+            yield f"{self.name}_sum{_written(self.labels, labels)} {_number(sums)}"
             yield f"{self.name}_count{_written(self.labels, labels)} {total}"
 
 
@@ -125,22 +150,36 @@ Kind = TypeVar("Kind", Counter, Gauge, Histogram)
 
 
 class Metrics:
-    """The metrics of one gateway."""
+    """The metrics of one gateway, as far as this process knows them.
+
+    Where several processes serve, each can take in what the others say (``text``), and what those said that are gone
+    (``kept``): what is counted does not go back because a process has ended.
+    """
 
     def __init__(self) -> None:
         self._all: dict[str, Counter | Histogram] = {}
+        self._looks: list[Callable[[], Awaitable[None]]] = []
+        self.kept: Snapshot = {}
         self.turns = self.counter("sabir_turns_total", "Turns, by how they ended.", ("door", "agent", "outcome"))
         self.seconds = self.histogram("sabir_turn_seconds", "Seconds a turn took.", ("door", "agent"))
         self.tokens = self.counter("nlip_prompt_tokens_total", "Tokens of language models used.", ("agent",))
         self.cost = self.counter("nlip_inference_cost_usd_total", "What language models cost.", ("agent",))
         self.started = time.time()
-        self.gauge("sabir_start_time_seconds", "When this process began to serve.", read=lambda: self.started)
+        words = "When the oldest process that serves began to."
+        self.gauge("sabir_start_time_seconds", words, read=lambda: self.started, over="min")
 
     def counter(self, name: str, text: str, labels: Labels = (), read: Callable[[], float] | None = None) -> Counter:
         return self._add(Counter(name, text, labels, read))
 
-    def gauge(self, name: str, text: str, labels: Labels = (), read: Callable[[], float] | None = None) -> Gauge:
-        return self._add(Gauge(name, text, labels, read))
+    def gauge(
+        self,
+        name: str,
+        text: str,
+        labels: Labels = (),
+        read: Callable[[], float] | None = None,
+        over: Over = "sum",
+    ) -> Gauge:
+        return self._add(Gauge(name, text, labels, read, over))
 
     def histogram(self, name: str, text: str, labels: Labels = (), bounds: tuple[float, ...] = SECONDS) -> Histogram:
         return self._add(Histogram(name, text, labels, bounds))
@@ -151,12 +190,45 @@ class Metrics:
         self._all[metric.name] = metric
         return metric
 
-    def text(self) -> str:
-        """Everything, in Prometheus' text format."""
+    def __iter__(self) -> Iterator[Counter | Histogram]:
+        return iter(metric for _, metric in sorted(self._all.items()))
+
+    def before(self, look: Callable[[], Awaitable[None]]) -> None:
+        """What is to be looked at each time before somebody is told; it sets gauges and raises nothing."""
+        self._looks.append(look)
+
+    async def look(self) -> None:
+        """Bring the numbers up to date that have to be asked for."""
+        for each in self._looks:
+            await each()
+
+    def snapshot(self) -> Snapshot:
+        """Everything that this process says, with what it has taken over from one that is gone."""
+        mine = {name: metric.rows() for name, metric in self._all.items()}
+        return {name: _folded("sum", (mine[name], self._counted(name, self.kept))) for name in mine}
+
+    def text(self, others: Iterable[Snapshot] = (), gone: Iterable[Snapshot] = ()) -> str:
+        """Everything, in Prometheus' text format; with what other processes say, and those that do not answer said."""
+        said, left, mine = list(others), list(gone), self.snapshot()
         lines: list[str] = []
         for name, metric in sorted(self._all.items()):
-            lines += [f"# HELP {name} {metric.text}", f"# TYPE {name} {metric.kind}", *metric.lines()]
+            rows = (mine[name], *(each.get(name, {}) for each in said), *(self._counted(name, each) for each in left))
+            lines += [f"# HELP {name} {metric.text}", f"# TYPE {name} {metric.kind}"]
+            lines += metric.lines(_folded(metric.over, rows))
         return "\n".join(lines) + "\n"
+
+    def _counted(self, name: str, snapshot: Snapshot) -> Rows:
+        """What stays true of a process when it is gone: what it has counted."""
+        return {} if self._all[name].kind == "gauge" else snapshot.get(name, {})
+
+
+def _folded(over: Over, all_rows: Iterable[Rows]) -> Rows:
+    fold, folded = _FOLDS[over], Rows()
+    for rows in all_rows:
+        for labels, numbers in rows.items():
+            known = folded.get(labels)
+            folded[labels] = numbers if known is None else [*map(fold, known, numbers)]
+    return folded
 
 
 # -- traces ---------------------------------------------------------------------------------------

@@ -212,6 +212,41 @@ def test_several_workers_serve_one_port_and_die_together(tmp_path: Path) -> None
         assert running.process.wait(20) == 0
 
 
+def counted(url: str) -> int:
+    """How many turns ``/metrics`` tells of."""
+    shown = httpx2.get(url + "/metrics", timeout=20).text
+    return sum(int(line.rpartition(" ")[2]) for line in shown.splitlines() if line.startswith("sabir_turns_total{"))
+
+
+def test_metrics_tell_of_all_workers_and_what_a_dead_one_counted_stays_counted(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(AGENTS)
+    config = f"{QUIET}workers: 2\nobserve: {{metrics: true}}\nagents: [{{id: pid, use: 'mine:pid'}}]\n"
+    with sabir_serve(tmp_path, config=config) as running:
+        asked, pids = 0, set[str]()
+        end = time.monotonic() + 40
+
+        def ask() -> None:
+            nonlocal asked
+            pids.add(httpx2.post(running.url + "/nlip/pid", content=say("who?"), timeout=10).json()["content"])
+            asked += 1
+
+        while len(pids) < 2 and time.monotonic() < end:
+            ask()
+        assert {counted(running.url) for _ in range(20)} == {asked}  # whichever of them is asked
+        victim = pids.pop()
+        os.kill(int(victim), signal.SIGKILL)
+        pids.add(victim)
+        while len(pids) < 3 and time.monotonic() < end:  # until a new one has taken its place
+            try:
+                told = counted(running.url)
+                assert told == asked
+                ask()
+            except httpx2.TransportError:
+                continue
+        assert len(pids) == 3
+        assert {counted(running.url) for _ in range(20)} == {asked}
+
+
 NEVER_CLOSES = """
 import asyncio, sys
 import sabir.server

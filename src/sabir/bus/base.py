@@ -148,6 +148,10 @@ class Bus(Protocol):
     async def ping(self) -> None:
         """Answer, or raise ``BusUnavailable``."""
 
+    @property
+    def up(self) -> bool:
+        """Whether it can be used now, as far as is known; costs nothing."""
+
     def load(self) -> Load:
         """How busy this node is; costs nothing."""
 

@@ -146,6 +146,10 @@ class MemoryBus:
         if not self._open:
             raise BusUnavailable("the bus is closed")
 
+    @property
+    def up(self) -> bool:
+        return self._open
+
     def load(self) -> Load:
         in_hand = sum(receiver.in_hand for receiver in self.receivers)
         return Load(in_hand, 0, self._calls.made, self._calls.served)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import time
 from collections.abc import Awaitable, Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache, partial
@@ -77,9 +78,11 @@ class NatsBus:
         self._outboxes: dict[str, Outbox] = {}
         self._seen: dict[str, Seen] = {}
         self._receivers: set[NatsReceiver | _Serving] = set()
+        self._closing = False
+        self._lost_at: float | None = None  # when the connection went, while it is away
         self._posted: dict[str, list[Packet]] = {}
         self._posted_bytes = 0
-        self._writing = asyncio.Lock()
+        self._writer: asyncio.Task[None] | None = None  # while what was posted has to wait
         self._calls = Calls(self._instance, self, self.limits)
 
     # -- connection -------------------------------------------------------------------------------
@@ -122,6 +125,7 @@ class NatsBus:
                     self._servers,
                     name=f"{self.prefix} {self._instance[:8]}",
                     error_cb=note,
+                    disconnected_cb=self._disconnected,
                     reconnected_cb=self._reconnected,
                     max_reconnect_attempts=-1,
                     reconnect_time_wait=1,
@@ -132,13 +136,20 @@ class NatsBus:
         except TimeoutError:
             if refused:
                 raise BadSetup("bus: NATS refuses the log-in that its address holds") from None
-            hosts = ", ".join(server.rpartition("@")[2].rpartition("/")[2] for server in self._servers)
-            raise BusUnavailable(f"no NATS server answers at {hosts}") from None
+            raise BusUnavailable(f"no NATS server answers at {self._hosts}") from None
+
+    @property
+    def _hosts(self) -> str:
+        """Where it is, for the log: no names and no passwords."""
+        return ", ".join(server.rpartition("@")[2].rpartition("/")[2] for server in self._servers)
 
     async def close(self) -> None:
+        self._closing = True
         for receiver in list(self._receivers):
             await receiver.stop()
         await self._calls.close()
+        if self._writer is not None:
+            await asyncio.wait([self._writer], timeout=self.limits.stop_seconds)
         if not self._nc.is_closed:
             for goodbye in (partial(self._nc.flush, timeout=1), self._nc.close):
                 # Of a server that is away there is no leave to take; uvloop says that by RuntimeError.
@@ -151,6 +162,10 @@ class NatsBus:
             raise BusUnavailable("NATS is not connected")
         async with told():
             await self._nc.flush(timeout=2)
+
+    @property
+    def up(self) -> bool:
+        return self._nc.is_connected
 
     def load(self) -> Load:
         in_hand = sum(each.in_hand for each in self._receivers if isinstance(each, NatsReceiver))
@@ -181,8 +196,15 @@ class NatsBus:
         first, longest = self.limits.reconnect_seconds
         return chosen, min(longest, first * 2 ** min(chosen.reconnects, 16)) * random.uniform(0.5, 1.0)
 
+    async def _disconnected(self) -> None:
+        if self._lost_at is None and not self._closing and self._nc.is_reconnecting:
+            self._lost_at = time.monotonic()
+            logger.warning("NATS at %s is away; agents on other nodes cannot be reached until it is back", self._hosts)
+
     async def _reconnected(self) -> None:
-        logger.info("NATS is connected again")
+        lost, self._lost_at = self._lost_at, None
+        seconds = 0.0 if lost is None else time.monotonic() - lost
+        logger.info("NATS at %s is connected again, after %.1f s", self._hosts, seconds)
         for receiver in self._receivers:
             if isinstance(receiver, NatsReceiver):
                 receiver.pull_again()
@@ -398,14 +420,14 @@ class NatsBus:
         if self._nc.is_closed:
             raise BusUnavailable("the bus is closed")
         subject = self._back("0", instance)
-        alone = not more and not self._posted and not self._writing.locked()  # the usual case
+        alone = not more and not self._posted and self._writer is None  # the usual case
         if alone and self._nc.put(subject, encode_packets((packet,))):
             return None
         self._posted.setdefault(subject, []).append(packet)
         self._posted_bytes += len(packet.body)
         if more and self._posted_bytes <= self.limits.frame_bytes:
             return None
-        return None if self._write_now() else self._write()
+        return None if self._write_now() else self._written()
 
     def _back(self, call: str, instance: str = "") -> str:
         """Where packets for a node go; the last word is the call that the server answers for if nobody serves it."""
@@ -413,7 +435,7 @@ class NatsBus:
 
     def _write_now(self) -> bool:
         """Write what was posted to one node now, if that needs no waiting."""
-        if len(self._posted) != 1 or self._posted_bytes > self.limits.frame_bytes or self._writing.locked():
+        if len(self._posted) != 1 or self._posted_bytes > self.limits.frame_bytes or self._writer is not None:
             return False
         ((subject, packets),) = self._posted.items()
         if not self._nc.put(subject, encode_packets(packets)):
@@ -421,8 +443,14 @@ class NatsBus:
         self._posted, self._posted_bytes = {}, 0
         return True
 
+    def _written(self) -> Awaitable[None]:
+        """Write all that was posted, in its order; who waits for it and is cancelled takes nothing of others along."""
+        if self._writer is None:
+            self._writer = asyncio.create_task(self._write(), name="calls of the bus")
+        return asyncio.shield(self._writer)
+
     async def _write(self) -> None:
-        async with self._writing:  # in the order in which they were posted
+        try:
             while self._posted:
                 posted, size = self._posted, self._posted_bytes
                 self._posted, self._posted_bytes = {}, 0
@@ -430,6 +458,8 @@ class NatsBus:
                 for subject, packets in posted.items():
                     for data in (encode_packets(packets),) if fits else _grouped(packets, self.limits):
                         await self._publish(subject, data)
+        finally:
+            self._writer = None
 
     async def _publish(self, subject: str, data: bytes, reply: str = "") -> None:
         if self._nc.put(subject, data, reply):

@@ -14,6 +14,7 @@ from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Scope
 
 from ..agent import Agent
+from ..bus import Bus
 from ..card import Card
 from ..errors import BadMethod, BadSetup, TooMany, Unauthenticated, Unavailable
 from ..exchange import Exchange
@@ -42,6 +43,8 @@ class House:
     behind_proxy: bool = False
     guarded: Guarded | None = None  # keys, passes, the way out: what goes with the guard
     doors: Sequence[Door] = ()  # that are open, once all are made
+    bus: Bus | None = None  # to other nodes, if there are any
+    group: Path | None = None  # where the processes that serve together find each other, if there are several
 
     @property
     def agents(self) -> Mapping[str, Agent]:

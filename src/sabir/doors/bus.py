@@ -126,6 +126,9 @@ class BusDoor:
     def _show(self, metrics: Metrics) -> None:
         for what, text in DEPTHS.items():
             metrics.gauge(f"sabir_bus_{what}", text, read=partial(self._load, what))
+        metrics.gauge(
+            "sabir_bus_up", "Whether the bus is connected: 1, or 0.", read=lambda: float(self.bus.up), over="min"
+        )
 
     def _load(self, what: str) -> float:
         return float(getattr(self.bus.load(), what))

@@ -48,7 +48,11 @@ class Health:
         return _json(200, {"status": "ok"})
 
     async def _ready(self, request: Request) -> Response:
-        """200 once messages are answered; 503 while stopping or while the store does not answer."""
+        """200 once messages are answered; 503 while stopping or while the store does not answer.
+
+        A bus that is away is said and no reason to send nobody here: agents of this node are answered for, and where
+        one bus is away from all nodes, no other node would do better.
+        """
         waiting = len(self.house.exchange.waits)  # for an answer to their question; they run, and do nothing
         running = max(0, self.house.exchange.running - waiting)
         status = {"status": "ok", "version": _version.__version__, "running": running, "waiting": waiting}
@@ -56,8 +60,11 @@ class Health:
             return _json(503, {**status, "status": "stopping"}, {"Retry-After": "5"})
         try:
             await self.house.store.ping()
-        except SabirError as wrong:
-            return _json(503, {**status, "status": "store unavailable", "reason": str(wrong)}, {"Retry-After": "1"})
+        except SabirError:
+            return _json(503, {**status, "status": "store unavailable", "store": "away"}, {"Retry-After": "1"})
+        if self.house.bus is not None and not self.house.bus.up:
+            reason = "agents on other nodes cannot be reached"
+            return _json(200, {**status, "status": "degraded", "bus": "away", "reason": reason})
         return _json(200, status)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -16,12 +18,22 @@ from ..peers.base import Peer
 from ..peers.gateways import FarAgent
 from ..wire import nlip
 from .base import House, credentials_of
+from .metrics_group import Group
+
+LOOK_SECONDS: Final = 2.0  # for what is asked while somebody waits for the numbers
 
 
 def watch(house: House, metrics: Metrics) -> None:
     """Metrics that are read from the house when somebody asks for them."""
     metrics.gauge("sabir_tasks_running", "Tasks this node works on.", read=lambda: house.tasks.running)
-    metrics.gauge("sabir_peers_open", "Peers left alone because they keep failing.", read=lambda: _open(house))
+    words = "Peers left alone because they keep failing."
+    metrics.gauge("sabir_peers_open", words, read=lambda: _open(house), over="max")
+    up = metrics.gauge("sabir_store_up", "Whether the store answers: 1, or 0.", over="min")
+
+    async def look() -> None:
+        up.set(float(await answers(house.store.ping)))
+
+    metrics.before(look)
     writing = getattr(house.store, "writing", None)  # not every kind of store writes in groups
     if writing is not None:
         metrics.counter("sabir_store_commits_total", "Commits of the store.", read=lambda: writing()[0])
@@ -30,6 +42,7 @@ def watch(house: House, metrics: Metrics) -> None:
             "sabir_store_batch_size",
             "Writes in a commit, on average.",
             read=lambda: writing()[1] / max(1, writing()[0]),
+            over="max",
         )
         metrics.gauge("sabir_store_waiting", "Writes that wait for the next commit.", read=lambda: writing()[2])
 
@@ -37,6 +50,16 @@ def watch(house: House, metrics: Metrics) -> None:
 def _open(house: House) -> int:
     reached = (each.peer if isinstance(each, FarAgent) else each for each in list(house.agents.values()))
     return sum(each.breaker.state == "open" for each in reached if isinstance(each, Peer))
+
+
+async def answers(ping: Callable[[], Awaitable[object]]) -> bool:
+    """Whether something answers soon."""
+    try:
+        async with asyncio.timeout(LOOK_SECONDS):
+            await ping()
+    except (SabirError, TimeoutError):
+        return False
+    return True
 
 
 class MetricsDoor:
@@ -48,6 +71,7 @@ class MetricsDoor:
         self.house = house
         found = house.settings.get(self.name)
         self.settings = found if isinstance(found, ObserveSettings) else ObserveSettings()
+        self._group: Group | None = None
         if house.exchange.observer is not None:
             watch(house, house.exchange.observer.metrics)
 
@@ -62,10 +86,14 @@ class MetricsDoor:
         return [("Metrics", "/metrics")] if self.routes() else []
 
     async def start(self) -> None:
-        return None
+        observer = self.house.exchange.observer
+        if self.routes() and observer is not None and self.house.group is not None:
+            self._group = Group(self.house.group, observer.metrics)
+            await self._group.join()
 
     async def stop(self) -> None:
-        return None
+        if self._group is not None:
+            await self._group.leave()
 
     async def _metrics(self, request: Request) -> Response:
         try:
@@ -75,7 +103,12 @@ class MetricsDoor:
             return Response(str(wrong), nlip.CODES[type(wrong)], headers, "text/plain")
         observer = self.house.exchange.observer
         assert observer is not None
-        return Response(observer.metrics.text(), headers={"content-type": CONTENT_TYPE})
+        if self._group is not None:
+            text = await self._group.text()
+        else:
+            await observer.metrics.look()
+            text = observer.metrics.text()
+        return Response(text, headers={"content-type": CONTENT_TYPE})
 
     async def _check(self, request: Request) -> None:
         credentials = credentials_of(request.scope, behind_proxy=self.house.behind_proxy)

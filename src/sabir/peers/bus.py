@@ -95,6 +95,8 @@ class BusPeer:
         except (BusUnavailable, PeerUnavailable) as away:
             if asked_back:
                 raise TurnFailed(f"the node that asked for {name} is gone; ask again") from away
+            if isinstance(away, BusUnavailable) or not self.bus.up:
+                raise BusUnavailable(f"{name} is on another node, and the bus between the nodes is away") from away
             raise PeerUnavailable(name, "no node answers for it now") from away
         except Unreadable as wrong:
             raise PeerUnreadable(name, str(wrong)) from wrong

@@ -342,7 +342,7 @@ class Neighbours:
         """Tell those who watch how many of them are away."""
         if self._known:
             words = "Other gateways that do not say which agents they have."
-            metrics.gauge("sabir_gateways_unavailable", words, read=self._away)
+            metrics.gauge("sabir_gateways_unavailable", words, read=self._away, over="max")
 
     def _away(self) -> int:
         return sum(each.unavailable is not None for each in self._known.values())

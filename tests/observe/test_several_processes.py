@@ -1,0 +1,68 @@
+"""Processes that serve together tell one account: what is counted is added up, and does not go back."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sabir.doors.metrics_group import Group
+from sabir.observe import Metrics
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="sabir ") as found:  # short: a socket is to be in it
+        yield Path(found)
+
+
+def metrics(turns: int, seconds: tuple[float, ...] = (), up: float = 1.0, waiting: float = 0.0) -> Metrics:
+    made = Metrics()
+    made.turns.add("nlip-http", "echo", "ok", by=turns)
+    for each in seconds:
+        made.seconds.add(each, "nlip-http", "echo")
+    made.gauge("up", "Up.", read=lambda: up, over="min")
+    made.gauge("waiting", "Waiting.", read=lambda: waiting)
+    return made
+
+
+def lines(text: str, *names: str) -> list[str]:
+    return [line for line in text.splitlines() if line.startswith(names)]
+
+
+async def test_counters_and_histograms_are_added_and_gauges_folded_as_they_say(folder: Path) -> None:
+    one = Group(folder, metrics(16, (0.001, 0.3), waiting=2.0))
+    two = Group(folder, metrics(4, (0.3,), up=0.0, waiting=3.0))
+    await one.join()
+    await two.join()
+    for group in (one, two):
+        told = await group.text()
+        assert lines(told, "sabir_turns_total{") == ['sabir_turns_total{door="nlip-http",agent="echo",outcome="ok"} 20']
+        assert lines(told, "up ", "waiting ") == ["up 0", "waiting 5"]
+        (count,) = lines(told, "sabir_turn_seconds_count")
+        (total,) = lines(told, "sabir_turn_seconds_sum")
+        (half,) = [line for line in lines(told, "sabir_turn_seconds_bucket") if 'le="0.25"' in line]
+        assert [each.rpartition(" ")[2] for each in (count, total, half)] == ["3", "0.601", "1"]
+    await one.leave()
+    await two.leave()
+
+
+async def test_what_a_process_counted_stays_when_it_is_gone_and_is_not_counted_twice_by_who_takes_its_place(
+    folder: Path,
+) -> None:
+    one, two = Group(folder, metrics(16, waiting=1.0)), Group(folder, metrics(4, waiting=1.0))
+    await one.join()
+    await two.join()
+    await two.leave()
+    told = await one.text()
+    assert lines(told, "sabir_turns_total{", "waiting ")[0].endswith(" 20")
+    assert "waiting 1\n" in told  # nobody waits at one that is gone
+    three = Group(folder, metrics(2))
+    await three.join()
+    for group in (one, three):
+        assert lines(await group.text(), "sabir_turns_total{")[0].endswith(" 22")
+    await three.leave()
+    assert lines(await one.text(), "sabir_turns_total{")[0].endswith(" 22")
+    await one.leave()
