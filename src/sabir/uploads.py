@@ -21,7 +21,7 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 import msgspec
 
@@ -39,6 +39,7 @@ SPACE: Final = "upload"
 PATH: Final = "/nlip/upload/"
 BLOCK: Final = 1024 * 1024  # bytes written and hashed at a time, off the event loop
 AHEAD: Final = 16 * BLOCK  # counted at most before they come, where nobody has said how many will
+_NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)
 _GIVEN: Final = "g."  # begins the id of what we put there ourselves, for the caller to fetch
 
 
@@ -270,7 +271,7 @@ class Writing:
     def _open(self) -> int:
         self._uploads.folder.mkdir(parents=True, exist_ok=True)
         path = self._uploads._part(self.upload)
-        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | _NO_LINK, 0o600)
         if sys.platform != "win32":
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)  # another worker may be writing it
@@ -374,12 +375,9 @@ class Attachment:
 
     async def chunks(self, block: int = BLOCK) -> AsyncIterator[bytes]:
         """The bytes, a block at a time."""
-        handle = await asyncio.to_thread(self.path.open, "rb")
-        try:
-            while data := await asyncio.to_thread(handle.read, block):
+        with await asyncio.to_thread(_opened, self.path) as file:
+            while data := await asyncio.to_thread(file.read, block):
                 yield data
-        finally:
-            handle.close()
 
     async def part(self, most: int = 64 * 1024**2) -> Part:
         """The bytes as a Part, loaded.
@@ -389,7 +387,8 @@ class Attachment:
         """
         if self.size > most:
             raise TooBig("upload", self.name or "attachment", f"at most {most} bytes to be loaded at once")
-        return binary_part(await asyncio.to_thread(self.path.read_bytes), self.subformat, label=self.name or None)
+        with await asyncio.to_thread(_opened, self.path) as file:
+            return binary_part(await asyncio.to_thread(file.read), self.subformat, label=self.name or None)
 
 
 class Attachments(msgspec.Struct, frozen=True, eq=False):
@@ -461,12 +460,29 @@ class Attachments(msgspec.Struct, frozen=True, eq=False):
         return uri_part(uploads.public_url + uploads._path(upload), label="download")
 
 
+def open_kept(path: Path) -> int:
+    """A handle on what was put, to be read. What stands in its place and leads elsewhere is not followed.
+
+    Raises:
+        NotFound: it is not there.
+    """
+    try:
+        return os.open(path, os.O_RDONLY | _NO_LINK)
+    except OSError:
+        raise NotFound("what was uploaded is not here any more") from None
+
+
+def _opened(path: Path) -> BinaryIO:
+    return os.fdopen(open_kept(path), "rb")
+
+
 async def _blocks(data: bytes | Path | AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     if isinstance(data, bytes):
         yield data
     elif isinstance(data, Path):
-        async for block in Attachment("", 0, "", "", "", data).chunks():
-            yield block
+        with await asyncio.to_thread(data.open, "rb") as file:
+            while block := await asyncio.to_thread(file.read, BLOCK):
+                yield block
     else:
         async for block in data:
             yield block

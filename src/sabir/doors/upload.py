@@ -53,7 +53,7 @@ from ..errors import (
 from ..guard.limits import is_loopback
 from ..message import MEDIA, Message, json_part, media_of, printable, uri_part
 from ..turn import Caller
-from ..uploads import BLOCK, PATH, Upload, Uploads, Writing
+from ..uploads import BLOCK, PATH, Upload, Uploads, Writing, open_kept
 from ..wire import nlip
 from .base import House, credentials_of
 
@@ -180,7 +180,7 @@ class UploadDoor:
         if (first, last) != (0, upload.size - 1):
             status = 206
             headers.append((b"content-range", f"bytes {first}-{last}/{upload.size}".encode()))
-        handle = await asyncio.to_thread(os.open, self.uploads.file(upload), os.O_RDONLY)
+        handle = await asyncio.to_thread(open_kept, self.uploads.file(upload))
         try:
             await send({"type": "http.response.start", "status": status, "headers": headers})
             while first <= last:
