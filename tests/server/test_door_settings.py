@@ -18,13 +18,21 @@ from sabir.wire import nlip
 LOOSE = b'{"format":"text","content":"no subformat"}'  # D-06: liberal only
 
 
-def test_strict_by_configuration_unless_the_client_prefers_lenient(serve: Serve, home: Path) -> None:
+def test_a_strict_door_is_strict_also_to_a_client_that_prefers_lenient(serve: Serve, home: Path) -> None:
+    """A downgrade is refused, not negotiated."""
     url = serve(Gateway(echo, home=home, doors={"nlip-http": {"strict": True}})).url + "/nlip"
     json = {"content-type": "application/json"}
     assert httpx2.post(url, content=LOOSE, headers=json).status_code == 422
-    lenient = httpx2.post(url, content=LOOSE, headers={**json, "prefer": "handling=lenient"})
-    assert lenient.status_code == 200
-    assert lenient.headers["preference-applied"] == "handling=lenient"
+    preferring = httpx2.post(url, content=LOOSE, headers={**json, "prefer": "handling=lenient"})
+    assert preferring.status_code == 422
+    assert "preference-applied" not in preferring.headers
+
+
+def test_a_lenient_door_is_strict_to_a_client_that_prefers_it(serve: Serve, home: Path) -> None:
+    url = serve(Gateway(echo, home=home)).url + "/nlip"
+    json = {"content-type": "application/json"}
+    assert httpx2.post(url, content=LOOSE, headers=json).status_code == 200
+    assert httpx2.post(url, content=LOOSE, headers={**json, "prefer": "handling=strict"}).status_code == 422
 
 
 @pytest.mark.parametrize("strict", [True, False])

@@ -130,10 +130,16 @@ def _at_once(wishes: Wishes) -> Wishes:
     return msgspec.structs.replace(wishes, respond_async=False, wait=None, applied=applied)
 
 
+def _strictly(wishes: Wishes) -> Wishes:
+    """A client may ask a lenient door to be strict, and not the other way round: the stricter setting wins."""
+    applied = tuple(each for each in wishes.applied if each != "handling=lenient")
+    return msgspec.structs.replace(wishes, strict=True, handling="strict", applied=applied)
+
+
 class Settings(msgspec.Struct, frozen=True):
     """What stands under ``doors: {nlip-http: …}``."""
 
-    strict: bool = False  # follow the published text to the letter, unless a client prefers handling=lenient
+    strict: bool = False  # follow the published text to the letter, whatever a client prefers
 
 
 _UNREAD: Final = Message("text", "english", "")
@@ -174,8 +180,8 @@ class NlipHttp:
             agent, task = (None, None) if path == "/nlip" else _place(path)
             headers = headers_of(scope)
             wishes = wishes_of(headers)
-            if self.settings.strict and not wishes.handling:
-                wishes = msgspec.structs.replace(wishes, strict=True)
+            if self.settings.strict and not wishes.strict:
+                wishes = _strictly(wishes)
             if task is not None:
                 return await self._task(task, scope, receive, answer, wishes)
             if scope["method"] != "POST":
