@@ -31,6 +31,7 @@ from ..wire import mcp_card
 from .base import House
 from .mcp_old_tasks import OPTIONAL, OldTasks, has_tasks, told_of_tasks, wants_task
 from .mcp_resources import Resources, start_of
+from .mcp_sift import Sift
 from .mcp_stream import DOOR, Visit
 from .mcp_tasks import EXTENSION, TASK_AFTER, TOOL, GetTask, McpTasks, UpdateTask, created, knows_tasks
 from .mcp_turns import Context, Finish, Turns
@@ -188,6 +189,7 @@ class Offer:
         tools = [{**tool, **optional} for tool in tools]
         for other in self._tools(visit.caller):
             tools.append({**other.described, **optional} if other.skill is not None else other.described)
+        tools = await Sift(self.house.guard.filters, visit.caller).tools(tools)
         return _page("tools", tools, params.cursor)
 
     async def _call_as_task(self, ctx: Context, visit: Visit, params: types.CallToolRequestParams) -> Json:

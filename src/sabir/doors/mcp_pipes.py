@@ -164,6 +164,9 @@ class Tube:
         self._waiting[id] = (channel, params)
         try:
             result = await self.pipe.request(method, await self.sift.request(method, params), options)
+        except MCPError as wrong:
+            self.sift.refusal(wrong.error.data)
+            raise
         finally:
             del self._waiting[id]
         return _renamed(await self.sift.result(method, result), id, channel)

@@ -1,13 +1,14 @@
 """The filters of the guard on MCP messages that are passed on as they are.
 
 A message in which the filters change nothing stays as it came, to the last field. What clients say (arguments,
-answers) passes inward, what servers say (results, questions, progress, log) outward; names, addresses and schemas
-are left alone.
+answers) passes inward, what servers say (results, questions, progress, log, what their tools are for) outward; names,
+addresses and schemas are left alone. Nobody is sent to an address that is not on the web, with filters or without.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from ..errors import BadMessage, Forbidden
@@ -15,9 +16,13 @@ from ..guard.filters import Filters
 from ..message import Message, Part, json_part
 from ..turn import Caller
 from ..wire import mcp as wire
+from ..wire import mcp_ask
+
+logger = logging.getLogger("sabir")
 
 Json = dict[str, Any]
 # Where the values stand that a client gives, by method; in an answer they are the content of a form.
+_SAID: Final = ("title", "description")
 _GIVEN: Final[Mapping[str, str]] = {"tools/call": "arguments", "prompts/get": "arguments"}
 
 
@@ -78,8 +83,10 @@ class Sift:
         """What a server answers, as it may go out.
 
         Raises:
-            Forbidden: a filter blocks it.
+            Forbidden: a filter blocks it, or it sends people to an address that is not on the web.
         """
+        for each in _asking(result):
+            mcp_ask.check_address(each)
         if not self:
             return result
         passed = dict(result)
@@ -90,6 +97,8 @@ class Sift:
                 passed["messages"] = [await self._message(each) for each in passed["messages"]]
             case "resources/read" if isinstance(passed.get("contents"), list):
                 passed["contents"] = [await self._contents(each) for each in passed["contents"]]
+            case "tools/list" if isinstance(passed.get("tools"), list):
+                passed["tools"] = await self.tools(passed["tools"])
             case "completion/complete" if isinstance(passed.get("completion"), dict):
                 values = [await self._words(each) for each in passed["completion"].get("values") or ()]
                 passed["completion"] = {**passed["completion"], "values": values}
@@ -98,8 +107,15 @@ class Sift:
             passed["inputRequests"] = {key: await self._wanted(each) for key, each in wanted.items()}
         return passed
 
+    def refusal(self, data: object) -> None:
+        """What a server says with its error, among it where people are sent before it can be asked again."""
+        sent = data.get("elicitations") if isinstance(data, dict) else None
+        for each in sent if isinstance(sent, list) else ():
+            mcp_ask.check_address(each if isinstance(each, dict) else {})
+
     async def question(self, params: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-        """What a server asks of the client."""
+        """What a server asks of the client; raises as ``result`` does."""
+        mcp_ask.check_address(params or {})
         if not self or params is None:
             return params
         asked = dict(params)
@@ -110,6 +126,20 @@ class Sift:
         if "systemPrompt" in asked:
             asked["systemPrompt"] = await self._words(asked["systemPrompt"])
         return asked
+
+    async def tools(self, tools: list[Any]) -> list[Any]:
+        """The tools as they may be offered: what is said of them is read by models, as is what they answer."""
+        passed = []
+        for tool in tools if self else ():
+            said = {name: tool[name] for name in _SAID if name in tool} if isinstance(tool, dict) else {}
+            try:
+                said = {name: await self._words(text) for name, text in said.items()}
+                await self._words("\n".join(_texts(tool)))
+            except Forbidden as blocked:
+                logger.warning("a tool is left out of a list for what is said of it: %s", blocked)
+            else:
+                passed.append({**tool, **said} if said else tool)
+        return passed if self else tools
 
     async def note(self, params: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
         """What a server says beside its answers: how far it is, what it logs."""
@@ -176,6 +206,22 @@ class Sift:
 
     async def _words(self, text: Any) -> Any:
         return await self._filters.words(text, self._caller) if isinstance(text, str) else text
+
+
+def _asking(result: Json) -> list[Json]:
+    """What a result asks of the client."""
+    wanted = result.get("inputRequests")
+    requests = wanted.values() if isinstance(wanted, dict) else ()
+    return [each["params"] for each in requests if isinstance(each, dict) and isinstance(each.get("params"), dict)]
+
+
+def _texts(described: Any) -> Iterator[str]:
+    """What a tool, its arguments and its results are said to be."""
+    inner = described.values() if isinstance(described, dict) else described if isinstance(described, list) else ()
+    if isinstance(described, dict):
+        yield from (described[name] for name in _SAID if isinstance(described.get(name), str))
+    for each in inner:
+        yield from _texts(each)
 
 
 def _part(block: Any) -> Part:

@@ -6,13 +6,14 @@ In versions up to 2025-11-25 these are requests from the server to the client; i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
 
-from ..errors import BadMessage
+from ..errors import BadMessage, Forbidden
 from ..events import Field, Question
 from ..message import Message, Part, json_part, text_part
 from .mcp import PROTOCOL, Json, block_of, part_of
@@ -21,6 +22,7 @@ ANSWER: Final = "answer"  # label of the part that holds an answer's values
 ACTION: Final = "action"  # label of the part that says an answer was declined or cancelled
 DONE: Final = "done"  # the one thing that is asked about what is done elsewhere
 URL: Final = "url"  # the mode of a request that sends the person elsewhere
+_WEB: Final = re.compile(r"https?://[^\s/?#]", re.IGNORECASE)
 KEY: Final = "question"  # the key of a question that has no id
 
 
@@ -61,8 +63,21 @@ class ByUrl(Question):
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any], id: str = "") -> ByUrl:
+        """The question that an ``elicitation/create`` request without a form asks; raises as ``check_address`` does."""
+        check_address(params)
         words = f"{params.get('message', '')} {params.get('url', '')}".strip()
         return cls(words, (Field(DONE, words, "boolean"),), None, id, dict(params))
+
+
+def check_address(params: Mapping[str, Any]) -> None:
+    """Whoever is asked may open the address by a click, so it must be one that only shows a page.
+
+    Raises:
+        Forbidden: it is another, such as one that runs a script or opens a program.
+    """
+    url = params.get("url")
+    if url is not None and not (isinstance(url, str) and _WEB.match(url)):
+        raise Forbidden("the server sends people to an address that is not on the web; nobody is sent there")
 
 
 @dataclass(frozen=True, slots=True)
