@@ -46,7 +46,8 @@ class SabirError(Exception):
 
     def __init__(self, reason: str = "") -> None:
         super().__init__(reason)
-        self.reason = reason
+        # Agents raise these, too, with whatever they have at hand; what is told must be something that can be written.
+        self.reason = str(reason).encode("utf-8", "replace").decode()
 
     def __str__(self) -> str:
         return self.reason or type(self).__name__

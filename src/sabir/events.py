@@ -6,9 +6,10 @@ one ``Fault``. ``Question`` is normally sent by ``Turn.ask`` and not yielded by 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, NoReturn, TypeAlias
 
 import msgspec
 
@@ -123,3 +124,137 @@ _CODES: tuple[tuple[type[SabirError], str], ...] = (
 )
 
 Event: TypeAlias = Delta | Progress | Question | Reply | Fault
+
+
+# -- what comes from an agent -------------------------------------------------------------------------
+
+
+def check(event: object) -> None:
+    """Whether this is an Event, and each of its fields what its signature says.
+
+    Python holds nobody to that, and what is stored must be readable: so it is asked once, where an agent's events
+    come in. Names of types are told and no content.
+
+    Raises:
+        TypeError: it is not; says which field, what was expected and what was given.
+    """
+    kind = type(event)
+    look = _CHECKS.get(kind) or next((look for each, look in _CHECKS.items() if isinstance(event, each)), None)
+    if look is None:
+        raise TypeError(f"expected a Delta, Progress, Question, Reply or Fault, not {_named(event)}")
+    look(event)
+
+
+def _check_reply(reply: Reply) -> None:
+    message = reply.message
+    if not isinstance(message, Message):
+        _refuse("Reply.message", "a Message", message)
+    if not _is_right(message):
+        _refuse_part(message, "Reply.message")
+    if message.messagetype is not None:
+        _check_words(message.messagetype, "Reply.message.messagetype")
+    if message.control is not None and not isinstance(message.control, bool | str):
+        _refuse("Reply.message.control", "True, False or None", message.control)
+    if message.submessages != ():
+        _check_submessages(message.submessages)
+
+
+def _check_submessages(parts: object) -> None:
+    if not isinstance(parts, tuple | list):
+        _refuse("Reply.message.submessages", "a tuple of Parts", parts)
+    for number, part in enumerate(parts):
+        if not isinstance(part, Part):
+            _refuse(f"Reply.message.submessages[{number}]", "a Part", part)
+        if not _is_right(part):
+            _refuse_part(part, f"Reply.message.submessages[{number}]")
+
+
+def _check_delta(delta: Delta) -> None:
+    if not isinstance(delta.part, Part):
+        _refuse("Delta.part", "a Part (Delta.text makes one of a string)", delta.part)
+    if not _is_right(delta.part):
+        _refuse_part(delta.part, "Delta.part")
+
+
+def _is_right(part: Part | Message) -> bool:
+    """Whether the fields are what they should be; this alone is asked of every reply and every piece."""
+    return (
+        isinstance(part.format, str)
+        and isinstance(part.subformat, str)
+        and (isinstance(part.content, str) or part.format != "text")
+        and (part.label is None or isinstance(part.label, str))
+        and (part.extra is None or isinstance(part.extra, dict))
+    )
+
+
+def _refuse_part(part: Part | Message, where: str) -> NoReturn:
+    for name in ("format", "subformat"):
+        _check_words(getattr(part, name), f"{where}.{name}")
+    if part.label is not None:
+        _check_words(part.label, f"{where}.label")
+    if part.format == "text":
+        _check_words(part.content, f"{where}.content")
+    _refuse(f"{where}.extra", "a dict or None", part.extra)
+
+
+def _check_progress(progress: Progress) -> None:
+    fraction = progress.fraction
+    if fraction is not None and (type(fraction) not in (float, int) or not math.isfinite(fraction)):
+        _refuse("Progress.fraction", "a number from 0 to 1, or None", fraction)
+    _check_words(progress.note, "Progress.note")
+
+
+def check_question(question: object) -> None:
+    """The same of what an agent asks.
+
+    Raises:
+        TypeError: it is no Question, or a field of it is wrong.
+    """
+    if not isinstance(question, Question):
+        _refuse("a question", "a Question or a string", question)
+    _check_words(question.text, "Question.text")
+    _check_words(question.id, "Question.id")
+    if not isinstance(question.schema, dict | None):
+        _refuse("Question.schema", "a dict or None", question.schema)
+    if not isinstance(question.fields, tuple | list):
+        _refuse("Question.fields", "a tuple of Fields", question.fields)
+    for number, field in enumerate(question.fields):
+        where = f"Question.fields[{number}]"
+        if not isinstance(field, Field):
+            _refuse(where, "a Field", field)
+        for name in ("id", "text", "kind"):
+            _check_words(getattr(field, name), f"{where}.{name}")
+        if not isinstance(field.options, tuple | list):
+            _refuse(f"{where}.options", "a tuple of strings", field.options)
+        for option in field.options:
+            _check_words(option, f"{where}.options")
+        if not isinstance(field.required, bool):
+            _refuse(f"{where}.required", "True or False", field.required)
+
+
+def _check_fault(fault: Fault) -> None:
+    _check_words(fault.reason, "Fault.reason")
+    _check_words(fault.code, "Fault.code")
+
+
+def _check_words(value: object, where: str) -> None:
+    if not isinstance(value, str):
+        _refuse(where, "a string", value)
+
+
+def _refuse(where: str, expected: str, given: object) -> NoReturn:
+    raise TypeError(f"{where}: expected {expected}, not {_named(given)}")
+
+
+def _named(given: object) -> str:
+    """What was given, without its content; a number that is none is told, or nobody would know what was wrong."""
+    return str(given) if isinstance(given, float) and not math.isfinite(given) else type(given).__name__
+
+
+_CHECKS: Final[Mapping[type, Callable[[Any], None]]] = {
+    Delta: _check_delta,
+    Progress: _check_progress,
+    Question: check_question,
+    Reply: _check_reply,
+    Fault: _check_fault,
+}

@@ -24,7 +24,7 @@ from typing import Any
 from .agent import Agent
 from .conversations import Conversations, Held, Tokens
 from .errors import Forbidden, NotFound, SabirError, ShuttingDown, StoreUnavailable, TurnFailed, Unauthenticated
-from .events import Fault, Question, Reply
+from .events import Fault, Question, Reply, check
 from .guard import Guard, size_of
 from .guard.agreements import Agreements, kept, takes_back
 from .guard.audit import turn_line
@@ -242,6 +242,7 @@ class Exchange:
                 return Message("text", "english", unread)
             events = self.agreements.bind(agent, turn)
             async for event in filters.passing(events, turn.caller) if filters.filters else events:
+                check(event)
                 if isinstance(event, Reply):
                     return event.message.without_tokens()
                 if isinstance(event, Fault):

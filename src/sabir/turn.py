@@ -10,7 +10,7 @@ import msgspec
 
 from .card import Card
 from .errors import TurnFailed
-from .events import Question
+from .events import Question, check_question
 from .message import Message, Part
 from .randomness import new_id
 
@@ -165,9 +165,11 @@ class Turn(msgspec.Struct, eq=False):
         Raises:
             TurnFailed: nobody is there to be asked.
             Cancelled: the caller took the question back.
+            TypeError: it is no question, or a field of it is not what it should be.
         """
         if isinstance(question, str):
             question = Question(question)
+        check_question(question)
         return await self.ask_back(question)
 
     def spend(self, *, calls: int = 0, tokens: int = 0, cost: float = 0.0) -> None:

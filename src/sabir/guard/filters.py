@@ -9,7 +9,7 @@ from typing import Final, Protocol
 import msgspec
 
 from ..errors import Forbidden, SabirError
-from ..events import Delta, Event, Fault, Progress, Question, Reply
+from ..events import Delta, Event, Fault, Progress, Question, Reply, check
 from ..message import JSON, Message, Part
 from ..turn import Caller
 
@@ -52,6 +52,7 @@ class Filters:
         """
         sieve = Sieve(self, caller)
         async for event in events:
+            check(event)
             match event:
                 case Delta():
                     for piece in await sieve.pieces(event):

@@ -331,9 +331,8 @@ def event_of(message: Message) -> Event:
         progress = message.labelled("progress")
         if progress is not None and isinstance(progress.value, dict):
             fraction = progress.value.get("fraction")
-            return Progress(
-                fraction if isinstance(fraction, int | float) else None, str(progress.value.get("note", ""))
-            )
+            known = isinstance(fraction, int | float) and not isinstance(fraction, bool)
+            return Progress(fraction if known else None, str(progress.value.get("note", "")))
         part = next((p for p in message.submessages if p.format != "token"), message.first)
         label = None if part.label is not None and part.label.isdigit() else part.label
         return Delta(Part(part.format, part.subformat, part.content, label))
