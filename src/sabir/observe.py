@@ -13,6 +13,7 @@ import operator
 import os
 import re
 import time
+import traceback
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, Literal, Protocol, TypeVar
@@ -375,6 +376,7 @@ _CREDENTIALS: Final = re.compile(
     r"|\bsk-[A-Za-z0-9_-]{16,}|(?<=[Bb]earer )[A-Za-z0-9._~+/=-]{8,}|(?<=://)[^\s/:@]{1,128}:[^\s/:@]{1,256}(?=@)"
     r"|(?<=[?&]token=)[^\s&]{4,}|(?<=[?&]key=)[^\s&]{4,}"
 )
+UNTOLD: Final = "its words are told at level debug"
 
 
 def scrubbed(text: str) -> str:
@@ -383,17 +385,43 @@ def scrubbed(text: str) -> str:
     return clean if clean.isprintable() else clean.replace("\r", "\\r").replace("\n", "\\n").replace("\x1b", "\\x1b")
 
 
+def without_words(wrong: BaseException) -> str:
+    """What failed, and where, as a traceback tells it, but not what the exceptions say: that may be what a caller said."""
+    chain: list[BaseException] = []
+    each: BaseException | None = wrong
+    while each is not None and each not in chain:
+        chain.append(each)
+        each = each.__cause__ or (None if each.__suppress_context__ else each.__context__)
+    told: list[str] = []
+    for each in reversed(chain):
+        kind = f"{type(each).__module__}.{type(each).__qualname__}".removeprefix("builtins.")
+        within = (
+            ", ".join(type(one).__qualname__ for one in each.exceptions) if isinstance(each, BaseExceptionGroup) else ""
+        )
+        frames = "".join(traceback.format_tb(each.__traceback__))
+        told.append(f"Traceback (most recent call last):\n{frames}{kind}{f' of {within}' if within else ''} ({UNTOLD})")
+    return "\n\n".join(told)
+
+
 class Scrub(logging.Filter):
-    """Takes credentials out of log records: their text, their arguments, and the trace of an exception."""
+    """Takes credentials out of log records, and out of exceptions what they say: that only at level debug."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         text = record.getMessage()
         clean = scrubbed(text)
         if clean != text:
             record.msg, record.args = clean, ()
-        if record.exc_info and not record.exc_text:
-            record.exc_text = _CREDENTIALS.sub("[redacted]", logging.Formatter().formatException(record.exc_info))
+        if record.exc_info and record.exc_info[1] is not None and not record.exc_text:
+            openly = logging.getLogger("sabir").isEnabledFor(logging.DEBUG)
+            said = logging.Formatter().formatException(record.exc_info) if openly else without_words(record.exc_info[1])
+            record.exc_text = _CREDENTIALS.sub("[redacted]", said)
         return True
+
+
+# Here and not only where a log is set up: a program around ``Gateway(…).run()`` has handlers of its own, or none.
+LOGGERS: Final = ("sabir", "sabir.a2a", "sabir.bus", "sabir.guard", "sabir.mcp", "sabir.search", "sabir.store")
+for _name in LOGGERS:
+    logging.getLogger(_name).addFilter(Scrub())
 
 
 class JsonLines(logging.Formatter):
