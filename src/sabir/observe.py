@@ -386,7 +386,7 @@ def scrubbed(text: str) -> str:
 
 
 def without_words(wrong: BaseException) -> str:
-    """What failed, and where, as a traceback tells it, but not what the exceptions say: that may be what a caller said."""
+    """What failed and where, as a traceback tells it, but not what exceptions say: that may be what a caller said."""
     chain: list[BaseException] = []
     each: BaseException | None = wrong
     while each is not None and each not in chain:

@@ -129,7 +129,10 @@ async def delete_the_task(served: Served, slow: Slow) -> None:
         assert taken.status_code == 202
         await until(slow.started)
         gone = await http.delete(served.url + taken.headers["location"])
-        assert gone.status_code == 409  # cancelled by its owner, in words
+        state = nlip.decode(gone.content).labelled("progress")
+        assert gone.status_code == 200 and state is not None and state.value == {"state": "cancelled"}
+        again = await http.delete(served.url + taken.headers["location"])
+        assert again.status_code == 409 and "ended already (cancelled)" in nlip.decode(again.content).text
 
 
 async def take_back_by_control(served: Served, slow: Slow) -> None:

@@ -297,7 +297,7 @@ class NlipHttp:
                 answer.applied = wishes.applied
                 task = await tasks.wait(id, caller, min(wishes.wait or 0.0, 60.0))
             case "DELETE":
-                task = await tasks.cancel(id, caller)
+                return await answer.taken_back(await tasks.cancel(id, caller))
             case "POST":
                 try:
                     self._check_head(wishes, credentials.address)
@@ -459,6 +459,11 @@ class Answer(msgspec.Struct, eq=False):
             )
         )
         await self.message(202, message, [(b"location", place.encode("latin-1")), (b"retry-after", b"1")])
+
+    async def taken_back(self, task: TaskRow) -> None:
+        """A task that its owner has ended: that it did is what was asked for, and no failure."""
+        state = json_part({"state": task.state}, label="progress")
+        await self.message(200, Message.text("The task is taken back.").with_parts((state, *self.tokens())))
 
     async def begin_stream(self) -> None:
         self.begun = True
