@@ -11,11 +11,13 @@ import pytest
 from sabir.bus import Called
 from sabir.bus.calls import Calls
 from sabir.bus.framing import Kind, Packet
-from sabir.errors import Cancelled, DeadlineExceeded, PeerUnavailable, TooBig, Unavailable
+from sabir.errors import Cancelled, DeadlineExceeded, PeerError, PeerUnavailable, TooBig, Unavailable
 
 from .conftest import QUICK
 
-LIMITS = msgspec.structs.replace(QUICK, alive_seconds=0.02, missed=2, chunk_bytes=10, piece_bytes=100)
+LIMITS = msgspec.structs.replace(
+    QUICK, alive_seconds=0.02, missed=2, chunk_bytes=10, piece_bytes=100, window=20, window_bytes=100
+)
 
 
 class Wire:
@@ -70,6 +72,11 @@ async def _three(called: Called) -> None:
     for n in range(3):
         await called.send(b"%d" % n)
         await asyncio.sleep(0.001)
+
+
+async def _flood(called: Called) -> None:
+    for n in range(60):
+        await called.send(b"%d" % n)
 
 
 async def test_a_call_that_is_answered_at_once_is_one_packet_each_way(wire: Wire) -> None:
@@ -151,8 +158,74 @@ async def test_a_lost_piece_ends_the_call_instead_of_leaving_a_hole(wire: Wire) 
     wire.serve = _three
     for lost in (2, 3):  # in the middle, and just before the end
         wire.spoil = lambda packet, lost=lost: [] if (packet.kind, packet.number) == (Kind.DATA, lost) else [packet]
-        with pytest.raises(PeerUnavailable, match="hotel: a piece of the answer was lost on the way"):
+        with pytest.raises(PeerUnavailable, match="hotel: a piece was lost on the way"):
             await wire.question()
+
+
+async def test_a_window_that_was_lost_whole_ends_the_call(wire: Wire) -> None:
+    """The server waits until the caller has taken something, and the caller waits for something to come."""
+    wire.serve = _flood
+    wire.spoil = lambda packet: [] if packet.kind is Kind.DATA and packet.number > 3 else [packet]
+    with pytest.raises(PeerUnavailable, match="hotel: a piece was lost on the way"):
+        await wire.question()
+
+
+async def test_a_credit_that_was_lost_is_given_again(wire: Wire) -> None:
+    lost: list[Packet] = []
+
+    def losing(packet: Packet) -> list[Packet]:
+        if packet.kind is Kind.CREDIT and not lost:
+            lost.append(packet)
+            return []
+        return [packet]
+
+    wire.serve = _flood
+    wire.spoil = losing
+    assert await wire.question() == [b"%d" % n for n in range(60)] and lost
+
+
+async def test_the_last_that_a_caller_sends_is_missed_when_it_is_lost(wire: Wire) -> None:
+    told: list[str] = []
+
+    async def asking(called: Called) -> None:
+        await called.send(b"which day?")
+        try:
+            await called.receive()
+        except PeerUnavailable as lost:
+            told.append(str(lost))
+            raise
+
+    wire.serve = asking
+    wire.spoil = lambda packet: [] if packet.kind is Kind.DATA and packet.body == b"Monday" else [packet]
+    async with asyncio.timeout(30), wire.caller.call("hotel", b"a room", None, None) as call:
+        assert await anext(call) == b"which day?"
+        await call.send(b"Monday")
+        with pytest.raises(PeerError, match="a piece was lost on the way"):
+            await anext(call)
+    assert told == ["hotel: a piece was lost on the way"]
+
+
+async def test_a_caller_that_is_behind_holds_its_server_up_by_pieces_and_by_bytes(wire: Wire) -> None:
+    for long, ahead in ((1, LIMITS.window), (10, LIMITS.window_bytes // 10)):
+        sent = 0
+
+        async def endless(called: Called, long: int = long) -> None:
+            nonlocal sent
+            while True:
+                await called.send(b"x" * long)
+                sent += 1
+
+        wire.serve = endless
+        async with asyncio.timeout(30), wire.caller.call("hotel", b"", None, None) as call:
+            await anext(call)
+            before = -1
+            while sent != before:
+                before = sent
+                await asyncio.sleep(0.01)
+            assert sent == ahead
+            for _ in range(3 * ahead):
+                await anext(call)
+            assert sent > 2 * ahead
 
 
 async def test_a_lost_question_is_noticed(wire: Wire) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from urllib.parse import urlsplit
 
+import msgspec
 import pytest
 from nats.aio.client import Client
 
@@ -105,6 +107,57 @@ async def test_pieces_keep_their_order_however_the_network_cuts_them() -> None:
             await bus.close()
         proxy.close()
         await proxy.wait_closed()
+        await remove_streams(NATS, prefix)
+
+
+@pytest.mark.parametrize("whose", ["the caller", "the server"])
+async def test_a_connection_that_breaks_once_hangs_no_call_that_streams(whose: str) -> None:
+    """Either nothing was missed and all pieces come, or the call ends: neither side waits for the other."""
+    need_nats()
+    prefix = f"broken{random.randrange(1 << 40):x}"
+    place = urlsplit(NATS)
+    ways: list[asyncio.StreamWriter] = []
+
+    async def passing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while data := await reader.read(65536):
+                writer.write(data)
+                await writer.drain()
+        writer.close()
+
+    async def between(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, back = await asyncio.open_connection(place.hostname, place.port or 4222)
+        ways.extend((writer, back))
+        await asyncio.gather(passing(reader, back), passing(there, writer))
+
+    proxy = await asyncio.start_server(between, "127.0.0.1", 0)
+    broken = f"nats://127.0.0.1:{proxy.sockets[0].getsockname()[1]}?prefix={prefix}"
+    whole = f"{NATS}?prefix={prefix}"
+    # A sign of life every minute only: what is noticed here is noticed because the connection is back.
+    limits = msgspec.structs.replace(QUICK, alive_seconds=60.0)
+    here = open_bus(broken if whose == "the caller" else whole, limits=limits)
+    there = open_bus(whole if whose == "the caller" else broken, limits=limits)
+    try:
+        for bus in (here, there):
+            await bus.open()
+        await there.serve("hotel", _many)
+        pieces = 0
+        async with asyncio.timeout(30):
+            try:
+                async with here.call("hotel", b"5000") as call:
+                    async for _ in call:
+                        pieces += 1
+                        if pieces == 700:
+                            for way in ways:
+                                way.transport.abort()
+            except PeerUnavailable as lost:
+                assert "a piece was lost on the way" in str(lost)
+            else:
+                assert pieces == 5000
+    finally:
+        for bus in (here, there):
+            await bus.close()
+        proxy.close()
         await remove_streams(NATS, prefix)
 
 

@@ -47,8 +47,8 @@ class Calling:
     """A call, on the caller's side."""
 
     __slots__ = (
-        "_body", "_calls", "_headers", "_limits", "_pieces", "_seconds", "_sent", "_server", "_taken", "_used",
-        "end", "id", "left", "missed", "name",
+        "_body", "_calls", "_headers", "_limits", "_pieces", "_seconds", "_sent", "_server", "_taken", "_uncredited",
+        "_uncredited_bytes", "_used", "end", "id", "left", "missed", "name",
     )  # fmt: skip
 
     def __init__(
@@ -68,6 +68,7 @@ class Calling:
         self._taken: asyncio.Event | None = None  # made by who waits for it
         self._server = ""  # the node that has taken it, where more goes
         self._sent = self._used = 0
+        self._uncredited = self._uncredited_bytes = 0  # what was taken and not told to the server yet
 
     async def __aenter__(self) -> Calling:
         if self._seconds is not None:
@@ -115,9 +116,18 @@ class Calling:
         if piece is None:
             raise StopAsyncIteration
         self._used += 1
-        if self._server and self._used % max(1, self._limits.window // 2) == 0:
-            await self._post(Kind.CREDIT, self._used)
+        self._uncredited += 1
+        self._uncredited_bytes += len(piece)
+        limits = self._limits
+        if self._uncredited * 2 >= limits.window or self._uncredited_bytes * 2 >= limits.window_bytes:
+            await self._credit()
         return piece
+
+    async def _credit(self) -> None:
+        if self._server and not self._pieces.over:
+            self._uncredited = self._uncredited_bytes = 0
+            with suppress(BusUnavailable):  # it is given again
+                await self._post(Kind.CREDIT, self._used)
 
     def late(self) -> DeadlineExceeded:
         """Its time is over; who waits for it is told."""
@@ -162,8 +172,11 @@ class Calling:
                 self._pieces.last(packet.number, self.name)
             case Kind.FAIL:
                 self.fail(Fault(packet.reason, packet.code).error())
+            case Kind.ALIVE:
+                self._pieces.check(packet.number, self.name)
+                self._calls.later(self._credit())  # again, since word of it may have been lost
             case _:
-                pass  # TAKEN, ALIVE: that it came is all it says
+                pass  # TAKEN: that it came is all it says
 
     def _was_taken(self, address: str) -> None:
         self._server = address
@@ -181,16 +194,21 @@ class Calling:
         self.missed += 1
         if self.missed > self._limits.missed:
             self.fail(PeerUnavailable(self.name, "the one who answered is gone"))
-        elif self._server and not self._pieces.over:
-            await self._post(Kind.ALIVE)
+        else:
+            await self.sign()
+
+    async def sign(self) -> None:
+        """Give a sign of life, with what was sent so far; it is answered by one."""
+        if self._server and not self._pieces.over:
+            await self._post(Kind.ALIVE, self._sent)
 
 
 class Served:
     """A call, on the server's side."""
 
     __slots__ = (
-        "_ahead", "_calls", "_changed", "_chunks_to_come", "_credit", "_held", "_limits", "_long", "_over", "_pieces",
-        "_sent", "_told", "body", "headers", "id", "instance", "key", "missed", "name", "task",
+        "_ahead", "_ahead_bytes", "_calls", "_changed", "_chunks_to_come", "_credit", "_held", "_limits", "_long",
+        "_over", "_pieces", "_sent", "_told", "body", "headers", "id", "instance", "key", "missed", "name", "task",
     )  # fmt: skip
 
     def __init__(self, calls: Calls, key: str, name: str, opening: Packet) -> None:
@@ -208,7 +226,9 @@ class Served:
         self._pieces: Pieces | None = None  # what the caller sends after its question, if it does
         self._held: bytes | None = None  # what was sent last, until this moment is over
         self._told = False  # whether the caller knows that we have its call
-        self._sent = self._ahead = self._credit = 0
+        self._sent = self._credit = 0
+        self._ahead: list[int] = []  # the lengths of pieces that the caller has not taken
+        self._ahead_bytes = 0
         self._changed: asyncio.Event | None = None  # made by who waits for it
         self._long = False  # whether a piece of several packets is being sent
         self._over = False
@@ -230,18 +250,23 @@ class Served:
                 await wait
 
     async def send(self, body: bytes) -> None:
-        while (self._long or self._ahead - self._credit >= self._limits.window) and not self._over:
+        while (self._long or self._is_far_ahead) and not self._over:
             await self._change()
         if self._over:
             raise Cancelled("the caller has left")
+        self._ahead.append(len(body))
+        self._ahead_bytes += len(body)
         if len(body) > self._limits.chunk_bytes:
             body = await self._send_long(body)
-        self._ahead += 1
         held, self._held = self._held, body
         if held is None:
             self._calls.soon(self)
         elif (wait := self._post(Kind.DATA, held, more=True)) is not None:
             await wait
+
+    @property
+    def _is_far_ahead(self) -> bool:
+        return len(self._ahead) >= self._limits.window or self._ahead_bytes >= self._limits.window_bytes
 
     async def _send_long(self, body: bytes) -> bytes:
         """Send all but the last chunk of a piece; others who send wait for it."""
@@ -304,12 +329,17 @@ class Served:
             case Kind.DATA | Kind.MORE:
                 self._received().add(packet, self.name)
             case Kind.CREDIT:
-                self._credit = max(self._credit, packet.number)
+                while self._credit < packet.number and self._ahead:
+                    self._credit += 1
+                    self._ahead_bytes -= self._ahead.pop(0)
                 self._wake()
+            case Kind.ALIVE:
+                self._received().check(packet.number, self.name)
+                self._calls.later(self.sign())  # with what was sent so far: some of it may have been lost
             case Kind.CANCEL:
                 self.cancel()
             case _:
-                pass  # ALIVE
+                pass  # not for a server
 
     def cancel(self) -> None:
         self.end()
@@ -325,8 +355,13 @@ class Served:
         self.missed += 1
         if self.missed > self._limits.missed:
             self.cancel()
-        elif (wait := self._post(Kind.ALIVE)) is not None:
-            await wait
+        else:
+            await self.sign()
+
+    async def sign(self) -> None:
+        with suppress(BusUnavailable):
+            if not self._over and (wait := self._post(Kind.ALIVE)) is not None:
+                await wait
 
     async def _change(self) -> None:
         if self._changed is None:
@@ -481,11 +516,19 @@ class Calls:
         if self._pulse is None or self._pulse.done():
             self._pulse = asyncio.create_task(self._beat(), name="signs of life")
 
+    async def reconnected(self) -> None:
+        """The post was cut off for a while: what was lost is noticed by signs of life, so they are given now."""
+        for side in self._sides():
+            with suppress(BusUnavailable):
+                await side.sign()
+
+    def _sides(self) -> list[Calling | Served]:
+        return [*self._made.values(), *self._served.values()]
+
     async def _beat(self) -> None:
         while self._made or self._served:
             await asyncio.sleep(self.limits.alive_seconds)
-            sides: list[Calling | Served] = [*self._made.values(), *self._served.values()]
-            for side in sides:
+            for side in self._sides():
                 with suppress(BusUnavailable):
                     await side.tick()
             for made in list(self._made.values()):

@@ -57,7 +57,8 @@ class Limits(msgspec.Struct, frozen=True):
     # calls
     alive_seconds: float = 5.0  # both sides of a call give a sign of life this often
     missed: int = 3  # so many without one, and the other side is gone
-    window: int = 256  # pieces under way to a caller that has not taken them
+    window: int = 256  # pieces under way to a caller that has not taken them,
+    window_bytes: int = 2 * 1024 * 1024  # and their bytes: on a slow line others would wait behind them
     chunk_bytes: int = 512 * 1024  # a longer piece travels in several packets
     piece_bytes: int = 64 * 1024 * 1024
 
@@ -82,7 +83,7 @@ class Packet(msgspec.Struct, frozen=True, array_like=True):
 
     kind: Kind
     call: str
-    number: int = 0  # of pieces, from 1 in each direction; END: how many there were; CREDIT: how many were taken
+    number: int = 0  # of pieces, from 1 in each direction; END, ALIVE: how many there were; CREDIT: how many were taken
     body: bytes = b""
     address: str = ""  # where to answer: in the question, and in the first packet that comes back
     headers: dict[str, str] = {}

@@ -208,6 +208,7 @@ class NatsBus:
         for receiver in self._receivers:
             if isinstance(receiver, NatsReceiver):
                 receiver.pull_again()
+        await self._calls.reconnected()
 
     def _stream(self, kind: str) -> str:
         return f"{_token(self.prefix)}_{kind}"

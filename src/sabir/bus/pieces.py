@@ -40,15 +40,18 @@ class Pieces:
         self._chunks = None
         self._wake()
 
-    def last(self, number: int, peer: str) -> None:
-        """That was all: so many packets."""
-        if number == self._number:
-            self.end()
-        elif not self.over:
+    def check(self, number: int, peer: str) -> None:
+        """So many packets were sent until now. The next would tell that one was lost, too, but none may come."""
+        if number != self._number and not self.over:
             self._lost(peer)
 
+    def last(self, number: int, peer: str) -> None:
+        """That was all: so many packets."""
+        self.check(number, peer)
+        self.end()
+
     def _lost(self, peer: str) -> None:
-        self.end(PeerUnavailable(peer, "a piece of the answer was lost on the way"))
+        self.end(PeerUnavailable(peer, "a piece was lost on the way"))
 
     def end(self, wrong: SabirError | None = None) -> None:
         if not self.over:
