@@ -156,7 +156,11 @@ class ShuttingDown(Unavailable):
 
 
 class StoreUnavailable(Unavailable):
-    """The store does not answer."""
+    """The store does not answer. ``detail`` is for its operator: where it is and what is wrong; its log says it, too."""
+
+    def __init__(self, reason: str = "the store is away", retry_after: float = 1.0, detail: str = "") -> None:
+        super().__init__(reason, retry_after)
+        self.detail = detail
 
 
 class BusUnavailable(Unavailable):
@@ -204,4 +208,9 @@ def tree(root: type[SabirError] = SabirError) -> Iterator[type[SabirError]]:
     """Every error class under ``root``, itself first; what the error tables are tested against."""
     yield root
     for child in root.__subclasses__():
+def for_operator(wrong: SabirError) -> str:
+    """The error as who runs this gateway is told; callers get no more than its text."""
+    return (wrong.detail if isinstance(wrong, StoreUnavailable) else "") or str(wrong)
+
+
         yield from tree(child)

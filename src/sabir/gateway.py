@@ -42,7 +42,7 @@ from .doors.upload import UploadDoor
 from .doors.web import Web
 from .doors.well_known import WellKnown
 from .ending import end
-from .errors import BadSetup, MissingExtra, SabirError
+from .errors import BadSetup, MissingExtra, SabirError, StoreUnavailable, for_operator
 from .exchange import Exchange
 from .front import Front
 from .guard import Filters, Identity, Quotas, Rights, Seal, keys_from
@@ -272,7 +272,7 @@ class Gateway:
         try:
             await self.start()
         except SabirError as wrong:
-            await send({"type": "lifespan.startup.failed", "message": str(wrong)})
+            await send({"type": "lifespan.startup.failed", "message": for_operator(wrong)})
             return
         await send({"type": "lifespan.startup.complete"})
         await receive()
@@ -346,7 +346,8 @@ class Gateway:
                 if self._audit_days is not None:
                     await retain(self.store, self._audit_days)
             except SabirError as wrong:
-                logger.warning("could not sweep: %s", wrong)
+                if not (isinstance(wrong, StoreUnavailable) and wrong.detail):  # else the store has told the log
+                    logger.warning("could not sweep: %s", wrong)
             await self._keep_audit()
 
     async def _keep_audit(self) -> None:

@@ -306,14 +306,16 @@ def test_a_gateway_that_cannot_start_ends_with_exit_3_and_never_says_that_it_lis
     tmp_path: Path, workers: str
 ) -> None:
     """Workers are tried again, and then it is given up and told: a supervisor can start the whole anew."""
-    nobody = f"postgresql://127.0.0.1:{free_port()}/none"
+    port = free_port()
+    nobody = f"postgresql://ann:s3cret@127.0.0.1:{port}/none"
     (tmp_path / "sabir.yaml").write_text(f"{QUIET}store: {nobody}\n")
     done = subprocess.run(
         [*SABIR, "serve", "--port", "0", "--workers", workers],
         capture_output=True, text=True, cwd=tmp_path, env=clean_environment(), timeout=60,
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (3, ""), done.stderr
-    assert "PostgreSQL does not answer" in done.stderr
+    assert f"PostgreSQL at 127.0.0.1:{port}, database none: nobody listens there" in done.stderr
+    assert "s3cret" not in done.stderr
     assert ("is started again" in done.stderr) == (workers == "2")
 
 

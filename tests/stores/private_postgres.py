@@ -9,6 +9,8 @@ import shutil
 import signal
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -60,6 +62,19 @@ class PrivatePostgres:
         children = Path(f"/proc/{main}/task/{main}/children").read_text().split()
         for pid in (main, *map(int, children)):
             os.kill(pid, which)
+
+    @contextmanager
+    def asking_for_passwords(self) -> Iterator[None]:
+        """Trust nobody for a while."""
+        rules = self._folder / "data" / "pg_hba.conf"
+        before = rules.read_text()
+        try:
+            rules.write_text("host all all 127.0.0.1/32 scram-sha-256\n")
+            self._run("pg_ctl", "-D", f"{self._folder}/data", "reload")
+            yield
+        finally:
+            rules.write_text(before)
+            self._run("pg_ctl", "-D", f"{self._folder}/data", "reload")
 
     def remove(self) -> None:
         if (self._folder / "data" / "postmaster.pid").exists():

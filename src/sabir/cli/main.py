@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final
 
 from .. import _version
-from ..errors import BadInput, BadSetup, PeerRefused, PeerUnavailable, Refused, SabirError
+from ..errors import BadInput, BadSetup, PeerRefused, PeerUnavailable, Refused, SabirError, for_operator
 
 # Each is a module beside this one, with add(parser) and run(arguments) -> exit code; loaded when it is wanted, because
 # what all of them need takes longer to load than most of them run.
@@ -125,7 +125,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return int(chosen.run(chosen))
     except SabirError as wrong:
-        print(f"sabir: {wrong}", file=sys.stderr)
+        print(f"sabir: {for_operator(wrong)}", file=sys.stderr)
         if isinstance(wrong, PeerRefused) and (told := importlib.import_module(f"{__package__}.refusals").hint(wrong)):
             print(f"       {told}", file=sys.stderr)
         return next(code for kind, code in EXIT_CODES if isinstance(wrong, kind))

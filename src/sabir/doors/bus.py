@@ -232,7 +232,7 @@ class BusDoor:
                 await self._renew()
                 renewed = True
             except StoreUnavailable as wrong:
-                if renewed:
+                if renewed and not wrong.detail:  # else the store has told the log
                     logger.warning("what is offered to other nodes cannot be renewed: %s", wrong)
                 renewed = False
 

@@ -299,7 +299,8 @@ class Notes:
             try:
                 await self._store.audit(AuditLine(some[-1][0], TURNS, "gateway", detail=detail))
             except StoreUnavailable as wrong:
-                logger.warning("%s turns wait for their audit line: %s", len(noted), wrong)
+                if not wrong.detail:  # else the store has told the log
+                    logger.warning("%s turns wait for their audit line: %s", len(noted), wrong)
                 self._noted = noted + self._noted
                 return
             self._lost = 0

@@ -32,7 +32,7 @@ from .base import (
     TurnEntry,
 )
 from .batches import Batches, Write
-from .outage import ERRORS, Outage, told
+from .outage import ERRORS, Outage, refused, where
 from .postgres_nodes import PostgresNodes
 from .postgres_schema import MIGRATIONS
 
@@ -67,10 +67,21 @@ class PostgresStore:
         self._address = address
         self._connections = connections
         self.schema = (0, 0)
-        self._outage = Outage(patience)
+        self._outage = Outage(patience, where(address))
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
         self._writer: Batches | None = None
         self._nodes = PostgresNodes(self._connect, self._outage)
+    async def exists(self) -> bool:
+        """Whether there is a store to open; makes none."""
+        try:
+            connection = await asyncpg.connect(self._address, timeout=_CONNECT_SECONDS)
+            try:
+                return bool(await connection.fetchval("SELECT to_regclass('schema_version') IS NOT NULL"))
+            finally:
+                await connection.close(timeout=_GOODBYE)
+        except ERRORS as wrong:
+            raise refused(wrong, self._outage.place) from wrong
+
 
     async def open(self) -> None:
         try:
@@ -88,7 +99,7 @@ class PostgresStore:
                 reset=_no_reset,
             )
         except ERRORS as wrong:
-            raise told(wrong) from wrong
+            raise refused(wrong, self._outage.place) from wrong
         self._writer = Batches(self._connect, self._outage)
         self._writer.start()
         await self.ping()  # the first caller finds a connection

@@ -8,13 +8,14 @@ while. A node that stands still or is cut off keeps its connection in the eyes o
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
 import asyncpg
 
 from .base import RUNNABLE
-from .outage import ERRORS, Outage, told
+from .outage import ERRORS, Outage
 
 Connect: TypeAlias = Callable[[], Awaitable["asyncpg.Connection[asyncpg.Record]"]]
 
@@ -48,13 +49,16 @@ class PostgresNodes:
         Raises:
             StoreUnavailable: the server does not answer.
         """
+        begun = time.monotonic()
         try:
             if self._sign is None or self._sign.is_closed():
                 self._sign = await self._connect()
-            return bool(await self._sign.fetchval(_SHOW, node, timeout=self._outage.seconds))
+            shown = bool(await self._sign.fetchval(_SHOW, node, timeout=self._outage.seconds))
         except ERRORS as wrong:
             self._lose()
-            raise told(wrong) from wrong
+            raise self._outage.failed(wrong, begun, given_up=False) from wrong
+        self._outage.over()
+        return shown
 
     async def free(self, node: str, lease: float, silent: float) -> int:
         """End the leases that dead nodes hold and have not renewed for so many seconds; says how many.
@@ -65,11 +69,13 @@ class PostgresNodes:
         if self._sign is None or self._sign.is_closed():
             await self.show(node)
         assert self._sign is not None
+        begun = time.monotonic()
         try:
             status = await self._sign.execute(_FREE, node, lease, silent, timeout=self._outage.seconds)
         except ERRORS as wrong:
             self._lose()
-            raise told(wrong) from wrong
+            raise self._outage.failed(wrong, begun, given_up=False) from wrong
+        self._outage.over()
         return int(status.rpartition(" ")[2])
 
     async def close(self) -> None:

@@ -365,7 +365,8 @@ class Tasks:
                     looked = time.monotonic()
                     await self._expire()
             except StoreUnavailable as away:
-                logger.warning("tasks wait for the store: %s", away)
+                if not away.detail:  # else the store has told the log
+                    logger.warning("tasks wait for the store: %s", away)
             await until(self._wake, self.settings.look)
 
     def _worker_gone(self, worker: asyncio.Task[None]) -> None:

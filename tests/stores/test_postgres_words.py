@@ -1,0 +1,152 @@
+"""Of a PostgreSQL that is away: said to its operator where and why, to callers that it is; to the log seldom."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import asyncpg
+import httpx2
+import pytest
+
+from free_ports import free_port
+from sabir import Gateway, agent
+from sabir.cli.main import main
+from sabir.errors import BadSetup, StoreUnavailable
+from sabir.stores import outage
+from sabir.stores.outage import where
+from sabir.stores.postgres import PostgresStore
+from sabir.turn import Turn
+from stores.private_postgres import PrivatePostgres
+
+HELLO = {"format": "text", "subformat": "english", "content": "hello"}
+
+
+@agent(name="echo")
+async def echo(turn: Turn) -> str:
+    return turn.text
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PrivatePostgres]:
+    private = PrivatePostgres()
+    private.start()
+    yield private
+    private.remove()
+
+
+@pytest.fixture
+async def address(server: PrivatePostgres) -> AsyncIterator[str]:
+    name = f"words_{uuid4().hex[:12]}"
+    connection = await asyncpg.connect(server.address)
+    await connection.execute(f"CREATE SCHEMA {name}")
+    await connection.close()
+    yield f"{server.address}?search_path={name}"
+
+
+@pytest.mark.parametrize(
+    ("address", "told"),
+    [
+        ("postgresql://ann:s3cret@db.internal:6543/shop", "PostgreSQL at db.internal:6543, database shop"),
+        ("postgresql://db.internal/shop?search_path=x", "PostgreSQL at db.internal:5432, database shop"),
+        ("postgresql://ann:s3cret@a,b:6000/shop", "PostgreSQL at a:5432, b:6000, database shop"),
+        ("postgresql://ann@[::1]:5432", "PostgreSQL at [::1]:5432, database ann"),
+        ("postgresql:///shop?host=/run/postgresql", "PostgreSQL at /run/postgresql:5432, database shop"),
+    ],
+)
+def test_where_it_is_names_host_port_and_database_and_no_password(address: str, told: str) -> None:
+    assert where(address) == told
+
+
+def test_commands_say_where_it_should_be_and_what_is_wrong(
+    server: PrivatePostgres, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (port,) = re.findall(r":(\d+)/", server.address)
+    nowhere = free_port()
+    for at, code, told in (
+        (
+            f"127.0.0.1:{port}/none",
+            2,
+            f"store: PostgreSQL at 127.0.0.1:{port}, database none: there is no such database",
+        ),
+        (f"127.0.0.1:{nowhere}/shop", 1, f"PostgreSQL at 127.0.0.1:{nowhere}, database shop: nobody listens there"),
+        (
+            "no.such.host.invalid/shop",
+            1,
+            "PostgreSQL at no.such.host.invalid:5432, database shop: there is no such host",
+        ),
+    ):
+        (tmp_path / "sabir.yaml").write_text(f"store: postgresql://postgres:s3cret@{at}\n")
+        assert main(["audit", "verify"]) == code
+        assert capsys.readouterr().err == f"sabir: {told}\n"
+
+
+async def test_a_wrong_password_is_told_as_one(server: PrivatePostgres) -> None:
+    connection = await asyncpg.connect(server.address)
+    await connection.execute("CREATE ROLE ann LOGIN PASSWORD 'right'")
+    await connection.close()
+    with server.asking_for_passwords():
+        store = PostgresStore(server.address.replace("postgres@", "ann:wr0ng@"))
+        with pytest.raises(BadSetup) as told:
+            await store.open()
+    assert str(told.value).endswith(", database postgres: the password is wrong, or the user does not exist")
+    assert "wr0ng" not in str(told.value)
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not holds():
+            await asyncio.sleep(0.02)
+
+
+async def test_an_outage_is_one_warning_and_its_end_one_line_and_callers_learn_no_address(
+    server: PrivatePostgres, address: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    gateway = Gateway(echo, home=tmp_path, store=PostgresStore(address, patience=0.5))
+    await gateway.start()
+    transport = httpx2.ASGITransport(gateway)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:8080") as client:
+        await asyncio.to_thread(server.stop)
+        refused = [await client.post("/nlip", json=HELLO), await client.get("/health")]
+        await until(lambda: "is away" in caplog.text)
+        for _ in range(3):  # the worker of tasks has looked several times by then
+            await asyncio.sleep(0.5)
+            refused.append(await client.get("/health"))
+        for each in refused:
+            assert each.status_code == 503
+            assert not re.search(r"127\.0\.0\.1|postgres|connection ?refused", each.text, re.IGNORECASE), each.text
+        assert refused[0].json()["content"] == "the store is away; try again in a moment"
+        await asyncio.to_thread(server.start)
+        await until(lambda: "is back" in caplog.text)
+        assert (await client.get("/health")).status_code == 200
+    told = [f"{r.levelname} {r.getMessage()}" for r in caplog.records if r.name.startswith("sabir")]
+    await gateway.stop()
+    place = where(server.address)
+    assert len(told) == 2, told
+    assert told[0].startswith(f"WARNING {place} is away: ")
+    assert re.fullmatch(rf"INFO {re.escape(place)} is back, after \d+\.\d s", told[1])
+
+
+async def test_an_outage_that_lasts_is_told_again_after_a_while(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    away = outage.Outage(0.0, "PostgreSQL at here")
+
+    async def refused() -> None:
+        raise ConnectionRefusedError
+
+    async def tell(times: int) -> int:
+        for _ in range(times):
+            with pytest.raises(StoreUnavailable, match="the store is away"):
+                await away.ride_out(refused)
+        return caplog.text.count("WARNING")
+
+    assert await tell(20) == 1
+    monkeypatch.setattr(outage, "_TOLD_AGAIN", 0.0)
+    assert await tell(2) == 3
