@@ -204,13 +204,13 @@ class MissingExtra(BadSetup):
         self.extra = extra
 
 
-def tree(root: type[SabirError] = SabirError) -> Iterator[type[SabirError]]:
-    """Every error class under ``root``, itself first; what the error tables are tested against."""
-    yield root
-    for child in root.__subclasses__():
 def for_operator(wrong: SabirError) -> str:
     """The error as who runs this gateway is told; callers get no more than its text."""
     return (wrong.detail if isinstance(wrong, StoreUnavailable) else "") or str(wrong)
 
 
+def tree(root: type[SabirError] = SabirError) -> Iterator[type[SabirError]]:
+    """Every error class under ``root``, itself first; what the error tables are tested against."""
+    yield root
+    for child in root.__subclasses__():
         yield from tree(child)

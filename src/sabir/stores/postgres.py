@@ -71,6 +71,7 @@ class PostgresStore:
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
         self._writer: Batches | None = None
         self._nodes = PostgresNodes(self._connect, self._outage)
+
     async def exists(self) -> bool:
         """Whether there is a store to open; makes none."""
         try:
@@ -81,7 +82,6 @@ class PostgresStore:
                 await connection.close(timeout=_GOODBYE)
         except ERRORS as wrong:
             raise refused(wrong, self._outage.place) from wrong
-
 
     async def open(self) -> None:
         try:
