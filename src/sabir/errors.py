@@ -180,11 +180,15 @@ class PeerUnavailable(PeerError):
 
 
 class PeerRefused(PeerError):
-    """It answered, and the answer is no. ``status`` is the protocol's own code."""
+    """It answered, and the answer is no. ``status`` is the protocol's own code.
 
-    def __init__(self, peer: str, reason: str, status: int | str | None = None) -> None:
+    ``broken`` says that it would be the same whatever is asked, because it is the peer that does not work.
+    """
+
+    def __init__(self, peer: str, reason: str, status: int | str | None = None, *, broken: bool = False) -> None:
         super().__init__(peer, reason)
         self.status = status
+        self.broken = broken
 
 
 class PeerUnreadable(PeerError):

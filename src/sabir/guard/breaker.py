@@ -2,20 +2,25 @@
 
 closed → (enough failures in a row) → open → (the pause is over) → half-open → closed, or open again for twice
 as long.
+
+What counts is whether the peer is there, not what it answers. A failure is: no connection, no answer in time, an
+answer that cannot be read, or one that says of the peer itself that it does not work (``PeerRefused.broken``).
+Everything else that it says is an answer, also that it failed on this question: else one caller with a bad question
+would take the peer away from all. What goes wrong on our own side says nothing of the peer.
 """
 
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from ..errors import BadInput, PeerRefused, PeerUnavailable, Refused, SabirError
+from ..errors import PeerError, PeerRefused, PeerUnavailable
+from ..events import Event, Fault, Question, Reply
 
 
 class Breaker:
-    """Counts the failures of one peer. One per address; see ``Breakers``."""
+    """Counts the failures of one peer."""
 
     __slots__ = ("_clock", "_failures", "_longest", "_opened", "_pause", "_probing", "_trip", "_wait", "peer")
 
@@ -44,32 +49,27 @@ class Breaker:
         return "half-open" if self._probing or self._clock() - self._opened >= self._wait else "open"
 
     @contextmanager
-    def call(self) -> Iterator[None]:
-        """Stand around one call to the peer.
+    def call(self) -> Iterator[Calling]:
+        """Stand around one call to the peer; what is heard of it is told to what this gives.
 
-        What the peer refuses is an answer, unless it says that it failed; other errors and time-outs that leave the
-        block count as failures. A call that is cancelled counts as nothing.
+        A call that is cancelled before anything was heard counts as nothing, and neither do errors of our own side.
 
         Raises:
             PeerUnavailable: the breaker is open, and the peer is not called.
         """
-        probe = self._enter()
+        calling = Calling(self, self._enter())
         try:
-            yield
-        except (Refused, BadInput):
-            self.succeeded()
-            raise
+            yield calling
         except PeerRefused as no:
-            self.failed() if isinstance(no.status, int) and no.status >= 500 else self.succeeded()
+            calling.failed() if no.broken else calling.answered()
             raise
-        except (SabirError, OSError, TimeoutError):
-            self.failed()
+        except (PeerError, OSError, TimeoutError):
+            calling.failed()
             raise
         except BaseException:
-            if probe:
-                self._probing = False
+            calling.gave_up()
             raise
-        self.succeeded()
+        calling.answered()
 
     def _enter(self) -> bool:
         if self._opened is None:
@@ -81,47 +81,63 @@ class Breaker:
         return True
 
     def succeeded(self) -> None:
+        """It is there: nobody needs to leave it alone."""
         self._failures, self._opened, self._probing, self._wait = 0, None, False, self._pause
 
-    def failed(self) -> None:
+    def failed(self, probe: bool = False) -> None:
         self._failures += 1
-        if self._probing:
+        if probe:
             self._wait = min(self._wait * 2, self._longest)
-        if self._probing or (self._opened is None and self._failures >= self._trip):
+            self._probing = False
+        if probe or (self._opened is None and self._failures >= self._trip):
             self._opened = self._clock()
+
+    def showed_life(self) -> None:
+        """The one call that tries has heard something: the others need not wait for its end. Only an answer makes the
+        count zero, so that a peer which always breaks off in the middle is left alone again."""
+        self._opened, self._probing = None, False
+
+    def gave_up(self) -> None:
+        """The one call that tried has learned nothing; the next one tries."""
         self._probing = False
 
 
-class Breakers:
-    """The breaker of each peer, by address. The ones unused for longest are forgotten first."""
+class Calling:
+    """One call: the first thing that ends it counts, and nothing after that."""
 
-    def __init__(
-        self,
-        *,
-        trip: int = 5,
-        pause: float = 5.0,
-        longest: float = 300.0,
-        most: int = 10_000,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._trip = trip
-        self._pause = pause
-        self._longest = longest
-        self._clock = clock
-        self._most = most
-        self._peers: OrderedDict[str, Breaker] = OrderedDict()
+    __slots__ = ("_breaker", "_ended", "_probe", "_tries")
 
-    def of(self, peer: str) -> Breaker:
-        found = self._peers.get(peer)
-        if found is None:
-            found = self._peers[peer] = Breaker(
-                peer, trip=self._trip, pause=self._pause, longest=self._longest, clock=self._clock
-            )
-            if len(self._peers) > self._most:
-                self._peers.popitem(last=False)
-        self._peers.move_to_end(peer)
-        return found
+    def __init__(self, breaker: Breaker, probe: bool) -> None:
+        self._breaker = breaker
+        self._probe = probe  # whether it is the one that finds out
+        self._tries = probe  # and the others still wait for it
+        self._ended = False
 
-    def states(self) -> dict[str, str]:
-        """Peers that are not closed, for reports and metrics."""
-        return {name: breaker.state for name, breaker in self._peers.items() if breaker.state != "closed"}
+    def heard(self, event: Event) -> None:
+        """What the peer has sent. A question is an answer, too; a piece and progress are signs of life."""
+        if isinstance(event, Fault) and event.code == "unavailable":
+            self.failed()
+        elif isinstance(event, Reply | Fault | Question):
+            self.answered()
+        else:
+            self.alive()
+
+    def alive(self) -> None:
+        if self._tries:
+            self._tries = False
+            self._breaker.showed_life()
+
+    def answered(self) -> None:
+        if not self._ended:
+            self._ended, self._tries = True, False
+            self._breaker.succeeded()
+
+    def failed(self) -> None:
+        if not self._ended:
+            self._ended, self._tries = True, False
+            self._breaker.failed(self._probe)
+
+    def gave_up(self) -> None:
+        if self._tries:
+            self._tries = False
+            self._breaker.gave_up()

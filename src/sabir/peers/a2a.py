@@ -507,9 +507,12 @@ def _peer_error(address: str, wrong: Exception) -> PeerError:
         return PeerUnavailable(address, "the connection failed")
     if isinstance(cause, httpx.HTTPStatusError):
         status = cause.response.status_code
-        return PeerRefused(address, f"it answered {status}", status)
+        told = type(wrong) in JSON_RPC_ERROR_CODE_MAP  # said by the agent, and not by what stands before it
+        broken = status == 503 or (status >= 500 and not told)
+        return PeerRefused(address, f"it answered {status}", status, broken=broken)
     if isinstance(wrong, AgentCardResolutionError) and wrong.status_code is not None:
-        return PeerRefused(address, f"it answered {wrong.status_code} for its card", wrong.status_code)
+        status = wrong.status_code
+        return PeerRefused(address, f"it answered {status} for its card", status, broken=status >= 500)
     if isinstance(wrong, A2AClientTimeoutError | httpx.TimeoutException):
         return PeerUnavailable(address, "no answer in time")
     if isinstance(cause, httpx.DecodingError) or isinstance(wrong, httpx.DecodingError):

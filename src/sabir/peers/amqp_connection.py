@@ -33,6 +33,11 @@ CREDIT: Final = 64  # letters that may be under way to us on one link
 HEARTBEAT: Final = 30.0  # seconds of silence after which a connection counts as lost
 MOST_SENDERS: Final = 256  # links kept open to addresses we answer to
 MOST_BYTES: Final = 64 * 1024 * 1024
+# Why a link is closed on account of what we did; other reasons say that nobody is there to be written to.
+_OURS: Final = frozenset(
+    f"amqp:{why}"
+    for why in ("unauthorized-access", "not-allowed", "invalid-field", "decode-error", "link:message-size-exceeded")
+)
 _PROPERTIES: Final = 0x73
 _APPLICATION_PROPERTIES: Final = 0x74
 _DATA: Final = 0x75
@@ -288,7 +293,8 @@ class AmqpConnection:
         event.link.close()
 
     def _drop(self, name: str, condition: Any) -> None:
-        gone = PeerRefused(self.address, _words(condition) or "the link was closed", getattr(condition, "name", None))
+        why = getattr(condition, "name", None)
+        gone = PeerRefused(self.address, _words(condition) or "the link was closed", why, broken=why not in _OURS)
         receiving = self._receiving.pop(name, None)
         if receiving is not None:
             if receiving.opened.done():
@@ -435,7 +441,7 @@ class AmqpConnection:
             await self._writer.drain()
         said = await self._in_time(outcome)
         if said != "accepted":
-            raise PeerRefused(self.address, f"the letter was {said}", said)
+            raise PeerRefused(self.address, f"the letter was {said}", said, broken=said == "released")
 
     async def _sender(self, address: str, control: bool) -> _Sending:
         key = (address, control)

@@ -188,9 +188,10 @@ class Peer(ABC):
         while True:
             asked: Question | None = None
             try:
-                with self.breaker.call():
+                with self.breaker.call() as calling:
                     async with aclosing(self.talk(message, call)) as events:
                         async for event in events:
+                            calling.heard(event)  # now: who has the Reply does not come back for more
                             if isinstance(event, Question):
                                 asked = event
                             elif not isinstance(event, Reply) or asked is None:
@@ -205,7 +206,7 @@ class Peer(ABC):
     def _told(self, wrong: PeerError) -> PeerError:
         words = wrong.reason.removeprefix(f"{wrong.peer}: ").replace(self.address, self.card.name)
         if isinstance(wrong, PeerRefused):
-            return PeerRefused(self.card.name, words, wrong.status)
+            return PeerRefused(self.card.name, words, wrong.status, broken=wrong.broken)
         return type(wrong)(self.card.name, words)
 
     async def _whole_answer(self, message: Message, call: Call) -> Message:

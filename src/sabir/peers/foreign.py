@@ -24,6 +24,15 @@ def reason_in(body: bytes, status: int) -> str:
     return f"it answered {status}: {words or _phrase(status)}"
 
 
+def is_nlip(body: bytes) -> bool:
+    """Whether an agent wrote it."""
+    try:
+        nlip.decode(body)
+    except BadInput:
+        return False
+    return True
+
+
 def _phrase(status: int) -> str:
     try:
         return http.HTTPStatus(status).phrase

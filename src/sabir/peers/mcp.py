@@ -26,16 +26,14 @@ from mcp.shared.exceptions import MCPError
 
 from ..errors import (
     BadMessage,
-    Cancelled,
     Forbidden,
     PeerError,
     PeerRefused,
     PeerUnavailable,
     PeerUnreadable,
     SabirError,
-    TurnFailed,
 )
-from ..events import Event, Fault, Reply
+from ..events import Event, Fault, Question, Reply
 from ..message import Message, Part
 from ..turn import ANONYMOUS, Permit, Turn
 from ..wire import mcp as wire
@@ -123,19 +121,19 @@ class McpPeer(Peer):
             turn.used.append(tool[:64])  # also where it is refused: the audit line names it
             turn.permit(tool=tool, skill=skill)
 
-        ours: SabirError | None = None  # a failure of our own side, which says nothing of the server
         try:
-            with self.breaker.call():
-                try:
-                    async with aclosing(self._events(turn.message, call, turn.ask, permit)) as events:
-                        async for event in events:
-                            yield event
-                except (Cancelled, TurnFailed) as failed:
-                    ours = failed
+            with self.breaker.call() as calling:
+
+                async def ask(question: Question) -> Message:
+                    calling.alive()  # nobody else waits until our caller has answered
+                    return await turn.ask(question)
+
+                async with aclosing(self._events(turn.message, call, ask, permit)) as events:
+                    async for event in events:
+                        calling.heard(event)
+                        yield event
         except PeerError as wrong:
             raise self._told(wrong) from None
-        if ours is not None:
-            raise ours
 
     def _told(self, wrong: PeerError) -> PeerError:
         if isinstance(wrong, PeerUnavailable):  # what a program says is for who runs it, and in the log
@@ -455,7 +453,7 @@ def _neither(first: PeerError, second: PeerError) -> PeerError:
     words = [each.reason.removeprefix(f"{each.peer}: ") for each in (first, second)]
     told = f"{words[0]}; {BELOW} below it was tried too: {words[1]}"
     if isinstance(second, PeerRefused):
-        return PeerRefused(first.peer, told, second.status)
+        return PeerRefused(first.peer, told, second.status, broken=second.broken)
     return type(second)(first.peer, told)
 
 

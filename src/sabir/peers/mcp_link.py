@@ -167,6 +167,7 @@ class Pool:
         self.place = place
         self.asks = asks  # whether somebody is there whom the server may ask
         self.refused: int | None = None  # the status with which it said last that we may not
+        self.broken: int | None = None  # the status with which it, or what stands before it, said last that it is down
         self.absent = False  # whether it said last that there is nothing at this address
         self.changed = changed
         self._shown = shown
@@ -196,7 +197,8 @@ class Pool:
                     raise PeerUnavailable(address, "the connection was closed") from None
                 if wrong.error.code == types.REQUEST_TIMEOUT:
                     raise PeerUnavailable(address, "no answer in time") from None
-                raise PeerRefused(address, wrong.error.message[:500], self.refused or wrong.error.code) from None
+                status = self.refused or self.broken or wrong.error.code
+                raise PeerRefused(address, wrong.error.message[:500], status, broken=self.broken is not None) from None
             except (ValidationError, RuntimeError) as wrong:
                 raise PeerUnreadable(address, f"not of its protocol ({type(wrong).__name__})") from None
             finally:
@@ -255,8 +257,10 @@ class Pool:
 
     async def _answered(self, response: httpx2.Response) -> None:
         """The SDK tells why, and not with which status, which is how refusals are known from failures."""
-        self.refused = response.status_code if response.status_code in (401, 403) else None
-        self.absent = response.status_code == 404
+        status, is_json = response.status_code, "json" in response.headers.get("content-type", "")
+        self.refused = status if status in (401, 403) else None
+        self.broken = status if status == 503 or (status >= 500 and not is_json) else None
+        self.absent = status == 404
 
     async def said_goodbye(self) -> None:
         """Wait until the server knows what nobody waits for any more."""

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from ..card import Card
-from ..errors import PeerError, PeerRefused, PeerUnreadable
+from ..errors import PeerError, PeerRefused, PeerUnreadable, Unavailable
 from ..events import Delta, Event, Progress, Question, Reply
 from ..message import CONTROL, ERROR, Message, Part, json_part, text_part
 from ..wire import nlip
@@ -189,7 +189,7 @@ class NlipPeer(Peer):
         code = nlip.code_in(said)
         if code is None:  # of one who gives none: an error, or control that asks who we are
             return PeerRefused(self.address, words, ERROR if said.is_error else 401)
-        return PeerRefused(self.address, words, code)
+        return PeerRefused(self.address, words, code, broken=code == nlip.CODES[Unavailable])
 
     @property
     def shows_itself(self) -> bool:

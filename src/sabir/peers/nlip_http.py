@@ -32,7 +32,7 @@ from ..turn import Turn
 from ..wire import nlip
 from ..wire.rules import Limits
 from .base import SECONDS, Call, Clock, Identity, OnWire, choose, origin_of, without_credentials
-from .foreign import reason_in
+from .foreign import is_nlip, reason_in
 from .nlip import NlipPeer
 from .on_wire import request_head, response_head
 from .reasons import why_no_connection
@@ -388,7 +388,8 @@ class NlipHttpPeer(NlipPeer):
             body = await self._body(response)
         except (PeerUnreadable, httpx2.HTTPError):
             body = b""
-        return PeerRefused(self.address, reason_in(body, response.status_code), response.status_code)
+        status = response.status_code
+        return PeerRefused(self.address, reason_in(body, status), status, broken=_is_broken(status, body))
 
     async def _drop(self, response: httpx2.Response) -> None:
         """Read a short body to its end, so that the connection can be used again."""
@@ -434,6 +435,11 @@ class _NoConnection(Exception):
 
 def _kind(response: httpx2.Response) -> str:
     return str(response.headers.get("content-type", "")).partition(";")[0].strip().lower()
+
+
+def _is_broken(status: int, body: bytes) -> bool:
+    """Whether a refusal is of the server and not of this message: it says so, or it is no agent that failed there."""
+    return status == 503 or (status >= 500 and not is_nlip(body))
 
 
 async def _pause(attempt: int, retry_after: str | None, clock: Clock) -> bool:

@@ -252,7 +252,8 @@ class _Link:
                 challenge = refused.response.headers.get("www-authenticate", "")
                 wanted = choose(peer.identities, _origin(peer.url), challenge) if status == 401 else None
                 if tried or wanted is None or wanted == peer.authorization:
-                    raise PeerRefused(peer.address, f"it answered {status} to the handshake", status) from None
+                    words = f"it answered {status} to the handshake"
+                    raise PeerRefused(peer.address, words, status, broken=status >= 500) from None
                 tried, peer.authorization = True, wanted
             except (OSError, TimeoutError, websockets.exceptions.WebSocketException) as wrong:
                 words = why_no_connection(wrong, f"no connection ({type(wrong).__name__})")

@@ -21,12 +21,13 @@ import httpx2
 import msgspec
 
 from .._version import __version__
-from ..errors import Cancelled, PeerError, PeerRefused, PeerUnavailable, PeerUnreadable
+from ..errors import Cancelled, PeerError, PeerRefused, PeerUnavailable, PeerUnreadable, Unavailable
 from ..events import Event, Fault, Progress, Reply
 from ..message import Message
 from ..wire.nlip import question_message
+from ..wire.nlweb_answers import CODES
 from ..wire.nlweb_heard import VERSIONS, Heard, events_in, request_of
-from ..wire.nlweb_models import Json, Promise
+from ..wire.nlweb_models import Error, Json, Promise
 from .base import SECONDS, Call, Clock, Identity, OnWire, Peer, choose, origin_of
 from .foreign import reason_in
 from .on_wire import request_head, response_head
@@ -193,7 +194,11 @@ class NlwebPeer(Peer):
         error = heard.error
         if error.code == "CANCELLED":
             return Fault.of(Cancelled(error.message))
-        raise PeerRefused(self.address, f"{error.code}: {error.message}"[:500], error.code)
+        raise self._no(error)
+
+    def _no(self, error: Error) -> PeerRefused:
+        words = f"{error.code}: {error.message}"[:500]
+        return PeerRefused(self.address, words, error.code, broken=error.code == CODES[Unavailable][1])
 
     def _keep(self, conversation: str, session: Json) -> None:
         self._sessions[conversation] = session
@@ -271,8 +276,9 @@ class NlwebPeer(Peer):
             else:
                 list(heard.feed(msgspec.json.decode(body)))
         if heard.error is not None and b'"_meta"' in body:
-            return PeerRefused(self.address, f"{heard.error.code}: {heard.error.message}"[:500], heard.error.code)
-        return PeerRefused(self.address, reason_in(body, response.status_code), response.status_code)
+            return self._no(heard.error)
+        status = response.status_code
+        return PeerRefused(self.address, reason_in(body, status), status, broken=status >= 500)
 
     async def _json(self, response: httpx2.Response, clock: Clock) -> Any:
         try:
