@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import sabir
 from guard_clock import Clock
 from sabir.errors import BadSetup
-from sabir.guard.audit import Trail, export, redacted, retain, verify
-from sabir.stores.base import AuditLine, chain
+from sabir.guard.audit import DETAILS, Trail, export, redacted, retain
+from sabir.guard.verifying import verify
+from sabir.stores.base import GENESIS, AuditLine, ChainedLine, chain
 from sabir.stores.sqlite import SQLiteStore
+from sabir.stores.sqlite_schema import MIGRATIONS, statements
 
 DAY = 86400.0
 
@@ -76,7 +81,10 @@ CASES: list[tuple[str, list[str], list[str]]] = [
             "DELETE FROM audit WHERE number = 5",
             *[f"UPDATE audit SET number = {n - 1} WHERE number = {n}" for n in range(6, 11)],
         ],
-        ["line 5: does not follow the line before it; one of the two was moved or changed"],
+        [
+            "line 5: does not follow the line before it; one of the two was moved or changed",
+            "line 10: is gone",
+        ],
     ),
     (
         "the first removed",
@@ -84,6 +92,33 @@ CASES: list[tuple[str, list[str], list[str]]] = [
         ["line 3: the 2 lines before it are gone, and no policy did it"],
     ),
     ("unreadable", ["UPDATE audit SET line = 'x' WHERE number = 5"], ["line 5: cannot be read; it was changed"]),
+    ("the end cut off", ["DELETE FROM audit WHERE number > 7"], ["line 8: is gone (lines 8 to 10)"]),
+    ("the last removed", ["DELETE FROM audit WHERE number = 10"], ["line 10: is gone"]),
+    ("all removed", ["DELETE FROM audit"], ["line 1: is gone (lines 1 to 10)"]),
+    ("the time beside it", ["UPDATE audit SET at = at + 5 WHERE number = 5"], [
+        "line 5: has another time beside it than the one it was written with",
+    ]),
+    ("no time beside it", ["UPDATE audit SET at = 'x' WHERE number = 5"], [
+        "line 5: has another time beside it than the one it was written with",
+    ]),
+    ("a name that no line has", [
+        """UPDATE audit SET line = replace(CAST(line AS TEXT), '"kind"', '"x":1,"kind"') WHERE number = 5""",
+    ], ["line 5: was changed"]),
+    ("the head", ["UPDATE audit_head SET number = 12"], ["line 11: is gone (lines 11 to 12)"]),
+    ("another head", ["UPDATE audit_head SET hash = 'x'"], ["line 10: is not the line that the store wrote last"]),
+    ("no head", ["DELETE FROM audit_head"], [
+        "the store no longer knows which line it wrote last; somebody removed that",
+    ]),
+    ("a head that is behind", [
+        "UPDATE audit_head SET (number, hash) = (SELECT number, hash FROM audit WHERE number = 8)",
+    ], ["line 9: was not written by a gateway; the store knows of none behind the one before"]),
+    ("all moved up", ["UPDATE audit SET number = number + 100", "UPDATE audit_head SET number = 110"], [
+        "line 101: the 100 lines before it are gone, and no policy did it",
+        "line 101: begins the chain, and has another number; it was changed",
+    ]),
+    ("the hash of one", ["UPDATE audit SET hash = 7 WHERE number = 5"], [
+        "line 5: was changed", "line 6: does not follow the line before it; one of the two was moved or changed",
+    ]),
     ("another beginning", ["UPDATE audit SET previous = hash WHERE number = 1"], [
         "line 1: does not begin the chain; it was changed", "line 1: was changed",
     ]),
@@ -101,14 +136,67 @@ async def test_an_end_that_was_cut_off_and_a_chain_made_anew_are_found_by_the_an
     store = await written(tmp_path / "s.db")
     anchor = (await verify(store)).anchor
     await store.close()
-    change(tmp_path / "s.db", "DELETE FROM audit WHERE number > 7")
-    assert await told(tmp_path / "s.db") == []  # the chain alone cannot show it
+    cut = "UPDATE audit_head SET (number, hash) = (SELECT number, hash FROM audit WHERE number = 7)"
+    change(tmp_path / "s.db", "DELETE FROM audit WHERE number > 7", cut)
+    assert await told(tmp_path / "s.db") == []  # the store alone cannot show it
     assert await told(tmp_path / "s.db", anchor=anchor) == ["line 10: is gone; the anchor says that it was there"]
     forged = await written(tmp_path / "f.db", at=2000.0)
     assert [str(b) for b in (await verify(forged, anchor=anchor)).broken] == [
         "line 10: is not the line that the anchor was taken of"
     ]
     await forged.close()
+
+
+async def test_a_log_whose_end_was_cut_off_goes_on_and_still_shows_it(tmp_path: Path) -> None:
+    await (await written(tmp_path / "s.db")).close()
+    change(tmp_path / "s.db", "DELETE FROM audit WHERE number > 7")
+    store = SQLiteStore(tmp_path / "s.db")
+    await store.open()
+    await store.audit(AuditLine(5000.0, "turn", "key:1"))
+    assert [str(each) for each in (await verify(store)).broken] == ["line 8: is gone (lines 8 to 10)"]
+    await store.close()
+
+
+async def test_a_store_without_its_head_takes_lines_all_the_same(tmp_path: Path) -> None:
+    await (await written(tmp_path / "s.db")).close()
+    change(tmp_path / "s.db", "DELETE FROM audit_head")
+    store = SQLiteStore(tmp_path / "s.db")
+    await store.open()
+    await store.audit(AuditLine(5000.0, "turn", "key:1"))
+    assert [line.number for line in await store.audit_lines(9)] == [10, 11]
+    await store.close()
+
+
+async def test_a_log_of_an_older_version_is_whole_and_its_end_is_kept_from_now_on(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "s.db") as old:
+        for script in MIGRATIONS[:5]:
+            for statement in statements(script):
+                old.execute(statement)
+        line = b'{"at":1000.5,"kind":"turn","caller":"key:1"}'
+        old.execute("INSERT INTO audit VALUES (1, 1000.4, ?, ?, ?)", (line, GENESIS, chain(GENESIS, line)))
+        old.execute("PRAGMA user_version = 5")
+    old.close()
+    assert await told(tmp_path / "s.db") == []
+    change(tmp_path / "s.db", "DELETE FROM audit")
+    assert await told(tmp_path / "s.db") == ["line 1: is gone"]
+
+
+async def test_what_is_written_while_it_is_verified_is_no_break(tmp_path: Path) -> None:
+    store = await written(tmp_path / "s.db")
+
+    class Busy:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(store, name)
+
+        async def audit_lines(self, since: int, limit: int) -> list[ChainedLine]:
+            lines = await store.audit_lines(since, limit)
+            if since < 12:
+                await store.audit(AuditLine(2000.0, "turn", "key:1"))
+            return lines
+
+    busy: Any = Busy()
+    assert (await verify(busy)).broken == ()
+    await store.close()
 
 
 async def test_a_line_rehashed_in_place_breaks_the_one_behind_it(tmp_path: Path) -> None:
@@ -146,6 +234,27 @@ async def test_retention_removes_from_the_front_and_says_so(tmp_path: Path) -> N
     assert [each.partition(":")[2] for each in await told(tmp_path / "s.db")] == [
         " the 13 lines before it are gone, and no policy did it"
     ]
+
+
+def test_every_detail_that_is_written_can_be_hidden_and_is_in_the_docs() -> None:
+    written: set[str] = set()
+    for path in Path(sabir.__file__).parent.rglob("*.py"):
+        if "AuditLine(" not in (text := path.read_text(encoding="utf-8")):
+            continue
+        for node in ast.walk(ast.parse(text)):
+            match node:
+                case ast.Assign(targets=[ast.Name(id="detail")], value=value) | ast.keyword(arg="detail", value=value):
+                    found = [each.keys for each in ast.walk(value) if isinstance(each, ast.Dict)]
+                case ast.AnnAssign(target=ast.Name(id="detail"), value=ast.Dict(keys=keys)):
+                    found = [keys]
+                case _:
+                    continue
+            written |= {key.value for keys in found for key in keys if isinstance(key, ast.Constant)}
+    assert {"bytes", "roles", "method", "through"} <= written
+    assert written - {"turns"} <= set(DETAILS)  # which are spread, and hidden one by one
+    docs = (Path(__file__).parents[2] / "docs" / "security.md").read_text(encoding="utf-8")
+    for name in (*DETAILS, *AuditLine.__struct_fields__, "number", "previous", "part", "redacted"):
+        assert f"`{name}`" in docs
 
 
 async def test_the_export_is_json_lines_and_redacted_by_policy(tmp_path: Path) -> None:

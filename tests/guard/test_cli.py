@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 
 from sabir.cli import main
+from sabir.stores import open_store
+from sabir.stores.open import is_there, shown
+from stores.places import schema
 
 
 @pytest.fixture(autouse=True)
@@ -22,8 +25,6 @@ def out(capsys: pytest.CaptureFixture[str]) -> str:
 
 
 def test_a_key_is_made_listed_and_taken_back(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["keys", "list"]) == 0
-    assert "There are no keys" in out(capsys)
     assert main(["keys", "add", "alice", "--role", "staff", "--role", "ops", "--days", "2"]) == 0
     key = out(capsys).splitlines()[0]
     id = key.split("_")[1]
@@ -38,6 +39,39 @@ def test_a_key_is_made_listed_and_taken_back(capsys: pytest.CaptureFixture[str])
     assert out(capsys) == f"revoked {id} (alice)\n"
     assert main(["keys", "revoke", id]) == 1
     assert capsys.readouterr().err == f"sabir: there is no key '{id}'\n"
+
+
+@pytest.mark.parametrize(
+    "where", [(), ("--home", "nosuchdir"), ("--store", "sqlite:///nosuch.db"), ("--store", "memory:")], ids=str
+)
+@pytest.mark.parametrize("command", ["audit verify", "audit export", "keys list", "keys revoke x"])
+def test_a_store_that_is_not_there_is_told_and_not_made(
+    here: Path, capsys: pytest.CaptureFixture[str], command: str, where: tuple[str, ...]
+) -> None:
+    assert main([*command.split(), *where]) == 2
+    told = capsys.readouterr()
+    assert told.err.startswith("sabir: there is no store at ") and told.out == ""
+    assert list(here.iterdir()) == []
+
+
+def test_a_file_of_another_kind_is_no_store(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "empty.db").touch()
+    assert main(["audit", "verify", "--store", "sqlite:///empty.db"]) == 2
+    assert "there is no store at empty.db" in capsys.readouterr().err
+    (here / "text.db").write_text("text, and rather more of it than a hundred bytes, so that it might be a store" * 9)
+    assert main(["audit", "verify", "--store", "sqlite:///text.db"]) == 1
+    assert "sabir: text.db: file is not a database" in capsys.readouterr().err
+
+
+async def test_a_database_without_a_store_is_told_and_left_as_it_is() -> None:
+    async with schema() as place:
+        assert await is_there(place) is False
+        store = open_store(place)
+        await store.open()
+        await store.close()
+        assert await is_there(place) is True
+        assert shown(place.replace("postgres@", "me:secret@")).partition("?search_path=")[0].endswith("/test")
+        assert "secret" not in shown(place.replace("postgres@", "me:secret@") + "&password=secret")
 
 
 def test_the_log_is_verified_and_a_changed_line_is_named(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -69,6 +103,13 @@ def test_the_export_is_redacted_as_the_configuration_says(here: Path, capsys: py
     assert json.loads(out(capsys))["caller"] == f"key:{id}"
 
 
+def test_what_is_to_be_hidden_is_a_field_that_lines_have(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["audit", "export", "--redact", "nosuchfield"])
+    assert end.value.code == 2
+    assert "--redact: there is no field 'nosuchfield'; Known are caller, conversation" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -78,6 +119,10 @@ def test_the_export_is_redacted_as_the_configuration_says(here: Path, capsys: py
         ("services: [{origin: 'https://x', token: a, key: b}]", "needs exactly one of token, key or token_url"),
         ("outbound: {alow: []}", "did you mean outbound.allow?"),
         ("audit: {days: soon}", "days"),
+        (
+            "audit: {redact: [callr]}",
+            "audit: redact: there is no field 'callr'; did you mean caller? Known are caller,",
+        ),
         ("observe: {metric: true}", "did you mean observe.metrics?"),
         ("quotas: {daily_turn: 3}", "did you mean quotas.daily_turns?"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,13 +14,15 @@ import pytest
 
 from sabir.errors import SabirError, TooMany, Unauthenticated
 from sabir.guard import Credentials, Quotas
-from sabir.guard.audit import retain, verify
+from sabir.guard.audit import retain
 from sabir.guard.dpop import Dpop
 from sabir.guard.holdings import Holdings, Most
 from sabir.guard.keys import Keys, KeyVerifier
 from sabir.guard.usage import Usage
+from sabir.guard.verifying import verify
 from sabir.stores import Store, open_store
 from sabir.stores.base import AuditLine, Record
+from sabir.stores.sqlite import SQLiteStore
 from sabir.turn import Caller
 from stores.places import schema
 
@@ -188,3 +191,30 @@ async def test_a_store_that_is_gone_lets_nobody_in_by_mistake(nodes: tuple[Store
         with pytest.raises(SabirError):
             await refused
     await nodes[1].open()
+
+
+async def test_what_was_done_to_the_log_is_found_in_every_store(nodes: tuple[Store, Store]) -> None:
+    for n in range(6):
+        await nodes[0].audit(AuditLine(1000.0 + n, "turn", f"key:{n}"))
+    for statement, found in (
+        ("UPDATE audit SET at = at + 5 WHERE number = 3", "line 3: has another time beside it"),
+        ("UPDATE audit SET at = at - 5 WHERE number = 3", None),
+        ("DELETE FROM audit WHERE number > 4", "line 5: is gone (lines 5 to 6)"),
+        ("DELETE FROM audit", "line 1: is gone (lines 1 to 6)"),
+    ):
+        await changed(nodes[0], statement)
+        broken = [str(each) for each in (await verify(nodes[1])).broken]
+        assert len(broken) == (found is not None) and (found is None or broken[0].startswith(found))
+    await nodes[0].audit(AuditLine(2000.0, "turn", "key:7"))
+    told = [str(each) for each in (await verify(nodes[1])).broken]
+    assert told == ["line 7: the 6 lines before it are gone, and no policy did it"]
+
+
+async def changed(store: Any, statement: str) -> None:
+    """What somebody does to the tables, beside the gateway."""
+    if isinstance(store, SQLiteStore):
+        with sqlite3.connect(store.path) as connection:
+            connection.execute(statement)
+        connection.close()
+    else:
+        await store._execute(statement)

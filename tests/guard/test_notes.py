@@ -9,7 +9,8 @@ from pathlib import Path
 from sabir import Gateway, Message, Turn, agent
 from sabir.errors import StoreUnavailable
 from sabir.guard import Credentials
-from sabir.guard.audit import Notes, export, spread, verify
+from sabir.guard.audit import Notes, export, spread
+from sabir.guard.verifying import verify
 from sabir.line import Ask, Line
 from sabir.stores.base import AuditLine
 from sabir.stores.memory import MemoryStore

@@ -19,7 +19,8 @@ import pytest
 from attackers import Caller, add_key, say, token
 from websockets.sync.client import connect
 
-from sabir.guard.audit import export, verify
+from sabir.guard.audit import export
+from sabir.guard.verifying import verify
 from sabir.stores.sqlite import SQLiteStore
 
 MARK = "PLANTED"

@@ -453,17 +453,28 @@ async def test_the_chain_holds_when_many_write_at_once(store: Store, another: An
 
 
 async def test_old_audit_lines_go_from_the_front_and_the_chain_goes_on(store: Store) -> None:
+    assert await store.audit_head() == (0, GENESIS)
     for at in (NOW, NOW + 1, NOW + 9, NOW + 2, NOW + 3):
         await store.audit(AuditLine(at, "turn", "ada"))
-    assert await store.audit_prune(NOW + 3) == 2  # the one at NOW + 2 stands behind a newer one, so it stays
+    assert await store.audit_prune(2) == 2
     lines = await store.audit_lines()
     assert [line.line.at - NOW for line in lines] == [9, 2, 3]
-    assert await store.audit_prune(LATER) == 2  # the newest always stays
+    assert await store.audit_prune(99) == 2  # the newest always stays
+    assert await store.audit_head() == (5, lines[-1].hash)
     await store.audit(AuditLine(LATER, "turn", "ada"))
     lines = await store.audit_lines()
     assert [line.number for line in lines] == [5, 6]
     assert_chained(lines)
-    assert await store.audit_prune(NOW) == 0
+    assert await store.audit_prune(4) == 0
+
+
+async def test_what_stands_beside_an_audit_line_is_as_in_the_line(store: Store) -> None:
+    given = entry("a")
+    assert given.audit is not None
+    later = msgspec.structs.replace(given.audit, at=NOW + 0.25)  # told a moment after the turn
+    await store.record(msgspec.structs.replace(given, audit=later))
+    [line] = await store.audit_lines()
+    assert (line.at, line.line.at, line.written) == (NOW + 0.25, NOW + 0.25, msgspec.json.encode(later))
 
 
 # -- records ---------------------------------------------------------------------------------------

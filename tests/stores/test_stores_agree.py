@@ -53,7 +53,7 @@ CALLS = st.one_of(
     st.tuples(st.just("renew_tasks"), nodes, st.just(("a", "b")), leases),
     st.tuples(st.just("add_task_event"), ids, st.builds(TaskEvent, st.just(0), times, st.just("delta"), st.just({}))),
     st.tuples(st.just("audit"), st.builds(AuditLine, times, st.just("key"), owners)),
-    st.tuples(st.just("audit_prune"), times),
+    st.tuples(st.just("audit_prune"), st.integers(0, 9)),
     st.tuples(st.just("put"), records, versions),
     st.tuples(st.just("delete"), ids, keys),
     st.tuples(st.just("count"), st.just("counters"), keys, st.sampled_from([1.0, -0.5])),
@@ -81,6 +81,7 @@ async def _everything(store: Store) -> list[object]:
         [await store.count_tasks(owner) for owner in "xy"],
         [await store.task_events(id) for id in "abc"],
         await store.audit_lines(),
+        await store.audit_head(),
         [await store.list(space) for space in "abc"],
         [float(record.value) for record in await store.list("counters")],
     ]

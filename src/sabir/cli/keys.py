@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _run(arguments: argparse.Namespace) -> int:
-    async with opened(arguments) as (store, _):
+    async with opened(arguments, make=arguments.action == "add") as (store, _):
         keys = Keys(store)
         match arguments.action:
             case "add":

@@ -1,26 +1,23 @@
-"""The audit log: verified, exported, kept for as long as policy says, and not to be flooded.
-
-Each line's hash covers the line and all before it, so a line that is removed, changed or moved breaks the chain at
-a place that can be named. Two things a chain cannot show by itself: that its end was cut off, and that all of it
-was written anew. Against both there is the anchor, ``number:hash`` of a line, kept elsewhere and given to ``verify``.
-"""
+"""The audit log: exported, kept for as long as policy says, and not to be flooded. ``verifying`` tells whether it is
+as it was written."""
 
 from __future__ import annotations
 
 import asyncio
+import difflib
 import hashlib
 import hmac
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from ..ending import end
-from ..errors import BadSetup, StoreUnavailable
-from ..stores.base import GENESIS, AuditLine, ChainedLine, Store, chain
+from ..errors import StoreUnavailable
+from ..stores.base import AuditLine, ChainedLine, Store
 from ..turn import Turn
 
 logger = logging.getLogger("sabir")
@@ -35,107 +32,6 @@ Note: TypeAlias = tuple[
 ]  # when, who, where, agent, turn, bytes, tools
 
 
-class Broken(msgspec.Struct, frozen=True):
-    """Where the chain is broken, and how."""
-
-    number: int
-    how: str
-
-    def __str__(self) -> str:
-        return f"line {self.number}: {self.how}"
-
-
-class Verdict(msgspec.Struct, frozen=True):
-    """What ``verify`` found. ``anchor`` is to be kept elsewhere, for the next time."""
-
-    lines: int
-    first: int
-    anchor: str
-    broken: tuple[Broken, ...] = ()
-
-    @property
-    def whole(self) -> bool:
-        return not self.broken
-
-
-async def verify(store: Store, *, anchor: str | None = None, most: int = 100) -> Verdict:
-    """Follow the chain from its first line to its last.
-
-    After a break the chain is followed on from what stands there, so that one change is told once.
-
-    Raises:
-        BadSetup: the anchor is not ``number:hash``.
-    """
-    wanted = _anchor(anchor)
-    broken: list[Broken] = []
-    last: ChainedLine | None = None
-    first: ChainedLine | None = None
-    pruned: set[tuple[Any, Any]] = set()  # number and hash of each line through which a policy removed what was before
-    count = 0
-    async for number, line in _lines(store):
-        if line is None:
-            broken.append(Broken(number, "cannot be read; it was changed"))
-            last = None
-            continue
-        broken += _judge(line, last, is_first=first is None and count == 0)
-        first, last, count = first or line, line, count + 1
-        if line.line.kind == RETENTION:  # several nodes may have done it at once, the last to tell not the last to do
-            pruned.add((line.line.detail.get("through"), line.line.detail.get("hash")))
-        if wanted is not None and wanted[0] == line.number:
-            if not hmac.compare_digest(wanted[1], line.hash):
-                broken.append(Broken(line.number, "is not the line that the anchor was taken of"))
-            wanted = None
-    if first is not None and first.number > 1 and (first.number - 1, first.previous) not in pruned:
-        broken.insert(0, Broken(first.number, f"the {first.number - 1} lines before it are gone, and no policy did it"))
-    if wanted is not None and (first is None or wanted[0] >= first.number):
-        broken.append(Broken(wanted[0], "is gone; the anchor says that it was there"))
-    told = f"{last.number}:{last.hash}" if last is not None else f"0:{GENESIS}"
-    return Verdict(count, first.number if first is not None else 0, told, tuple(broken[:most]))
-
-
-def _judge(line: ChainedLine, last: ChainedLine | None, *, is_first: bool) -> list[Broken]:
-    broken: list[Broken] = []
-    if last is not None and line.number != last.number + 1:
-        gone = f"{last.number + 1} to {line.number - 1}" if line.number - last.number > 2 else f"{last.number + 1}"
-        broken.append(Broken(last.number + 1, f"is gone (lines {gone})" if " to " in gone else "is gone"))
-    elif last is not None and line.previous != last.hash:
-        broken.append(Broken(line.number, "does not follow the line before it; one of the two was moved or changed"))
-    elif is_first and line.number == 1 and line.previous != GENESIS:
-        broken.append(Broken(1, "does not begin the chain; it was changed"))
-    if chain(line.previous, msgspec.json.encode(line.line)) != line.hash:
-        broken.append(Broken(line.number, "was changed"))
-    return broken
-
-
-async def _lines(store: Store) -> AsyncIterator[tuple[int, ChainedLine | None]]:
-    """Every line in order; None for one that cannot be read any more."""
-    since, page = 0, _PAGE
-    while True:
-        try:
-            lines = await store.audit_lines(since, page)
-        except (msgspec.DecodeError, msgspec.ValidationError):
-            if page > 1:
-                page = 1  # find which one it is
-                continue
-            since += 1
-            yield since, None
-            continue
-        if not lines:
-            return
-        for line in lines:
-            yield line.number, line
-        since, page = lines[-1].number, _PAGE
-
-
-def _anchor(text: str | None) -> tuple[int, str] | None:
-    if text is None:
-        return None
-    number, _, digest = text.partition(":")
-    if not number.isdigit() or len(digest) != len(GENESIS):
-        raise BadSetup("an anchor is written number:hash, as verify prints it")
-    return int(number), digest.lower()
-
-
 # -- export and redaction -------------------------------------------------------------------------
 
 
@@ -143,15 +39,34 @@ class AuditSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What is kept, for how long, and what an export shows; as it stands in the configuration file.
 
     ``redact`` names fields: ``caller``, ``conversation``, ``turn`` become pseudonyms (the same caller, the same
-    pseudonym, under one secret); any other name is a key of ``detail`` that is left out.
+    pseudonym, under one secret); any other name is one of ``DETAILS``, and is left out.
     """
 
     days: float | None = None  # None: for ever
     redact: tuple[str, ...] = ()
     refusals_per_minute: int = 60  # lines of one kind of refusal and caller; more are counted in one line
 
+    def __post_init__(self) -> None:
+        check_redacted(self.redact)
 
-_PSEUDONYMS: Final = frozenset({"caller", "conversation", "turn"})
+
+_PSEUDONYMS: Final = ("caller", "conversation", "turn")
+# All that can stand in the detail of a line.
+DETAILS: Final = (
+    "address", "bytes", "days", "expires", "hash", "left_out", "method", "name", "resource", "roles", "through", "tool",
+)  # fmt: skip
+
+
+def check_redacted(fields: Iterable[str]) -> None:
+    """Raises:
+    ValueError: something is to be hidden that no line has, so that what was meant would be shown.
+    """
+    known = (*_PSEUDONYMS, *DETAILS)
+    for name in fields:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean {near[0]}? " if near else ""
+            raise ValueError(f"redact: there is no field {name!r}; {hint}Known are {', '.join(known)}")
 
 
 async def export(
@@ -161,19 +76,30 @@ async def export(
 
     Turns that were noted together have one number and one hash, and a ``part`` each.
     """
-    page = since
-    while lines := await store.audit_lines(page, _PAGE):
-        for each in lines:
-            if until is not None and each.line.at > until:
-                return
-            for part, told in enumerate(spread(each.line), 1):
-                yield _exported(each, told, redacted(told, redact, secret), part)
-        page = lines[-1].number
+    async for each in lines_of(store, since):
+        try:
+            line = each.line
+        except msgspec.MsgspecError:  # the rest is wanted all the same; that this one was changed is for verify to say
+            yield msgspec.json.encode({"number": each.number, "previous": each.previous, "hash": each.hash}) + b"\n"
+            continue
+        if until is not None and line.at > until:
+            return
+        together = line.kind == TURNS
+        for part, told in enumerate(spread(line), 1):
+            yield _exported(each, told, redacted(told, redact, secret), part if together else 0)
+
+
+async def lines_of(store: Store, since: int = 0) -> AsyncIterator[ChainedLine]:
+    """Every line behind this number, in order, as it stands."""
+    while lines := await store.audit_lines(since, _PAGE):
+        for line in lines:
+            yield line
+        since = lines[-1].number
 
 
 def _exported(place: ChainedLine, told: AuditLine, line: AuditLine, part: int) -> bytes:
     values = {"number": place.number, **msgspec.to_builtins(line), "previous": place.previous, "hash": place.hash}
-    if told is not place.line:
+    if part:
         values["part"] = part
     if line is not told:
         values["redacted"] = True
@@ -202,15 +128,18 @@ async def retain(store: Store, days: float, *, now: float | None = None) -> int:
     """Remove what is older than this. What was removed is said in a line first, so that ``verify`` knows it."""
     before = (time.time() if now is None else now) - days * 86400.0
     last: ChainedLine | None = None
-    async for _, line in _lines(store):
-        if line is None or line.line.at >= before:
-            break
+    async for line in lines_of(store):
+        try:
+            if line.line.at >= before:
+                break
+        except msgspec.MsgspecError:
+            break  # evidence is not removed
         last = line
     if last is None:
         return 0
     detail = {"through": last.number, "hash": last.hash, "days": days}
     await store.audit(AuditLine(time.time() if now is None else now, RETENTION, "gateway", detail=detail))
-    return await store.audit_prune(before)
+    return await store.audit_prune(last.number)
 
 
 # -- flood ----------------------------------------------------------------------------------------
@@ -322,6 +251,20 @@ def spread(line: AuditLine) -> list[AuditLine]:
     if left_out := line.detail.get("left_out"):
         lines.append(AuditLine(line.at, TURNS, line.caller, detail={"left_out": left_out}))
     return lines
+
+
+def gathered(lines: Sequence[AuditLine]) -> AuditLine:
+    """The line that was spread into these."""
+    turns: list[Note] = []
+    detail: dict[str, Any] = {"turns": turns}
+    for line in lines:
+        if line.kind == TURNS:
+            detail.update(line.detail)
+            continue
+        used = {name: value for name, value in line.detail.items() if name != "bytes"}
+        note = (line.at, line.caller, line.door, line.agent, line.turn, line.detail.get("bytes", 0), used or None)
+        turns.append(note)
+    return AuditLine(lines[-1].at, TURNS, "gateway", detail=detail)
 
 
 def turn_line(turn: Turn, door: str, size: int, id: str = "", conversation: str = "") -> AuditLine:

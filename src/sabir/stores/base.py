@@ -53,13 +53,25 @@ class AuditLine(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ChainedLine(msgspec.Struct, frozen=True):
-    """An audit line in its place: its number, the hash of the line before, and its own."""
+    """An audit line in its place: its number, the hash of the line before, and its own.
+
+    ``written`` is the line byte by byte, as it was hashed; all that is believed of it is read from there. ``at`` is
+    the copy of its time that stands beside it, for those who look into the tables.
+    """
 
     number: int
-    line: AuditLine
+    written: bytes
     previous: str
     hash: str
+    at: float
 
+    @property
+    def line(self) -> AuditLine:
+        """What it says; raises ``msgspec.MsgspecError`` where it was changed so that it says nothing."""
+        return _line(self.written)
+
+
+_line = msgspec.json.Decoder(AuditLine).decode
 
 GENESIS = "0" * 64
 ENDED = ("completed", "failed", "cancelled", "expired")  # states of a task that nothing follows
@@ -109,6 +121,7 @@ class TaskRow(msgspec.Struct, frozen=True, omit_defaults=True):
     node: str = ""  # who holds the lease
     lease: float = 0.0  # until when
     version: int = 0  # grows with each put and each claim
+    unreadable: str = ""  # why it cannot be read as it is stored; this is what is left of it, and it has failed
 
 
 class TaskEvent(msgspec.Struct, frozen=True):
@@ -215,8 +228,12 @@ class Store(Protocol):
     async def audit_lines(self, since: int = 0, limit: int = 1000) -> list[ChainedLine]:
         """Lines with a number above ``since``, in order, as they stand (unverified)."""
 
-    async def audit_prune(self, before: float) -> int:
-        """Remove lines older than this from the front; the chain stays verifiable from what remains."""
+    async def audit_head(self) -> tuple[int, str] | None:
+        """Number and hash of the line that was written last, as the store keeps them beside the lines; (0, GENESIS)
+        before the first. None if somebody has removed it."""
+
+    async def audit_prune(self, through: int) -> int:
+        """Remove the lines up to this number, but never the newest; the chain stays verifiable from what remains."""
 
     # -- records ---------------------------------------------------------------------------------
 

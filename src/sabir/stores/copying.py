@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from ..errors import BadSetup, MissingExtra, StoreUnavailable
 from .open import open_store, sqlite_path
 from .sqlite import SQLiteStore
-from .tables import LAST_HASH, TABLES, Row, Tables, page_sql
+from .tables import HEAD, LAST_HASH, TABLES, Row, Tables, page_sql
 
 Told: TypeAlias = Callable[[str, int, int], None]  # table, rows copied, rows in all
 
@@ -42,7 +42,7 @@ async def copy(source: str, target: str, told: Told = lambda table, done, total:
         if any([await new.count(table) for table in TABLES]):
             raise BadSetup("copy: the target is not empty; rows of two gateways cannot be mixed")
         counts = {table: await _copy_table(table, old, new, told) for table in TABLES}
-        await new.settle()
+        await new.settle(await old.head())  # an end that was cut off over there is no end here
         for table, count in counts.items():
             if count != await new.count(table) or count != await old.count(table):
                 raise StoreUnavailable(f"copy: {table} has not arrived whole; nothing was copied")
@@ -114,5 +114,11 @@ class _SQLiteTables:
         row = self._connection.execute(LAST_HASH).fetchone()
         return str(row[0]) if row else None
 
-    async def settle(self) -> None:
-        """Nothing: SQLite numbers from the highest row on."""
+    async def head(self) -> Row | None:
+        row: Row | None = self._connection.execute(HEAD).fetchone()
+        return row
+
+    async def settle(self, head: Row | None) -> None:
+        self._connection.execute("DELETE FROM audit_head")
+        if head is not None:
+            self._connection.execute("INSERT INTO audit_head VALUES (?, ?)", head)

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import asyncpg
 
 from .outage import ERRORS, refused, where
-from .tables import LAST_HASH, TABLES, Row, Tables, page_sql
+from .tables import HEAD, LAST_HASH, TABLES, Row, Tables, page_sql
 
 
 @asynccontextmanager
@@ -49,11 +49,14 @@ class _PostgresTables:
         found: str | None = await self._connection.fetchval(LAST_HASH)
         return found
 
-    async def settle(self) -> None:
+    async def head(self) -> Row | None:
+        row = await self._connection.fetchrow(HEAD)
+        return tuple(row) if row else None
+
+    async def settle(self, head: Row | None) -> None:
         await self._connection.execute(
             "SELECT setval(pg_get_serial_sequence('turns', 'number'), (SELECT max(number) FROM turns))"
         )
-        await self._connection.execute(
-            "UPDATE audit_head SET (number, hash) = (SELECT number, hash FROM audit ORDER BY number DESC LIMIT 1)"
-            " WHERE EXISTS (SELECT FROM audit)"
-        )
+        await self._connection.execute("DELETE FROM audit_head")
+        if head is not None:
+            await self._connection.execute("INSERT INTO audit_head VALUES ($1, $2)", *head)

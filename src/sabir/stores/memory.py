@@ -215,18 +215,21 @@ class MemoryStore:
         last = self._audit[-1] if self._audit else None
         previous = last.hash if last else GENESIS
         number = last.number + 1 if last else 1
-        self._audit.append(ChainedLine(number, line, previous, chain(previous, msgspec.json.encode(line))))
+        written = msgspec.json.encode(line)
+        self._audit.append(ChainedLine(number, written, previous, chain(previous, written), line.at))
 
     async def audit_lines(self, since: int = 0, limit: int = 1000) -> list[ChainedLine]:
         await self.ping()
         return [line for line in self._audit if line.number > since][:limit]
 
-    async def audit_prune(self, before: float) -> int:
+    async def audit_head(self) -> tuple[int, str] | None:
+        await self.ping()
+        return (self._audit[-1].number, self._audit[-1].hash) if self._audit else (0, GENESIS)
+
+    async def audit_prune(self, through: int) -> int:
         await self.ping()
         # The newest line always stays, so that the chain goes on from it.
-        removed = next(
-            (i for i, line in enumerate(self._audit) if line.line.at >= before), max(0, len(self._audit) - 1)
-        )
+        removed = sum(line.number <= through for line in self._audit[:-1])
         del self._audit[:removed]
         return removed
 

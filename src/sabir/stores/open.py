@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
-from ..errors import BadSetup, MissingExtra
+from ..errors import BadSetup, MissingExtra, StoreUnavailable
 from .base import Store
 from .memory import MemoryStore
 from .sqlite import SQLiteStore
@@ -30,6 +31,40 @@ def open_store(address: str, *, durability: str = "process") -> Store:
             raise MissingExtra("a PostgreSQL store", "postgres") from missing
         return PostgresStore(address)
     raise BadSetup(f"store: expected memory:, sqlite:///path or postgresql://…, not {scheme or 'a bare word'!r}")
+
+
+async def is_there(address: str) -> bool:
+    """Whether there is a store at an address; unlike opening it, this makes none.
+
+    Raises:
+        BadSetup: the address names no kind of store.
+        StoreUnavailable: it does not answer, or it is a file of another kind.
+    """
+    store = open_store(address)
+    if isinstance(store, MemoryStore):
+        return False
+    if not isinstance(store, SQLiteStore):
+        return bool(await store.exists())  # type: ignore[attr-defined]  # PostgreSQL, which is an extra
+    if not store.path.is_file():
+        return False
+    try:
+        connection = sqlite3.connect(f"{store.path.absolute().as_uri()}?mode=rw", uri=True)
+        try:
+            return bool(connection.execute("PRAGMA user_version").fetchone()[0])
+        finally:
+            connection.close()
+    except sqlite3.Error as wrong:
+        raise StoreUnavailable(f"{store.path.name}: {wrong}") from wrong
+
+
+def shown(address: str) -> str:
+    """An address as it may be shown: the path of a file, or a server without what proves who we are to it."""
+    parts = urlsplit(address)
+    if parts.scheme == "sqlite":
+        return str(sqlite_path(address))
+    schema = parse_qs(parts.query).get("search_path")
+    query = f"search_path={schema[0]}" if schema else ""
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query=query, fragment="").geturl()
 
 
 def sqlite_path(address: str) -> Path:

@@ -41,7 +41,6 @@ _message = msgspec.msgpack.Decoder(Message).decode
 _agreed = msgspec.msgpack.Decoder(dict[str, Any]).decode
 _task = msgspec.msgpack.Decoder(TaskRow).decode
 _event = msgspec.msgpack.Decoder(TaskEvent).decode
-_line = msgspec.json.Decoder(AuditLine).decode
 _line_bytes = msgspec.json.Encoder().encode
 
 _CONVERSATION = "id, owner, created, touched, expires, turns, bytes, agreed, peer_token, ended"
@@ -215,7 +214,7 @@ class PostgresStore:
             row.created, row.touched, row.expires, entry.size, _pack(row.agreed) if row.agreed else None,
             row.peer_token,
         )  # fmt: skip
-        line = (turn.at, _line_bytes(entry.audit)) if entry.audit is not None else None
+        line = (entry.audit.at, _line_bytes(entry.audit)) if entry.audit is not None else None
         return bool(await self._write(Write(turn=values, line=line)))
 
     async def agree(self, conversation: ConversationRow) -> None:
@@ -365,16 +364,21 @@ class PostgresStore:
 
     async def audit_lines(self, since: int = 0, limit: int = 1000) -> list[ChainedLine]:
         rows = await self._rows(
-            "SELECT number, line, previous, hash FROM audit WHERE number > $1 ORDER BY number LIMIT $2", since, limit
+            "SELECT number, line, previous, hash, at FROM audit WHERE number > $1 ORDER BY number LIMIT $2",
+            since,
+            limit,
         )
-        return [ChainedLine(number, _line(line), previous, hash) for number, line, previous, hash in rows]
+        return [ChainedLine(*row) for row in rows]
 
-    async def audit_prune(self, before: float) -> int:
+    async def audit_head(self) -> tuple[int, str] | None:
+        row = await self._row("SELECT number, hash FROM audit_head")
+        return (row[0], row[1]) if row else None
+
+    async def audit_prune(self, through: int) -> int:
         # The newest line always stays, so that the chain goes on from it.
         removed, _ = await self._execute(
-            "DELETE FROM audit WHERE number < (SELECT max(number) FROM audit)"
-            " AND number < coalesce((SELECT min(number) FROM audit WHERE at >= $1), 9223372036854775807)",
-            before,
+            "DELETE FROM audit WHERE number <= $1 AND number < (SELECT max(number) FROM audit)",
+            through,
             seconds=_COMMAND_SECONDS,
         )
         return removed

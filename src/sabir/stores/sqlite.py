@@ -37,65 +37,15 @@ from .base import (
     chain,
 )
 from .group_commit import GroupCommit
+from .sqlite_schema import MIGRATIONS, statements
 
 DURABILITY = {"process": "NORMAL", "power": "FULL"}
-
-# Numbered from 1; only ever appended to. `PRAGMA user_version` says how far a file is.
-MIGRATIONS: tuple[str, ...] = (
-    """
-    CREATE TABLE conversations (
-        id TEXT PRIMARY KEY, owner TEXT NOT NULL, created REAL NOT NULL, touched REAL NOT NULL,
-        expires REAL NOT NULL, turns INTEGER NOT NULL, bytes INTEGER NOT NULL, agreed BLOB,
-        peer_token TEXT, ended INTEGER NOT NULL DEFAULT 0
-    ) WITHOUT ROWID;
-    CREATE INDEX conversations_by_owner ON conversations (owner, touched);
-    CREATE INDEX conversations_by_expiry ON conversations (expires);
-    CREATE INDEX conversations_by_token ON conversations (peer_token, owner) WHERE peer_token IS NOT NULL;
-    CREATE TABLE turns (
-        number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, conversation TEXT NOT NULL, at REAL NOT NULL,
-        agent TEXT NOT NULL, speaker TEXT NOT NULL, asked BLOB NOT NULL, answered BLOB NOT NULL
-    );
-    CREATE INDEX turns_by_conversation ON turns (conversation, number);
-    CREATE TABLE audit (
-        number INTEGER PRIMARY KEY, at REAL NOT NULL, line BLOB NOT NULL, previous TEXT NOT NULL, hash TEXT NOT NULL
-    );
-    CREATE TABLE tasks (
-        id TEXT PRIMARY KEY, owner TEXT NOT NULL, state TEXT NOT NULL, conversation TEXT NOT NULL,
-        created REAL NOT NULL, updated REAL NOT NULL, expires REAL NOT NULL, node TEXT NOT NULL,
-        lease REAL NOT NULL, body BLOB NOT NULL
-    ) WITHOUT ROWID;
-    CREATE INDEX tasks_by_owner ON tasks (owner, updated);
-    CREATE INDEX tasks_by_lease ON tasks (lease) WHERE state IN ('submitted', 'working');
-    CREATE TABLE task_events (
-        task TEXT NOT NULL, number INTEGER NOT NULL, body BLOB NOT NULL, PRIMARY KEY (task, number)
-    ) WITHOUT ROWID;
-    CREATE TABLE records (
-        space TEXT NOT NULL, key TEXT NOT NULL, value BLOB NOT NULL, owner TEXT NOT NULL,
-        expires REAL NOT NULL, version INTEGER NOT NULL, PRIMARY KEY (space, key)
-    ) WITHOUT ROWID;
-    CREATE INDEX records_by_expiry ON records (expires) WHERE expires > 0;
-    """,
-    """
-    ALTER TABLE tasks ADD COLUMN attempts INTEGER NOT NULL DEFAULT 0;
-    ALTER TABLE tasks ADD COLUMN version INTEGER NOT NULL DEFAULT 1;
-    CREATE INDEX tasks_by_expiry ON tasks (expires);
-    """,
-    "ALTER TABLE tasks ADD COLUMN agent TEXT NOT NULL DEFAULT ''",
-    # Counted for every task that is submitted; what has ended must not make that slower.
-    "CREATE INDEX tasks_by_state ON tasks (owner, state)",
-    # Nobody asks for the conversations of all strangers together, and theirs are the most.
-    """
-    DROP INDEX conversations_by_owner;
-    CREATE INDEX conversations_by_owner ON conversations (owner, touched) WHERE owner <> 'anonymous';
-    """,
-)
 
 _pack = msgspec.msgpack.Encoder().encode
 _message = msgspec.msgpack.Decoder(Message).decode
 _agreed = msgspec.msgpack.Decoder(dict[str, Any]).decode
 _task = msgspec.msgpack.Decoder(TaskRow).decode
 _event = msgspec.msgpack.Decoder(TaskEvent).decode
-_line = msgspec.json.Decoder(AuditLine).decode
 _line_bytes = msgspec.json.Encoder().encode
 
 _SWEPT_AT_ONCE = 1000  # conversations and tasks in one transaction, so that a sweep holds nobody up
@@ -219,7 +169,7 @@ class SQLiteStore:
             (
                 (turn.id, row.id, turn.at, turn.agent, turn.speaker, _pack(turn.asked), _pack(turn.answered)),
                 (row.id, row.owner, row.created, row.touched, row.expires, 1, entry.size, agreed, row.peer_token, 0),
-                (turn.at, _line_bytes(entry.audit)) if entry.audit is not None else None,
+                (entry.audit.at, _line_bytes(entry.audit)) if entry.audit is not None else None,
             )
         )
         return new
@@ -389,19 +339,21 @@ class SQLiteStore:
 
     async def audit_lines(self, since: int = 0, limit: int = 1000) -> list[ChainedLine]:
         rows = self._rows(
-            "SELECT number, line, previous, hash FROM audit WHERE number > ? ORDER BY number LIMIT ?",
+            "SELECT number, CAST(line AS BLOB), CAST(previous AS TEXT), CAST(hash AS TEXT), CAST(at AS REAL) FROM audit"
+            " WHERE number > ? ORDER BY number LIMIT ?",
             since,
             limit,
         )
-        return [ChainedLine(number, _line(line), previous, hash) for number, line, previous, hash in rows]
+        return [ChainedLine(*row) for row in rows]
 
-    async def audit_prune(self, before: float) -> int:
+    async def audit_head(self) -> tuple[int, str] | None:
+        row: tuple[int, str] | None = self._row("SELECT number, CAST(hash AS TEXT) FROM audit_head")
+        return row
+
+    async def audit_prune(self, through: int) -> int:
         # The newest line always stays, so that the chain goes on from it.
         return await self._write(
-            "DELETE FROM audit WHERE at < ? AND number < (SELECT max(number) FROM audit)"
-            " AND number < coalesce((SELECT min(number) FROM audit WHERE at >= ?), 9e18)",
-            before,
-            before,
+            "DELETE FROM audit WHERE number <= ? AND number < (SELECT max(number) FROM audit)", through
         )
 
     # -- records ---------------------------------------------------------------------------------
@@ -478,9 +430,8 @@ def _migrate(connection: sqlite3.Connection) -> tuple[int, int]:
         if done > len(MIGRATIONS):
             raise BadSetup(f"the store was written by a newer version (schema {done}, known {len(MIGRATIONS)})")
         for number, script in enumerate(MIGRATIONS[done:], done + 1):
-            for statement in script.split(";"):
-                if statement.strip():
-                    connection.execute(statement)
+            for statement in statements(script):
+                connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {number}")
         connection.execute("COMMIT")
         return done, len(MIGRATIONS)
@@ -535,7 +486,9 @@ def _append_audit(connection: sqlite3.Connection, lines: list[tuple[float, bytes
     if not lines:
         return
     # Read inside the transaction: other processes may have appended to the same file.
-    last = connection.execute("SELECT number, hash FROM audit ORDER BY number DESC LIMIT 1").fetchone()
+    last = connection.execute("SELECT number, hash FROM audit_head").fetchone()
+    if last is None:  # somebody removed it; what is left of the log goes on all the same
+        last = connection.execute("SELECT number, hash FROM audit ORDER BY number DESC LIMIT 1").fetchone()
     number, previous = (last[0], last[1]) if last else (0, GENESIS)
     rows = []
     for at, line in lines:

@@ -23,6 +23,7 @@ TABLES: Final[Mapping[str, tuple[tuple[str, ...], int]]] = {
     "records": (("space", "key", "value", "owner", "expires", "version"), 2),
 }  # fmt: skip
 LAST_HASH: Final = "SELECT hash FROM audit ORDER BY number DESC LIMIT 1"
+HEAD: Final = "SELECT number, hash FROM audit_head"
 
 
 class Tables(Protocol):
@@ -38,8 +39,11 @@ class Tables(Protocol):
     async def last_hash(self) -> str | None:
         """The end of the audit chain."""
 
-    async def settle(self) -> None:
-        """What the store must know to go on from these rows."""
+    async def head(self) -> Row | None:
+        """Which audit line was written last, as the store keeps it beside the lines."""
+
+    async def settle(self, head: Row | None) -> None:
+        """What the store must know to go on from these rows, as if it had been the one they come from."""
 
 
 def page_sql(table: str, after: Row | None, mark: Callable[[int], str]) -> str:
