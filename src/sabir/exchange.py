@@ -216,7 +216,7 @@ class Exchange:
             door=ask.door,
             attachments=self.attachments and self.attachments.of(conversation.id, caller),
             permit=self.guard.permit(caller, ask.agent or self.default, ask.door),
-            meter=self.guard.meter(),
+            meter=self.guard.meter(caller, ask.meter),
         )
         line.asked = turn.message
         return turn

@@ -11,10 +11,10 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from .errors import Cancelled, DeadlineExceeded, SabirError, ShuttingDown, TurnFailed
-from .events import Event
+from .events import Event, WrongEvent
 from .guard import Credentials
 from .message import CONTROL, Message, Part
-from .turn import AskBack, Caller, Conversation, Turn
+from .turn import AskBack, Caller, Conversation, Meter, Turn
 
 logger = logging.getLogger("sabir")
 _NOBODY = Credentials()
@@ -34,6 +34,7 @@ class Ask(msgspec.Struct, eq=False):
     seen: tuple[str, ...] = ()
     conversation: Conversation | None = None  # held by the node that asks; what is said in it is recorded there
     ask_back: AskBack | None = None  # how to ask that node's caller
+    meter: Meter | None = None  # what the turn has used there, its budget, and whose account it goes on
 
     def key_of(self, caller: Caller) -> str:
         """Whose idempotency key this is. All strangers have one id: theirs holds for one address and one message."""
@@ -101,6 +102,8 @@ class Line(msgspec.Struct, eq=False):
     def failed(self, raised: Exception, why: str = "agent %s failed in turn %s") -> TurnFailed:
         """What a caller is told of something that went wrong inside; the log is told the rest."""
         agent, id = (self.turn.agent, self.turn.id) if self.turn is not None else ("the gateway", "")
+        if isinstance(raised, WrongEvent):  # these words are ours; of others the log tells none (observe.py)
+            why = f"{why}: {raised}"
         logger.error(why, agent, id, exc_info=raised)
         return TurnFailed(f"{agent} failed; the operator's log says why (turn {id})")
 

@@ -289,10 +289,10 @@ class Observer:
         metrics.turns.add(door, agent, outcome)
         metrics.seconds.add(seconds, door, agent)
         meter = line.turn.meter if line.turn is not None else None
-        if meter is not None and meter.tokens:
-            metrics.tokens.add(agent, by=meter.tokens)
-        if meter is not None and meter.cost:
-            metrics.cost.add(agent, by=meter.cost)
+        if meter is not None and meter.own_tokens:  # what another node has used, it has counted
+            metrics.tokens.add(agent, by=meter.own_tokens)
+        if meter is not None and meter.own_cost:
+            metrics.cost.add(agent, by=meter.own_cost)
 
     @contextmanager
     def _span(self, ask: Asked, agent: str) -> Iterator[Any]:

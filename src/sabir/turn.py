@@ -72,7 +72,7 @@ class Conversation(msgspec.Struct, frozen=True, omit_defaults=True):
 NOWHERE = Conversation("")
 
 
-class Meter(msgspec.Struct, eq=False):
+class Meter(msgspec.Struct, eq=False, omit_defaults=True):
     """What a turn has used of models and tools, its sub-turns included, against a budget (0: none)."""
 
     most_calls: int = 0
@@ -81,8 +81,22 @@ class Meter(msgspec.Struct, eq=False):
     calls: int = 0
     tokens: int = 0
     cost: float = 0.0
+    account: str = ""  # whose it goes on, where anything is counted
+    own_tokens: int = 0  # of those above: what was used on this node
+    own_cost: float = 0.0
 
-    def add(self, calls: int, tokens: int, cost: float) -> None:
+    @property
+    def has_budget(self) -> bool:
+        return bool(self.most_calls or self.most_tokens or self.most_cost)
+
+    def elsewhere(self, calls: int, tokens: int, cost: float) -> None:
+        """Add what another node has used for this turn, and has put on the account."""
+        self.add(calls, tokens, cost, here=False)
+
+    def add(self, calls: int, tokens: int, cost: float, *, here: bool = True) -> None:
+        if here:
+            self.own_tokens += tokens
+            self.own_cost += cost
         self.calls += calls
         self.tokens += tokens
         self.cost += cost
@@ -165,7 +179,7 @@ class Turn(msgspec.Struct, eq=False):
         Raises:
             TurnFailed: nobody is there to be asked.
             Cancelled: the caller took the question back.
-            TypeError: it is no question, or a field of it is not what it should be.
+            WrongEvent: it is no question, or a field of it is not what it should be.
         """
         if isinstance(question, str):
             question = Question(question)

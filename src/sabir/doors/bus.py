@@ -27,7 +27,7 @@ from ..bus.base import Bus, Called, Receiver
 from ..directory import LEASE_SECONDS, NODE_OWNER, Directory, Entry, Template
 from ..ending import end
 from ..errors import Cancelled, DeadlineExceeded, NotFound, PeerUnavailable, SabirError, StoreUnavailable
-from ..events import Event, Question
+from ..events import Event, Question, Reply
 from ..guard import Credentials
 from ..line import Ask, Line
 from ..message import Message
@@ -150,7 +150,13 @@ class BusDoor:
         quotas = self.house.guard.quotas
 
         async def send(event: Event) -> None:
+            if isinstance(event, Reply):
+                await tell_used()
             await called.send(nodes.encode_event(event))
+
+        async def tell_used() -> None:
+            if line.turn is not None and (used := nodes.Used.of(line.turn, asked.meter)):
+                await called.send(nodes.encode_used(used))
 
         line = Line(send)
 
@@ -172,8 +178,13 @@ class BusDoor:
             seen=asked.seen[:-1],  # the exchange adds the agent's own name
             conversation=asked.conversation,
             ask_back=ask_back,
+            meter=asked.meter,
         )
-        await self.house.exchange.ask(ask, line)
+        try:
+            await self.house.exchange.ask(ask, line)
+        except SabirError:
+            await tell_used()
+            raise
 
     async def _answered(self, called: Called) -> None:
         """An answer that came to another node, for a turn that waits on this one."""

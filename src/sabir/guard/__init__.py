@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TypeVar
 
 from ..message import Part
 from ..turn import Caller, Meter, Permit, Turn, anything
 from .audit import AuditSettings, Notes, Trail
 from .filters import Filter, Filters
 from .identity import Credentials, Identity, Verifier, no_credentials, stranger_at
-from .limits import Places, Quotas, Rates, Remaining
+from .limits import Places, Quotas, Rates, Remaining, holder_of
 from .policy import Rights, Rule
 from .seal import Seal, keys_from
 from .usage import Counted, Usage, size_of
@@ -33,6 +34,8 @@ __all__ = [
     "keys_from",
     "size_of",
 ]
+
+Number = TypeVar("Number", int, float)
 
 
 @dataclass(slots=True)
@@ -95,10 +98,20 @@ class Guard:
         """What asks, before each tool call, whether this caller may."""
         return partial(self.rights.check, caller, agent=agent, door=door) if self.rights.rules else anything
 
-    def meter(self) -> Meter:
-        """The account of one turn, with its budget."""
-        quotas = self.quotas
-        return Meter(quotas.turn_calls, quotas.turn_tokens, quotas.turn_cost)
+    def meter(self, caller: Caller | None = None, before: Meter | None = None) -> Meter:
+        """The account of one turn, with its budget; ``before`` is that of the node which has handed the turn on."""
+        quotas, account = self.quotas, holder_of(caller) if self.counts and caller is not None else ""
+        if before is None:
+            return Meter(quotas.turn_calls, quotas.turn_tokens, quotas.turn_cost, account=account)
+        return Meter(
+            _stricter(quotas.turn_calls, before.most_calls),
+            _stricter(quotas.turn_tokens, before.most_tokens),
+            _stricter(quotas.turn_cost, before.most_cost),
+            before.calls,
+            before.tokens,
+            before.cost,
+            before.account or account,
+        )
 
     def counted(self, turn: Turn) -> Counted:
         """Stands around the running of a turn: its place among those at the same time, and its caller's quotas.
@@ -113,3 +126,8 @@ class Guard:
         rate = self.rates.remaining(caller)
         today = await self.usage.left(caller) if self.usage.counted else []
         return [*([rate] if rate is not None else []), *today]
+
+
+def _stricter(one: Number, other: Number) -> Number:
+    """The lower of two budgets, of which 0 is none."""
+    return min(one, other) if one and other else one or other

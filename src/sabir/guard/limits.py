@@ -229,15 +229,14 @@ class Places:
         self.capped = any(self._caps)
         self._taken: dict[str, int] = {}
 
-    def take(self, caller: Caller, agent: str) -> tuple[str, ...]:
-        """Take a place; give it back with ``free``.
+    def take(self, caller: Caller, agent: str, account: str = "") -> tuple[str, ...]:
+        """Take a place, on this account or the caller's own; give it back with ``free``.
 
         Raises:
             TooMany: all places are taken.
         """
-        keys = tuple(
-            key for key, cap in zip((f"c{holder_of(caller)}", f"a{agent}"), self._caps, strict=True) if cap > 0
-        )
+        holders = (f"c{account or holder_of(caller)}", f"a{agent}")
+        keys = tuple(key for key, cap in zip(holders, self._caps, strict=True) if cap > 0)
         for key, cap in zip(keys, (cap for cap in self._caps if cap > 0), strict=True):
             if self._taken.get(key, 0) >= cap:
                 raise TooMany(f"at most {cap} turns at the same time", retry_after=1.0)

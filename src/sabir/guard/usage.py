@@ -58,11 +58,11 @@ class Usage:
                 raise self._used_up(kind, _midnight(now) - now)
 
     async def spend(self, caller: Caller, size: int, meter: Meter) -> None:
-        """Add what a turn has used."""
-        spent = {"bytes": float(size), "tokens": float(meter.tokens), "cost": meter.cost}
+        """Add what a turn has used, but for what another node has used and added."""
+        spent = {"bytes": float(size), "tokens": float(meter.own_tokens), "cost": meter.own_cost}
         for kind, amount in spent.items():
             if amount and kind in self._most:
-                await self._count(holder_of(caller), kind, amount)
+                await self._count(meter.account or holder_of(caller), kind, amount)
 
     async def left(self, caller: Caller) -> list[Remaining]:
         """What is left of each quota, for the caller to be told."""
@@ -106,7 +106,7 @@ class Counted:
 
     async def __aenter__(self) -> Counted:
         if self._places.capped:
-            self._taken = self._places.take(self._caller, self._agent)
+            self._taken = self._places.take(self._caller, self._agent, self._meter.account)
         if self._usage.counted and not self._handed_on:
             try:
                 await self._usage.begin(self._caller)

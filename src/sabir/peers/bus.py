@@ -83,8 +83,11 @@ class BusPeer:
                 async for piece in call:
                     if piece == nodes.ELSEWHERE:
                         raise _NotBegun
-                    event = nodes.decode_event(piece)
-                    if isinstance(event, Question):
+                    event = nodes.decode_said(piece)
+                    if isinstance(event, nodes.Used):
+                        turn.used.extend(event.tools)
+                        turn.meter.elsewhere(event.calls, event.tokens, event.cost)
+                    elif isinstance(event, Question):
                         asked_back = True
                         await call.send(nodes.encode(await turn.ask(event)))
                     elif isinstance(event, Reply | Fault):

@@ -1,8 +1,10 @@
 """What the nodes of one gateway say to each other about a turn: MessagePack, both ways. Pure.
 
 A node that hands a turn on tells what was said, the conversation so far, and the standing of its caller: the roles,
-and on whose behalf. Credentials, claims, addresses and tokens stay where they are. The bus is trusted as far as its
-own log-in reaches: whoever may publish on it may ask as any role.
+and on whose behalf. Credentials, claims, addresses and tokens stay where they are; but where there are quotas, it tells
+whose account the turn goes on, which for a stranger is its address, and what the turn has used of its budget. What it
+uses over there is told back. The bus is trusted as far as its own log-in reaches: whoever may publish on it may ask as
+any role.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import msgspec
 from ..errors import Unreadable
 from ..events import Delta, Event, Fault, Progress, Question, Reply
 from ..message import Message, Part
-from ..turn import Caller, Conversation, Turn
+from ..turn import Caller, Conversation, Meter, Turn
 
 T = TypeVar("T")
 
@@ -36,6 +38,7 @@ class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
     hops: int = 0
     seen: tuple[str, ...] = ()
     door: str = ""
+    meter: Meter | None = None  # None: nothing is counted, and there is no budget
 
     @classmethod
     def of(cls, turn: Turn) -> Asked:
@@ -53,12 +56,31 @@ class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
             turn.hops + 1,
             turn.seen,
             turn.door,
+            turn.meter if turn.meter.account or turn.meter.has_budget else None,
         )
 
     def as_caller(self) -> Caller:
         """The caller as the other node sees it: with the first one's rights, and nothing that proves its identity."""
         kind = "local" if self.local else "agent"
         return Caller(id=self.caller, kind=kind, roles=self.roles, on_behalf_of=self.on_behalf_of)
+
+
+class Used(msgspec.Struct, frozen=True, array_like=True):
+    """What a turn has used on another node, where it is on its caller's account; and the tools that were called."""
+
+    calls: int = 0
+    tokens: int = 0
+    cost: float = 0.0
+    tools: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, turn: Turn, before: Meter | None) -> Used:
+        now, was = turn.meter, before or Meter()
+        tools = tuple(dict.fromkeys(turn.used))
+        return cls(now.calls - was.calls, now.tokens - was.tokens, now.cost - was.cost, tools)
+
+    def __bool__(self) -> bool:
+        return bool(self.calls or self.tokens or self.cost or self.tools)
 
 
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -103,6 +125,25 @@ HERE: Final = _encoder.encode(("here", None))
 def encode_event(event: Event) -> bytes:
     kind, body = _WRITERS[type(event)]
     return _encoder.encode((kind, body(event)))
+
+
+def encode_used(used: Used) -> bytes:
+    return _encoder.encode(("used", used))
+
+
+def decode_said(data: bytes) -> Event | Used:
+    """What comes back from the node that was asked: events, and before the last what was used.
+
+    Raises:
+        Unreadable: it is neither.
+    """
+    try:
+        kind, body = _event.decode(data)
+        if kind == "used":
+            return msgspec.convert(body, Used)
+    except (msgspec.DecodeError, RecursionError):
+        pass
+    return decode_event(data)
 
 
 def decode_event(data: bytes) -> Event:
@@ -154,10 +195,13 @@ __all__ = [
     "LOSSES",
     "Answer",
     "Asked",
+    "Used",
     "decode_answer",
     "decode_asked",
     "decode_event",
     "decode_message",
+    "decode_said",
     "encode",
     "encode_event",
+    "encode_used",
 ]
