@@ -129,19 +129,26 @@ Event: TypeAlias = Delta | Progress | Question | Reply | Fault
 # -- what comes from an agent -------------------------------------------------------------------------
 
 
+class WrongEvent(TypeError):
+    """An agent gave what is no Event, or one with a wrong field.
+
+    Says which field, what was expected and the type of what was given: no content, so that the log may tell it.
+    """
+
+
 def check(event: object) -> None:
     """Whether this is an Event, and each of its fields what its signature says.
 
     Python holds nobody to that, and what is stored must be readable: so it is asked once, where an agent's events
-    come in. Names of types are told and no content.
+    come in.
 
     Raises:
-        TypeError: it is not; says which field, what was expected and what was given.
+        WrongEvent: it is not.
     """
     kind = type(event)
     look = _CHECKS.get(kind) or next((look for each, look in _CHECKS.items() if isinstance(event, each)), None)
     if look is None:
-        raise TypeError(f"expected a Delta, Progress, Question, Reply or Fault, not {_named(event)}")
+        raise WrongEvent(f"expected a Delta, Progress, Question, Reply or Fault, not {_named(event)}")
     look(event)
 
 
@@ -208,7 +215,7 @@ def check_question(question: object) -> None:
     """The same of what an agent asks.
 
     Raises:
-        TypeError: it is no Question, or a field of it is wrong.
+        WrongEvent: it is no Question, or a field of it is wrong.
     """
     if not isinstance(question, Question):
         _refuse("a question", "a Question or a string", question)
@@ -243,7 +250,7 @@ def _check_words(value: object, where: str) -> None:
 
 
 def _refuse(where: str, expected: str, given: object) -> NoReturn:
-    raise TypeError(f"{where}: expected {expected}, not {_named(given)}")
+    raise WrongEvent(f"{where}: expected {expected}, not {_named(given)}")
 
 
 def _named(given: object) -> str:

@@ -102,9 +102,8 @@ class Line(msgspec.Struct, eq=False):
     def failed(self, raised: Exception, why: str = "agent %s failed in turn %s") -> TurnFailed:
         """What a caller is told of something that went wrong inside; the log is told the rest."""
         agent, id = (self.turn.agent, self.turn.id) if self.turn is not None else ("the gateway", "")
-        if isinstance(raised, WrongEvent):  # these words are ours; of others the log tells none (observe.py)
-            why = f"{why}: {raised}"
-        logger.error(why, agent, id, exc_info=raised)
+        words = f": {raised}" if isinstance(raised, WrongEvent) else ""  # ours; of others the log tells none
+        logger.error(f"{why}%s", agent, id, words, exc_info=raised)
         return TurnFailed(f"{agent} failed; the operator's log says why (turn {id})")
 
     def extend(self, seconds: float) -> None:

@@ -13,7 +13,7 @@ import pytest
 import sabir
 from sabir import Delta, Event, Fault, Field, Message, Part, Progress, Question, Reply, Turn
 from sabir.errors import Forbidden, TurnFailed
-from sabir.events import FAULTS, check, check_question
+from sabir.events import FAULTS, WrongEvent, check, check_question
 from sabir.guard.filters import Filters
 from sabir.guard.secrets import Secrets
 from sabir.message import binary_part, json_part
@@ -78,7 +78,7 @@ def test_what_is_right_passes(event: object) -> None:
 
 @pytest.mark.parametrize(("event", "why"), WRONG.values(), ids=WRONG)
 def test_what_is_wrong_is_told_by_field_and_type_and_without_its_content(event: object, why: str) -> None:
-    with pytest.raises(TypeError, match=why) as wrong:
+    with pytest.raises(WrongEvent, match=why) as wrong:
         check(event)
     assert "step 1" not in str(wrong.value)
 
@@ -88,7 +88,7 @@ def test_one_of_a_kind_of_its_own_is_looked_at_all_the_same() -> None:
         number: int = 0
 
     check(Step(0.5, number=2))
-    with pytest.raises(TypeError, match=r"Progress\.note"):
+    with pytest.raises(WrongEvent, match=r"Progress\.note"):
         check(Step(0.5, note=b"half"))
 
 
@@ -97,9 +97,9 @@ async def test_what_is_no_question_is_not_asked(asked: Any) -> None:
     async def nobody(question: Question) -> Message:
         raise AssertionError("asked")
 
-    with pytest.raises(TypeError, match="expected a"):
+    with pytest.raises(WrongEvent, match="expected a"):
         await Turn(Message.text("hi"), ask_back=nobody).ask(asked)
-    with pytest.raises(TypeError):
+    with pytest.raises(WrongEvent):
         check_question(asked)
 
 
@@ -113,7 +113,7 @@ async def test_a_filter_does_not_take_the_blame() -> None:
     async def wrong() -> AsyncIterator[Event]:
         yield Progress(0.5, 5)
 
-    with pytest.raises(TypeError, match=r"Progress\.note"):
+    with pytest.raises(WrongEvent, match=r"Progress\.note"):
         await anext(Filters([Secrets()]).passing(wrong(), ANONYMOUS))
 
 
