@@ -58,7 +58,7 @@ class Limits(msgspec.Struct, frozen=True):
     alive_seconds: float = 5.0  # both sides of a call give a sign of life this often
     missed: int = 3  # so many without one, and the other side is gone
     window: int = 256  # pieces under way to a caller that has not taken them,
-    window_bytes: int = 2 * 1024 * 1024  # and their bytes: on a slow line others would wait behind them
+    window_bytes: int = 512 * 1024  # and their bytes: on a slow line others would wait behind them
     chunk_bytes: int = 512 * 1024  # a longer piece travels in several packets
     piece_bytes: int = 64 * 1024 * 1024
 
