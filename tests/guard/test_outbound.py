@@ -5,13 +5,14 @@ from __future__ import annotations
 import gzip
 import socket
 from collections.abc import Sequence
+from ipaddress import ip_network
 
 import httpx2
 import pytest
 
 from guard_site import Site
 from sabir.errors import Forbidden, PeerUnavailable, PeerUnreadable, TooBig
-from sabir.guard.outbound import Fetcher, Outbound, OutboundRules
+from sabir.guard.outbound import Fetcher, Outbound, OutboundRules, is_public
 
 INSIDE = [
     "http://127.0.0.1/",
@@ -48,6 +49,90 @@ INSIDE = [
     "http://[fd00:ec2::254]/",
     "http://[ff02::1]/",
 ]
+# Every row of IANA's special-purpose registries for IPv4 and IPv6, multicast, and what was taken back since; and
+# whether an address of it is somebody on the open internet.
+SPECIAL = {
+    "0.0.0.0/8": False,
+    "10.0.0.0/8": False,
+    "100.64.0.0/10": False,
+    "127.0.0.0/8": False,
+    "169.254.0.0/16": False,
+    "172.16.0.0/12": False,
+    "192.0.0.0/24": False,
+    "192.0.0.0/29": False,
+    "192.0.0.8/32": False,
+    "192.0.0.9/32": False,
+    "192.0.0.10/32": False,
+    "192.0.0.170/31": False,
+    "192.0.2.0/24": False,
+    "192.31.196.0/24": False,
+    "192.52.193.0/24": False,
+    "192.88.99.0/24": False,
+    "192.168.0.0/16": False,
+    "192.175.48.0/24": False,
+    "198.18.0.0/15": False,
+    "198.51.100.0/24": False,
+    "203.0.113.0/24": False,
+    "224.0.0.0/4": False,
+    "240.0.0.0/4": False,
+    "255.255.255.255/32": False,
+    "::/128": False,
+    "::1/128": False,
+    "::/96": False,  # IPv4-compatible, taken back
+    "::808:808/128": False,
+    "::ffff:10.0.0.0/104": False,
+    "::ffff:127.0.0.1/128": False,
+    "::ffff:8.8.8.8/128": True,  # it is 8.8.8.8
+    "::ffff:0:10.0.0.1/128": False,  # IPv4-translated
+    "::ffff:0:8.8.8.8/128": False,
+    "64:ff9b::10.0.0.0/104": False,
+    "64:ff9b::169.254.169.254/128": False,
+    "64:ff9b::8.8.8.8/128": True,  # through a translator that is everybody's
+    "64:ff9b:1::/48": False,
+    "64:ff9b:1::8.8.8.8/128": False,
+    "100::/64": False,
+    "100:0:0:1::/64": False,
+    "200::/7": False,  # NSAP, taken back
+    "2001::/23": False,
+    "2001::/32": False,  # Teredo
+    "2001:0:4136:e378:8000:63bf:f5ff:fffe/128": False,  # 10.0.0.1 by it
+    "2001:0:4136:e378:8000:63bf:f7f7:f7f7/128": False,  # 8.8.8.8 by it
+    "2001:1::1/128": False,
+    "2001:1::2/128": False,
+    "2001:1::3/128": False,
+    "2001:2::/48": False,
+    "2001:3::/32": False,
+    "2001:4:112::/48": False,
+    "2001:10::/28": False,
+    "2001:20::/28": False,
+    "2001:30::/28": False,
+    "2001:db8::/32": False,
+    "2002::/16": False,  # 6to4
+    "2002:a00:1::/48": False,  # 10.0.0.1 by it
+    "2002:808:808::/48": False,  # 8.8.8.8 by it
+    "2620:4f:8000::/48": False,
+    "3fff::/20": False,
+    "4000::/3": False,  # nobody's
+    "5f00::/16": False,
+    "fc00::/7": False,
+    "fe80::/10": False,
+    "fec0::/10": False,  # site-local, taken back
+    "ff00::/8": False,
+    # beside them
+    "1.0.0.0/8": True,
+    "11.0.0.0/8": True,
+    "100.128.0.0/9": True,
+    "169.255.0.0/16": True,
+    "172.32.0.0/11": True,
+    "192.0.1.0/24": True,
+    "198.20.0.0/14": True,
+    "223.255.255.0/24": True,
+    "2001:200::/23": True,
+    "2001:4860::/32": True,
+    "2003::/18": True,
+    "2606:4700::/32": True,
+    "2a00::/12": True,
+}
 ODD = [
     "file:///etc/passwd",
     "ftp://example.com/",
@@ -72,6 +157,20 @@ async def test_an_address_inside_is_refused_however_it_is_written(url: str) -> N
     async with Fetcher(Outbound()) as fetcher:
         with pytest.raises(Forbidden):
             await fetcher.get(url)
+
+
+@pytest.mark.parametrize(("network", "public"), SPECIAL.items(), ids=str)
+def test_what_is_kept_for_a_purpose_is_not_connected_to(network: str, public: bool) -> None:
+    """The first and the last address of each, and one between."""
+    block = ip_network(network)
+    for address in (block[0], block[block.num_addresses // 2], block[-1]):
+        assert is_public(address) is public, address
+        written = f"http://[{address}]/" if address.version == 6 else f"http://{address}/"
+        if public:
+            assert Outbound().check(written)
+        else:
+            with pytest.raises(Forbidden):
+                Outbound().check(written)
 
 
 @pytest.mark.parametrize("url", ODD)

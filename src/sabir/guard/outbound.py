@@ -29,16 +29,43 @@ Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
-# Public by their range, inside by their use.
-_INSIDE: Final = (
-    ip_network("168.63.129.16/32"),  # Azure's wire server
-    ip_network("192.0.0.0/24"),  # protocol assignments, among them a cloud's metadata service
-    ip_network("192.88.99.0/24"),  # the withdrawn 6to4 anycast
-    ip_network("2001::/32"),  # Teredo, gone; its relays were anybody's
-    ip_network("2002::/16"),  # 6to4, the same
-    ip_network("2620:4f:8000::/48"),  # AS112, answers for private names
+# All of IPv6 that is given to networks of the open internet: what is not in it is nobody's, or inside.
+_UNICAST: Final = ip_network("2000::/3")
+# What IANA's registries keep for a purpose, and what is public by its range and inside by its use. Written out, because
+# the standard library's own lists differ from one Python to the next.
+# https://www.iana.org/assignments/iana-ipv4-special-registry, https://www.iana.org/assignments/iana-ipv6-special-registry
+_INSIDE: Final[tuple[Network, ...]] = tuple(
+    ip_network(each)
+    for each in (
+        "0.0.0.0/8",  # this network
+        "10.0.0.0/8",
+        "100.64.0.0/10",  # a provider's own, among them a cloud's metadata service
+        "127.0.0.0/8",
+        "168.63.129.16/32",  # Azure's wire server
+        "169.254.0.0/16",  # link-local, with the metadata service of most clouds
+        "172.16.0.0/12",
+        "192.0.0.0/24",  # protocol assignments, among them a cloud's metadata service
+        "192.0.2.0/24",  # documentation
+        "192.31.196.0/24",  # AS112, answers for private names
+        "192.52.193.0/24",  # AMT
+        "192.88.99.0/24",  # the withdrawn 6to4 anycast
+        "192.168.0.0/16",
+        "192.175.48.0/24",  # AS112
+        "198.18.0.0/15",  # benchmarks
+        "198.51.100.0/24",  # documentation
+        "203.0.113.0/24",  # documentation
+        "224.0.0.0/4",  # multicast
+        "240.0.0.0/4",  # reserved, and broadcast
+        "2001::/23",  # protocol assignments: Teredo, benchmarks, AMT, AS112, ORCHID, DRIP
+        "2001:db8::/32",  # documentation
+        "2002::/16",  # 6to4, gone; its relays were anybody's
+        "2620:4f:8000::/48",  # AS112
+        "3fff::/20",  # documentation
+    )
 )
+_MAPPED: Final = ip_network("::ffff:0:0/96")
 _NAT64: Final = ip_network("64:ff9b::/96")
+_LOCAL_NAT64: Final = ip_network("64:ff9b:1::/48")
 _SIIT: Final = ip_network("::ffff:0:0:0/96")
 _COMPATIBLE: Final = ip_network("::/96")
 _NUMERIC: Final = re.compile(r"(0x[0-9a-f]*|[0-9]+)(\.(0x[0-9a-f]*|[0-9]+))*\.?", re.IGNORECASE)
@@ -50,15 +77,11 @@ _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 def is_public(address: Address) -> bool:
     """Whether an address is somebody on the open internet, seen through every way to write an IPv4 one as IPv6."""
     if isinstance(address, IPv6Address):
-        inner = _embedded(address)
-        if inner is not None and not is_public(inner):
+        inner = _embedded(address) if address in _MAPPED or address in _NAT64 else None
+        if inner is not None:
+            return is_public(inner)
+        if address.scope_id is not None or address not in _UNICAST:
             return False
-        if address.ipv4_mapped is not None or address in _NAT64:
-            return True
-        if address.scope_id is not None:
-            return False
-    if not address.is_global or address.is_multicast or address.is_reserved or address.is_unspecified:
-        return False
     return not any(address in network for network in _INSIDE if network.version == address.version)
 
 
@@ -70,7 +93,9 @@ def _embedded(address: IPv6Address) -> IPv4Address | None:
         return address.sixtofour
     if address.teredo is not None:
         return address.teredo[1]
-    if address in _NAT64 or address in _SIIT or (address in _COMPATIBLE and int(address) > 1):
+    if any(address in network for network in (_NAT64, _LOCAL_NAT64, _SIIT)) or (
+        address in _COMPATIBLE and int(address) > 1
+    ):
         return IPv4Address(int(address) & 0xFFFFFFFF)
     return None
 
