@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import logging
 import os
 import re
 import sys
@@ -25,6 +26,7 @@ from .agents.llm import LLM, BackendSettings, model_agent
 from .agents.sources import SearchSettings, SiteSettings
 from .card import Policy
 from .errors import BadSetup, MissingExtra
+from .expectations import LEVELS, check, check_rights, check_start
 from .guard import AuditSettings, Quotas, Rule
 from .guard.outbound import Outbound, OutboundRules
 from .guard.outgoing import Service
@@ -42,6 +44,8 @@ from .wire.rules import Limits
 if TYPE_CHECKING:
     from .agents.sites import Sites
     from .gateway import Gateway
+
+logger = logging.getLogger("sabir")
 
 DEFAULT_FILE: Final = "sabir.yaml"
 PREFIX: Final = "SABIR_"
@@ -72,7 +76,7 @@ class NlipSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
 
 
 class Log(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    level: Annotated[str, Meta(pattern="^(?i:debug|info|warning|error|critical)$")] = "info"
+    level: Annotated[str, Meta(extra_json_schema={"pattern": f"^(?i:{'|'.join(LEVELS)})$"})] = "info"
     json: bool = False
 
 
@@ -128,44 +132,65 @@ def load(path: Path | str | None = None, *, flags: Mapping[str, Any] | None = No
     Raises:
         BadSetup: the file cannot be read, or a key or value is wrong; says which and what was expected.
     """
-    values: dict[str, Any] = {}
-    path = path if path is not None else os.environ.get("SABIR_CONFIG")
-    file = Path(path) if path is not None else Path(DEFAULT_FILE)
-    if path is not None or file.exists():
-        values = _read(file)
+    file = file_of(path)
+    values = _read(file) if file is not None else {}
     settings = settings_of(values, str(file))
-    for source, more in (
-        ("SABIR_… variables", _environment(os.environ)),
-        ("flags", {key: value for key, value in (flags or {}).items() if value is not None}),
-    ):
-        if more:  # each by itself, so that an error names where the value came from
-            _merge(values, more)
-            settings = settings_of(values, source)
+    if more := _environment(os.environ):  # each by itself, so that an error names where the value came from
+        _merge(values, more)
+        settings = settings_of(values, _variable)
+    if more := {key: value for key, value in (flags or {}).items() if value is not None}:
+        _merge(values, more)
+        settings = settings_of(values, "flags")
     return settings
 
 
-def settings_of(values: Mapping[str, Any], source: str = "settings") -> Settings:
-    """Typed settings of plain values."""
+def file_of(path: Path | str | None = None) -> Path | None:
+    """The file that is read: the one that is given, or what ``SABIR_CONFIG`` names, or ``sabir.yaml`` if it is here."""
+    path = path if path is not None else os.environ.get("SABIR_CONFIG")
+    if path is not None:
+        return Path(path)
+    return Path(DEFAULT_FILE) if Path(DEFAULT_FILE).exists() else None
+
+
+def settings_of(values: Mapping[str, Any], source: str | Callable[[str], str] = "settings") -> Settings:
+    """Typed settings of plain values.
+
+    Raises:
+        BadSetup: a key or a value is wrong; says where they came from, which it is and what was expected.
+    """
     try:
-        _check_keys(values, Settings, "")
-        return msgspec.convert(values, Settings, strict=False)
+        return _typed(values)
     except BadSetup as wrong:
-        raise BadSetup(f"{source}: {wrong}") from None
+        told = source if isinstance(source, str) else source(_place_in(str(wrong)))
+        raise BadSetup(f"{told}: {wrong}") from None
+
+
+def _typed(values: Mapping[str, Any]) -> Settings:
+    _check_keys(values, Settings, "")
+    try:
+        settings = msgspec.convert(values, Settings, strict=False)
     except msgspec.ValidationError as wrong:
-        raise BadSetup(f"{source}: {_readable(str(wrong))}") from None
+        raise BadSetup(_readable(str(wrong), values)) from None
+    check(settings)
+    return settings
 
 
-def gateway_of(settings: Settings) -> Gateway:
-    """The gateway that the settings describe."""
+def gateway_of(settings: Settings, file: Path | None = None) -> Gateway:
+    """The gateway that the settings describe. Agents that it uses are looked for in the folder of ``file``, too.
+
+    Raises:
+        BadSetup: there is no such gateway; says which setting does not fit.
+    """
+    check_start(settings, os.environ)
     home = Path(settings.home)
-    agents = [agent_of(each) for each in settings.agents]
+    agents = [agent_of(each, file.parent if file is not None else None) for each in settings.agents]
     sites = sites_of(settings, agents)
     if sites is not None:
         agents += sites.agents
     if not any(agent.card.name == echo.card.name for agent in agents):
         agents.append(echo)  # always there: scripts and newcomers rely on it
-    gateway: type[Gateway] = importlib.import_module("sabir.gateway").Gateway  # it brings the server with it
-    return gateway(
+    module = importlib.import_module("sabir.gateway")  # it brings the server with it
+    gateway: Gateway = module.Gateway(
         *agents,
         default=settings.default,
         home=home,
@@ -179,7 +204,7 @@ def gateway_of(settings: Settings) -> Gateway:
         observe=settings.observe,
         tasks=settings.tasks,
         secrets=settings.secrets,
-        doors=settings.doors,
+        doors={name: given for name, given in settings.doors.items() if given is not True},  # as they are anyway
         serving=serving_of(settings),
         public_url=settings.public_url,
         hosts=settings.hosts,
@@ -189,6 +214,12 @@ def gateway_of(settings: Settings) -> Gateway:
         uploads=settings.uploads,
         facts={"policies": settings.policies, "anonymous": settings.anonymous},
     )
+    optional = (name.replace("_", "-") for name, _, _ in module.OPTIONAL_DOORS)
+    doors = {*settings.doors, *optional, *(door.name for door in gateway.doors)}
+    elsewhere = settings.bus is not None or bool(settings.gateways)
+    for each in check_rights(settings.rights, doors, gateway.agents, elsewhere=elsewhere):
+        logger.warning("%s", each)
+    return gateway
 
 
 def has_sites(settings: Settings) -> bool:
@@ -256,8 +287,8 @@ def serving_of(settings: Settings) -> Serving:
 BUILTIN: Final[Mapping[str, Agent]] = {"echo": echo}
 
 
-def agent_of(settings: AgentSettings) -> Agent:
-    """The agent that one entry describes.
+def agent_of(settings: AgentSettings, beside: Path | None = None) -> Agent:
+    """The agent that one entry describes; a module that it uses is looked for in the folder ``beside``, first.
 
     Raises:
         BadSetup: it describes none, or what it names cannot be had.
@@ -267,10 +298,13 @@ def agent_of(settings: AgentSettings) -> Agent:
         raise BadSetup(f"agents: {settings.id!r} needs exactly one of use, peer or backend")
     if settings.backend is not None:
         words = {"system_message": settings.system_message or "", "description": settings.description or ""}
-        return model_agent(settings.id, settings.backend, **words)
+        model = model_agent(settings.id, settings.backend, **words)
+        if settings.remembers is not None:
+            model.card = msgspec.structs.replace(model.card, remembers=settings.remembers)
+        return model
     if settings.peer is not None:
         return connect(settings.peer, protocol=settings.protocol, name=settings.id)
-    found = BUILTIN.get(settings.use or "") or _imported(settings)
+    found = BUILTIN.get(settings.use or "") or _imported(settings, beside)
     changes = {"name": settings.id, "description": settings.description, "remembers": settings.remembers}
     try:
         card = msgspec.structs.replace(found.card, **{k: v for k, v in changes.items() if v is not None})
@@ -281,18 +315,22 @@ def agent_of(settings: AgentSettings) -> Agent:
     return FunctionAgent(found.function if isinstance(found, FunctionAgent) else found, card)
 
 
-def _imported(settings: AgentSettings) -> Agent:
+def _imported(settings: AgentSettings, beside: Path | None) -> Agent:
     place, _, name = (settings.use or "").partition(":")
     if not name:
         known = ", ".join(BUILTIN)
         raise BadSetup(f"agents: {settings.id!r}: use: expected module:name or one of {known}, not {settings.use!r}")
-    sys.path.insert(0, "")
+    folders = [str(each) for each in dict.fromkeys([(beside or Path()).resolve(), Path.cwd()])]
+    before = sys.path[:]
+    sys.path[:0] = folders
     try:
         made = getattr(importlib.import_module(place), name)
     except (ImportError, AttributeError) as wrong:
-        raise BadSetup(f"agents: {settings.id!r}: cannot import {settings.use}: {wrong}") from wrong
+        absent = isinstance(wrong, ModuleNotFoundError) and wrong.name == place.partition(".")[0]
+        looked = f"; looked in {', in '.join(folders)} and among what is installed" if absent else ""
+        raise BadSetup(f"agents: {settings.id!r}: cannot import {settings.use}: {wrong}{looked}") from wrong
     finally:
-        sys.path.remove("")
+        sys.path[:] = before
     if not isinstance(made, Agent):
         raise BadSetup(f"agents: {settings.id!r}: {settings.use} is not an agent; decorate it with @agent")
     return made
@@ -311,8 +349,10 @@ def _read(path: Path) -> dict[str, Any]:
         text = path.read_text(encoding="utf-8")
     except OSError as wrong:
         raise BadSetup(f"{path}: {wrong.strerror or wrong}") from wrong
+    except UnicodeDecodeError as wrong:
+        raise BadSetup(f"{path}: expected UTF-8; byte {wrong.start} is not") from None
     try:
-        values = yaml.safe_load(text)
+        values = yaml.load(text, _Once)
     except yaml.YAMLError as wrong:
         mark = getattr(wrong, "problem_mark", None)
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark is not None else ""
@@ -322,6 +362,21 @@ def _read(path: Path) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise BadSetup(f"{path}: expected keys and values, such as 'port: 8080'")
     return values
+
+
+class _Once(yaml.SafeLoader):
+    """As YAML is read, but a key stands once: of two, the first would be lost without a word."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.value != "<<":
+                if key.value in seen:
+                    raise yaml.constructor.ConstructorError(
+                        None, None, f"the key {key.value!r} stands here a second time", key.start_mark
+                    )
+                seen.add(key.value)
+        return super().construct_mapping(node, deep)
 
 
 def _environment(environ: Mapping[str, str]) -> dict[str, Any]:
@@ -370,7 +425,7 @@ def _check_keys(values: Mapping[str, Any], kind: type, place: str) -> None:
             hint = f"did you mean {place}{near[0]}?" if near else f"known here are {', '.join(sorted(known))}"
             raise BadSetup(f"unknown key {name}: {hint}")
         inner = _struct_in(known[key])
-        if inner is None:
+        if inner is None or (isinstance(value, Mapping) and _is_list(known[key])):  # which is told by its type
             continue
         if isinstance(value, Mapping) and get_origin(known[key]) is dict:  # by names that the file chooses
             for each, item in value.items():
@@ -384,22 +439,85 @@ def _check_keys(values: Mapping[str, Any], kind: type, place: str) -> None:
                     _check_keys(item, inner, f"{name}[{index}].")
 
 
+def _is_list(hint: Any) -> bool:
+    return any(get_origin(each) is tuple for each in (hint, *get_args(hint)))
+
+
 def _struct_in(hint: Any) -> type | None:
     if isinstance(hint, type) and get_origin(hint) is None:
         return hint if issubclass(hint, msgspec.Struct) else None
     return next((found for arg in get_args(hint) if (found := _struct_in(arg)) is not None), None)
 
 
-_PLACE = re.compile(r" - at `\$\.?([^`]*)`$")
+_PLACE: Final = re.compile(r" - at `\$\.?([^`]*)`$")
+_INNER: Final = re.compile(r"([a-z_]+): (?=expected )")
 
 
-def _readable(text: str) -> str:
+def _readable(text: str, values: Mapping[str, Any]) -> str:
     """msgspec's words with the place in front: ``port: expected `int`, got `str```."""
     match = _PLACE.search(text)
     if match is None:
         return text
-    said = text[: match.start()]
-    return f"{match.group(1)}: {said[0].lower()}{said[1:]}"
+    place, said = match.group(1), text[: match.start()]
+    said = said.removeprefix(f"{re.split(r'[.[]', place)[0]}: ")  # what checks itself may say where it stands, too
+    if inner := _INNER.match(said):
+        place, said = f"{place}.{inner.group(1)}", said[inner.end() :]
+    if said.startswith("Invalid enum value"):
+        said = f"expected {_choices(place)}, not {said.removeprefix('Invalid enum value ')}"
+    if said.startswith("Expected `str`, got `") and said.endswith(("`int`", "`float`", "`bool`")):
+        said += "; write it in quotes"
+    return f"{_exact(place, text, values)}: {said[0].lower()}{said[1:]}"
+
+
+def _exact(place: str, text: str, values: Mapping[str, Any]) -> str:
+    """The place with the name that the file chose for it; msgspec writes ``gateways[...].url``."""
+    before, dots, after = place.partition("[...]")
+    if not dots:
+        return place
+    *way, last = before.split(".")
+    inside: Any = values
+    for step in way:
+        inside = inside[step]
+    for name in inside[last]:
+        less: dict[str, Any] = {last: {name: inside[last][name]}}
+        for step in reversed(way):
+            less = {step: less}
+        try:
+            msgspec.convert(less, Settings, strict=False)
+        except msgspec.ValidationError as wrong:
+            if str(wrong) == text:
+                return f"{before}.{name}{after}"
+    return place
+
+
+def _choices(place: str) -> str:
+    """What may stand at a place where only some words may."""
+    hint: Any = Settings
+    for step in re.findall(r"\w+", place):
+        kind = _struct_in(hint)
+        if kind is not None:
+            hint = get_type_hints(kind, include_extras=True)[step]
+    *most, last = (str(each) for each in get_args(hint))
+    return f"{', '.join(most)} or {last}"
+
+
+_FIRST: Final = re.compile(r"(?:unknown key )?([\w.\[\]-]+): ")
+
+
+def _place_in(said: str) -> str:
+    match = _FIRST.match(said)
+    return match.group(1) if match else ""
+
+
+def _variable(place: str) -> str:
+    """The variables that may have brought what is wrong at a place."""
+    found = []
+    for name in os.environ:
+        if name.startswith(PREFIX) and not name.startswith(NOT_SETTINGS):
+            path = name.removeprefix(PREFIX).lower().replace("__", ".")
+            if re.match(rf"{re.escape(path)}(?![\w-])", place) or path.startswith(f"{place}."):
+                found.append(name)
+    return ", ".join(sorted(found)) or "SABIR_… variables"
 
 
 Loader = Callable[[], Settings]

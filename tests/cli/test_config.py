@@ -77,7 +77,7 @@ def test_an_error_names_where_the_value_came_from(tmp_path: Path, monkeypatch: p
     with pytest.raises(BadSetup, match=r"sabir.yaml: unknown key prot: "):
         load(write(tmp_path, "prot: 1"))
     monkeypatch.setenv("SABIR_PORT", "x")
-    with pytest.raises(BadSetup, match=r"^SABIR_… variables: port: expected"):
+    with pytest.raises(BadSetup, match=r"^SABIR_PORT: port: expected"):
         load(write(tmp_path, "port: 1"))
 
 
@@ -88,8 +88,8 @@ def test_the_file_may_be_named_by_a_variable(tmp_path: Path, monkeypatch: pytest
 
 
 def test_an_agent_with_a_name_that_cannot_be_is_told() -> None:
-    with pytest.raises(BadSetup, match=r"agents: 'a b': a card's name is"):
-        agent_of(settings_of({"agents": [{"id": "a b", "use": "echo"}]}).agents[0])
+    with pytest.raises(BadSetup, match=r"agents\[0\]\.id: expected 1 to 64 letters, .*, not 'a b'"):
+        settings_of({"agents": [{"id": "a b", "use": "echo"}]})
 
 
 def test_a_misspelt_door_does_not_stay_open(tmp_path: Path) -> None:
@@ -120,6 +120,40 @@ def test_an_agent_comes_from_a_python_file_beside_the_configuration(
     settings = settings_of({"agents": [{"id": "clerk2", "use": "shop_agents:clerk"}]})
     made = agent_of(settings.agents[0])
     assert (made.card.name, made.card.description) == ("clerk2", "Sells things.")
+
+
+def test_an_agent_is_looked_for_beside_its_file_before_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in ("some where", "here"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "stall_agents.py").write_text(
+            f"from sabir import agent\n@agent\nasync def clerk(turn):\n    'Sells things {folder}.'\n    return 'x'\n"
+        )
+    (tmp_path / "here" / "only_here.py").write_text("from stall_agents import clerk\n")
+    file = tmp_path / "some where" / "a.yaml"
+    entries = "[{id: clerk, use: 'stall_agents:clerk'}, {id: other, use: 'only_here:clerk'}]"
+    file.write_text(f"home: {tmp_path / 'home'}\nagents: {entries}\n")
+    monkeypatch.chdir(tmp_path / "here")
+    before = sys.path[:]
+    made = gateway_of(load(file), file).agents
+    assert [made[name].card.description for name in ("clerk", "other")] == ["Sells things some where."] * 2
+    assert sys.path == before
+    sys.modules.pop("stall_agents")
+    sys.modules.pop("only_here")
+
+
+def test_where_an_agent_was_looked_for_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "here").mkdir()
+    file = tmp_path / "a.yaml"
+    file.write_text("agents: [{id: clerk, use: 'no_such_shop:clerk'}]\n")
+    monkeypatch.chdir(tmp_path / "here")
+    with pytest.raises(BadSetup) as wrong:
+        gateway_of(load(file), file)
+    assert str(wrong.value) == (
+        "agents: 'clerk': cannot import no_such_shop:clerk: No module named 'no_such_shop'; "
+        f"looked in {tmp_path}, in {tmp_path / 'here'} and among what is installed"
+    )
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -58,14 +59,35 @@ async def test_a_filter_that_fails_blocks(wrong: type[Exception]) -> None:
 def test_filters_are_named_in_the_configuration() -> None:
     made = filters_of(["secrets", {"pii": {"kinds": ["email"]}}, {"prompt-injection": {"action": "mark"}}, "html"])
     assert [each.name for each in made.filters] == ["secrets", "pii", "prompt-injection", "html"]
-    for wrong in (
-        "nothing",
-        {"pii": {"kinds": ["shoe size"]}},
-        {"secrets": {"x": 1}},
-        {"prompt-injection": {"action": "?"}},
-    ):
-        with pytest.raises(BadSetup, match=r"^filters: "):
-            filters_of([wrong])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ("nothing", "filters[1]: there is no filter 'nothing'; there are prompt-injection, secrets, pii, inside, html"),
+        (
+            {"pii": {"kinds": ["shoe size"]}},
+            "filters[1].pii.kinds: expected a list of some of email, card, iban, ssn, ",
+        ),
+        ({"pii": {"kinds": []}}, "filters[1].pii.kinds: expected a list"),
+        ({"pii": 5}, "filters[1].pii: expected options such as {kinds: …}"),
+        ({"secrets": {"x": 1}}, "unknown key filters[1].secrets.x: known here are none"),
+        ({"prompt-injection": {"action": "?"}}, "filters[1].prompt-injection.action: expected one of block, mark, log"),
+        ({"prompt-injection": {"replies": "no"}}, "filters[1].prompt-injection.replies: expected true or false"),
+        (
+            {"inside": {"markers": ["abc"]}},
+            "filters[1].inside.markers: expected a list of texts of 6 characters or more",
+        ),
+        (
+            {"inside": {"protected": ["short"]}},
+            "filters[1].inside.protected: expected a list of texts of 40 characters",
+        ),
+    ],
+)
+def test_a_filter_that_would_filter_nothing_is_refused(wrong: Any, said: str) -> None:
+    with pytest.raises(BadSetup) as told:
+        filters_of(["secrets", wrong])
+    assert str(told.value).startswith(said)
 
 
 # -- secrets, personal data, what is inside -------------------------------------------------------

@@ -7,7 +7,7 @@ import asyncio
 import importlib
 import sys
 
-from ..config import gateway_of, load
+from ..config import file_of, gateway_of, load
 from ..errors import BadSetup, MissingExtra
 from ..gateway import Gateway
 from .serve import set_up_logging
@@ -27,7 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
     flags = {"home": arguments.home, "store": arguments.store, "log": {"level": arguments.log_level}}
     settings = load(arguments.config, flags=flags)
     set_up_logging(settings)  # to standard error: standard output is the protocol's
-    gateway = gateway_of(settings)
+    gateway = gateway_of(settings, file_of(arguments.config))
     try:
         asyncio.run(_speak(gateway, arguments.agent))
     except* BrokenPipeError:

@@ -7,7 +7,7 @@ import logging
 import sys
 from typing import Any
 
-from ..config import Settings, gateway_of, load
+from ..config import Settings, file_of, gateway_of, load
 from ..observe import JsonLines, Scrub
 
 
@@ -31,7 +31,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     settings = load(arguments.config, flags=flags_of(arguments))
     set_up_logging(settings)
-    return gateway_of(settings).run()
+    return gateway_of(settings, file_of(arguments.config)).run()
 
 
 def flags_of(arguments: argparse.Namespace) -> dict[str, Any]:

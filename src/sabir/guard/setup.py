@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -16,7 +17,7 @@ from .audit import AuditSettings, Notes, Trail
 from .filters import Filter, Filters
 from .html import Html
 from .identity import CertificateVerifier, Identity, Verifier
-from .injection import PromptInjection
+from .injection import ACTIONS, PromptInjection
 from .issuer import Issuer, SubjectTokens
 from .keys import Keys, KeyVerifier
 from .limits import Quotas, Rates
@@ -146,6 +147,27 @@ FILTERS: Final[Mapping[str, Callable[..., Filter]]] = {
 }
 
 
+def _texts(least: int) -> Callable[[Any], bool]:
+    return lambda value: (
+        isinstance(value, list | tuple)
+        and bool(value)
+        and all(isinstance(each, str) and len(each) >= least for each in value)
+    )
+
+
+# What may be given to them; anything else would be taken and filter nothing.
+OPTIONS: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
+    "action": (lambda value: value in ACTIONS, f"one of {', '.join(ACTIONS)}"),
+    "replies": (lambda value: isinstance(value, bool), "true or false"),
+    "kinds": (
+        lambda value: _texts(1)(value) and set(value) <= set(PersonalData.SHAPES),
+        f"a list of some of {', '.join(PersonalData.SHAPES)}",
+    ),
+    "markers": (_texts(6), "a list of texts of 6 characters or more"),
+    "protected": (_texts(Inside.LEAST), f"a list of texts of {Inside.LEAST} characters or more"),
+}
+
+
 def filters_of(written: Sequence[str | Mapping[str, Any]]) -> Filters:
     """The filters of the configuration: names, or names with options.
 
@@ -153,14 +175,24 @@ def filters_of(written: Sequence[str | Mapping[str, Any]]) -> Filters:
         BadSetup: there is no such filter, or it has no such option.
     """
     made: list[Filter] = []
-    for entry in written:
+    for number, entry in enumerate(written):
         pairs = [(entry, {})] if isinstance(entry, str) else list(entry.items())
         for name, options in pairs:
-            make = FILTERS.get(name)
-            if make is None:
-                raise BadSetup(f"filters: there is no filter {name!r}; there are {', '.join(FILTERS)}")
-            try:
-                made.append(make(**(options or {})))
-            except (TypeError, ValueError) as wrong:
-                raise BadSetup(f"filters: {name}: {wrong}") from wrong
+            made.append(_filter(f"filters[{number}]", name, options or {}))
     return Filters(made)
+
+
+def _filter(place: str, name: str, options: Any) -> Filter:
+    make = FILTERS.get(name)
+    if make is None:
+        raise BadSetup(f"{place}: there is no filter {name!r}; there are {', '.join(FILTERS)}")
+    known = list(inspect.signature(make).parameters)
+    if not isinstance(options, Mapping):
+        raise BadSetup(f"{place}.{name}: expected options such as {{{known[0] if known else 'name'}: …}}")
+    for option, value in options.items():
+        if option not in known:
+            raise BadSetup(f"unknown key {place}.{name}.{option}: known here are {', '.join(known) or 'none'}")
+        right, expected = OPTIONS[option]
+        if not right(value):
+            raise BadSetup(f"{place}.{name}.{option}: expected {expected}")
+    return make(**options)

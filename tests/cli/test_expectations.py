@@ -1,0 +1,242 @@
+"""A value that would be taken and mean nothing ends the start in one line: where it stands, and what was expected."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from cli.conftest import Sabir
+from sabir.cli.main import BAD_USAGE
+from sabir.config import Settings, gateway_of, load, settings_of
+from sabir.errors import BadSetup
+from sabir.expectations import EXPECTED, at, check
+
+ISSUER = "issuer: 'https://id.example.com', audience: [a]"
+
+WRONG = [
+    # what fails open if it is taken
+    ("outbound: {deny: [notacidr/99]}", "outbound.deny[0]: expected a host, host:port, an address or a network "),
+    ("outbound: {deny: ['a.example:99999']}", "outbound.deny[0]: expected a host"),
+    ("outbound: {allow: ['http://x']}", "outbound.allow[0]: expected a host"),
+    ("outbound: {schemes: [ftp]}", "outbound.schemes[0]: expected http, https, ws or wss, not 'ftp'"),
+    ("outbound: {schemes: []}", "outbound.schemes: expected at least one of http, https, ws, wss; it is empty"),
+    ("outbound: {ports: [0]}", "outbound.ports[0]: expected a number from 1 to 65535, not 0"),
+    ("policies: [{kind: privcy, text: x}]", "policies[0].kind: expected privacy, retention, regulatory, "),
+    ("policies: [{kind: privacy, text: ''}]", "policies[0].text: expected what the policy says; it is empty"),
+    ("policies: [{kind: privacy, text: x, requird: true}]", "unknown key policies[0].requird: did you mean polic"),
+    ("audit: {days: -1}", "audit.days: expected a number above 0, not -1.0"),
+    ("audit: {days: .nan}", "audit.days: expected a number, not nan"),
+    ("observe: {sample: 7}", "observe.sample: expected a share from 0 to 1, not 7.0"),
+    ("observe: {traces: not a url}", "observe.traces: expected an OTLP/HTTP address such as http://127.0.0.1:4318/"),
+    ("identity: {issuers: [{issuer: 'http://id.example.com', audience: [a]}]}",
+     "identity.issuers[0].issuer: expected an https address (plain http is for this machine alone), not 'http://id"),
+    (f"identity: {{issuers: [{{{ISSUER}, jwks: x}}]}}", "identity.issuers[0].jwks: expected an https address"),
+    (f"identity: {{issuers: [{{{ISSUER}, keys: {{}}}}]}}", "identity.issuers[0].keys: expected a JSON Web Key Set"),
+    (f"identity: {{issuers: [{{{ISSUER}, leeway: -1}}]}}", "identity.issuers[0].leeway: expected a number from 0 up"),
+    (f"identity: {{issuers: [{{{ISSUER}, algorithms: [none]}}]}}", "identity.issuers[0].algorithms: expected some of"),
+    (f"identity: {{issuers: [{{{ISSUER}}}, {{{ISSUER}}}]}}", "identity.issuers[1]: 'https://id.example.com' stands "),
+    ("identity: {pass_seconds: 0}", "identity.pass_seconds: expected a number above 0, not 0.0"),
+    ("identity: {certificates: {CN=x: 5}}", "identity.certificates.CN=x: expected `array`, got `int`"),
+    ("rights: [{roles: []}]", "rights[0].roles: expected at least one role; it is empty"),
+    ("rights: [{roles: [a], agents: []}]", "rights[0].agents: expected at least one name; '*' stands for all"),
+    ("rights: [{agents: [x]}]", "rights[0]: object missing required field `roles`"),
+    ("services: [{origin: x, token: a}]", "services[0].origin: expected a URL such as https://api.example.com"),
+    ("services: [{origin: 'https://x'}]", "services[0]: 'https://x' needs exactly one of token, key or token_url"),
+    ("services: [{origin: 'https://x', token: a, exchange: true}]", "services[0].exchange: expected a token_url "),
+    ("services: [{origin: 'https://x', token_url: 'http://y.example', client: a}]", "services[0].token_url: expected"),
+    ("services: [{origin: 'https://x', key: a, header: 'a b'}]", "services[0].header: expected the name of a header"),
+    ("secrets: ['']", "secrets[0]: expected the secret itself, 16 characters or more; SABIR_SECRETS keeps it out of a"),
+    ("secrets: ['env:THE_SECRET_OF_OURS']", "secrets[0]: expected the secret itself"),
+    ("doors: {mcp: 'false'}", "doors.mcp: expected false, true or settings, not 'false'"),
+    ("doors: {mcp: }", "doors.mcp: expected false, true or settings, not None"),
+    ("doors: {web: {strict: true}}", "doors.web: expected true or false; it has no settings"),
+    ("tls: {client_ca: x}", "tls.client_ca: expected tls.cert or tls.dev beside it"),
+    ("tls: {minimum: '1.1'}", "tls.minimum: expected 1.3 or 1.2, not '1.1'"),
+    ("tls: {minimum: 1.2}", "tls.minimum: expected `str`, got `float`; write it in quotes"),
+    ("security: {profile: 7}", "security.profile: expected 1, 2 or 3, not 7"),
+    ("agents: [{id: a, peer: 'http://x', remembers: false}]", "agents[0].remembers: expected use or backend beside it"),
+    # what never fits
+    ("hosts: ['https://x']", "hosts[0]: expected a name or an address, without scheme, port or path, not 'https://x'"),
+    ("hosts: ['x.example:80']", "hosts[0]: expected a name or an address"),
+    ("origins: [app.example.com]", "origins[0]: expected an origin such as https://app.example.com, or '*', not 'app."),
+    ("public_url: agents.example.com", "public_url: expected an address such as https://agents.example.com, not "),
+    ("durability: disk", "durability: expected process or power, not 'disk'"),
+    ("port: 99999", "port: expected a number from 0 to 65535, not 99999"),
+    ("host: ''", "host: expected an address to listen on; it is empty"),
+    ("node: a b", "node: expected 1 to 64 letters, digits, dots, hyphens or underscores, not 'a b'"),
+    ("graceful_seconds: .inf", "graceful_seconds: expected a number, not inf"),
+    ("quotas: {daily_turns: -1}", "quotas.daily_turns: expected a number from 0 up, not -1"),
+    ("quotas: {turn_seconds: 0}", "quotas.turn_seconds: expected a number above 0, not 0.0"),
+    ("quotas:", "quotas: expected `object`, got `null`"),
+    ("tasks: {look: 30}", "tasks: look must be shorter than lease, and lease at most 3600 seconds"),
+    ("tasks: {running: 0}", "tasks.running: expected a number from 1 up, not 0"),
+    ("uploads: {seconds: 0}", "uploads.seconds: expected a number above 0, not 0.0"),
+    ("sites: [{name: 'a b'}]", "sites[0].name: expected 1 to 64 letters"),
+    ("search: {embeddings: {url: x, model: y}}", "search.embeddings.url: expected an http or https address"),
+    ("search: {index: 'mysql://u:secret@x'}", "search.index: expected postgresql://…, not 'mysql://x'"),
+    ("agents: [{id: a, use: echo, protocol: nlip}]", "agents[0].protocol: expected a peer beside it"),
+    ("agents: [{id: a, use: echo}, {id: a, use: echo}]", "agents[1]: 'a' stands here a second time"),
+    ("agents: {a: {use: echo}}", "agents: expected `array`, got `object`"),
+    ("agents: [{id: a, backend: {model: x, seconds: -1}}]", "agents[0].backend.seconds: expected a number above 0"),
+    ("gateways: {shop: {url: 'http://x', refresh: 0}, b: 'http://y'}", "gateways.shop.refresh: expected `float` > 0.0"),
+    ("gateways: {shop: {url: 'http://x', only: []}}", "gateways.shop.only: expected at least one name"),
+    ("log: {level: loud}", "log.level: expected debug, info, warning, error or critical, not 'loud'"),
+    ("filters: pii", "filters: expected `array`, got `str`"),
+    ("port: 1\nport: 2", "line 2, column 1: the key 'port' stands here a second time"),
+    ("quotas: {burst: 5, burst: 6}", "line 1, column 20: the key 'burst' stands here a second time"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "said"), WRONG, ids=[text for text, _ in WRONG])
+def test_a_value_that_cannot_be_is_told_by_place_and_expectation(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "a file.yaml").write_text(text)
+    with pytest.raises(BadSetup) as wrong:
+        load(tmp_path / "a file.yaml")
+    told = str(wrong.value)
+    assert told.startswith(f"{tmp_path / 'a file.yaml'}: {said}")
+    assert "\n" not in told and "secret@" not in told
+
+
+def test_what_stands_in_the_file_by_default_is_as_expected() -> None:
+    check(Settings())
+
+
+def test_every_place_of_which_something_is_expected_is_a_key() -> None:
+    """A row of the table that no setting has would check nothing."""
+    full = settings_of(
+        {
+            "agents": [{"id": "a", "backend": {"model": "m", "temperature": 1, "max_tokens": 1}}],
+            "gateways": {"g": {"url": "http://x"}},
+            "sites": [{"name": "s", "source": "x"}],
+            "search": {"index": "postgresql://x", "embeddings": {"url": "http://x", "model": "m", "size": 3}},
+            "identity": {
+                "issuers": [
+                    {
+                        "issuer": "https://x",
+                        "audience": ["a"],
+                        "jwks": "https://x",
+                        "keys": {"keys": [{}]},
+                        "roles": ["r"],
+                        "longest_life": 1,
+                    }
+                ],
+                "certificates": {"CN=x": ["r"]},
+                "scopes": ["s"],
+            },
+            "rights": [{"roles": ["r"]}],
+            "outbound": {"allow": ["x"], "deny": ["y"], "ports": [1]},
+            "services": [{"origin": "https://x", "token_url": "https://y", "client": "c"}],
+            "audit": {"days": 1, "redact": ["caller"]},
+            "observe": {"traces": "http://x"},
+            "secrets": ["0123456789abcdef"],
+            "security": {"profile": 1},
+            "policies": [{"kind": "privacy", "text": "x"}],
+            "doors": {"mcp": False},
+            "public_url": "http://x",
+            "default": "a",
+            "hosts": ["x"],
+            "origins": ["http://x"],
+            "quotas": {"conversations": 1},
+        }
+    )
+    apart = {"agents[].use", "agents[].peer"}  # one agent is one of three things
+    assert [where for where, _, _ in EXPECTED if where not in apart and not list(at(full, where))] == []
+
+
+def test_an_error_from_a_variable_names_the_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SABIR_HOST", "localhost")
+    for name, value, said in (
+        ("SABIR_QUOTAS__BURST", "0", "quotas.burst: expected"),
+        ("SABIR_PROT", "1", "unknown key prot: did you mean port?"),
+        ("SABIR_RIGHTS", "[{roles: []}]", "rights[0].roles: expected at least one role"),
+        ("SABIR_TASKS__LOOK", "30", "tasks: look must be"),
+        ("SABIR_LOG__LEVEL", "loud", "log.level: expected debug, info, "),
+    ):
+        with monkeypatch.context() as only:
+            only.setenv(name, value)
+            with pytest.raises(BadSetup) as wrong:
+                load()
+            assert str(wrong.value).startswith(f"{name}: {said}")
+
+
+def test_a_file_that_is_not_text_is_told(tmp_path: Path) -> None:
+    (tmp_path / "sabir.yaml").write_bytes(b"port: \xff\xfe")
+    with pytest.raises(BadSetup, match="expected UTF-8; byte 6 is not"):
+        load(tmp_path / "sabir.yaml")
+
+
+# -- what only a gateway that starts can know -------------------------------------------------------
+
+
+def started(tmp_path: Path, text: str) -> Any:
+    return gateway_of(settings_of({"home": str(tmp_path), "sites": [], **yaml.safe_load(text)}))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("rights: [{roles: [admin], doors: [nlipp]}]", "rights[0].doors: there is no door 'nlipp'; did you mean nlip-"),
+        ("rights: [{roles: [admin], doors: [mcp, 'x*']}]", "rights[0].doors: there is no door 'x*'; there are a2a, "),
+        ("rights: [{roles: [admin], agents: [eco]}]", "rights[0].agents: there is no agent 'eco'; did you mean echo?"),
+        ("rights: [{roles: [admin], agents: [nosuchagent]}]", "rights[0].agents: there is no agent 'nosuchagent'; the"),
+        (
+            "services: [{origin: 'https://x', token: 'env:NOSUCH'}]",
+            "services[0].token: expected the environment variab",
+        ),
+        (
+            "services: [{origin: 'https://x', token_url: 'https://y', client: c, secret: 'env:NOSUCH'}]",
+            "services[0].sec",
+        ),
+    ],
+)
+def test_what_does_not_fit_ends_the_start(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(BadSetup) as wrong:
+        started(tmp_path, text)
+    assert str(wrong.value).startswith(said)
+
+
+def test_rules_about_doors_and_agents_that_there_are_are_taken(tmp_path: Path) -> None:
+    text = "{rights: [{roles: [a], agents: [echo, 'e*'], doors: ['nlip-*', a2a, nlip-amqp, mcp]}], doors: {mcp: false}}"
+    assert "echo" in started(tmp_path, text).agents
+
+
+@pytest.mark.parametrize("more", ["bus: 'memory:'", "gateways: {far: 'http://127.0.0.1:9'}"])
+def test_an_agent_that_may_live_elsewhere_is_a_warning(
+    tmp_path: Path, more: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    tmp_path.chmod(0o700)
+    with caplog.at_level(logging.WARNING, "sabir"):
+        started(tmp_path, f"{more}\nrights: [{{roles: [admin], agents: [far-clerk, echo]}}]")
+    assert [each.getMessage() for each in caplog.records] == [
+        "rights[0].agents: there is no agent 'far-clerk' here; it may live elsewhere (there are echo)"
+    ]
+    with pytest.raises(BadSetup, match="there is no door 'nlipp'"):
+        started(tmp_path, f"{more}\nrights: [{{roles: [admin], doors: [nlipp]}}]")
+
+
+def test_a_door_that_is_said_to_be_open_is_as_it_was(tmp_path: Path) -> None:
+    made = started(tmp_path, "{observe: {metrics: true}, doors: {metrics: true, web: true}}")
+    assert ("Metrics", "/metrics") in [row for door in made.doors for row in door.addresses()]
+
+
+def test_a_model_remembers_what_it_is_told_to(tmp_path: Path) -> None:
+    made = started(tmp_path, "agents: [{id: a, backend: {type: ollama, model: x}, remembers: false}]")
+    assert made.agents["a"].card.remembers is False
+
+
+def test_the_command_ends_with_one_line(sabir: Sabir, tmp_path: Path) -> None:
+    (tmp_path / "sabir.yaml").write_text("rights: [{roles: [admin], agents: [echo], doors: [nlipp]}]\n")
+    said = sabir("serve", "--port", "0")
+    assert (said.code, said.out, said.err.count("\n")) == (BAD_USAGE, "", 1)
+    assert said.err.startswith("sabir: rights[0].doors: there is no door 'nlipp'")
+
+
+def test_the_schema_says_which_levels_there_are() -> None:
+    told = msgspec.json.schema(Settings)["$defs"]["Log"]["properties"]["level"]
+    assert "warning" in told["pattern"]
