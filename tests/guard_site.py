@@ -12,7 +12,7 @@ Answer = tuple[int, dict[str, str], bytes]
 class Site:
     """An HTTP server on the loopback whose answers are functions of the path; it keeps what it heard."""
 
-    def __init__(self) -> None:
+    def __init__(self, port: int = 0) -> None:
         self.answers: dict[str, Callable[[bytes, dict[str, str]], Answer]] = {}
         self.heard: list[tuple[str, dict[str, str], bytes]] = []
         site = self
@@ -35,7 +35,7 @@ class Site:
             def log_message(self, *_: object) -> None:
                 return None
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
         self._server.daemon_threads = True
         self.port: int = self._server.server_address[1]
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)

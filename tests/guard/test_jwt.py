@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import hmac
 import json
+import threading
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -42,10 +45,19 @@ def publish(site: Site, *keys: Any) -> None:
     site.says("/jwks", body, content_type="application/json")
 
 
-def identity(issuer: Issuer, fetcher: Fetcher, clock: Clock, **options: Any) -> Identity:
+def identity(
+    issuer: Issuer, fetcher: Fetcher, clock: Clock, mistakes: Buckets | None = None, **options: Any
+) -> Identity:
     source = KeySource(issuer, fetcher, seconds=600.0, pause=30.0, clock=clock)
     verifier = JwtVerifier(issuer, source, clock=clock, **options)
-    return Identity([verifier], mistakes=Buckets(1000.0, 1000.0))
+    return Identity([verifier], mistakes=mistakes or Buckets(1000.0, 1000.0))
+
+
+async def closed(known: Identity) -> None:
+    """What goes on fetching is ended."""
+    for verifier in known.verifiers:
+        assert isinstance(verifier, JwtVerifier)
+        await verifier.close()
 
 
 def claims(clock: Clock, **more: Any) -> dict[str, Any]:
@@ -203,8 +215,68 @@ async def test_while_the_issuer_is_silent_the_last_keys_are_good_and_without_any
     clock.now += 90_000
     with pytest.raises(Unavailable):
         await known.caller(with_token(signed(claims(clock, sub="too late"))))
-    with pytest.raises(Unavailable):
-        await identity(issuer, fetcher, clock).caller(with_token(signed(claims(clock))))
+    await closed(known)
+
+
+async def test_without_keys_everybody_is_told_to_come_back_and_nobody_is_taken_for_wrong(
+    issuer: Issuer, site: Site, fetcher: Fetcher, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "sabir")
+    site.says("/jwks", b"down", 500)
+    known = identity(issuer, fetcher, clock, Buckets(0.0001, 3.0))
+    token = with_token(signed(claims(clock)))
+    for _ in range(26):
+        with pytest.raises(Unavailable, match="the keys of the authorization server cannot be had now"):
+            await known.caller(token)
+    assert len(site.heard) < 5  # nobody who asks costs a fetch
+    publish(site, RSA)
+    async with asyncio.timeout(10):
+        while "had again" not in caplog.text:
+            await asyncio.sleep(0.01)
+    assert (await known.caller(token)).id == f"{ISSUER}#alice"
+    assert [record.getMessage().split(" (")[0].split(", after")[0] for record in caplog.records] == [
+        f"the keys of the issuer {ISSUER} cannot be had",
+        f"the keys of the issuer {ISSUER} are had again",
+    ]
+
+
+async def test_while_the_issuer_is_away_a_key_that_is_not_known_is_not_wrong(
+    issuer: Issuer, site: Site, fetcher: Fetcher, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    known = identity(issuer, fetcher, clock)
+    await known.caller(with_token(signed(claims(clock))))
+    site.says("/jwks", b"down", 500)
+    clock.now += 31
+    for number in range(3):
+        with pytest.raises(Unavailable):
+            await known.caller(with_token(signed(claims(clock), OTHER_RSA)))
+        assert await known.caller(
+            with_token(signed(claims(clock, sub=f"old {number}")))
+        )  # the last keys are still good
+    assert "its last keys are used meanwhile" in caplog.text
+    publish(site, RSA, OTHER_RSA)
+    async with asyncio.timeout(10):
+        while True:
+            try:
+                assert await known.caller(with_token(signed(claims(clock), OTHER_RSA)))
+                break
+            except Unavailable:
+                await asyncio.sleep(0.01)
+
+
+async def test_an_issuer_that_hangs_does_not_hold_up_those_whose_keys_are_known(
+    issuer: Issuer, site: Site, fetcher: Fetcher, clock: Clock
+) -> None:
+    known = identity(issuer, fetcher, clock)
+    await known.caller(with_token(signed(claims(clock))))
+    silence = threading.Event()
+    site.answers["/jwks"] = lambda *_: (200, {}, b"") if silence.wait(20) else (500, {}, b"")
+    clock.now += 700
+    begun = time.monotonic()
+    assert await known.caller(with_token(signed(claims(clock, sub="bob"))))
+    assert time.monotonic() - begun < 4  # the fetcher itself waits for five
+    silence.set()
+    await closed(known)
 
 
 async def test_keys_are_found_through_the_metadata_of_the_issuer_and_of_no_other(
@@ -216,10 +288,10 @@ async def test_keys_are_found_through_the_metadata_of_the_issuer_and_of_no_other
     known = identity(Issuer(site.url, ("sabir",)), fetcher, clock)
     assert (await known.caller(with_token(signed(claims(clock, iss=site.url))))).kind == "subject"
     site.says("/.well-known/openid-configuration", json.dumps(about | {"issuer": "https://evil.example"}).encode())
+    deceived = identity(Issuer(site.url, ("sabir",)), fetcher, clock)
     with pytest.raises(Unavailable):
-        await identity(Issuer(site.url, ("sabir",)), fetcher, clock).caller(
-            with_token(signed(claims(clock, iss=site.url)))
-        )
+        await deceived.caller(with_token(signed(claims(clock, iss=site.url))))
+    await closed(deceived)
 
 
 async def test_weak_and_secret_keys_of_a_published_set_are_not_used(site: Site, fetcher: Fetcher, clock: Clock) -> None:

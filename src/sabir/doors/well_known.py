@@ -11,8 +11,11 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
+from ..errors import SabirError
+from ..message import Message
 from ..statements import statement
-from .base import House, credentials_of
+from ..wire import nlip
+from .base import House, credentials_of, refusal_headers
 
 
 class WellKnown:
@@ -45,7 +48,12 @@ class WellKnown:
     async def _self_report(self, request: Request) -> Response:
         house = self.house
         credentials = credentials_of(request.scope, behind_proxy=house.behind_proxy)
-        caller = await house.guard.identity.caller(credentials)
+        try:
+            caller = await house.guard.identity.caller(credentials)
+        except SabirError as wrong:
+            headers = {name.decode(): value.decode("latin-1") for name, value in refusal_headers(wrong)}
+            told_no = nlip.encode(Message.error(str(wrong)))
+            return Response(told_no, nlip.CODES[type(wrong)], headers, media_type="application/json")
         report = house.facts.get("report")
         told: dict[str, Any] = {
             "nlip": {

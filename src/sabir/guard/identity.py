@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
@@ -67,7 +67,15 @@ class Verifier(Protocol):
 
         Raises:
             Unauthenticated: they are of this kind, and wrong.
+            Unavailable: it cannot be known now; this is nobody's mistake.
         """
+
+
+@runtime_checkable
+class Fetches(Protocol):
+    """A verifier that has something under way beside the requests."""
+
+    async def close(self) -> None: ...
 
 
 class Identity:

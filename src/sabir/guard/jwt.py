@@ -7,7 +7,6 @@ token for us (RFC 8707, RFC 9068).
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import time
 from collections import OrderedDict
@@ -15,132 +14,21 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import msgspec
-from joserfc import jwk, jws
+from joserfc import jws
 from joserfc.errors import JoseError
 
-from ..errors import BadSetup, SabirError, Unauthenticated, Unavailable
+from ..errors import Unauthenticated
 from ..message import Part
 from ..turn import Caller
 from .dpop import Dpop
 from .identity import Credentials
-from .issuer import KEY_KINDS, Issuer, SubjectTokens
-from .outbound import Fetcher
+from .issuer import Issuer, SubjectTokens
+from .issuer_keys import KeySource
 
 _TYPES: Final = frozenset({"", "jwt", "at+jwt", "application/at+jwt"})
 _MOST_CHARACTERS: Final = 16 * 1024
 _CACHED: Final = 10_000
 _CACHE_SECONDS: Final = 60.0
-
-
-class KeySource:
-    """The keys of an issuer, fetched, kept, and fetched again when an unknown one is named.
-
-    While the issuer does not answer, the last keys are good for ``stale`` seconds more.
-    """
-
-    def __init__(
-        self,
-        issuer: Issuer,
-        fetcher: Fetcher | None = None,
-        *,
-        seconds: float = 600.0,
-        pause: float = 30.0,
-        stale: float = 86400.0,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        if issuer.keys is None and fetcher is None:
-            raise BadSetup("an issuer without keys needs a way to fetch them")
-        self._issuer = issuer
-        self._fetcher = fetcher
-        self._seconds = seconds
-        self._pause = pause
-        self._stale = stale
-        self._clock = clock
-        self._lock = asyncio.Lock()
-        self._read = float("-inf")
-        self._tried = float("-inf")
-        self._keys: list[jwk.Key] = _keys(issuer.keys, secret=True) if issuer.keys is not None else []
-
-    async def matching(self, kid: str | None, algorithm: str) -> list[jwk.Key]:
-        """The keys that a token with this header may be signed with.
-
-        Raises:
-            Unavailable: the issuer's keys cannot be had.
-        """
-        if self._issuer.keys is None and self._clock() - self._read > self._seconds:
-            await self._refresh()
-        found = self._pick(kid, algorithm)
-        if not found and self._issuer.keys is None:
-            await self._refresh()  # rotated: the key is newer than what we have
-            found = self._pick(kid, algorithm)
-        return found
-
-    def _pick(self, kid: str | None, algorithm: str) -> list[jwk.Key]:
-        kind = KEY_KINDS[algorithm]
-        return [
-            key
-            for key in self._keys
-            if key.key_type == kind and (kid is None or key.kid == kid) and _fits(key.as_dict(private=False), algorithm)
-        ]
-
-    async def _refresh(self) -> None:
-        asked = self._clock()
-        async with self._lock:
-            if self._tried >= asked or asked - self._tried < self._pause:
-                return  # somebody else just did, or it was tried a moment ago: unknown ids must not cost a fetch each
-            self._tried = asked
-            try:
-                keys = _keys(await self._fetch(), secret=False)
-            except (SabirError, msgspec.DecodeError, ValueError) as wrong:
-                if self._keys and self._clock() - self._read < self._stale:
-                    return
-                raise Unavailable("the keys of the authorization server cannot be had", retry_after=5.0) from wrong
-            self._keys, self._read = keys, self._clock()
-
-    async def _fetch(self) -> Any:
-        assert self._fetcher is not None
-        where = self._issuer.jwks
-        if where is None:
-            base = self._issuer.issuer.rstrip("/")
-            for name in ("oauth-authorization-server", "openid-configuration"):
-                metadata = await self._json(f"{base}/.well-known/{name}")
-                # RFC 8414, 3.3: metadata that names another issuer is somebody else's.
-                if isinstance(metadata, dict) and metadata.get("issuer") == self._issuer.issuer:
-                    where = metadata.get("jwks_uri")
-                    break
-        if not isinstance(where, str):
-            raise ValueError("no key set is published")
-        published = await self._json(where)
-        if not isinstance(published, dict) or not isinstance(published.get("keys"), list):
-            raise ValueError("what is published is not a key set")
-        return published
-
-    async def _json(self, url: str) -> Any:
-        assert self._fetcher is not None
-        answer = await self._fetcher.get(url, headers={"accept": "application/json"}, most_bytes=512 * 1024)
-        return msgspec.json.decode(answer.body) if answer.status == 200 else None
-
-
-def _keys(published: Any, *, secret: bool) -> list[jwk.Key]:
-    """The usable keys of a set: public ones, and secrets only where the operator wrote them down."""
-    found: list[jwk.Key] = []
-    for entry in published["keys"] if isinstance(published, dict) and "keys" in published else ():
-        if not isinstance(entry, dict) or (entry.get("kty") == "oct" and not secret):
-            continue
-        try:
-            key = jwk.import_key(entry)
-        except (JoseError, ValueError, TypeError, KeyError):
-            continue  # kinds we do not know stand beside those we do
-        if isinstance(key, jwk.RSAKey) and key.public_key.key_size < 2048:
-            continue
-        found.append(key)
-    return found
-
-
-def _fits(key: Mapping[str, Any], algorithm: str) -> bool:
-    if key.get("use", "sig") != "sig" or key.get("alg", algorithm) != algorithm:
-        return False
-    return "verify" in key.get("key_ops", ("verify",))
 
 
 class JwtVerifier:
@@ -174,6 +62,9 @@ class JwtVerifier:
                     await self._bound(caller, credentials, token, in_header=token is header)
                     return caller
         return None
+
+    async def close(self) -> None:
+        await self._source.close()
 
     async def _caller(self, token: str) -> Caller | None:
         digest = hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()

@@ -16,7 +16,7 @@ from . import Guard
 from .audit import AuditSettings, Notes, Trail
 from .filters import Filter, Filters
 from .html import Html
-from .identity import CertificateVerifier, Identity, Verifier
+from .identity import CertificateVerifier, Fetches, Identity, Verifier
 from .injection import ACTIONS, PromptInjection
 from .issuer import Issuer, SubjectTokens
 from .keys import Keys, KeyVerifier
@@ -67,6 +67,7 @@ class Guarded:
     outgoing: Outgoing
     trusted: Fetcher  # for places the operator wrote down: issuers and token end-points
     identity: IdentitySettings  # as configured, for the metadata that doors publish
+    verifiers: tuple[Verifier, ...] = ()  # as configured
 
     def metadata(self, resource: str) -> dict[str, Any] | None:
         """The RFC 9728 document of a resource of this gateway; None if no authorization server is configured."""
@@ -77,6 +78,9 @@ class Guarded:
         return protected_resource(resource, [i.issuer for i in issuers], scopes=self.identity.scopes, dpop=bound)
 
     async def close(self) -> None:
+        for verifier in self.verifiers:
+            if isinstance(verifier, Fetches):
+                await verifier.close()
         await self.fetcher.close()
         await self.trusted.close()
 
@@ -110,7 +114,9 @@ def guarded(
         Rates(settings.quotas, behind_proxy=behind_proxy),
     )
     outgoing = Outgoing(settings.services, trusted, subjects)
-    return Guarded(guard, keys, passes, outbound, Fetcher(outbound), outgoing, trusted, settings.identity)
+    return Guarded(
+        guard, keys, passes, outbound, Fetcher(outbound), outgoing, trusted, settings.identity, tuple(verifiers)
+    )
 
 
 def _verifiers(
