@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
+import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from urllib.parse import urlencode
 from uuid import uuid4
 
@@ -28,4 +30,17 @@ async def schema() -> AsyncIterator[str]:
         yield f"{POSTGRES}?search_path={name}&{urlencode(QUICK)}"
     finally:
         await connection.execute(f"DROP SCHEMA IF EXISTS {name} CASCADE")
+        await connection.close()
+
+
+async def by_hand(address: str, sql: str, *values: object) -> None:
+    """Change a store as nobody should: a statement with ``$1``, ``$2``, … past the store itself."""
+    if address.startswith("sqlite:"):
+        with closing(sqlite3.connect(address.removeprefix("sqlite:///"), isolation_level=None)) as file:
+            file.execute(re.sub(r"\$(\d)", r"?\1", sql), values)
+        return
+    connection = await asyncpg.connect(address)
+    try:
+        await connection.execute(sql, *values)
+    finally:
         await connection.close()

@@ -10,7 +10,7 @@ import msgspec
 from ..events import Question
 from ..message import Message, Part
 from ..stores.base import TaskEvent, TaskRow
-from ..tasks import Tasks, part_of
+from ..tasks import Tasks, part_of, read
 from ..turn import Caller
 from ..wire import a2a as wire
 
@@ -18,7 +18,7 @@ _ALL_EVENTS: Final = 100_000
 
 
 async def events_of(tasks: Tasks, id: str) -> list[TaskEvent]:
-    return await tasks.store.task_events(id, 0, _ALL_EVENTS)
+    return [read(event) for event in await tasks.store.task_events(id, 0, _ALL_EVENTS)]
 
 
 def told_of(row: TaskRow, events: Sequence[TaskEvent]) -> wire.Told:

@@ -6,6 +6,7 @@ transaction, and committed only if it then has as many rows of each kind and the
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -14,8 +15,11 @@ from urllib.parse import urlsplit
 
 from ..errors import BadSetup, MissingExtra, StoreUnavailable
 from .open import open_store, sqlite_path
+from .rows import WRONG, check_task
 from .sqlite import SQLiteStore
 from .tables import HEAD, LAST_HASH, TABLES, Row, Tables, page_sql
+
+logger = logging.getLogger("sabir")
 
 Told: TypeAlias = Callable[[str, int, int], None]  # table, rows copied, rows in all
 
@@ -56,10 +60,23 @@ async def _copy_table(table: str, old: Tables, new: Tables, told: Told) -> int:
     width = TABLES[table][1]
     while page := await old.page(table, after):
         await new.add(table, page)
+        if table == "tasks":
+            _tell_of_unreadable(page)
         after = page[-1][:width]
         done += len(page)
         told(table, done, total)
     return done
+
+
+def _tell_of_unreadable(tasks: list[Row]) -> None:
+    """A copy is whole, so these are in it; but nobody shall think that they are well."""
+    columns, _ = TABLES["tasks"]
+    id, body = columns.index("id"), columns.index("body")
+    for task in tasks:
+        try:
+            check_task(task[body])
+        except WRONG as wrong:
+            logger.warning("task %s cannot be read (%s); it is copied as it is, and will be failed", task[id], wrong)
 
 
 @asynccontextmanager

@@ -16,7 +16,6 @@ import asyncpg
 import msgspec
 
 from ..errors import BadSetup, StoreUnavailable
-from ..message import Message
 from ..turn import PastTurn
 from .base import (
     ENDED,
@@ -35,17 +34,11 @@ from .batches import Batches, Write
 from .outage import ERRORS, Outage, refused, where
 from .postgres_nodes import PostgresNodes
 from .postgres_schema import MIGRATIONS
+from .rows import CONVERSATION, TASK, TURN, conversation_of, conversations_of, event_of, past_turn_of, task_of
 
 _pack = msgspec.msgpack.Encoder().encode
-_message = msgspec.msgpack.Decoder(Message).decode
-_agreed = msgspec.msgpack.Decoder(dict[str, Any]).decode
-_task = msgspec.msgpack.Decoder(TaskRow).decode
-_event = msgspec.msgpack.Decoder(TaskEvent).decode
 _line_bytes = msgspec.json.Encoder().encode
 
-_CONVERSATION = "id, owner, created, touched, expires, turns, bytes, agreed, peer_token, ended"
-_TURN = "id, at, agent, asked, answered, speaker, conversation"
-_TASK = "body, attempts, node, lease, version"
 _RECORD = "space, key, value, owner, expires, version"
 _ENDED = ",".join(f"'{state}'" for state in ENDED)
 _LIVE = ",".join(f"'{state}'" for state in LIVE)
@@ -171,25 +164,25 @@ class PostgresStore:
     # -- conversations and turns ---------------------------------------------------------------
 
     async def conversation(self, id: str) -> ConversationRow | None:
-        row = await self._row(f"SELECT {_CONVERSATION} FROM conversations WHERE id = $1", id)
-        return _conversation(row) if row else None
+        row = await self._row(f"SELECT {CONVERSATION} FROM conversations WHERE id = $1", id)
+        return conversation_of(row) if row else None
 
     async def conversation_by_token(self, owner: str, peer_token: str) -> ConversationRow | None:
         row = await self._row(
-            f"SELECT {_CONVERSATION} FROM conversations WHERE peer_token = $1 AND owner = $2 AND ended = 0"
+            f"SELECT {CONVERSATION} FROM conversations WHERE peer_token = $1 AND owner = $2 AND ended = 0"
             " ORDER BY touched DESC LIMIT 1",
             peer_token,
             owner,
         )
-        return _conversation(row) if row else None
+        return conversation_of(row) if row else None
 
     async def conversations(self, owner: str, limit: int = 100) -> list[ConversationRow]:
         rows = await self._rows(
-            f"SELECT {_CONVERSATION} FROM conversations WHERE owner = $1 AND ended = 0 ORDER BY touched DESC LIMIT $2",
+            f"SELECT {CONVERSATION} FROM conversations WHERE owner = $1 AND ended = 0 ORDER BY touched DESC LIMIT $2",
             owner,
             limit,
         )
-        return [_conversation(row) for row in rows]
+        return conversations_of(rows)
 
     async def count_conversations(self, owner: str) -> int:
         row = await self._row("SELECT count(*) FROM conversations WHERE owner = $1 AND ended = 0", owner)
@@ -197,15 +190,15 @@ class PostgresStore:
 
     async def turns(self, conversation: str, last: int) -> tuple[PastTurn, ...]:
         rows = await self._rows(
-            f"SELECT {_TURN} FROM turns WHERE conversation = $1 ORDER BY number DESC LIMIT $2",
+            f"SELECT {TURN} FROM turns WHERE conversation = $1 ORDER BY number DESC LIMIT $2",
             conversation,
             max(0, last),
         )
-        return tuple(_past_turn(row) for row in reversed(rows))
+        return tuple(past_turn_of(row) for row in reversed(rows))
 
     async def turn(self, id: str) -> PastTurn | None:
-        row = await self._row(f"SELECT {_TURN} FROM turns WHERE id = $1", id)
-        return _past_turn(row) if row else None
+        row = await self._row(f"SELECT {TURN} FROM turns WHERE id = $1", id)
+        return past_turn_of(row) if row else None
 
     async def record(self, entry: TurnEntry) -> bool:
         turn, row = entry.turn, entry.conversation
@@ -220,7 +213,7 @@ class PostgresStore:
     async def agree(self, conversation: ConversationRow) -> None:
         row = conversation
         await self._execute(
-            f"INSERT INTO conversations ({_CONVERSATION}) VALUES ($1,$2,$3,$4,$5,0,0,$6,$7,$8) ON CONFLICT (id)"
+            f"INSERT INTO conversations ({CONVERSATION}) VALUES ($1,$2,$3,$4,$5,0,0,$6,$7,$8) ON CONFLICT (id)"
             " DO UPDATE SET agreed = excluded.agreed, ended = excluded.ended, expires = excluded.expires",
             row.id, row.owner, row.created, row.touched, row.expires, _pack(row.agreed), row.peer_token,
             int(row.ended),
@@ -282,8 +275,8 @@ class PostgresStore:
         return stored is not None and stored[0] == body  # the try that broke had done it
 
     async def task(self, id: str) -> TaskRow | None:
-        row = await self._row(f"SELECT {_TASK} FROM tasks WHERE id = $1", id)
-        return _task_row(row) if row else None
+        row = await self._row(f"SELECT {TASK} FROM tasks WHERE id = $1", id)
+        return task_of(row) if row else None
 
     async def tasks(
         self,
@@ -307,8 +300,8 @@ class PostgresStore:
             if value is not None:
                 values.append(value)
                 where.append(condition.replace("$", f"${len(values)}"))
-        sql = f"SELECT {_TASK} FROM tasks WHERE {' AND '.join(where)} ORDER BY updated DESC LIMIT ${len(values) + 1}"
-        return [_task_row(row) for row in await self._rows(sql, *values, limit)]
+        sql = f"SELECT {TASK} FROM tasks WHERE {' AND '.join(where)} ORDER BY updated DESC LIMIT ${len(values) + 1}"
+        return [task_of(row) for row in await self._rows(sql, *values, limit)]
 
     async def count_tasks(self, owner: str) -> int:
         row = await self._row(f"SELECT count(*) FROM tasks WHERE owner = $1 AND state IN ({_LIVE})", owner)
@@ -322,12 +315,12 @@ class PostgresStore:
             f" WHERE id = (SELECT id FROM tasks WHERE state IN ({_RUNNABLE})"
             f" AND (lease <= {_CLOCK} OR lease > {_CLOCK} + {LONGEST_LEASE}) AND agent = ANY($3)"
             f" AND (node = '' OR {_CLOCK} > $2 + {_SERVER_START})"
-            f" ORDER BY created, id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING {_TASK}",
+            f" ORDER BY created, id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING {TASK}",
             node,
             lease,
             list(agents),
         )
-        return _task_row(row) if row else None
+        return task_of(row) if row else None
 
     async def renew_tasks(self, node: str, ids: tuple[str, ...], lease: float) -> dict[str, int]:
         rows = await self._rows(
@@ -355,7 +348,7 @@ class PostgresStore:
             since,
             limit,
         )
-        return [msgspec.structs.replace(_event(body), number=number) for number, body in rows]
+        return [event_of(number, body) for number, body in rows]
 
     # -- audit -----------------------------------------------------------------------------------
 
@@ -453,20 +446,3 @@ async def _migrate(connection: asyncpg.Connection[asyncpg.Record]) -> tuple[int,
         await connection.execute("DELETE FROM schema_version")
         await connection.execute("INSERT INTO schema_version VALUES ($1)", len(MIGRATIONS))
         return done, len(MIGRATIONS)
-
-
-def _conversation(row: asyncpg.Record) -> ConversationRow:
-    id, owner, created, touched, expires, turns, bytes_, agreed, peer_token, ended = row
-    return ConversationRow(
-        id, owner, created, touched, expires, turns, bytes_, _agreed(agreed) if agreed else {}, peer_token, bool(ended)
-    )
-
-
-def _past_turn(row: asyncpg.Record) -> PastTurn:
-    id, at, agent, asked, answered, speaker, conversation = row
-    return PastTurn(id, at, agent, _message(asked), _message(answered), speaker, conversation)
-
-
-def _task_row(row: asyncpg.Record) -> TaskRow:
-    body, attempts, node, lease, version = row
-    return msgspec.structs.replace(_task(body), attempts=attempts, node=node, lease=lease, version=version)

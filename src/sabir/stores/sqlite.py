@@ -19,7 +19,6 @@ import msgspec
 
 from ..errors import BadSetup, StoreUnavailable
 from ..home import own_file, own_folder
-from ..message import Message
 from ..turn import ANONYMOUS, PastTurn
 from .base import (
     ENDED,
@@ -37,25 +36,19 @@ from .base import (
     chain,
 )
 from .group_commit import GroupCommit
+from .rows import CONVERSATION, TASK, TURN, conversation_of, conversations_of, event_of, past_turn_of, task_of
 from .sqlite_schema import MIGRATIONS, statements
 
 DURABILITY = {"process": "NORMAL", "power": "FULL"}
 
 _pack = msgspec.msgpack.Encoder().encode
-_message = msgspec.msgpack.Decoder(Message).decode
-_agreed = msgspec.msgpack.Decoder(dict[str, Any]).decode
-_task = msgspec.msgpack.Decoder(TaskRow).decode
-_event = msgspec.msgpack.Decoder(TaskEvent).decode
 _line_bytes = msgspec.json.Encoder().encode
 
 _SWEPT_AT_ONCE = 1000  # conversations and tasks in one transaction, so that a sweep holds nobody up
 _ENDED = ",".join(f"'{state}'" for state in ENDED)
 _LIVE = ",".join(f"'{state}'" for state in LIVE)
 _RUNNABLE = ",".join(f"'{state}'" for state in RUNNABLE)
-_TURN = "id, at, agent, asked, answered, speaker, conversation"
-_TASK = "body, attempts, node, lease, version"
 _RECORD = "space, key, value, owner, expires, version"
-_CONVERSATION = "id, owner, created, touched, expires, turns, bytes, agreed, peer_token, ended"
 
 
 class SQLiteStore:
@@ -126,41 +119,41 @@ class SQLiteStore:
     # -- conversations and turns ---------------------------------------------------------------
 
     async def conversation(self, id: str) -> ConversationRow | None:
-        row = self._row(f"SELECT {_CONVERSATION} FROM conversations WHERE id = ?", id)
-        return _conversation(row) if row else None
+        row = self._row(f"SELECT {CONVERSATION} FROM conversations WHERE id = ?", id)
+        return conversation_of(row) if row else None
 
     async def conversation_by_token(self, owner: str, peer_token: str) -> ConversationRow | None:
         row = self._row(
-            f"SELECT {_CONVERSATION} FROM conversations WHERE peer_token = ? AND owner = ? AND NOT ended"
+            f"SELECT {CONVERSATION} FROM conversations WHERE peer_token = ? AND owner = ? AND NOT ended"
             " ORDER BY touched DESC LIMIT 1",
             peer_token,
             owner,
         )
-        return _conversation(row) if row else None
+        return conversation_of(row) if row else None
 
     async def conversations(self, owner: str, limit: int = 100) -> list[ConversationRow]:
         rows = self._rows(
-            f"SELECT {_CONVERSATION} FROM conversations WHERE {_owned(owner)} AND NOT ended"
+            f"SELECT {CONVERSATION} FROM conversations WHERE {_owned(owner)} AND NOT ended"
             " ORDER BY touched DESC LIMIT ?",
             owner,
             limit,
         )
-        return [_conversation(row) for row in rows]
+        return conversations_of(rows)
 
     async def count_conversations(self, owner: str) -> int:
         return int(self._row(f"SELECT count(*) FROM conversations WHERE {_owned(owner)} AND NOT ended", owner)[0])
 
     async def turns(self, conversation: str, last: int) -> tuple[PastTurn, ...]:
         rows = self._rows(
-            f"SELECT {_TURN} FROM turns WHERE conversation = ? ORDER BY number DESC LIMIT ?",
+            f"SELECT {TURN} FROM turns WHERE conversation = ? ORDER BY number DESC LIMIT ?",
             conversation,
             max(0, last),
         )
-        return tuple(_past_turn(row) for row in reversed(rows))
+        return tuple(past_turn_of(row) for row in reversed(rows))
 
     async def turn(self, id: str) -> PastTurn | None:
-        row = self._row(f"SELECT {_TURN} FROM turns WHERE id = ?", id)
-        return _past_turn(row) if row else None
+        row = self._row(f"SELECT {TURN} FROM turns WHERE id = ?", id)
+        return past_turn_of(row) if row else None
 
     async def record(self, entry: TurnEntry) -> bool:
         turn, row = entry.turn, entry.conversation
@@ -177,7 +170,7 @@ class SQLiteStore:
     async def agree(self, conversation: ConversationRow) -> None:
         row = conversation
         await self._write(
-            f"INSERT INTO conversations ({_CONVERSATION}) VALUES (?,?,?,?,?,0,0,?,?,?) ON CONFLICT (id) DO UPDATE"
+            f"INSERT INTO conversations ({CONVERSATION}) VALUES (?,?,?,?,?,0,0,?,?,?) ON CONFLICT (id) DO UPDATE"
             " SET agreed = excluded.agreed, ended = excluded.ended, expires = excluded.expires",
             row.id, row.owner, row.created, row.touched, row.expires, _pack(row.agreed), row.peer_token, row.ended,
         )  # fmt: skip
@@ -239,8 +232,8 @@ class SQLiteStore:
         return bool(await self._writer.submit(job))
 
     async def task(self, id: str) -> TaskRow | None:
-        row = self._row(f"SELECT {_TASK} FROM tasks WHERE id = ?", id)
-        return _task_row(row) if row else None
+        row = self._row(f"SELECT {TASK} FROM tasks WHERE id = ?", id)
+        return task_of(row) if row else None
 
     async def tasks(
         self,
@@ -265,8 +258,8 @@ class SQLiteStore:
             if time is not None:
                 where.append(condition)
                 values.append(time)
-        sql = f"SELECT {_TASK} FROM tasks WHERE {' AND '.join(where)} ORDER BY updated DESC LIMIT ?"
-        return [_task_row(row) for row in self._rows(sql, *values, limit)]
+        sql = f"SELECT {TASK} FROM tasks WHERE {' AND '.join(where)} ORDER BY updated DESC LIMIT ?"
+        return [task_of(row) for row in self._rows(sql, *values, limit)]
 
     async def count_tasks(self, owner: str) -> int:
         sql = f"SELECT count(*) FROM tasks WHERE owner = ? AND state IN ({_LIVE})"
@@ -282,10 +275,10 @@ class SQLiteStore:
             at = now()
             rows = connection.execute(
                 "UPDATE tasks SET node = ?, lease = ?, attempts = attempts + 1, version = version + 1"
-                f" WHERE id = ({free}) RETURNING {_TASK}",
+                f" WHERE id = ({free}) RETURNING {TASK}",
                 (node, at + lease, at, at + LONGEST_LEASE, *agents),
             ).fetchall()
-            return _task_row(rows[0]) if rows else None
+            return task_of(rows[0]) if rows else None
 
         # Most looks find nothing; they are reads, and cost no write transaction.
         at = now()
@@ -329,7 +322,7 @@ class SQLiteStore:
             since,
             limit,
         )
-        return [msgspec.structs.replace(_event(body), number=number) for number, body in rows]
+        return [event_of(number, body) for number, body in rows]
 
     # -- audit -----------------------------------------------------------------------------------
 
@@ -457,7 +450,7 @@ def _record_many(connection: sqlite3.Connection, rows: list[Any]) -> list[bool]:
 
 
 _INSERT_TURNS = "INSERT INTO turns (id, conversation, at, agent, speaker, asked, answered) VALUES "
-_INSERT_CONVERSATIONS = f"INSERT INTO conversations ({_CONVERSATION}) VALUES "
+_INSERT_CONVERSATIONS = f"INSERT INTO conversations ({CONVERSATION}) VALUES "
 _TOUCH = (
     " ON CONFLICT (id) DO UPDATE SET touched = excluded.touched, expires = excluded.expires, turns = turns + 1,"
     " bytes = bytes + excluded.bytes"
@@ -502,29 +495,3 @@ def _append_audit(connection: sqlite3.Connection, lines: list[tuple[float, bytes
 def _owned(owner: str) -> str:
     """The condition that a row is this owner's, in the words of the index of known owners."""
     return "owner = ?" if owner == ANONYMOUS.id else "owner = ? AND owner <> 'anonymous'"
-
-
-def _conversation(row: Any) -> ConversationRow:
-    id, owner, created, touched, expires, turns, bytes_, agreed, peer_token, ended = row
-    return ConversationRow(
-        id,
-        owner,
-        created,
-        touched,
-        expires,
-        turns,
-        bytes_,
-        _agreed(agreed) if agreed else {},
-        peer_token,
-        bool(ended),
-    )
-
-
-def _past_turn(row: Any) -> PastTurn:
-    id, at, agent, asked, answered, speaker, conversation = row
-    return PastTurn(id, at, agent, _message(asked), _message(answered), speaker, conversation)
-
-
-def _task_row(row: Any) -> TaskRow:
-    body, attempts, node, lease, version = row
-    return msgspec.structs.replace(_task(body), attempts=attempts, node=node, lease=lease, version=version)

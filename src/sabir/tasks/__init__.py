@@ -13,7 +13,7 @@ and says why. Changes go by version, so a node that lost its lease cannot overwr
 
 from __future__ import annotations
 
-from .states import FINAL, LIVE, TRANSITIONS, TaskSettings, key_of, part_of
+from .states import FINAL, LIVE, TRANSITIONS, TaskSettings, key_of, part_of, read
 from .tasks import Tasks
 
-__all__ = ["FINAL", "LIVE", "TRANSITIONS", "TaskSettings", "Tasks", "key_of", "part_of"]
+__all__ = ["FINAL", "LIVE", "TRANSITIONS", "TaskSettings", "Tasks", "key_of", "part_of", "read"]

@@ -9,10 +9,12 @@ from typing import Any, Final
 
 import msgspec
 
+from ..events import Question
 from ..guard import Credentials
 from ..line import Ask, turn_id
 from ..message import Message, Part, token_kind
-from ..stores.base import ENDED, LONGEST_LEASE, TaskRow
+from ..stores.base import ENDED, LONGEST_LEASE, TaskEvent, TaskRow
+from ..stores.rows import UNREADABLE, WRONG
 from ..turn import ANONYMOUS, Caller, Conversation
 
 # state → what may follow it. A state with nothing behind it is an end.
@@ -53,6 +55,21 @@ class TaskSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def part_of(body: Mapping[str, Any]) -> Part:
     """The Part that a stored ``delta`` event holds."""
     return msgspec.convert(body["part"], Part)
+
+
+def read(event: TaskEvent) -> TaskEvent:
+    """The event, if what it holds can be read by those who are told of it; else one that says that it cannot."""
+    try:
+        match event.kind:
+            case "delta":
+                part_of(event.body)
+            case "question":
+                msgspec.convert(event.body, Question)
+            case "answer" if "message" in event.body:
+                msgspec.convert(event.body["message"], Message)
+        return event
+    except WRONG:
+        return TaskEvent(event.number, event.at, UNREADABLE, {})
 
 
 def rests(task: TaskRow) -> bool:

@@ -22,12 +22,13 @@ from ..line import Ask, Line, turn_id
 from ..message import Message, token_kind
 from ..stores.base import SeesNodes, Store, TaskEvent, TaskRow
 from ..stores.clock import CautiousClock
+from ..stores.rows import LOST_TASK, WRONG
 from ..stores.sqlite import SQLiteStore
 from ..turn import Caller, Conversation
 from .ledger import Ledger, until
 from .run import Run
 from .signs import Sign
-from .states import LIVE, TaskSettings, ask_of, id_of, rests, turn_of, unnamed, without_secrets
+from .states import LIVE, TaskSettings, ask_of, id_of, read, rests, turn_of, unnamed, without_secrets
 
 logger = logging.getLogger("sabir")
 
@@ -242,6 +243,8 @@ class Tasks:
         task = await self.store.task(id)
         if task is None or task.owner != caller.id:
             raise NotFound("there is no such task")
+        if task.unreadable:
+            await self._set_aside(task)
         return task
 
     async def wait(self, id: str, caller: Caller, seconds: float) -> TaskRow:
@@ -265,7 +268,7 @@ class Tasks:
                 page = await self.store.task_events(id, since, _PAGE)
                 for event in page:
                     since = event.number
-                    yield event
+                    yield read(event)
                 if len(page) == _PAGE:
                     continue
                 if rests(task):
@@ -411,12 +414,28 @@ class Tasks:
             if (mine := self._runs.get(task.id)) is not None:  # its lease ran out while this process stood still
                 mine.version = task.version
                 continue
-            caller = msgspec.convert(task.detail.get("caller", {}), Caller)
-            reason = await self._hopeless(task, caller)
-            if reason is None:
-                await self._start_again(task, caller)
-            else:
+            if task.unreadable:
+                await self._set_aside(task)
+                continue
+            try:
+                caller = msgspec.convert(task.detail.get("caller", {}), Caller)
+                reason = await self._hopeless(task, caller)
+                if reason is None:
+                    await self._start_again(task, caller)
+            except WRONG as wrong:
+                logger.error("task %s cannot be taken up and has failed: %s", task.id, wrong)
+                reason = LOST_TASK
+            if reason is not None:
                 await self._fail(task, reason)
+
+    async def _set_aside(self, task: TaskRow) -> None:
+        """A task whose row cannot be read has failed: so it is stored, and told to the log once."""
+        now = time.time()
+        left = msgspec.structs.replace(task, updated=now, expires=now + self.settings.retention, unreadable="")
+        if await self.store.put_task(left, expect=task.version):  # else another node was quicker
+            logger.error("task %s cannot be read from the store and has failed: %s", task.id, task.unreadable)
+            await self._ledger.add_event(task.id, "fault", {"reason": task.fault, "code": task.fault_code})
+            await self._ledger.audit(task, "failed", task.owner)
 
     async def _hopeless(self, task: TaskRow, caller: Caller) -> str | None:
         """Why a task cannot be run again; None if it can."""
@@ -437,7 +456,9 @@ class Tasks:
 
     async def _expire(self) -> None:
         for task in await self.store.tasks(states=LIVE, expired=self._now()):
-            if task.id not in self._runs:
+            if task.unreadable:
+                await self._set_aside(task)
+            elif task.id not in self._runs:
                 reason = (
                     "it was not finished in time" if task.question is None else "its question was not answered in time"
                 )
