@@ -227,3 +227,53 @@ async def test_nobody_listening_and_wrong_addresses_are_told() -> None:
             await peer.ask("hi")
     with pytest.raises(BadSetup, match="no ws or wss"):
         NlipWsPeer("http://127.0.0.1")
+
+
+# -- what belongs to one turn --------------------------------------------------------------------------
+
+
+def traces(*numbers: int) -> list[str]:
+    return [f"00-{number:032x}-{number:016x}-01" for number in numbers]
+
+
+@pytest.mark.parametrize("path", ["/nlip/ws", "/nlip/ws/text"])
+async def test_turns_that_share_a_connection_keep_their_own_traces(serve: Serve, home: Path, path: str) -> None:
+    both = asyncio.Barrier(2)
+
+    @agent(name="traced")
+    async def traced(turn: Turn) -> str:
+        async with asyncio.timeout(10):
+            await both.wait()  # at the same time
+        return f"{turn.trace} after {turn.hops}"
+
+    served = serve(Gateway(traced, home=home))
+    async with NlipWsPeer(served.ws_url + path) as peer:
+        turns = [Turn(Message.text("x"), Conversation(each), trace=each, hops=2) for each in traces(1, 2)]
+        told = await asyncio.gather(*(reply_of(peer(turn)) for turn in turns))
+    assert [each.text for each in told] == [f"{each} after 3" for each in traces(1, 2)]
+
+
+async def test_who_does_not_read_our_fields_is_sent_none() -> None:  # D-05
+    heard: list[Message] = []
+
+    async def other(socket: ServerConnection) -> None:
+        async for frame in socket:
+            heard.append(message := cbor.decode(frame))  # type: ignore[arg-type]
+            await socket.send(cbor.encode(Message.text("well").with_parts(message.tokens)))
+
+    async with ws_server(other) as url, NlipWsPeer(url) as peer:
+        turn = Turn(Message.text("x"), Conversation("x"), trace=traces(1)[0], hops=2)
+        assert (await reply_of(peer(turn))).text == "well"
+    assert {message.extra for message in heard} == {None}
+
+
+async def test_what_is_no_trace_context_goes_no_further(serve: Serve, home: Path) -> None:
+    @agent(name="traced")
+    async def traced(turn: Turn) -> str:
+        return str(turn.trace)
+
+    served = serve(Gateway(traced, home=home))
+    for url in (f"{served.ws_url}/nlip/ws", f"{served.url}/nlip"):
+        async with connect(url) as peer:
+            for wrong in ("x", "00-1-1-1", f"{traces(1)[0]}\r\nX-Evil: 1"):
+                assert (await reply_of(peer(Turn(Message.text("x"), trace=wrong)))).text == "None"

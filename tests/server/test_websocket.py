@@ -158,3 +158,40 @@ def test_an_idle_connection_is_closed(serve: Serve, home: Path) -> None:
         socket.recv(timeout=10)
     assert closed.value.rcvd is not None
     assert closed.value.rcvd.code == 1001
+
+
+# -- what HTTP says in headers ------------------------------------------------------------------------
+
+TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+OTHER = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+
+@agent(name="traced")
+async def traced(turn: Turn) -> str:
+    return f"{turn.trace} {turn.hops} {turn.message.extra}"
+
+
+@pytest.mark.parametrize("notation", ["json", "cbor"])
+def test_each_message_may_say_which_trace_it_belongs_to(serve: Serve, home: Path, notation: str) -> None:
+    """A connection is shared by many turns, so its handshake speaks only for those that do not speak for themselves."""
+
+    def ask(socket: Any, **fields: Any) -> str:
+        said = {"format": "text", "subformat": "english", "content": "x", **fields}
+        socket.send(json.dumps(said) if notation == "json" else cbor2.dumps(said))
+        came = socket.recv(timeout=5)
+        return (nlip.decode(came.encode()) if notation == "json" else cbor.decode(came)).text
+
+    url = serve(Gateway(traced, home=home)).ws_url + "/nlip/ws"
+    with connect(url, additional_headers={"traceparent": TRACE, "x-sabir-hops": "2"}) as socket:
+        assert socket.response is not None
+        assert socket.response.headers["x-sabir-fields"] == "traceparent, x-sabir-hops"
+        assert ask(socket) == f"{TRACE} 2 None"
+        assert ask(socket, traceparent=OTHER) == f"{OTHER} 2 None"
+        assert ask(socket, traceparent=5, colour="red") == f"{TRACE} 2 {{'colour': 'red'}}"
+        assert ask(socket, **{"x-sabir-hops": 3}) == f"{TRACE} 3 None"
+        assert ask(socket, **{"x-sabir-hops": {"a": 1}}) == f"{TRACE} 2 None"
+        assert "a loop is likely" in ask(socket, **{"x-sabir-hops": 10**9})
+    with connect(url) as socket:
+        assert ask(socket) == "None 0 None"
+    with connect(url, additional_headers={"x-sabir-hops": "99"}) as socket:
+        assert "a loop is likely" in ask(socket, **{"x-sabir-hops": 0})

@@ -25,11 +25,13 @@ from ..guard.agreements import takes_back
 from ..line import Ask, Line
 from ..message import Message, Part, token_kind, uri_part
 from ..wire import cbor, nlip
-from .base import House, credentials_of, settings_for
+from .base import House, credentials_of, headers_of, hops_of, settings_for
 
 DOOR: Final = "nlip-ws"
 MAX_FAILURES: Final = 10  # decode errors in a row before the connection is closed with 1007
 MAX_UNDER_WAY: Final = 64  # turns of one connection at the same time; more wait in the socket
+_TRACE, _HOPS = nlip.TRACE.encode(), nlip.HOPS.encode()
+_READS: Final = [(nlip.READS.encode(), f"{nlip.TRACE}, {nlip.HOPS}".encode())]
 STREAM_LABEL: Final = "stream"  # a control part of this label asks for partial messages (D-34)
 
 
@@ -86,7 +88,10 @@ class Connection:
         self._send = send
         self._text_path = scope["path"].rstrip("/").endswith("/text")
         self._agent: str | None = scope.get("path_params", {}).get("agent")
-        self._credentials: Credentials = credentials_of(scope, behind_proxy=house.behind_proxy)
+        headers = headers_of(scope)
+        self._credentials: Credentials = credentials_of(scope, behind_proxy=house.behind_proxy, headers=headers)
+        self._trace = headers[_TRACE].decode("latin-1")[:64] if _TRACE in headers else None  # of what has none itself
+        self._hops = hops_of(headers.get(_HOPS, b""))
         self._until: float | None = None  # when the token ends with which this connection was opened
         self._refused: SabirError | None = None  # what was wrong with its proof
         self._protocol = next((p for p in scope.get("subprotocols", ()) if p.lower().startswith("nlip")), None)
@@ -104,7 +109,8 @@ class Connection:
             return
         if self._credentials.scheme("dpop") is not None:
             await self._prove()
-        await self._send({"type": "websocket.accept", "subprotocol": self._protocol})  # D-30
+        accepted = {"type": "websocket.accept", "subprotocol": self._protocol, "headers": _READS}  # D-30
+        await self._send(accepted)
         try:
             while (packet := await self._next())["type"] == "websocket.receive":
                 await self._frame(packet.get("bytes"), packet.get("text"))
@@ -215,12 +221,21 @@ class Connection:
                 number += 1
                 await self._put(nlip.partial_message(event, number).with_parts(line.tokens), binary, message)
 
-        ask = Ask(message, DOOR, self._agent, self._credentials)
+        ask = self._ask(message)
         try:
             self._check_proof()
             await self.house.exchange.ask(ask, line)
         except SabirError as wrong:
             await self._put(nlip.coded_error(wrong, message, line.tokens or message.tokens), binary, message)
+
+    def _ask(self, message: Message) -> Ask:
+        """A message says of itself what HTTP says in headers; what it does not say, the handshake has said."""
+        fields = dict(message.extra) if message.extra is not None else {}
+        trace, hops = fields.pop(nlip.TRACE, None), hops_of(fields.pop(nlip.HOPS, ""))
+        if len(fields) != len(message.extra or ()):
+            message = msgspec.structs.replace(message, extra=fields or None)
+        trace = trace[:64] if isinstance(trace, str) else self._trace
+        return Ask(message, DOOR, self._agent, self._credentials, trace=trace, hops=max(hops, self._hops))
 
     async def _undecoded(self, wrong: BadInput, binary: bool) -> None:
         """WS-11: say so in a text frame, point to the fallback, stay open; close after repeated failures."""

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 SECONDS: Final = 60.0  # how long an answer may take unless the caller says otherwise
 
+_TRACE: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+
 Direction = Literal["sent", "received"]
 OnWire = Callable[[Direction, bytes], None]
 
@@ -178,7 +180,7 @@ class Peer(ABC):
             turn.conversation.id,
             min(turn.remaining, self.seconds),
             turn.id,
-            turn.trace,
+            trace_of(turn),
             turn.hops + 1,
             pieces=True,
             anonymous=anonymous,
@@ -246,6 +248,11 @@ class Clock:
     @property
     def left(self) -> float:
         return max(0.0, self._end - time.monotonic())
+
+
+def trace_of(turn: Turn) -> str | None:
+    """The trace context that goes along; what came in its place and is none stays here."""
+    return turn.trace if turn.trace is not None and _TRACE.fullmatch(turn.trace) else None
 
 
 def message_of(said: str | Message) -> Message:

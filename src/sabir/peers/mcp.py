@@ -38,7 +38,7 @@ from ..message import Message, Part
 from ..turn import ANONYMOUS, Permit, Turn
 from ..wire import mcp as wire
 from ..wire import mcp_card
-from .base import SECONDS, Call, Clock, Identity, OnWire, Peer, choose, origin_of
+from .base import SECONDS, Call, Clock, Identity, OnWire, Peer, choose, origin_of, trace_of
 from .mcp_link import STDIO, AskBack, Link, Place, Pool, Program, Tell, Wanted, given_by
 from .mcp_pipe import Pipe
 from .mcp_program import LAST_WORDS
@@ -114,7 +114,7 @@ class McpPeer(Peer):
         seconds = min(turn.remaining, self.seconds)
         shows = self.outgoing is not None and self.program is None and not turn.conversation.agreed.get("anonymous")
         shown = await self.outgoing.headers(self.url, turn.caller) if self.outgoing is not None and shows else {}
-        call = Call(turn.conversation.id, seconds, turn.id, turn.trace, turn.hops + 1, pieces=True, headers=shown)
+        call = Call(turn.conversation.id, seconds, turn.id, trace_of(turn), turn.hops + 1, pieces=True, headers=shown)
         call = replace(call, whole=lambda: turn.remaining)
 
         def permit(*, tool: str = "", skill: str = "") -> None:

@@ -17,12 +17,13 @@ from contextlib import contextmanager, suppress
 from typing import Final
 from urllib.parse import urlsplit, urlunsplit
 
+import msgspec
 import websockets.exceptions
 from websockets.asyncio.client import ClientConnection, connect
 
 from ..ending import end
 from ..errors import BadInput, BadSetup, PeerRefused, PeerUnavailable, PeerUnreadable
-from ..message import CONTROL, Message, Part, json_part
+from ..message import CONTROL, JSON, Message, Part, json_part
 from ..wire import cbor, nlip
 from ..wire.rules import Limits
 from .base import SECONDS, Call, Clock, Identity, OnWire, choose, without_credentials
@@ -33,6 +34,7 @@ from .tokens import PeerTokens
 REPLY_LIMITS: Final = Limits(body=64 * 1024 * 1024, tokens=64, submessages=4096)
 PATH: Final = "/nlip/ws"
 TEXT_PATH: Final = "/nlip/ws/text"
+_USES_FIELDS: Final = Message("text", "english", "", extra={nlip.TRACE: ""})  # who does may be sent some
 MOST_LINKS: Final = 64  # connections of one peer, each for another identity; beyond that idle ones are closed
 
 
@@ -118,7 +120,7 @@ class NlipWsPeer(NlipPeer):
             except TimeoutError:
                 raise PeerUnavailable(self.address, "no connection in time") from None
             while True:
-                waiting = await link.put(message)
+                waiting = await link.put(message, call)
                 async for reply in self._replies(waiting, clock):
                     if not text and _says_no_cbor(reply):
                         break
@@ -159,6 +161,7 @@ class _Link:
         self._opening = asyncio.Lock()
         self._waiting: deque[_Waiting] = deque()
         self._users = 0
+        self._reads = frozenset[str]()  # fields of ours that the other side reads
         self.streams = False
 
     @property
@@ -180,22 +183,28 @@ class _Link:
 
     # -- questions --------------------------------------------------------------------------------
 
-    async def put(self, message: Message) -> _Waiting:
-        """Send a message. What waits for its answer stays in line until that has come, even if nobody
-        wants it any more, so that a late answer is not taken for that of the next question."""
+    async def put(self, message: Message, call: Call | None = None) -> _Waiting:
+        """Send a message, with what belongs to its call. What waits for its answer stays in line until that has
+        come, even if nobody wants it any more, so that a late answer is not taken for that of the next question."""
         waiting = _Waiting(_own(message))
         self._waiting.append(waiting)
         try:
-            await self._send(message)
+            await self._send(message, self._fields(call) if call is not None else {})
         except BaseException:
             with suppress(ValueError):
                 self._waiting.remove(waiting)
             raise
         return waiting
 
-    async def _send(self, message: Message) -> None:
+    def _fields(self, call: Call) -> dict[str, JSON]:
+        """What belongs to one turn and not to the connection, which many turns share."""
+        told: dict[str, JSON | None] = {nlip.TRACE: call.trace, nlip.HOPS: call.hops or None}
+        return {name: value for name, value in told.items() if value is not None and name in self._reads}
+
+    async def _send(self, message: Message, fields: dict[str, JSON]) -> None:
         peer = self._peer
-        data = nlip.encode(message) if peer.text else cbor.encode(message)
+        sent = msgspec.structs.replace(message, extra=fields) if fields else message
+        data = (nlip if peer.text else cbor).encode(sent, answering=_USES_FIELDS if fields else None)
         if peer.on_wire is not None:
             peer.on_wire("sent", data)
         assert self._socket is not None
@@ -232,6 +241,8 @@ class _Link:
     async def _open(self) -> None:
         socket = await self._handshake()
         self._socket, self._at, self.streams = socket, self._peer.url, False
+        told = socket.response.headers.get(nlip.READS, "") if socket.response is not None else ""
+        self._reads = frozenset(name.strip().lower() for name in told.split(","))
         self._reading = asyncio.create_task(self._read(socket), name=f"read {self._peer.address}")
 
     async def _handshake(self) -> ClientConnection:

@@ -30,6 +30,11 @@ from .rules import (
 )
 
 PARTIAL: Final = "partial"
+# Over WebSocket there is no header for one message. What HTTP says there is a field of the message, which is sent only
+# to who answered the handshake with a header that names it: others may refuse a field that they do not know (D-05).
+TRACE: Final = "traceparent"
+HOPS: Final = "x-sabir-hops"
+READS: Final = "x-sabir-fields"
 STATUS: Final = "status"  # label of the part that tells the code of a failure where no status line does
 LOSSES: Final[tuple[str, ...]] = ()  # the hub is this protocol's own format
 
