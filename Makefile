@@ -1,4 +1,5 @@
 # Two commands matter: `make run` and `make test`. Everything they need, they install into .venv/.
+# `make run EXTRAS=postgres,nats` installs those extras, too.
 .PHONY: run test check bench docs durability install services format clean
 
 run: ## install what the default configuration needs, and serve on 127.0.0.1:8080

@@ -44,6 +44,8 @@ from collections.abc import Iterator
 class SabirError(Exception):
     """The root of everything Sabir raises on purpose."""
 
+    audited = False  # whether a line of the audit tells of it; set once, however many hear of it
+
     def __init__(self, reason: str = "") -> None:
         super().__init__(reason)
         # Agents raise these, too, with whatever they have at hand; what is told must be something that can be written.
@@ -156,7 +158,7 @@ class ShuttingDown(Unavailable):
 
 
 class StoreUnavailable(Unavailable):
-    """The store does not answer. ``detail`` is for its operator: where it is and what is wrong; its log says it, too."""
+    """The store does not answer. ``detail`` is for its operator: where it is, what is wrong; its log says it, too."""
 
     def __init__(self, reason: str = "the store is away", retry_after: float = 1.0, detail: str = "") -> None:
         super().__init__(reason, retry_after)
@@ -203,7 +205,9 @@ class MissingExtra(BadSetup):
     """An optional part is not installed."""
 
     def __init__(self, what: str, extra: str) -> None:
-        super().__init__(f"{what} needs: pip install 'sabir[{extra}]'")
+        super().__init__(
+            f"{what} needs: pip install 'sabir[{extra}]' (in a clone: .venv/bin/pip install -e '.[{extra}]')"
+        )
         self.what = what
         self.extra = extra
 

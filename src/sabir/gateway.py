@@ -141,7 +141,10 @@ class Gateway:
         conversations = Conversations(self.store, self.guard.seal, self.guard.quotas)
         self.exchange = Exchange(self.agents, self.default, self.store, self.guard, conversations)
         if observe is not None and (observe.metrics or observe.traces):
-            self.exchange.observer = observer_of(observe)
+            try:
+                self.exchange.observer = observer_of(observe)
+            except ImportError as missing:
+                raise MissingExtra("observe.traces", "observe") from missing
         self.bus = open_bus(bus) if isinstance(bus, str) else bus
         self.node, self._born = node or new_id()[:12], os.getpid()
         self.tasks = Tasks(self.exchange, self.store, node=self.node, settings=tasks)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import quote, urlsplit, urlunsplit
 
-from ..errors import BadSetup
+from ..errors import BadSetup, MissingExtra
 from .base import Peer, without_credentials
 
 _HTTP: Final[Mapping[str, tuple[str, str]]] = {
@@ -33,6 +33,9 @@ PEERS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     "amqps": {"nlip": ("nlip_amqp", "NlipAmqpPeer")},
 }
 
+# What brings the modules that import what is not always installed; others say so themselves.
+_EXTRAS: Final[Mapping[str, str]] = {"mcp": "mcp"}
+
 
 def connect(url: str, *, protocol: str | None = None, **options: Any) -> Peer:
     """A peer for the address, to be used as ``async with connect(url) as peer``.
@@ -41,7 +44,8 @@ def connect(url: str, *, protocol: str | None = None, **options: Any) -> Peer:
     does; a bare origin is found out. ``options`` are those of the peer.
 
     Raises:
-        BadSetup: no peer speaks this, or it needs an extra.
+        BadSetup: no peer speaks this.
+        MissingExtra: what speaks it is not installed.
     """
     return kind_of(url, protocol)(url, **options)
 
@@ -61,7 +65,12 @@ def kind_of(url: str, protocol: str | None = None) -> type[Peer]:
     if named is None:
         raise BadSetup(f"{protocol} over {scheme} is not known; known are {', '.join(spoken)}")
     module, name = named
-    make: type[Peer] = getattr(importlib.import_module(f"{__package__}.{module}"), name)
+    try:
+        make: type[Peer] = getattr(importlib.import_module(f"{__package__}.{module}"), name)
+    except ModuleNotFoundError as missing:
+        if module not in _EXTRAS:
+            raise
+        raise MissingExtra(f"{_EXTRAS[module].upper()} ({missing.name})", _EXTRAS[module]) from missing
     return make
 
 
