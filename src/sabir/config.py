@@ -113,7 +113,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     audit: AuditSettings = AuditSettings()
     observe: ObserveSettings = ObserveSettings()
     tasks: TaskSettings = TaskSettings()
-    secrets: tuple[str, ...] = ()
+    secrets: tuple[str, ...] | None = None  # newest first; may be written env:NAME. None: one is made and kept in home
     security: SecuritySettings = SecuritySettings()
     policies: tuple[Policy, ...] = ()  # the gateway's own; required ones are accepted before data flows
     anonymous: bool = True  # whether anonymous mode can be agreed on

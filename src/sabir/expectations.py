@@ -19,13 +19,13 @@ import msgspec
 
 from .errors import BadSetup
 from .guard.limits import is_loopback
+from .guard.seal import HOW_TO_MAKE_ONE, LEAST_SECRET
 
 Test: TypeAlias = Callable[[Any], bool]
 Expected: TypeAlias = tuple[str, Test, str]  # where, which values are right, and in words
 
 POLICIES: Final = ("privacy", "retention", "regulatory", "attributes", "ethics")
 LEVELS: Final = ("debug", "info", "warning", "error", "critical")
-LEAST_SECRET: Final = 16  # characters; less can be guessed
 _AGENT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _HOST: Final = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9._-]{0,251}[A-Za-z0-9_])?\.?")
 _HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}")
@@ -119,7 +119,7 @@ def _key_set(keys: Mapping[str, Any]) -> bool:
 
 
 def _secret(text: str) -> bool:
-    return len(text) >= LEAST_SECRET and not text.startswith("env:")
+    return len(text) >= LEAST_SECRET or (text.startswith("env:") and len(text) > 4)
 
 
 ABOVE_0: Final = (_positive, "a number above 0")
@@ -215,11 +215,8 @@ EXPECTED: Final[tuple[Expected, ...]] = (
     ("tasks.per_owner", *FROM_1),
     ("tasks.attempts", *FROM_1),
     ("tasks.events", *FROM_1),
-    (
-        "secrets[]",
-        _secret,
-        f"the secret itself, {LEAST_SECRET} characters or more; SABIR_SECRETS keeps it out of a file",
-    ),
+    ("secrets", bool, "at least one; without the key, one is made and kept in home"),
+    ("secrets[]", _secret, f"env:NAME, or {LEAST_SECRET} characters or more; {HOW_TO_MAKE_ONE}"),
     ("security.profile", *one_of(1, 2, 3)),
     ("policies[].kind", *one_of(*POLICIES)),
     ("policies[].text", _said, "what the policy says"),
@@ -330,7 +327,7 @@ def check_start(settings: Any, environment: Mapping[str, str]) -> None:
         BadSetup: a variable that is to hold a secret is not set.
     """
     places = [f"services[].{name}" for name in ("token", "key", "secret")]
-    for where in (*places, "search.embeddings.key", "agents[].backend.api_key"):
+    for where in ("secrets[]", *places, "search.embeddings.key", "agents[].backend.api_key"):
         for place, written in at(settings, where):
             if written.startswith("env:") and not environment.get(written[4:]):
                 raise BadSetup(f"{place}: expected the environment variable {written[4:]} to be set; it is not")

@@ -48,6 +48,7 @@ from .front import Front
 from .guard import Filters, Identity, Quotas, Rights, Seal, keys_from
 from .guard.agreements import Agreements, policies_of
 from .guard.audit import retain
+from .guard.fingerprints import Fingerprints
 from .guard.profile import Running, SecuritySettings, report, require
 from .guard.setup import GuardSettings, guarded
 from .home import open_to_others
@@ -101,7 +102,7 @@ class Gateway:
         guard: GuardSettings | None = None,
         observe: ObserveSettings | None = None,
         tasks: TaskSettings | None = None,
-        secrets: Sequence[str] = (),
+        secrets: Sequence[str] | None = None,
         doors: Mapping[str, Any] | None = None,
         extra_doors: Iterable[MakeDoor] = (),
         beside: Iterable[AbstractAsyncContextManager[object]] = (),
@@ -124,7 +125,9 @@ class Gateway:
         self.store = _store(store, self.home, durability)
         self.public_url = public_url or _url(self.serving)
         settings = guard or GuardSettings(quotas=quotas or Quotas())
-        seal = Seal(*keys_from(self.home, secrets))
+        keys = keys_from(self.home, secrets)
+        seal = Seal(*keys)
+        self._fingerprints = Fingerprints(self.store, new_id(), keys)
         if told := open_to_others(self.home, self._kept_in()):
             logger.warning("home: %s", told)
         proxied = self.serving.behind_tls_proxy
@@ -298,6 +301,7 @@ class Gateway:
 
     async def _start(self) -> None:
         await self.store.open()
+        await self._fingerprints.check()
         for each in self._beside:
             await self._open.enter_async_context(each)
         peers = [each for each in self.agents.values() if isinstance(each, Peer)]
@@ -346,6 +350,7 @@ class Gateway:
             try:
                 await self.store.sweep(now())
                 self.exchange.conversations.forget_counts()
+                await self._fingerprints.renew()
                 if self._audit_days is not None:
                     await retain(self.store, self._audit_days)
             except SabirError as wrong:

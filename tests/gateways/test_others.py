@@ -200,7 +200,7 @@ async def test_nodes_reach_the_agents_through_the_one_that_lists_them(home: Path
     store, bus = MemoryStore(), MemoryBus()
 
     def node(name: str, gateways: dict[str, Any]) -> Gateway:
-        made = {"store": store, "bus": bus, "node": name, "secrets": ("shared",), "gateways": gateways}
+        made = {"store": store, "bus": bus, "node": name, "secrets": ("shared" * 6,), "gateways": gateways}
         return Gateway(local, home=home / name, **made)
 
     with serving(Gateway(echo, home=home / "far")) as far:

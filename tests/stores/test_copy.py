@@ -170,6 +170,7 @@ def test_the_command_copies_and_says_what(tmp_path: Path, capsys: pytest.Capture
     out = capsys.readouterr().out
     assert "  turns                    20\n" in out
     assert "rows copied and verified in" in out
+    assert "Copy secret.key, too" in out
     assert main(["store", "copy", first, f"sqlite:///{tmp_path}/third.db", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["turns"] == 20
     assert main(["store", "copy", first, second]) == 2

@@ -58,6 +58,8 @@ async def _copy(arguments: argparse.Namespace) -> int:
     for table, count in counts.items():
         print(f"  {table:<14} {count:>12,}")
     print(f"{sum(counts.values()):,} rows copied and verified in {time.monotonic() - begun:.1f} s.")
+    print("Copy secret.key, too, into the home of the new gateway (or give it the same `secrets:`):")
+    print("what was sealed with it, such as the conversation tokens that clients hold, does not open without.")
     return 0
 
 

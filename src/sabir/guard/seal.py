@@ -12,9 +12,10 @@ import binascii
 import hashlib
 import hmac
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import Final
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -24,6 +25,8 @@ from ..home import own_folder
 from ..randomness import random_bytes
 
 PREFIX = "sb1."
+LEAST_SECRET: Final = 32  # characters; less can be guessed
+HOW_TO_MAKE_ONE: Final = "`openssl rand -hex 32` makes one"
 _NONCE = 12
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 
@@ -93,18 +96,34 @@ def _bound(kind: str, holder: str) -> bytes:
     return f"{kind}\x00{holder}".encode()
 
 
-def keys_from(home: Path, configured: Sequence[str] = ()) -> list[bytes]:
+def keys_from(
+    home: Path, configured: Sequence[str] | None = None, environment: Mapping[str, str] = os.environ
+) -> list[bytes]:
     """The configured secrets, newest first; else one made once and kept in ``home`` for this machine.
 
     Raises:
-        BadSetup: nothing can be kept there.
+        BadSetup: nothing can be kept there, or a secret is none.
     """
-    if configured:
-        return [secret.encode() for secret in configured]
+    if configured is not None:
+        if not configured:
+            raise BadSetup(f"secrets: expected at least one; {HOW_TO_MAKE_ONE}")
+        return [_secret(f"secrets[{n}]", written, environment) for n, written in enumerate(configured)]
     try:
         return _kept(home)
     except OSError as wrong:
         raise BadSetup(f"home: {home}: {wrong.strerror or wrong}; choose another with --home") from None
+
+
+def _secret(place: str, written: str, environment: Mapping[str, str]) -> bytes:
+    """A secret as it is written: itself, or ``env:NAME``."""
+    found: str | None = written
+    if written.startswith("env:"):
+        place = f"{place}: the environment variable {written[4:]}"
+        found = environment.get(written[4:])
+    if not found or len(found) < LEAST_SECRET:
+        seen = "is empty" if found == "" else "is not set" if found is None else f"has {len(found)}"
+        raise BadSetup(f"{place}: expected {LEAST_SECRET} characters or more, and it {seen}; {HOW_TO_MAKE_ONE}")
+    return found.encode()
 
 
 def _kept(home: Path) -> list[bytes]:
