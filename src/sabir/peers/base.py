@@ -90,7 +90,7 @@ class Peer(ABC):
         self.url = url
         self.seconds = seconds
         self.address = without_credentials(url)
-        self.card = Card(name=name or name_of(url), description=f"A remote agent at {self.address}")
+        self.card = Card(name=name or name_of(url))  # where it is, is nobody's business who asks here
         self.outgoing: Outgoing | None = None  # set by the gateway: our identities, by service and caller
         self.breaker = Breaker(self.card.name)  # for turns; who asks by hand learns each failure
 
@@ -207,6 +207,9 @@ class Peer(ABC):
 
     def _told(self, wrong: PeerError) -> PeerError:
         words = wrong.reason.removeprefix(f"{wrong.peer}: ").replace(self.address, self.card.name)
+        where = urlsplit(self.address)
+        if where.netloc:  # what stands beside it, such as a task
+            words = words.replace(f"{where.scheme}://{where.netloc}", self.card.name)
         if isinstance(wrong, PeerRefused):
             return PeerRefused(self.card.name, words, wrong.status, broken=wrong.broken)
         return type(wrong)(self.card.name, words)
