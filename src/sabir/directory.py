@@ -20,6 +20,7 @@ from .card import Card
 from .ending import end
 from .errors import BusUnavailable, Conflict, NotFound, StoreUnavailable
 from .stores.base import Record, Store
+from .stores.rows import value_of
 
 ENTRIES: Final = "directory"
 OWNERS: Final = "directory-owners"
@@ -135,12 +136,15 @@ class Directory:
         """Extend a lease.
 
         Raises:
-            NotFound: the owner has no offer of this name; the lease may have run out.
+            NotFound: the owner has no offer of this name, or none that can be read; the lease may have run out.
         """
         known = await self._record(name, node, owner)
+        entry = _read(known)
+        if entry is None:
+            raise NotFound(f"the entry of {name} cannot be read any more")
         until = time.time() + lease if lease else 0.0
         await self._claim(name, owner, until)
-        entry = msgspec.structs.replace(_decode(known), until=until)
+        entry = msgspec.structs.replace(entry, until=until)
         await self.store.put(msgspec.structs.replace(known, value=_encode(entry), expires=until))
 
     async def deregister(self, name: str, owner: str, *, node: str = "") -> None:
@@ -180,14 +184,15 @@ class Directory:
 
     async def find(self, name: str) -> list[Entry]:
         """Every offer of a name."""
-        return [_decode(record) for record in await self.store.list(ENTRIES, prefix=f"{name}/", limit=_MOST)]
+        records = await self.store.list(ENTRIES, prefix=f"{name}/", limit=_MOST)
+        return [entry for record in records if (entry := _read(record)) is not None]
 
     async def search(self, template: Template = ANY, *, max_results: int = 100) -> list[Entry]:
         """What matches a template, in order of names."""
         found: list[Entry] = []
         for record in await self.store.list(ENTRIES, limit=_MOST):
-            entry = _decode(record)
-            if template.matches(entry):
+            entry = _read(record)
+            if entry is not None and template.matches(entry):
                 found.append(entry)
                 if len(found) >= max_results:
                     break
@@ -258,8 +263,8 @@ def _compared(known: dict[str, tuple[bytes, Entry]], records: Iterable[Record], 
         if before is not None and before[0] == record.value:
             gone.discard(record.key)
             continue
-        entry = _decode(record)
-        if not template.matches(entry):
+        entry = _read(record)
+        if entry is None or not template.matches(entry):
             continue
         gone.discard(record.key)
         known[record.key] = (record.value, entry)
@@ -282,8 +287,8 @@ def _key(name: str, node: str) -> str:
 
 
 _encode = msgspec.json.Encoder().encode
-_decoder = msgspec.json.Decoder(Entry)
+_decode = msgspec.json.Decoder(Entry).decode
 
 
-def _decode(record: Record) -> Entry:
-    return _decoder.decode(record.value)
+def _read(record: Record) -> Entry | None:
+    return value_of(record, _decode)

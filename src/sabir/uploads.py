@@ -30,6 +30,7 @@ from .guard.holdings import Holdings, Most
 from .guard.seal import Seal
 from .message import Message, Part, binary_part, uri_part
 from .stores.base import Record, Store
+from .stores.rows import value_of
 from .turn import Caller
 
 if sys.platform != "win32":
@@ -74,6 +75,9 @@ class Upload(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def is_given(self) -> bool:
         return self.id.startswith(_GIVEN)
+
+
+_decode = msgspec.json.Decoder(Upload).decode
 
 
 class Uploads:
@@ -123,7 +127,7 @@ class Uploads:
         """A known caller's uploads that have not expired, complete or not, and what was given to it."""
         most = self.limits.places_per_caller
         held = [self._read(each) for each in await self.store.list(SPACE, owner=self.account(caller), limit=most)]
-        return [each for each in held if each.owner == caller.id and each.expires > time.time()]
+        return [each for each in held if each and each.owner == caller.id and each.expires > time.time()]
 
     async def at(self, place: str, caller: Caller) -> Upload:
         """The upload at a place, for the caller it was made for.
@@ -173,8 +177,8 @@ class Uploads:
         return Record(SPACE, upload.id, msgspec.json.encode(upload), owner=upload.account, expires=upload.expires)
 
     @staticmethod
-    def _read(record: Record) -> Upload:
-        return msgspec.json.decode(record.value, type=Upload)
+    def _read(record: Record) -> Upload | None:
+        return value_of(record, _decode)
 
     def _part(self, upload: Upload) -> Path:
         return self.folder / f"{upload.id}.part"
@@ -208,7 +212,9 @@ class Uploads:
         most = self.limits.places_per_caller
         for record in await self.store.list(SPACE, owner=self.account(caller), limit=most):
             upload = self._read(record)
-            if upload.conversation == conversation and upload.owner == caller.id and upload.id not in self._writing:
+            if upload is None or upload.id in self._writing:
+                continue
+            if upload.conversation == conversation and upload.owner == caller.id:
                 await self.drop(upload)
                 erased += 1
         return erased

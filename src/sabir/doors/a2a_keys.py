@@ -55,7 +55,7 @@ class Keys:
             self._key = made
             return
         kept = await self._store.get(_SPACE, _NAME)
-        opened = self._seal.open(_SPACE, kept.value.decode(), _NAME) if kept is not None else None
+        opened = self._seal.open(_SPACE, kept.value.decode(errors="replace"), _NAME) if kept is not None else None
         if opened is None:
             # The gateway's secret has changed and this key with it; receivers fetch the new one.
             await self._store.put(Record(_SPACE, _NAME, sealed.encode()))

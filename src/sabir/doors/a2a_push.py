@@ -21,6 +21,7 @@ from ..ending import end
 from ..errors import BadMessage, MissingExtra, NotFound, PeerError, SabirError, TooMany
 from ..guard.outbound import Fetcher, Outbound
 from ..stores.base import Record, TaskRow
+from ..stores.rows import value_of
 from ..tasks import FINAL
 from ..turn import Caller
 from ..wire import a2a as wire
@@ -59,6 +60,9 @@ class Receiver(msgspec.Struct, frozen=True):
     @property
     def message(self) -> pb.TaskPushNotificationConfig:
         return ParseDict(self.config, pb.TaskPushNotificationConfig())
+
+
+_decode = msgspec.json.Decoder(Receiver).decode
 
 
 class Webhooks:
@@ -140,8 +144,8 @@ class Webhooks:
     def _opened(self, record: Record | None) -> Receiver | None:
         if record is None:
             return None
-        opened = self._house.guard.seal.open(SPACE, record.value.decode(), record.key)
-        return msgspec.json.decode(opened, type=Receiver) if opened is not None else None
+        opened = self._house.guard.seal.open(SPACE, record.value.decode(errors="replace"), record.key)
+        return None if opened is None else value_of(msgspec.structs.replace(record, value=opened), _decode)
 
     # -- telling ----------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ import msgspec
 
 from ..errors import TooMany
 from ..stores.base import Record, Store
+from ..stores.rows import value_of
 
 SPACE: Final = "holdings"
 NOTHING_SECONDS: Final = 60.0  # that the list of somebody who holds nothing is kept
@@ -139,7 +140,7 @@ class Holdings:
         while not written:
             known = await self._store.get(SPACE, key)
             now = time.time()
-            before = _read(known.value) if known is not None else {}
+            before = (value_of(known, _read) if known is not None else None) or {}
             held = {id: each for id, each in before.items() if each[1] > now}
             results = [change.made(held) for change in changes]
             made = [change for change, result in zip(changes, results, strict=True) if isinstance(result, int)]

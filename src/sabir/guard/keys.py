@@ -18,6 +18,7 @@ import msgspec
 from ..errors import NotFound, Unauthenticated
 from ..message import Part
 from ..stores.base import AuditLine, Record, Store
+from ..stores.rows import value_of
 from ..turn import Caller
 from .identity import Credentials
 
@@ -40,6 +41,9 @@ class ApiKey(msgspec.Struct, frozen=True, omit_defaults=True):
         return 0 < self.expires <= now
 
 
+_decode = msgspec.json.Decoder(ApiKey).decode
+
+
 class Keys:
     """The keys of a store. Adding and revoking leave a line in the audit log."""
 
@@ -57,14 +61,13 @@ class Keys:
 
     async def list(self) -> list[ApiKey]:
         """Every key, expired ones included, oldest first."""
-        found = [
-            msgspec.json.decode(record.value, type=ApiKey) for record in await self._store.list(SPACE, limit=100_000)
-        ]
+        records = await self._store.list(SPACE, limit=100_000)
+        found = [key for record in records if (key := value_of(record, _decode)) is not None]
         return sorted(found, key=lambda key: (key.created, key.id))
 
     async def find(self, id: str) -> ApiKey | None:
         record = await self._store.get(SPACE, id)
-        return None if record is None else msgspec.json.decode(record.value, type=ApiKey)
+        return None if record is None else value_of(record, _decode)
 
     async def revoke(self, id: str) -> ApiKey:
         """Take a key back by its id.

@@ -38,7 +38,7 @@ class KeptTokens:
         record = await self._store.get(SPACE, _key(peer, conversation))
         if record is None:
             return None
-        payload = self._seal.open(_KIND, record.value.decode(), _key(peer, conversation))
+        payload = self._seal.open(_KIND, record.value.decode(errors="replace"), _key(peer, conversation))
         return msgspec.json.decode(payload, type=Kept) if payload is not None else None
 
     async def put(self, peer: str, conversation: str, kept: Kept) -> None:

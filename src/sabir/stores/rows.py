@@ -7,8 +7,8 @@ wanted, and a node must start.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
-from typing import Any, Final
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -16,7 +16,9 @@ from ..errors import Conflict
 from ..events import Question
 from ..message import Message
 from ..turn import PastTurn
-from .base import ENDED, LIVE, ConversationRow, TaskEvent, TaskRow
+from .base import ENDED, LIVE, ConversationRow, Record, TaskEvent, TaskRow
+
+T = TypeVar("T")
 
 logger = logging.getLogger("sabir")
 
@@ -34,6 +36,8 @@ _message = msgspec.msgpack.Decoder(Message).decode
 _agreed = msgspec.msgpack.Decoder(dict[str, Any]).decode
 _task = msgspec.msgpack.Decoder(TaskRow).decode
 _event = msgspec.msgpack.Decoder(TaskEvent).decode
+_MOST_TOLD: Final = 10_000
+_told: set[tuple[str, str, int]] = set()  # records that the log was told of; some are looked at every few seconds
 _KEPT: Final = (("message", Message), ("door", str), ("detail", dict[str, Any]), ("fault", str))
 
 
@@ -144,3 +148,15 @@ def conversations_of(rows: Iterable[Any]) -> list[ConversationRow]:
         except Conflict:  # it is in the log
             continue
     return found
+
+
+def value_of(record: Record, decode: Callable[[bytes], T]) -> T | None:
+    """What a record holds; None if it cannot be read, which is told to the log once."""
+    try:
+        return decode(record.value)
+    except WRONG as wrong:
+        which = (record.space, record.key, record.version)
+        if which not in _told and len(_told) < _MOST_TOLD:
+            _told.add(which)
+            logger.error("%s %s cannot be read from the store: %s", record.space, record.key, wrong)
+        return None
