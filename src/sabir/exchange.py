@@ -23,7 +23,7 @@ from typing import Any
 
 from .agent import Agent
 from .conversations import Conversations, Held, Tokens
-from .errors import Forbidden, NotFound, SabirError, ShuttingDown, StoreUnavailable, TurnFailed, Unauthenticated
+from .errors import Forbidden, SabirError, ShuttingDown, StoreUnavailable, TurnFailed, Unauthenticated
 from .events import Fault, Question, Reply, check
 from .guard import Guard, size_of
 from .guard.agreements import Agreements, kept, takes_back
@@ -102,13 +102,8 @@ class Exchange:
                 self.overseer.idle.set()
 
     def _agent(self, ask: Ask, caller: Caller) -> Agent:
-        name, guard = ask.agent or self.default, self.guard
-        if guard.rights.rules:
-            guard.rights.check(caller, agent=name, door=ask.door)
-        agent = self.agents.get(name)
-        if agent is None:
-            raise NotFound(f"there is no agent {name[:64]!r} here")
-        guard.rates.check_agent(name)
+        agent = self.guard.rights.find(self.agents, caller, ask.agent, ask.door, self.default)
+        self.guard.rates.check_agent(ask.agent or self.default)
         return self.concierge if self.concierge is not None and ask.message.is_control else agent
 
     def _ours(self, ask: Ask) -> Agent | None:

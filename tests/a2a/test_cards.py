@@ -79,13 +79,16 @@ def test_a_remote_name_becomes_one_that_a_card_may_have() -> None:
     assert card_from(pb.AgentCard(name="日本")).name == "agent"
 
 
-async def test_an_agent_that_strangers_may_not_use_hides_its_skills(
+async def test_an_agent_that_strangers_may_not_use_shows_its_card_to_others_only(
     serve, home: Path, http: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     rights = Rights((Rule(("known",)),))
     served = serve(Gateway(*Bench().agents(), home=home, rights=rights, identity=Identity((Keys(),))))
-    card = (await http.get(f"{served.url}/a2a/painter/.well-known/agent-card.json")).json()
-    assert card.get("skills", []) == []
+    place = f"{served.url}/a2a/painter/.well-known/agent-card.json"
+    refused = await http.get(place)
+    assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
+    card = (await http.get(place, headers={"authorization": "Bearer alice"})).json()
+    assert [skill["id"] for skill in card["skills"]] == ["paint"]
     assert "spec-compliant" not in caplog.text
     assert card["securityRequirements"] == [{"schemes": {"bearer": {}}}]
     request = {"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": {}}

@@ -135,9 +135,9 @@ class Bound:
         return Caller(id="alice", kind="subject")
 
 
-def proof(url: str, id: str) -> str:
+def proof(url: str, id: str, method: str = "POST") -> str:
     ath = base64.urlsafe_b64encode(hashlib.sha256(b"token").digest()).rstrip(b"=").decode()
-    said = {"htm": "POST", "htu": url, "iat": int(time.time()), "jti": id, "ath": ath}
+    said = {"htm": method, "htu": url, "iat": int(time.time()), "jti": id, "ath": ath}
     head = {"alg": "ES256", "typ": "dpop+jwt", "jwk": PROVER.as_dict(private=False)}
     return jws.serialize_compact(head, json.dumps(said), PROVER, ["ES256"])
 
@@ -148,7 +148,9 @@ async def test_a_call_is_proven_by_dpop_for_its_method_and_address(serve, home: 
     known, doors = Identity((Bound(store),)), {"a2a": {"grpc": {"port": 0}}}
     rights = Rights((Rule(("known",)),))
     url = serve(Gateway(*Bench().agents(), home=home, rights=rights, identity=known, doors=doors)).url
-    card = (await http.get(f"{url}/a2a/echo/.well-known/agent-card.json")).json()
+    card_place = f"{url}/a2a/echo/.well-known/agent-card.json"
+    shown = {"authorization": "DPoP token", "dpop": proof(card_place, "0", "GET")}
+    card = (await http.get(card_place, headers=shown)).json()
     place = next(each["url"] for each in card["supportedInterfaces"] if each["protocolBinding"] == "GRPC")
     method = "/lf.a2a.v1.A2AService/SendMessage"
     request = saying("hi")

@@ -187,7 +187,7 @@ async def test_rights_hold_on_the_other_node_too(cluster: Cluster) -> None:
     hotel = agent(name="hotel")(lambda turn: "a room")
     await cluster.node(hotel, local, rights=Rights((Rule(("boss",)),)))
     a = await cluster.node(local)
-    with pytest.raises(Forbidden, match="no right to use hotel"):
+    with pytest.raises(Forbidden, match="no right to use this agent"):
         await Asker(a).ask("?", "hotel")
     assert (await Asker(a, Caller("key:bo", "key", roles=frozenset({"boss"}))).ask("?", "hotel")).text == "a room"
 

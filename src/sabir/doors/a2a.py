@@ -28,6 +28,7 @@ from ..errors import (
 )
 from ..guard.outbound import Outbound, OutboundRules
 from ..peers.a2a import A2aPeer
+from ..turn import ANONYMOUS, Caller
 from ..wire import a2a as wire
 from .a2a_cards import Cards
 from .a2a_http import (
@@ -136,6 +137,8 @@ PATHS: Final[tuple[tuple[str, re.Pattern[str], str], ...]] = (
     ("DELETE", re.compile(_CONFIGS + "/(?P<id>[^/:]+)"), "DeleteTaskPushNotificationConfig"),
     ("GET", re.compile("extendedAgentCard"), "GetExtendedAgentCard"),
 )
+# What stands first in a path below /a2a that names no agent: it is asked of the default one.
+_PLACES: Final = frozenset({"message:send", "message:stream", "tasks", "extendedAgentCard", "v1"})
 _HOOKS: Final = ".hooks/"  # no agent's name begins with a dot
 _SPOKEN: Final = {"1": wire.VERSION, "0": wire.OLD_VERSION}
 _CARDS: Final = frozenset({".well-known/agent-card.json", ".well-known/agent.json"})
@@ -210,7 +213,10 @@ class A2aDoor:
         """The agent that a path names, and what stands behind it."""
         below = path.removeprefix("/a2a").strip("/") if path.startswith("/a2a") else path.strip("/")
         first, _, rest = below.partition("/")
-        return (first, rest) if first in self.house.agents else (self.house.exchange.default, below)
+        ours = not first or first.startswith(".") or first in _PLACES
+        if self.house.open_to_all:  # else what is not here is asked for as what is hidden
+            ours = first not in self.house.agents
+        return (self.house.exchange.default, below) if ours else (first, rest)
 
     def _call(self, agent: str, scope: Scope, headers: Headers, version: str) -> ServerCallContext:
         credentials = credentials_of(scope, behind_proxy=self.house.behind_proxy)
@@ -224,14 +230,22 @@ class A2aDoor:
                 return await respond(send, self.keys.public())
             if rest not in _CARDS:
                 raise NotFound("there is nothing at this path")
-            body, tag = await self.cards.public(agent)
-            told = [(b"etag", tag.encode()), (b"cache-control", b"public, max-age=60")]
+            caller = await self._reader(scope)
+            body, tag = await self.cards.public(agent, caller)
+            whose = b"public" if caller.is_anonymous else b"private"
+            told = [(b"etag", tag.encode()), (b"cache-control", whose + b", max-age=60")]
             if tag.removeprefix("W/") in headers.if_none_match or headers.if_none_match.strip() == "*":
                 await send({"type": "http.response.start", "status": 304, "headers": told})
                 return await send({"type": "http.response.body", "body": b""})
             await respond(send, body, headers=told)
         except SabirError as wrong:
             await self._refuse_rest(send, wrong)
+
+    async def _reader(self, scope: Scope) -> Caller:
+        """Who wants to read a card; where all may read all, nobody is asked."""
+        if self.house.open_to_all:
+            return ANONYMOUS
+        return await self.house.guard.admit(credentials_of(scope, behind_proxy=self.house.behind_proxy), ())
 
     async def _rung(self, rest: str, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
         """A remote agent tells that something has happened to a task that one of our peers waits for."""

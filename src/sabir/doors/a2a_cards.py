@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from ..card import Card
-from ..errors import MissingExtra, NotFound
+from ..errors import MissingExtra
 from ..turn import ANONYMOUS, Caller
 from ..wire import a2a as wire
 from ..wire.a2a_card import card_to, gateway_extension
@@ -46,23 +46,25 @@ class Cards:
         self.house = house
         self.grpc = ""  # where gRPC is served, if it is
         self._keys = keys
-        self._made: dict[str, tuple[bytes, bytes, str]] = {}  # by agent: what it was made of, the body, its tag
+        self._made: dict[str, tuple[bytes, bytes, str]] = {}  # by agent: what the last was made of, its body and tag
 
-    async def public(self, agent: str) -> tuple[bytes, str]:
-        """The card that anybody may read, as JSON that 1.0 and 0.3 clients understand, and its entity tag.
+    async def public(self, agent: str, caller: Caller = ANONYMOUS) -> tuple[bytes, str]:
+        """The card as this caller may read it, as JSON that 1.0 and 0.3 clients understand, and its entity tag.
 
         Raises:
+            Unauthenticated, Forbidden: the agent is not for this caller, whether it is here or not.
             NotFound: there is no such agent.
         """
-        card = self._card(agent)
-        others = self._others(agent, ANONYMOUS)
-        made_of = msgspec.json.encode((card, self.house.public_url, others))
+        rights = self.house.guard.rights
+        seen = rights.visible(caller, self.house.find(caller, agent, DOOR).card, DOOR)
+        assert seen is not None  # or it would not have been found
+        others = self._others(agent, caller)
+        open_to_all = self.house.guard.identity.anonymous and rights.allows(ANONYMOUS, agent=agent, door=DOOR)
+        made_of = msgspec.json.encode((seen, self.house.public_url, others, open_to_all))
         known = self._made.get(agent)
         if known is not None and known[0] == made_of:
             return known[1], known[2]
-        seen = self.house.guard.rights.visible(ANONYMOUS, card, DOOR)
-        public = self._agent_card(seen or card, skills=seen is not None, required=seen is None, others=others)
-        made = await self._signed(public)
+        made = await self._signed(self._agent_card(seen, skills=True, required=not open_to_all, others=others))
         told: dict[str, Any] = agent_card_to_dict(made)
         unsigned = {key: value for key, value in told.items() if key != "signatures"}
         tag = f'W/"{hashlib.sha256(msgspec.json.encode(unsigned, order="sorted")).hexdigest()[:32]}"'
@@ -72,9 +74,8 @@ class Cards:
 
     async def extended(self, agent: str, caller: Caller) -> pb.AgentCard:
         """The card for a known caller: with limits, and the skills it has a right to."""
-        self.house.guard.rights.check(caller, agent=agent, door=DOOR)
-        seen = self.house.guard.rights.visible(caller, self._card(agent), DOOR)
-        assert seen is not None  # or the check would have refused
+        seen = self.house.guard.rights.visible(caller, self.house.find(caller, agent, DOOR).card, DOOR)
+        assert seen is not None  # or it would not have been found
         others = self._others(agent, caller)
         return await self._signed(self._agent_card(seen, skills=True, required=False, whole=True, others=others))
 
@@ -83,12 +84,6 @@ class Cards:
         if agent != self.house.exchange.default:
             return None
         return [card.name for card in self.house.cards(caller, DOOR)]
-
-    def _card(self, agent: str) -> Card:
-        found = self.house.agents.get(agent)
-        if found is None:
-            raise NotFound(f"there is no agent {agent[:64]!r} here")
-        return found.card
 
     def _agent_card(
         self, card: Card, *, skills: bool, required: bool, whole: bool = False, others: list[str] | None = None

@@ -15,12 +15,13 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from ..errors import BadSetup, MissingExtra, NotFound, SabirError, Unauthenticated
+from ..errors import BadSetup, MissingExtra, SabirError, Unauthenticated
 from ..guard import Credentials
 from ..guard.limits import is_loopback
+from ..turn import ANONYMOUS
 from ..wire import a2a as wire
 from .a2a_http import problem_of
-from .a2a_tasks import Call, Operations, calling
+from .a2a_tasks import DOOR, Call, Operations, calling
 from .base import House, hops_of
 
 try:
@@ -69,12 +70,12 @@ class Here:
 
     def call(self, context: Any, agent: str = "", version: str = wire.VERSION) -> ServerCallContext:
         """Raises:
-        NotFound: there is no such agent.
+        NotFound: there is no such agent, and that is no secret; else it is asked for as one that is hidden.
         """
         told = {str(key): value for key, value in context.invocation_metadata() or () if isinstance(value, str)}
         agent = agent or self.house.exchange.default
-        if agent not in self.house.agents:
-            raise NotFound(f"there is no agent {agent[:64]!r} here")
+        if self.house.open_to_all:
+            self.house.find(ANONYMOUS, agent, DOOR)
         credentials = Credentials(
             _address(context.peer()),
             told.get("authorization"),

@@ -56,6 +56,20 @@ class House:
         seen = (self.guard.rights.visible(caller, self.agents[name].card, door) for name in names)
         return [card for card in seen if card is not None]
 
+    @property
+    def open_to_all(self) -> bool:
+        """Whether every agent is for everybody, so that there is nothing to hide."""
+        return self.guard.identity.anonymous and not self.guard.rights.rules
+
+    def find(self, caller: Caller, name: str | None, door: str) -> Agent:
+        """The agent that a path names, as ``Rights.find`` has it.
+
+        Raises:
+            Unauthenticated, Forbidden: this caller may not use it, whether it is here or not.
+            NotFound: it is not here.
+        """
+        return self.guard.rights.find(self.agents, caller, name, door, self.exchange.default)
+
     def usable(self, caller: Caller, door: str) -> list[Agent]:
         """The agents this caller may use by this door."""
         allows = self.guard.rights.allows

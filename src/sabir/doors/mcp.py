@@ -177,14 +177,13 @@ class Mcp:
     def _server(self, path: str, caller: Caller) -> Server[Any] | Pipes | Relay:
         """Raises:
         NotFound: no agent of this path.
-        Unauthenticated: nothing here is for callers who do not say who they are.
+        Unauthenticated, Forbidden: nothing here is for this caller.
         """
-        agent = self._agent(path)
-        rights = self.house.guard.rights
+        agent = _named(path)
         if agent is not None:
-            rights.check(caller, agent=agent, door=DOOR)
-        elif caller.is_anonymous and not self.house.cards(caller, DOOR):
-            rights.check(caller, agent=self.house.exchange.default, door=DOOR)
+            self.house.find(caller, agent, DOOR)
+        elif caller.is_anonymous:
+            self.house.guard.rights.check_any(caller, self.house.agents, DOOR)
         relay = self._relay(agent) if agent is not None else None
         return relay or self.offer(agent).server
 
@@ -203,16 +202,10 @@ class Mcp:
             self._relays[agent] = relay
         return relay
 
-    def _agent(self, path: str) -> str | None:
-        agent = path.removeprefix(PATH).strip("/")
-        if not agent:
-            return None
-        if agent not in self.house.agents:
-            raise NotFound("there is no agent at this path; /mcp has them all")
-        return agent
-
     def _schema(self, path: str, tool: str) -> Mapping[str, Any] | None:
-        agent = self._agent(path)
+        agent = _named(path)
+        if agent is not None and agent not in self.house.agents:
+            raise NotFound("the agent at this path has just gone")
         relay = self._relays.get(agent) if agent is not None else None
         if isinstance(relay, Pipes) and relay.peer.stateless:
             schema: Mapping[str, Any] | None = relay.peer.tools.get(tool, {}).get("inputSchema")
@@ -258,8 +251,9 @@ class Mcp:
         """RFC 9728: what this resource is, and who gives tokens for it."""
         servers = self.authorization_servers()
         agent = request.path_params.get("agent")
-        if not servers or (agent is not None and agent not in self.house.agents):
+        if not servers:
             return Response(status_code=404)
+        # The same of every name: that an agent is here is not for those to know who have not said who they are.
         path = PATH if agent is None else f"{PATH}/{agent}"
         guarded = self.house.guarded
         scopes = self.settings.scopes or (guarded.identity.scopes if guarded is not None else ())
@@ -271,6 +265,11 @@ class Mcp:
         if not self.authorization_servers():
             return wrong.challenge
         return challenge(self.house.public_url + path.rstrip("/"))
+
+
+def _named(path: str) -> str | None:
+    """The agent that a path names."""
+    return path.removeprefix(PATH).strip("/") or None
 
 
 MoreTools = Callable[[Caller], list[Tool]]

@@ -110,7 +110,7 @@ class NlwebTools:
     async def _ask(self, ctx: Context, visit: Visit, arguments: Json) -> Json:
         try:
             request = ask_of(_nested(arguments), lenient=True)
-            agent, card = self._nlweb.agent_for(request, {})
+            agent, card = self._nlweb.agent_for(request, {}, visit.caller)
             telling = Telling.of(request, card.site or card.name)
         except SabirError as wrong:
             return _result(Telling().failure(wrong))

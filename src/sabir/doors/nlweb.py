@@ -21,12 +21,14 @@ from ..card import Card
 from ..errors import (
     BadMethod,
     NotFound,
+    Refused,
     SabirError,
     TooBig,
     Unreadable,
 )
+from ..guard import Credentials
 from ..line import Ask
-from ..turn import Caller
+from ..turn import ANONYMOUS, Caller
 from ..wire.nlweb_answers import UNKNOWN_PROMISE, Stream, Telling, code_of, status_of
 from ..wire.nlweb_hub import message_of
 from ..wire.nlweb_models import PROTOCOL, AskRequest, Meta, Promise, PromiseResponse, Response, WhoRequest
@@ -174,7 +176,7 @@ class Nlweb:
     async def _answer(
         self, request: AskRequest, scope: Scope, receive: Receive, outlet: Outlet, wishes: Wishes
     ) -> None:
-        agent, card = self.agent_for(request, scope)
+        credentials, agent, card = await self._found(request, scope)
         if request.prefer.accept_language is None and wishes.languages and self._is_site(card):
             prefer = msgspec.structs.replace(request.prefer, accept_language=wishes.languages)
             request = msgspec.structs.replace(request, prefer=prefer)
@@ -184,7 +186,7 @@ class Nlweb:
             message_of(request),
             DOOR,
             agent,
-            credentials_of(scope, behind_proxy=self.house.behind_proxy),
+            credentials,
             wishes.key,
             trace=wishes.trace,
             hops=wishes.hops,
@@ -196,16 +198,30 @@ class Nlweb:
         patient = streams and asked is None and not wishes.respond_async
         await self.asking.ask(ask, outlet, receive, wait, patient=patient)
 
-    def agent_for(self, request: AskRequest, scope: Scope) -> tuple[str | None, Card]:
+    async def _found(self, request: AskRequest, scope: Scope) -> tuple[Credentials, str | None, Card]:
+        """Who asks, as far as it matters, and who is asked: its name, None for the default agent, and its card."""
+        credentials, guard = credentials_of(scope, behind_proxy=self.house.behind_proxy), self.house.guard
+        known = credentials
+        try:
+            if not self.house.open_to_all:
+                known = Credentials(credentials.address, caller=await guard.identity.caller(credentials))
+            return known, *self.agent_for(request, scope, known.caller or ANONYMOUS)
+        except Refused as wrong:
+            asked = scope.get("path_params", {}).get("agent")
+            await self.house.exchange.audit(Ask(message_of(request), DOOR, asked, credentials), wrong)
+            raise
+
+    def agent_for(self, request: AskRequest, scope: Scope, caller: Caller) -> tuple[str | None, Card]:
         """Who is asked: by the path; by the site; else the default agent. None for the name is the default.
 
         Raises:
-            NotFound: no such agent, or no such site.
+            Unauthenticated, Forbidden: the agent is not for this caller, whether it is here or not.
+            NotFound: there is no such agent, or no such site for this caller.
         """
         agents, default = self.house.agents, self.house.exchange.default
+        if self.house.guard.rights.rules:
+            agents = {agent.card.name: agent for agent in self.house.usable(caller, DOOR)}
         named = scope.get("path_params", {}).get("agent")
-        if named is not None and named not in agents:
-            raise NotFound(f"there is no agent {named[:64]!r} here")
         sites = request.query.site
         if named is None and sites:
             of_one = [name for name, agent in agents.items() if agent.card.site in sites]
@@ -218,8 +234,8 @@ class Nlweb:
                 named = of_one[0]
             elif any(agent.card.site for agent in agents.values()):
                 raise NotFound(f"there is no site {sites[0][:64]!r} here")
-        named = named or default
-        return (None if named == default else named), agents[named].card
+        found = self.house.find(caller, named, DOOR)
+        return (None if named in (None, default) else named), found.card
 
     def _is_site(self, card: Card) -> bool:
         return card.site is not None or isinstance(self.house.agents.get(card.name), OfSites)

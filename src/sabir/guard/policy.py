@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from fnmatch import translate
+from typing import TypeVar
 
 import msgspec
 
 from ..card import Card
-from ..errors import Forbidden, Unauthenticated
+from ..errors import Forbidden, NotFound, Refused, Unauthenticated
 from ..turn import Caller
+
+Found = TypeVar("Found")
 
 
 class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -42,9 +45,28 @@ class Rights:
         """
         if not self._compiled or self.allows(caller, agent=agent, door=door, tool=tool, skill=skill):
             return
+        raise self._refusal(caller, agent, tool or skill)
+
+    def find(self, agents: Mapping[str, Found], caller: Caller, name: str | None, door: str, default: str) -> Found:
+        """The agent of a name, or the default one; every door finds its agents here.
+
+        Who may not use an agent is told the same whether it is there or not, and not what the default one is called.
+
+        Raises:
+            Unauthenticated, Forbidden: as above.
+            NotFound: it is not there, and the caller might use it if it were.
+        """
+        if self._compiled and not self.allows(caller, agent=name or default, door=door):
+            raise self._refusal(caller, "this agent")
+        found = agents.get(name or default)
+        if found is None:
+            raise NotFound(f"there is no agent {(name or default)[:64]!r} here")
+        return found
+
+    def _refusal(self, caller: Caller, agent: str, part: str = "") -> Refused:
         if caller.is_anonymous:
-            raise Unauthenticated(f"{agent} is only for callers who say who they are", self.challenge)
-        raise Forbidden(f"no right to use {tool or skill or agent}")
+            return Unauthenticated(f"{agent} is only for callers who say who they are", self.challenge)
+        return Forbidden(f"no right to use {part or agent}")
 
     def allows(self, caller: Caller, *, agent: str, door: str = "", tool: str = "", skill: str = "") -> bool:
         if not self._compiled or caller.kind == "local":

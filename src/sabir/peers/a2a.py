@@ -13,16 +13,26 @@ import logging
 import ssl
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import ExitStack, aclosing
+from contextlib import ExitStack, aclosing, suppress
 from typing import Any, Final
 from uuid import uuid4
 
 import msgspec
 
 from .._version import __version__
-from ..errors import BadInput, BadSetup, MissingExtra, PeerError, PeerRefused, PeerUnavailable, PeerUnreadable
+from ..errors import (
+    BadInput,
+    BadSetup,
+    Forbidden,
+    MissingExtra,
+    PeerError,
+    PeerRefused,
+    PeerUnavailable,
+    PeerUnreadable,
+)
 from ..events import Event, Fault, Question, Reply
 from ..message import Message, printable
+from ..turn import ANONYMOUS
 from ..wire import a2a as wire
 from ..wire.a2a_card import card_from
 from ..wire.a2a_heard import Heard
@@ -156,7 +166,7 @@ class A2aPeer(Peer):
 
     async def talk(self, message: Message, call: Call) -> AsyncGenerator[Event, None]:
         clock = Clock(call.seconds)
-        client = await self._connected(clock)
+        client = await self._connected(clock, call.headers)
         heard, going = Heard(), _Going()
         request = self._request(message, call)
         heard.task = request.message.task_id
@@ -362,26 +372,31 @@ class A2aPeer(Peer):
         Raises:
             PeerError: it cannot be read.
         """
-        await self._connected(Clock(self.seconds))
+        own: Mapping[str, str] = {}
+        if self.outgoing is not None:
+            with suppress(Forbidden):  # it must know who asks, and nobody does yet
+                own = await self.outgoing.headers(self.url, ANONYMOUS)
+        await self._connected(Clock(self.seconds), own)
 
-    async def _connected(self, clock: Clock) -> Client:
+    async def _connected(self, clock: Clock, known: Mapping[str, str]) -> Client:
         if self._client is not None:
             return self._client
         async with self._connecting:
             if self._client is None:
-                card = await self._fetched(clock)
+                card = await self._fetched(clock, known)
                 self._client = self._made(card)
                 told = card_from(card)
                 self._rings = card.capabilities.push_notifications
                 self.card = msgspec.structs.replace(told, name=self.card.name if self._named else told.name)
             return self._client
 
-    async def _fetched(self, clock: Clock) -> pb.AgentCard:
+    async def _fetched(self, clock: Clock, known: Mapping[str, str]) -> pb.AgentCard:
+        """The card; if it is not for everybody, shown to one of our identities, or to who is ``known`` over there."""
         base, path = _card_place(self.url)
         self._authorization = choose(self._identities, _origin(base), None)
         resolver = A2ACardResolver(self._http, base, path)
+        headers = {"authorization": self._authorization} if self._authorization else {}
         for _ in range(2):
-            headers = {"authorization": self._authorization} if self._authorization else {}
             try:
                 with _Told(self.address):
                     return await resolver.get_agent_card(
@@ -391,9 +406,12 @@ class A2aPeer(Peer):
                 raise PeerUnreadable(self.address, "its card is not signed by a key we know") from None
             except PeerRefused as refused:
                 shown = choose(self._identities, _origin(base), "") if refused.status == 401 else None
+                if shown is None and refused.status == 401 and known and headers != known:
+                    headers = dict(known)  # for this once; a turn has its own
+                    continue
                 if shown is None or shown == self._authorization:
                     raise
-                self._authorization = shown
+                self._authorization, headers = shown, {"authorization": shown}
         raise PeerRefused(self.address, "it does not know us", 401)
 
     def _made(self, card: pb.AgentCard) -> Client:
