@@ -54,7 +54,7 @@ def test_what_a_gateway_keeps_is_its_own(serve: Serve, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("command", "there"),
     [
-        (["keys", "list"], "sabir.db"),
+        (["keys", "add", "bob"], "sabir.db"),
         (["store", "migrate"], "sabir.db"),
         (["ingest", "page.html", "--site", "bakery", "--no-vectors"], "index"),
     ],

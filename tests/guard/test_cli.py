@@ -24,21 +24,50 @@ def out(capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().out
 
 
-def test_a_key_is_made_listed_and_taken_back(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_key_is_made_listed_and_taken_back(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["keys", "add", "alice", "--role", "staff", "--role", "ops", "--days", "2"]) == 0
-    key = out(capsys).splitlines()[0]
+    made = out(capsys)
+    key, place = made.splitlines()[0], str(here / ".sabir" / "sabir.db")
+    assert made.endswith(f"whose store is {place}, which was made just now: there was no store.\n")
     id = key.split("_")[1]
     assert main(["keys", "add", "bob", "--json"]) == 0
-    assert json.loads(out(capsys))["key"].startswith("sbk_")
+    added = json.loads(out(capsys))
+    assert added["key"].startswith("sbk_") and added["store"] == place
     assert main(["keys", "list"]) == 0
     listed = out(capsys)
+    assert listed.endswith(f"2 keys in {place}\n")
     assert id in listed and "staff, ops" in listed and key.split("_", 2)[2] not in listed
     assert main(["keys", "list", "--json"]) == 0
     assert all("hash" not in json.loads(line) for line in out(capsys).splitlines())
     assert main(["keys", "revoke", id]) == 0
-    assert out(capsys) == f"revoked {id} (alice)\n"
+    told = f"revoked {id} (alice) in {here / '.sabir' / 'sabir.db'}\n"
+    assert out(capsys) == f"{told}A gateway that has just seen it may take it for up to 5 seconds more.\n"
     assert main(["keys", "revoke", id]) == 1
     assert capsys.readouterr().err == f"sabir: there is no key '{id}'\n"
+
+
+def test_the_last_key_gone_the_store_is_named_all_the_same(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["keys", "add", "alice"])
+    main(["keys", "revoke", out(capsys).split("_")[1]])
+    out(capsys)
+    assert main(["keys", "list"]) == 0
+    assert out(capsys).startswith(f"There are no keys in {here / '.sabir' / 'sabir.db'}. ")
+    assert main(["keys", "list", "--json"]) == 0
+    assert out(capsys) == ""
+
+
+def test_a_role_that_no_rule_knows_is_remarked_on(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["keys", "add", "alice", "--role", "staf"]) == 0
+    assert capsys.readouterr().err == ""  # there are no rules
+    (here / "sabir.yaml").write_text("rights: [{roles: [staff, known]}]\n")
+    assert main(["keys", "add", "alice", "--role", "staff", "--role", "operator"]) == 0
+    told = capsys.readouterr()
+    assert told.err == "" and "made just now" not in told.out
+    assert main(["keys", "add", "alice", "--role", "staf", "--role", "xyz"]) == 0
+    assert capsys.readouterr().err.splitlines() == [
+        "sabir: no rule of the configuration knows the role 'staf'; did you mean staff?",
+        "sabir: no rule of the configuration knows the role 'xyz'; they know known, operator, staff",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -57,7 +86,7 @@ def test_a_store_that_is_not_there_is_told_and_not_made(
 def test_a_file_of_another_kind_is_no_store(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "empty.db").touch()
     assert main(["audit", "verify", "--store", "sqlite:///empty.db"]) == 2
-    assert "there is no store at empty.db" in capsys.readouterr().err
+    assert f"there is no store at {here / 'empty.db'}" in capsys.readouterr().err
     (here / "text.db").write_text("text, and rather more of it than a hundred bytes, so that it might be a store" * 9)
     assert main(["audit", "verify", "--store", "sqlite:///text.db"]) == 1
     assert "sabir: text.db: file is not a database" in capsys.readouterr().err

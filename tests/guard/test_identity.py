@@ -223,3 +223,27 @@ async def test_guessing_is_slow(store: MemoryStore, clock: Clock) -> None:
     assert (await identity.caller(HERE)).is_anonymous
     clock.now += 5
     assert (await identity.caller(bearer(text))).name == "alice"
+
+
+async def test_a_lockout_is_one_line_in_the_log_without_what_was_presented(
+    store: MemoryStore, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    mistakes = Buckets(0.2, 3.0, clock=clock)
+    identity = Identity([KeyVerifier(Keys(store))], mistakes=mistakes, clock=clock)
+
+    async def guess(seconds: int) -> None:
+        for _ in range(seconds):
+            with pytest.raises((Unauthenticated, TooMany)):
+                await identity.caller(bearer("sbk_abc_GUESSED"))
+            clock.now += 1
+
+    await guess(2)
+    assert caplog.records == []  # a mistake or two are nobody's business
+    await guess(300)  # it is let in for a moment every five seconds, and is wrong again
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("WARNING", "too many wrong credentials from 192.0.2.1: it is not listened to for now")
+    ]
+    clock.now += 300
+    await guess(20)
+    assert len(caplog.records) == 2
+    assert "GUESSED" not in caplog.text

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import sys
 import time
 from datetime import UTC, datetime
+from difflib import get_close_matches
 
 import msgspec
 
+from ..config import Settings
 from ..guard.keys import ApiKey, Keys
-from .audit import opened, where
+from ..stores.open import shown
+from .audit import address_of, opened, where
 
 _MOST_DAYS = 36_500.0
 
@@ -45,42 +49,61 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _run(arguments: argparse.Namespace) -> int:
-    async with opened(arguments, make=arguments.action == "add") as (store, _):
-        keys = Keys(store)
+    async with opened(arguments, make=arguments.action == "add") as (store, settings):
+        keys, place = Keys(store), shown(address_of(settings))
         match arguments.action:
             case "add":
                 expires = time.time() + arguments.days * 86400.0 if arguments.days else 0.0
                 key, text = await keys.add(arguments.name, roles=tuple(arguments.role), expires=expires)
-                _show_new(key, text, arguments.json)
+                if arguments.json:
+                    print(_as_json(key, place, key=text))
+                else:
+                    _show_new(key, text, place, is_new=store.schema[0] == 0)
+                _remark(arguments.role, settings)
             case "list":
-                _show(await keys.list(), arguments.json)
+                _show(await keys.list(), place, arguments.json)
             case "revoke":
-                key = await keys.revoke(arguments.id)
-                _show([key], True) if arguments.json else print(f"revoked {key.id} ({key.name})")
+                key, seconds = await keys.revoke(arguments.id), settings.identity.keys_seconds
+                if arguments.json:
+                    print(_as_json(key, place))
+                else:
+                    print(f"revoked {key.id} ({key.name}) in {place}")
+                    print(f"A gateway that has just seen it may take it for up to {seconds:g} seconds more.")
     return 0
 
 
-def _show_new(key: ApiKey, text: str, as_json: bool) -> None:
-    if as_json:
-        print(msgspec.json.encode({**_told(key), "key": text}).decode())
-    else:
-        print(f"{text}\n\nThis is the key of {key.name} ({key.id}). It is not kept here and cannot be shown again.")
+def _show_new(key: ApiKey, text: str, place: str, *, is_new: bool) -> None:
+    print(f"{text}\n\nThis is the key of {key.name} ({key.id}). It is not kept here and cannot be shown again.")
+    made = ", which was made just now: there was no store" if is_new else ""
+    print(f"It is known to gateways whose store is {place}{made}.")
 
 
-def _show(keys: list[ApiKey], as_json: bool) -> None:
+def _remark(roles: list[str], settings: Settings) -> None:
+    """Once there are rules, a role that none of them names gives no right."""
+    known = {settings.observe.metrics_role, *(role for rule in settings.rights for role in rule.roles)}
+    for role in roles if settings.rights else ():
+        if role not in known:
+            near = get_close_matches(role, sorted(known), 1)
+            hint = f"did you mean {near[0]}?" if near else f"they know {', '.join(sorted(known))}"
+            print(f"sabir: no rule of the configuration knows the role {role!r}; {hint}", file=sys.stderr)
+
+
+def _show(keys: list[ApiKey], place: str, as_json: bool) -> None:
     if as_json:
-        print("\n".join(msgspec.json.encode(_told(key)).decode() for key in keys))
+        for key in keys:
+            print(_as_json(key, place))
         return
     for key in keys:
         until = "for ever" if not key.expires else f"until {_day(key.expires)}"
         state = " (expired)" if key.expired(time.time()) else ""
         print(f"{key.id}  {key.name:<24}  {', '.join(key.roles) or '-':<24}  {until}{state}")
-    if not keys:
-        print("There are no keys. Make one with: sabir keys add NAME")
+    count = f"{len(keys)} key{'s' if len(keys) > 1 else ''}"
+    print(f"{count} in {place}" if keys else f"There are no keys in {place}. Make one with: sabir keys add NAME")
 
 
-def _told(key: ApiKey) -> dict[str, object]:
-    return {name: value for name, value in msgspec.structs.asdict(key).items() if name != "hash"}
+def _as_json(key: ApiKey, place: str, /, **more: str) -> str:
+    told = {name: value for name, value in msgspec.structs.asdict(key).items() if name != "hash"}
+    return msgspec.json.encode({**told, **more, "store": place}).decode()
 
 
 def _day(at: float) -> str:

@@ -6,9 +6,12 @@ taken for nobody: a caller whose token has expired must learn it, not go on as a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 
 import msgspec
 
@@ -16,6 +19,11 @@ from ..errors import TooMany, Unauthenticated
 from ..message import Part, token_kind
 from ..turn import Caller
 from .limits import Buckets, place_of
+
+logger = logging.getLogger("sabir")
+
+_QUIET: Final = 60.0  # seconds without a lockout, after which the next one is told anew
+_REMEMBERED: Final = 10_000
 
 
 class Credentials(msgspec.Struct, frozen=True):
@@ -91,11 +99,14 @@ class Identity:
         anonymous: bool = True,
         strict: bool = True,
         mistakes: Buckets | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.verifiers = tuple(verifiers)
         self.anonymous = anonymous
         self._strict = strict  # False: credentials of a kind that nobody here reads are as good as none
         self._mistakes = mistakes or Buckets(rate=0.2, burst=20.0)
+        self._clock = clock
+        self._locked: OrderedDict[str, float] = OrderedDict()  # who was locked out, and when last
 
     @property
     def challenge(self) -> str:
@@ -133,7 +144,18 @@ class Identity:
             return await self._first(credentials, proofs) if known is None and proofs else known
         except Unauthenticated:
             self._mistakes.take(place)
+            if self._mistakes.left(place) < 1.0:
+                self._lock_out(place)
             raise
+
+    def _lock_out(self, place: str) -> None:
+        """Who goes on guessing is let in for a moment now and then, and locked out again: that is told once."""
+        now = self._clock()
+        if now - self._locked.pop(place, float("-inf")) > _QUIET:
+            logger.warning("too many wrong credentials from %s: it is not listened to for now", place)
+        self._locked[place] = now
+        if len(self._locked) > _REMEMBERED:
+            self._locked.popitem(last=False)
 
     async def _first(self, credentials: Credentials, proofs: tuple[Part, ...]) -> Caller | None:
         for verifier in self.verifiers:

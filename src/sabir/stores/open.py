@@ -61,7 +61,7 @@ def shown(address: str) -> str:
     """An address as it may be shown: the path of a file, or a server without what proves who we are to it."""
     parts = urlsplit(address)
     if parts.scheme == "sqlite":
-        return str(sqlite_path(address))
+        return str(sqlite_path(address).absolute())
     schema = parse_qs(parts.query).get("search_path")
     query = f"search_path={schema[0]}" if schema else ""
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], query=query, fragment="").geturl()
