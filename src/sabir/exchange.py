@@ -27,13 +27,13 @@ from .errors import Forbidden, SabirError, ShuttingDown, StoreUnavailable, TurnF
 from .events import Fault, Question, Reply, check
 from .guard import Guard, size_of
 from .guard.agreements import Agreements, kept, takes_back
-from .guard.audit import turn_line
+from .guard.audit import told_line, turn_line
 from .line import Ask, Line, turn_id
 from .message import Message
 from .observe import Observer
 from .overseer import Overseer
 from .randomness import counted_id
-from .stores.base import AuditLine, Store, TurnEntry
+from .stores.base import Store, TurnEntry
 from .turn import MAX_HOPS, NOWHERE, Caller, Conversation, PastTurn, Turn, nobody_to_ask
 from .waits import Keyed, Waits
 
@@ -72,7 +72,7 @@ class Exchange:
         self.running += 1
         try:
             said = ask.credentials, ask.message.tokens
-            caller = line.caller = self.guard.stranger(*said) or await self.guard.admit(*said)
+            caller = line.caller = self.guard.stranger(*said) or await self.guard.admit(*said, line)
             tokens = self.conversations.sort(said[1], caller)
             if ask.hops > MAX_HOPS:
                 raise TurnFailed(f"the question passed {MAX_HOPS} agents; a loop is likely")
@@ -122,8 +122,8 @@ class Exchange:
     def _known(self, ask: Ask) -> str:
         if (ours := self._ours(ask)) is not None:
             return ours.card.name
-        name = ask.agent or self.default
-        return name if name in self.agents else "unknown"  # a name from the wire is content
+        name = self.default if ask.agent is None else ask.agent
+        return name if name in self.agents or not name else "unknown"  # a name from the wire is content
 
     # -- conversation -----------------------------------------------------------------------------
 
@@ -183,12 +183,12 @@ class Exchange:
         past = PastTurn(id, now, turn.agent, asked, answered, caller.name or caller.id, row.id)
         return self.store.record(TurnEntry(row, kept(past, held.conversation.agreed), audit, size))
 
-    async def audit(self, ask: Ask, wrong: SabirError, line: Line | None = None) -> None:
-        """A refusal or failure leaves a line too; a store that is down must not hide the reason."""
-        caller = line.caller.id if line is not None and line.caller is not None else "unknown"
-        id, used = (line.turn.id, line.turn.told_used) if line is not None and line.turn is not None else ("", {})
-        kind, name = ("failed" if id else "refused"), self._known(ask)
-        told = AuditLine(time.time(), kind, caller, ask.door, name, type(wrong).__name__, id, detail=used)
+    async def audit(self, ask: Ask, wrong: SabirError, line: Line | None = None, caller: Caller | None = None) -> None:
+        """A refusal or failure leaves a line too, and one only; a store that is down must not hide the reason."""
+        if wrong.audited:
+            return
+        wrong.audited, turn = True, line.turn if line is not None else None
+        told = told_line(wrong, ask.door, self._known(ask), caller or (line.caller if line is not None else None), turn)
         if (admitted := self.guard.trail.admit(told, ask.credentials.address)) is not None:
             with suppress(StoreUnavailable):
                 await self.store.audit(admitted)

@@ -7,6 +7,7 @@ import base64
 import datetime
 import hashlib
 import json
+import re
 import socket
 import ssl
 import time
@@ -419,7 +420,10 @@ def test_what_remains_is_told_with_every_answer_and_by_control(serve: Serve, hom
     assert [reply.headers["ratelimit"].partition(";t=")[0] for reply in replies] == [
         '"requests";r=9', '"requests";r=8', '"requests";r=7',
     ]  # fmt: skip
-    assert replies[0].headers["ratelimit-policy"] == '"requests";q=10'
+    assert replies[0].headers["ratelimit-policy"] == '"requests";q=10, "daily-turns";q=100;w=86400'
+    assert [re.findall(r'"daily-turns";r=(\d+);t=\d+$', reply.headers["ratelimit"]) for reply in replies] == [
+        ["99"], ["98"], ["97"],
+    ]  # fmt: skip
     assert told["requests"]["remaining"] == pytest.approx(6, abs=0.5)
     assert told["daily-turns"]["remaining"] == 96
 
@@ -433,6 +437,6 @@ def test_every_refusal_leaves_a_line_also_of_what_was_to_be_done_later(serve: Se
     told = [(line.line.kind, line.line.outcome, line.line.caller) for line in audited(home)]
     assert told == [
         ("refused", "Unauthenticated", "anonymous"),
-        ("refused", "Unauthenticated", "unknown"),
+        ("refused", "Unauthenticated", "anonymous"),
         ("refused", "Unauthenticated", "unknown"),
     ]

@@ -35,7 +35,7 @@ from ..peers.mcp import McpPeer
 from ..turn import Caller
 from .base import House
 from .mcp_expose import Exposed, follow, settings_of
-from .mcp_http import Entrance
+from .mcp_http import PATH, Entrance
 from .mcp_nlweb import NlwebTools
 from .mcp_offer import LOCAL, Offer, Tool
 from .mcp_pipes import Pipes
@@ -48,7 +48,6 @@ from .nlip_http import Everything
 
 logger = logging.getLogger("sabir")
 
-PATH: Final = "/mcp"
 CLOSING_LOOK: Final = 0.5  # seconds between looks whether the gateway is stopping
 LIST_SECONDS: Final = 60.0  # between looks at the tools of a server behind
 MEETING_SECONDS: Final = 5.0  # that the servers behind may take before the first client over stdio is answered

@@ -55,8 +55,10 @@ from ..wire import mcp as wire
 from ..wire.rules import depth_of
 from .base import House, credentials_of, hops_of
 from .mcp_pipes import Kernel, Pipes
-from .mcp_stream import PING_SECONDS, SILENT, Answer, Attendance, Channel, Session, Visit, encode
+from .mcp_stream import DOOR, PING_SECONDS, SILENT, Answer, Attendance, Channel, Session, Visit, encode
+from .visitor import Visitor
 
+PATH: Final = "/mcp"
 MOST_SESSIONS: Final = 10_000  # kept in memory; a sealed one that was dropped is opened again when it comes back
 _SEALED: Final = "mcp-session"
 _VERSION: Final = "mcp-protocol-version"
@@ -83,20 +85,22 @@ class Entrance:
         self._ended: OrderedDict[str, None] = OrderedDict()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        answer = Answer(send, lambda wrong: self._challenge(wrong, scope["path"]))
+        credentials = credentials_of(scope, behind_proxy=self.house.behind_proxy)
+        visitor = Visitor(self.house, DOOR, credentials, scope["path"].removeprefix(PATH).strip("/"))  # none: NO_AGENT
+        answer = Answer(send, lambda wrong: self._challenge(wrong, scope["path"]), visitor)
         try:
             headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-            credentials = credentials_of(scope, behind_proxy=self.house.behind_proxy)
-            caller = await self.house.guard.identity.caller(credentials)
+            caller = await visitor.known()
             visit = Visit(
                 Credentials(credentials.address, caller=caller),
                 caller,
                 trace=headers.get("traceparent", "")[:64] or None,
+                visitor=visitor,
             )
             visit.hops = hops_of(headers.get("x-sabir-hops", ""))
             server = self._find(scope["path"], caller)
             if not isinstance(server, Server | Pipes):
-                return await self._passed_on(server, scope, visit, headers, receive, send, answer)
+                return await self._passed_on(server, scope, visit, headers, receive, visitor.telling(send), answer)
             modern = headers.get(_VERSION) not in (None, *HANDSHAKE_PROTOCOL_VERSIONS)
             match scope["method"]:
                 case "POST":
@@ -105,7 +109,7 @@ class Entrance:
                     serve = self._modern if modern else self._legacy
                     await serve(server, visit, headers, body, scope, receive, answer)
                 case "GET" if not modern:
-                    await self._listen(self._session(visit, headers), receive, send)
+                    await self._listen(self._session(visit, headers), receive, visitor.telling(send))
                 case "DELETE" if not modern:
                     await self._end(self._session(visit, headers), answer)
                 case _:

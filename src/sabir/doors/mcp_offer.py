@@ -136,6 +136,8 @@ class Offer:
                     result.setdefault("resultType", "complete")
                 return result
             except SabirError as wrong:
+                if visit.visitor is not None:
+                    await visit.visitor.refused(wrong)
                 visit.refused = wrong if type(wrong) in wire.STATUS else None
                 raise MCPError(wire.CODES.get(type(wrong), wire.INTERNAL_ERROR), str(wrong)) from None
 
@@ -198,7 +200,7 @@ class Offer:
         if found is None:
             other = next((tool for tool in self._tools(visit.caller) if tool.name == params.name), None)
             if other is None:
-                raise MCPError(wire.INVALID_PARAMS, f"there is no tool {params.name[:64]!r} here")
+                raise await self._no_tool(visit, params.name)
             ask = other.ask(visit, arguments)
             if ask is None:
                 raise MCPError(wire.METHOD_NOT_FOUND, f"{params.name[:64]} cannot be called as a task")
@@ -214,7 +216,7 @@ class Offer:
             for tool in self._tools(visit.caller):
                 if tool.name == params.name:
                     return await tool.call(ctx, visit, arguments)
-            raise MCPError(wire.INVALID_PARAMS, f"there is no tool {params.name[:64]!r} here")
+            raise await self._no_tool(visit, params.name)
         card, skill = found
         try:
             wire.check_arguments(wire.INPUT if skill is None else skill.input_schema, arguments)
@@ -237,6 +239,20 @@ class Offer:
             if name in tools:
                 return card, tools[name]
         return None
+
+    async def _no_tool(self, visit: Visit, name: str) -> MCPError:
+        """What is told of a tool that is not here, and of one that is not for this caller; of that, the audit knows."""
+        for agent in self.house.agents.values():
+            if visit.visitor is None or name not in (tools := mcp_card.tools_of(agent.card)):
+                continue
+            try:
+                skill = tools[name]
+                rights, of = self.house.guard.rights, skill.id if skill is not None else ""
+                rights.check(visit.caller, agent=agent.card.name, door=DOOR, skill=of)
+            except SabirError as wrong:
+                await visit.visitor.refused(wrong, agent.card.name)
+                break
+        return MCPError(wire.INVALID_PARAMS, f"there is no tool {name[:64]!r} here")
 
     def _skill(self, caller: Caller, tool: str) -> Skill | None:
         found = self._tool(caller, tool)

@@ -25,6 +25,7 @@ from ..guard import Credentials
 from ..turn import Caller
 from ..wire import mcp as wire
 from .base import refusal_headers
+from .visitor import Visitor
 
 DOOR: Final = "mcp"
 WATCH_AFTER: Final = 0.1  # seconds; most requests are over before anyone could go away
@@ -43,6 +44,7 @@ class Visit:
     trace: str | None = None
     hops: int = 0
     refused: SabirError | None = None  # why it was refused, for the HTTP status
+    visitor: Visitor | None = None  # None: whoever started this process
     session: Session | None = None
 
 
@@ -101,11 +103,17 @@ class Session:
 class Answer:
     """The response to one POST: one JSON object, or a stream of them if anything comes ahead of the last."""
 
-    __slots__ = ("_challenge", "_send", "begun", "headers", "sent", "streams")
+    __slots__ = ("_challenge", "_send", "_visitor", "begun", "headers", "sent", "streams")
 
-    def __init__(self, send: Send, challenge: Callable[[Unauthenticated], str] | None = None) -> None:
-        self._send = send
+    def __init__(
+        self,
+        send: Send,
+        challenge: Callable[[Unauthenticated], str] | None = None,
+        visitor: Visitor | None = None,
+    ) -> None:
+        self._send = send if visitor is None else visitor.telling(send)
         self._challenge = challenge
+        self._visitor = visitor
         self.begun = False
         self.sent = False
         self.streams = True
@@ -150,6 +158,8 @@ class Answer:
 
     async def refuse(self, wrong: SabirError, id: RequestId | None = None) -> None:
         """A failure as a JSON-RPC error with its HTTP status; in a stream, as its last event."""
+        if self._visitor is not None:
+            await self._visitor.refused(wrong)
         if isinstance(wrong, Unauthenticated) and self._challenge is not None:
             wrong = Unauthenticated(wrong.reason, self._challenge(wrong))
         self.headers.extend(refusal_headers(wrong))

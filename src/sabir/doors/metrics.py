@@ -19,6 +19,7 @@ from ..peers.gateways import FarAgent
 from ..wire import nlip
 from .base import House, credentials_of
 from .metrics_group import Group
+from .visitor import NO_AGENT, Visitor
 
 LOOK_SECONDS: Final = 2.0  # for what is asked while somebody waits for the numbers
 
@@ -96,9 +97,12 @@ class MetricsDoor:
             await self._group.leave()
 
     async def _metrics(self, request: Request) -> Response:
+        credentials = credentials_of(request.scope, behind_proxy=self.house.behind_proxy)
+        visitor = Visitor(self.house, self.name, credentials, NO_AGENT)
         try:
-            await self._check(request)
+            await self._check(visitor)
         except SabirError as wrong:
+            await visitor.refused(wrong)
             headers = {"www-authenticate": wrong.challenge} if isinstance(wrong, Unauthenticated) else {}
             return Response(str(wrong), nlip.CODES[type(wrong)], headers, "text/plain")
         observer = self.house.exchange.observer
@@ -110,12 +114,12 @@ class MetricsDoor:
             text = observer.metrics.text()
         return Response(text, headers={"content-type": CONTENT_TYPE})
 
-    async def _check(self, request: Request) -> None:
-        credentials = credentials_of(request.scope, behind_proxy=self.house.behind_proxy)
+    async def _check(self, visitor: Visitor) -> None:
+        credentials = visitor.credentials
         # Behind a proxy everybody comes from this machine, unless the proxy says otherwise.
         if is_loopback(credentials.address) and credentials.address and not self.house.behind_proxy:
             return
-        caller = await self.house.guard.admit(credentials, ())
+        caller = await visitor.admit()
         if self.settings.metrics_role in caller.standing:
             return
         if caller.is_anonymous:

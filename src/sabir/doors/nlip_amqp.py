@@ -40,6 +40,7 @@ from ..peers.amqp_connection import AmqpConnection, Incoming
 from ..turn import Caller
 from ..wire import amqp, nlip
 from .base import House, hops_of
+from .visitor import Visitor
 
 DOOR: Final = "nlip-amqp"
 PLACE: Final = "amqp"  # where letters come from, as far as a broker tells
@@ -198,9 +199,7 @@ class NlipAmqp:
         turn = LetterTurn(connection, letter)
         outcome = "accepted"
         try:
-            sender = self._sender(connection, letter)
-            turn.asked = amqp.decode(letter, strict=self.settings.strict, limits=self.house.limits)
-            await self.house.exchange.ask(self._ask(letter, turn.asked, agent, sender), turn.line)
+            await self._take(connection, letter, agent, turn)
         except Forbidden as wrong:
             outcome = "rejected" if turn.asked is None else "accepted"
             await turn.refuse(wrong)
@@ -216,6 +215,15 @@ class NlipAmqp:
             incoming.settle("released")
             raise
         incoming.settle(outcome)
+
+    async def _take(self, connection: AmqpConnection, letter: amqp.Letter, agent: str | None, turn: LetterTurn) -> None:
+        try:
+            sender = self._sender(connection, letter)
+            turn.asked = amqp.decode(letter, strict=self.settings.strict, limits=self.house.limits)
+            await self.house.exchange.ask(self._ask(letter, turn.asked, agent, sender), turn.line)
+        except SabirError as wrong:
+            await Visitor(self.house, DOOR, _stranger(letter), agent, line=turn.line).refused(wrong)
+            raise
 
     def _sender(self, connection: AmqpConnection, letter: amqp.Letter) -> str:
         """Who the broker, or the configuration, says has written this; nobody, if neither does."""

@@ -25,16 +25,16 @@ from ..errors import (
     NotFound,
     SabirError,
     TooBig,
-    TooMany,
     Unreadable,
 )
 from ..events import Delta, Event, Fault, Progress, Question, Reply
-from ..guard import Credentials, Rates
+from ..guard import Credentials
 from ..line import Ask, Line
 from ..message import Message, Part, json_part, uri_part
 from ..stores.base import TaskRow
 from ..wire import nlip
 from .base import House, credentials_of, headers_of, hops_of, refusal_headers, settings_for
+from .visitor import NO_AGENT, Visitor
 
 logger = logging.getLogger("sabir")
 
@@ -142,9 +142,6 @@ class Settings(msgspec.Struct, frozen=True):
     strict: bool = False  # follow the published text to the letter, whatever a client prefers
 
 
-_UNREAD: Final = Message("text", "english", "")
-
-
 class NlipHttp:
     """The door. One instance serves all agents."""
 
@@ -173,20 +170,21 @@ class NlipHttp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         house = self.house
-        answer = Answer(send, house.guard.rates)
+        answer = Answer(send)
         slow: Slow | None = None
         try:
             path = scope["path"]
             agent, task = (None, None) if path == "/nlip" else _place(path)
             headers = headers_of(scope)
+            credentials = credentials_of(scope, behind_proxy=house.behind_proxy, headers=headers)
+            answer.visitor = Visitor(house, DOOR, credentials, agent)
             wishes = wishes_of(headers)
             if self.settings.strict and not wishes.strict:
                 wishes = _strictly(wishes)
             if task is not None:
-                return await self._task(task, scope, receive, answer, wishes)
+                return await self._task(task, scope, receive, answer, wishes, answer.visitor)
             if scope["method"] != "POST":
                 raise BadMethod("nlip", "method", "POST")
-            credentials = credentials_of(scope, behind_proxy=house.behind_proxy, headers=headers)
             try:
                 self._check_head(wishes, credentials.address)
                 packet = await receive()
@@ -195,8 +193,8 @@ class NlipHttp:
                     body = await read_body(receive, house.limits.body, packet)
                 message = self._read(body, wishes)
                 wishes = _at_once(wishes) if message.is_control else wishes
-            except (BadInput, TooMany) as refused:
-                await self._refused(refused, Ask(_UNREAD, DOOR, agent, credentials))
+            except BadInput:
+                house.guard.rates.check_address(credentials.address)  # a flood of nonsense is a flood
                 raise
             answer.asked, answer.applied, answer.key = message, wishes.applied, wishes.key
             ask = Ask(message, DOOR, agent, credentials, wishes.key, None, wishes.trace, wishes.hops)
@@ -206,7 +204,7 @@ class NlipHttp:
                 await self._stream(ask, answer, receive)
             else:
                 slow = Slow(receive, answer)
-                answer.line = Line(answer.event, on_slow=slow)
+                answer.visitor.line = answer.line = Line(answer.event, on_slow=slow)
                 await house.exchange.ask(ask, answer.line)
         except SabirError as wrong:
             await answer.refuse(wrong)
@@ -234,23 +232,14 @@ class NlipHttp:
             _check_type(wishes, body)
         return nlip.decode(body, strict=wishes.strict, limits=self.house.limits)
 
-    async def _refused(self, wrong: BadInput | TooMany, ask: Ask) -> None:
-        """What was refused before it was understood. A flood of nonsense is a flood, and leaves its line."""
-        try:
-            if isinstance(wrong, BadInput):
-                self.house.guard.rates.check_address(ask.credentials.address)
-                return
-        except TooMany as flood:
-            await self.house.exchange.audit(ask, flood)
-            raise
-        await self.house.exchange.audit(ask, wrong)
-
     # -- streaming --------------------------------------------------------------------------------
 
     async def _stream(self, ask: Ask, answer: Answer, receive: Receive) -> None:
         stream = EventStream(answer)
         line = Line(stream.event)
         answer.line = line
+        if answer.visitor is not None:
+            answer.visitor.line = line
         watch = Watch(receive, answer, asyncio.current_task())
         beat = asyncio.create_task(stream.keep_alive())
         try:
@@ -273,9 +262,10 @@ class NlipHttp:
         # Asked once: a proof that is good once would not be good a second time.
         caller = await self.house.guard.identity.caller(ask.credentials, ask.message.tokens)
         ask.credentials = Credentials(caller.address, caller=caller)
+        answer.line = Line(answer.event, caller)
+        if answer.visitor is not None:
+            answer.visitor.caller = caller
         task = await tasks.submit(ask)
-        answer.line = Line(answer.event)
-        answer.line.caller = caller
         conversations = self.house.exchange.conversations
         own = conversations.sort(task.message.tokens, caller).own  # new, perhaps: it is told with every answer (D-16)
         answer.line.tokens = (
@@ -287,10 +277,11 @@ class NlipHttp:
             task = await tasks.wait(task.id, caller, min(seconds, 60.0))
         await answer.task(task, self.house.public_url)
 
-    async def _task(self, id: str, scope: Scope, receive: Receive, answer: Answer, wishes: Wishes) -> None:
-        tasks = self.house.tasks
-        credentials = credentials_of(scope, behind_proxy=self.house.behind_proxy)
-        caller = await self.house.guard.admit(credentials, ())
+    async def _task(
+        self, id: str, scope: Scope, receive: Receive, answer: Answer, wishes: Wishes, visitor: Visitor
+    ) -> None:
+        tasks, visitor.agent = self.house.tasks, NO_AGENT
+        caller = await visitor.admit()
         answer.line = Line(answer.event)
         match scope["method"]:
             case "GET":
@@ -300,10 +291,10 @@ class NlipHttp:
                 return await answer.taken_back(await tasks.cancel(id, caller))
             case "POST":
                 try:
-                    self._check_head(wishes, credentials.address)
+                    self._check_head(wishes, caller.address)
                     message = answer.asked = self._read(await read_body(receive, self.house.limits.body), wishes)
-                except (BadInput, TooMany) as refused:
-                    await self._refused(refused, Ask(_UNREAD, DOOR, None, credentials))
+                except BadInput:
+                    self.house.guard.rates.check_address(caller.address)
                     raise
                 task = await tasks.answer(id, caller, message)
             case _:
@@ -383,7 +374,7 @@ class Answer(msgspec.Struct, eq=False):
     """The response to one request: sent once, whoever sends it."""
 
     _send: Send
-    rates: Rates | None = None
+    visitor: Visitor | None = None
     key: str | None = None
     asked: Message | None = None
     applied: tuple[str, ...] = ()
@@ -415,9 +406,8 @@ class Answer(msgspec.Struct, eq=False):
         if self.applied:
             start.append((b"preference-applied", ", ".join(self.applied).encode("latin-1")))
         start.extend(headers)
-        if self.rates is not None and self.line is not None and self.line.caller is not None:
-            left = self.rates.remaining(self.line.caller)
-            start.extend(left.headers() if left is not None else ())
+        if self.visitor is not None:
+            start.extend(await self.visitor.left())
         at_once = getattr(getattr(self._send, "__self__", None), "answer_at_once", None)  # of our own server
         if at_once is not None and at_once(status, tuple(start), body):
             return
@@ -426,6 +416,8 @@ class Answer(msgspec.Struct, eq=False):
 
     async def refuse(self, wrong: SabirError) -> None:
         """A failure in NLIP, with the status that the table gives it (D-22)."""
+        if self.visitor is not None:
+            await self.visitor.refused(wrong)
         if self.begun:
             return
         tokens = self.tokens()
@@ -470,6 +462,8 @@ class Answer(msgspec.Struct, eq=False):
         headers = [_SSE, (b"cache-control", b"no-store"), (b"x-accel-buffering", b"no")]
         if self.key is not None:
             headers.append((b"idempotency-key", self.key.encode("latin-1")))
+        if self.visitor is not None:
+            headers.extend(await self.visitor.left())
         await self._send({"type": "http.response.start", "status": 200, "headers": headers})
 
     async def chunk(self, body: bytes, *, last: bool = False) -> None:

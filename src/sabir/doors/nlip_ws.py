@@ -26,6 +26,7 @@ from ..line import Ask, Line
 from ..message import Message, Part, token_kind, uri_part
 from ..wire import cbor, nlip
 from .base import House, credentials_of, headers_of, hops_of, settings_for
+from .visitor import Visitor
 
 DOOR: Final = "nlip-ws"
 MAX_FAILURES: Final = 10  # decode errors in a row before the connection is closed with 1007
@@ -164,6 +165,7 @@ class Connection:
                 rates.check_address(address)
             return await self._undecoded(wrong, binary)
         except TooMany as wrong:
+            await self._visitor().refused(wrong)
             return await self._put(nlip.coded_error(wrong), binary, None)
         self._failures = 0
         await self._free.acquire()
@@ -226,6 +228,7 @@ class Connection:
             self._check_proof()
             await self.house.exchange.ask(ask, line)
         except SabirError as wrong:
+            await self._visitor(line).refused(wrong)
             await self._put(nlip.coded_error(wrong, message, line.tokens or message.tokens), binary, message)
 
     def _ask(self, message: Message) -> Ask:
@@ -236,6 +239,9 @@ class Connection:
             message = msgspec.structs.replace(message, extra=fields or None)
         trace = trace[:64] if isinstance(trace, str) else self._trace
         return Ask(message, DOOR, self._agent, self._credentials, trace=trace, hops=max(hops, self._hops))
+
+    def _visitor(self, line: Line | None = None) -> Visitor:
+        return Visitor(self.house, DOOR, self._credentials, self._agent, line=line)
 
     async def _undecoded(self, wrong: BadInput, binary: bool) -> None:
         """WS-11: say so in a text frame, point to the fallback, stay open; close after repeated failures."""

@@ -46,8 +46,6 @@ from ..errors import (
     NotFound,
     SabirError,
     StoreUnavailable,
-    TooMany,
-    Unavailable,
     Unreadable,
 )
 from ..guard.limits import is_loopback
@@ -55,7 +53,8 @@ from ..message import MEDIA, Message, json_part, media_of, printable, uri_part
 from ..turn import Caller
 from ..uploads import BLOCK, PATH, Upload, Uploads, Writing, open_kept
 from ..wire import nlip
-from .base import House, credentials_of
+from .base import House, credentials_of, refusal_headers
+from .visitor import NO_AGENT, Visitor
 
 DOOR: Final = "upload"
 SWEEP_SECONDS: Final = 60.0
@@ -112,14 +111,18 @@ class UploadDoor:
     # -- one request ------------------------------------------------------------------------------
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        credentials = credentials_of(scope, behind_proxy=self.house.behind_proxy)
+        visitor = Visitor(self.house, DOOR, credentials, NO_AGENT)
+        send = visitor.telling(send)
         try:
             place = scope.get("path_params", {}).get("place", "")
             if not place:
                 raise NotFound("ask for a place to upload by a control message; it is bound to your conversation")
-            caller = await self.house.guard.admit(credentials_of(scope, behind_proxy=self.house.behind_proxy), ())
+            caller = await visitor.admit()
             wishes = _wishes(scope)
             await self._answer(scope["method"], place, caller, wishes, receive, send)
         except SabirError as wrong:
+            await visitor.refused(wrong)
             await _refuse(send, wrong)
 
     async def _answer(
@@ -515,12 +518,7 @@ def _done_message(upload: Upload, uri: str) -> Message:
 
 
 async def _refuse(send: Send, wrong: SabirError) -> None:
-    headers: list[tuple[bytes, bytes]] = []
-    if isinstance(wrong, TooMany | Unavailable):
-        headers.append((b"retry-after", str(max(1, round(wrong.retry_after))).encode()))
-    if isinstance(wrong, BadMethod):
-        headers.append((b"allow", wrong.allow.encode()))
-    await _say(send, nlip.CODES[type(wrong)], Message.error(str(wrong)), headers)
+    await _say(send, nlip.CODES[type(wrong)], Message.error(str(wrong)), refusal_headers(wrong))
 
 
 async def _say(send: Send, status: int, message: Message | None, headers: Sequence[tuple[bytes, bytes]] = ()) -> None:

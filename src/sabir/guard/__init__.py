@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
+from ..errors import StoreUnavailable
 from ..message import Part
 from ..turn import Caller, Meter, Permit, Turn, anything
 from .audit import AuditSettings, Notes, Trail
 from .filters import Filter, Filters
 from .identity import Credentials, Identity, Verifier, no_credentials, stranger_at
-from .limits import Places, Quotas, Rates, Remaining, holder_of
+from .limits import Places, Quotas, Rates, Remaining, holder_of, limit_headers
 from .policy import Rights, Rule
 from .seal import Seal, keys_from
 from .usage import Counted, Usage, size_of
@@ -36,6 +38,12 @@ __all__ = [
 ]
 
 Number = TypeVar("Number", int, float)
+
+
+class Known(Protocol):
+    """Where it is noted who asks: a ``Line``, or a door's ``Visitor``."""
+
+    caller: Caller | None
 
 
 @dataclass(slots=True)
@@ -67,18 +75,22 @@ class Guard:
         self.filters = filters or self.filters
         return self
 
-    async def admit(self, credentials: Credentials, tokens: tuple[Part, ...]) -> Caller:
-        """Who asks, and whether they may ask now.
+    async def admit(self, credentials: Credentials, tokens: tuple[Part, ...], at: Known | None = None) -> Caller:
+        """Who asks, and whether they may ask now; ``at`` is told who it is as soon as that is known.
 
         Raises:
             Unauthenticated: wrong credentials.
             TooMany: over the rate.
         """
+        if at is not None:
+            at.caller = credentials.caller
         if credentials.sender is None:
             self.rates.check_address(credentials.address)
         else:
             self.rates.check_share(credentials.address, credentials.sender)
         caller = await self.identity.caller(credentials, tokens)
+        if at is not None:
+            at.caller = caller
         self.rates.check_caller(caller)
         return caller
 
@@ -126,6 +138,16 @@ class Guard:
         rate = self.rates.remaining(caller)
         today = await self.usage.left(caller) if self.usage.counted else []
         return [*([rate] if rate is not None else []), *today]
+
+    async def headers(self, caller: Caller) -> list[tuple[bytes, bytes]]:
+        """The same for every HTTP answer; of a day's quotas as it was a moment ago, if the store is there."""
+        rate = self.rates.remaining(caller)
+        if not self.usage.counted:
+            return [] if rate is None else rate.headers()
+        with suppress(StoreUnavailable):
+            today = await self.usage.left(caller, recently=True)
+            return limit_headers(today if rate is None else [rate, *today])
+        return [] if rate is None else rate.headers()
 
 
 def _stricter(one: Number, other: Number) -> Number:

@@ -16,9 +16,10 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from ..ending import end
-from ..errors import StoreUnavailable
+from ..errors import SabirError, StoreUnavailable, TooMany
 from ..stores.base import AuditLine, ChainedLine, Store
-from ..turn import Turn
+from ..turn import Caller, Turn
+from .limits import place_of
 
 logger = logging.getLogger("sabir")
 
@@ -159,7 +160,7 @@ class Trail:
 
     def admit(self, line: AuditLine, address: str = "") -> AuditLine | None:
         """The line to write, with how many like it were left out before; None if this one is left out too."""
-        key = (line.kind, line.outcome, line.door, line.caller, address)
+        key = (line.kind, line.outcome, line.door, line.caller, place_of(address))
         if address:  # who was refused is often nobody known; from where is all there is
             line = msgspec.structs.replace(line, detail={**line.detail, "address": address})
         now = self._clock()
@@ -271,6 +272,15 @@ def turn_line(turn: Turn, door: str, size: int, id: str = "", conversation: str 
     """The line of a turn that was answered."""
     detail: dict[str, Any] = {"bytes": size, **turn.told_used}
     return AuditLine(time.time(), "turn", turn.caller.id, door, turn.agent, "ok", id or turn.id, conversation, detail)
+
+
+def told_line(wrong: SabirError, door: str, agent: str, caller: Caller | None, turn: Turn | None) -> AuditLine:
+    """The line of a refusal, or of a turn that failed; who is over a quota was refused, though the turn had begun."""
+    kind = "refused" if turn is None or isinstance(wrong, TooMany) else "failed"
+    who, id, used = caller.id if caller is not None else "unknown", "", {}
+    if turn is not None:
+        id, used = turn.id, turn.told_used
+    return AuditLine(time.time(), kind, who, door, agent, type(wrong).__name__, id, detail=used)
 
 
 def _counting(line: AuditLine, left_out: float) -> AuditLine:

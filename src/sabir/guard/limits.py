@@ -10,7 +10,7 @@ import hashlib
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from ipaddress import IPv6Address, IPv6Network, ip_address
 from typing import Annotated
@@ -126,13 +126,30 @@ class Remaining(msgspec.Struct, frozen=True):
     limit: float
     remaining: float
     reset: float
+    window: int = 0  # seconds for which the limit holds; 0: it fills all the time
+    unit: str = ""  # of what; none: requests
+    scale: int = 1  # whole numbers are told; of money that is millionths
 
     def headers(self) -> list[tuple[bytes, bytes]]:
-        """``RateLimit`` and ``RateLimit-Policy``, as draft-ietf-httpapi-ratelimit-headers writes them."""
-        window = max(1, math.ceil(self.reset))
-        policy = f'"{self.name}";q={math.floor(self.limit)}'
-        told = f'"{self.name}";r={max(0, math.floor(self.remaining))};t={window}'
-        return [(b"ratelimit-policy", policy.encode()), (b"ratelimit", told.encode())]
+        return limit_headers((self,))
+
+    @property
+    def policy(self) -> str:
+        window, unit = f";w={self.window}" if self.window else "", f';qu="{self.unit}"' if self.unit else ""
+        return f'"{self.name}";q={math.floor(self.limit * self.scale)}{unit}{window}'
+
+    @property
+    def told(self) -> str:
+        left = max(0, math.floor(self.remaining * self.scale))
+        return f'"{self.name}";r={left};t={max(1, math.ceil(self.reset))}'
+
+
+def limit_headers(limits: Sequence[Remaining]) -> list[tuple[bytes, bytes]]:
+    """``RateLimit`` and ``RateLimit-Policy``, as draft-ietf-httpapi-ratelimit-headers writes them."""
+    if not limits:
+        return []
+    policies, left = ", ".join(each.policy for each in limits), ", ".join(each.told for each in limits)
+    return [(b"ratelimit-policy", policies.encode()), (b"ratelimit", left.encode())]
 
 
 class Rates:
@@ -191,7 +208,7 @@ class Rates:
         TooMany: over the rate; says when to come back.
         """
         # What an agent asks on behalf of somebody was counted where that caller came in, perhaps on another node.
-        if not caller.is_anonymous and caller.kind != "agent" and not self._spared(caller.address):
+        if not caller.is_anonymous and not caller.is_counted_elsewhere and not self._spared(caller.address):
             _within(self._callers.take(caller.id))
 
     def check_agent(self, name: str) -> None:

@@ -22,6 +22,8 @@ from .limits import Places, Quotas, Remaining, holder_of
 SPACE: Final = "usage"
 DAY: Final = 86400.0
 KINDS: Final = ("turns", "bytes", "tokens", "cost")
+UNITS: Final = {"bytes": ("content-bytes", 1), "tokens": ("tokens", 1), "cost": ("cost-millionths", 1_000_000)}
+RECENT: Final = 1.0  # seconds for which what was counted is told again without a look at the store
 _REMEMBERED: Final = 100_000
 
 
@@ -34,6 +36,7 @@ class Usage:
         self._store = store
         self._clock = clock
         self._over: OrderedDict[str, tuple[float, str]] = OrderedDict()
+        self._seen: OrderedDict[str, tuple[float, dict[str, float]]] = OrderedDict()  # by account: when, and used
 
     @property
     def counted(self) -> bool:
@@ -64,22 +67,44 @@ class Usage:
             if amount and kind in self._most:
                 await self._count(meter.account or holder_of(caller), kind, amount)
 
-    async def left(self, caller: Caller) -> list[Remaining]:
-        """What is left of each quota, for the caller to be told."""
-        now = self._clock()
-        used = {kind: await self._count(holder_of(caller), kind, 0.0) for kind in self._most}
+    async def left(self, caller: Caller, *, recently: bool = False) -> list[Remaining]:
+        """What is left of each quota, for the caller to be told; ``recently``: as it was a moment ago is enough."""
+        now, holder = self._clock(), holder_of(caller)
+        used = self._recent(holder, now) if recently else {}
+        for kind in self._most:
+            if kind not in used:
+                used[kind] = await self._count(holder, kind, 0.0)
         return [
-            Remaining(f"daily-{kind}", limit, max(0.0, limit - used[kind]), _midnight(now) - now)
+            Remaining(
+                f"daily-{kind}",
+                limit,
+                max(0.0, limit - used[kind]),
+                _midnight(now) - now,
+                int(DAY),
+                *UNITS.get(kind, ()),
+            )
             for kind, limit in self._most.items()
         ]
+
+    def _recent(self, holder: str, now: float) -> dict[str, float]:
+        at, used = self._seen.get(holder, (0.0, {}))
+        over = self._over.get(holder)  # who is over stays so, and may ask as often as it likes
+        if int(at // DAY) == int(now // DAY) and (now - at < RECENT or (over is not None and now < over[0])):
+            return dict(used)
+        return {}
 
     async def _count(self, holder: str, kind: str, amount: float) -> float:
         assert self._store is not None
         now = self._clock()
         # Kept a while beyond its day, so that a clock that is behind does not start it anew.
-        return await self._store.count(
+        used = await self._store.count(
             SPACE, f"{int(now // DAY)}:{kind}:{holder}", amount, expires=_midnight(now) + 3600.0
         )
+        self._seen[holder] = now, {**self._recent(holder, now), kind: used}
+        self._seen.move_to_end(holder)
+        if len(self._seen) > _REMEMBERED:
+            self._seen.popitem(last=False)
+        return used
 
     def _used_up(self, kind: str, seconds: float) -> TooMany:
         return TooMany(f"the quota of {self._most[kind]:g} {kind} a day is used up", retry_after=seconds)
@@ -101,7 +126,7 @@ class Counted:
         self._agent = agent
         self._meter = meter
         self._taken: tuple[str, ...] = ()
-        self._handed_on = caller.kind == "agent"  # by another node, which counts the turn and its bytes
+        self._handed_on = caller.is_counted_elsewhere  # the turn, and its bytes
         self.size = size
 
     async def __aenter__(self) -> Counted:

@@ -41,6 +41,10 @@ _MOST_PAGES: Final = 1000  # of a caller's tasks that are looked through
 _LONGEST_DELAY: Final = 60.0  # seconds; a quota that is full for longer fails it
 
 
+async def _unheard(event: Event) -> None:
+    return None
+
+
 class Tasks:
     """Submits, runs, follows and cancels tasks."""
 
@@ -129,15 +133,13 @@ class Tasks:
         """
         if self.exchange.closing or self._closing:
             raise ShuttingDown("the gateway is stopping; try again in a moment", retry_after=5.0)
-        agent = ask.agent or self.exchange.default
+        agent, line = ask.agent or self.exchange.default, Line(_unheard)
         try:
-            caller = await self.exchange.guard.admit(ask.credentials, ask.message.tokens)
-            self.exchange.guard.rights.check(caller, agent=agent, door=ask.door)
-            if agent not in self.exchange.agents:
-                raise NotFound(f"there is no agent {agent[:64]!r} here")
+            caller = await self.exchange.guard.admit(ask.credentials, ask.message.tokens, line)
+            self.exchange.guard.rights.find(self.exchange.agents, caller, ask.agent, ask.door, self.exchange.default)
             there = await self._admitted(ask, caller, agent)
         except SabirError as wrong:
-            await self.exchange.audit(ask, wrong)
+            await self.exchange.audit(ask, wrong, line)
             raise
         id = id or id_of(ask, caller)
         again = await self.store.task(id)
