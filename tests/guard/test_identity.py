@@ -18,7 +18,7 @@ from sabir.message import Part, token_part
 from sabir.stores.memory import MemoryStore
 from sabir.turn import Caller
 
-ALICE = Caller("key:1", "key", frozenset({"staff"}), name="alice")
+ALICE = Caller("https://id.example#alice", "subject", frozenset({"staff"}), name="alice")
 HERE = Credentials("192.0.2.1")
 
 
@@ -118,7 +118,8 @@ async def test_a_pass_brings_its_caller_back_until_it_expires(clock: Clock) -> N
     identity = Identity([passes])
     token = passes.issue(ALICE, HERE)
     assert (token.format, token.subformat) == ("token", "authentication")
-    assert await identity.caller(HERE, (token,)) == msgspec.structs.replace(ALICE, address="192.0.2.1")
+    known = await identity.caller(HERE, (token,))
+    assert known == msgspec.structs.replace(ALICE, address="192.0.2.1", claims={"exp": clock.now + 60})
     assert (await identity.caller(bearer(token.content))).id == ALICE.id
     clock.now += 60
     with pytest.raises(Unauthenticated, match="has expired"):
@@ -165,6 +166,79 @@ async def test_a_pass_opens_after_the_key_was_rotated(clock: Clock) -> None:
     token = Passes(Seal(b"old" * 11), clock=clock).issue(ALICE, HERE)
     rotated = Identity([Passes(Seal(b"new" * 11, b"old" * 11), clock=clock)])
     assert (await rotated.caller(HERE, (token,))).id == ALICE.id
+
+
+async def test_a_pass_ends_when_its_key_is_revoked(store: MemoryStore, clock: Clock) -> None:
+    keys = Keys(store, clock)
+    verifier = KeyVerifier(keys, seconds=5.0, clock=clock)
+    passes = Passes(Seal(b"k" * 32), keys=verifier, clock=clock)
+    identity = Identity([passes, verifier])
+    key, text = await keys.add("pat", roles=("staff",))
+    token = passes.issue_to(await identity.caller(bearer(text)))
+    assert (await identity.caller(HERE, (token,))).roles == {"staff"}
+    await keys.revoke(key.id)
+    clock.now += 5
+    with pytest.raises(Unauthenticated, match="is gone"):
+        await identity.caller(HERE, (token,))
+
+
+async def test_a_pass_ends_when_its_key_expires(store: MemoryStore, clock: Clock) -> None:
+    keys = Keys(store, clock)
+    verifier = KeyVerifier(keys, clock=clock)
+    passes = Passes(Seal(b"k" * 32), keys=verifier, clock=clock)
+    _, text = await keys.add("pat", expires=clock.now + 30)
+    caller = await Identity([verifier]).caller(bearer(text))
+    token = passes.issue_to(caller)
+    clock.now += 29
+    assert (await Identity([passes]).caller(HERE, (token,))).id == caller.id
+    clock.now += 1
+    with pytest.raises(Unauthenticated):
+        await Identity([passes]).caller(HERE, (token,))
+
+
+async def test_a_pass_of_a_key_is_good_only_where_keys_are(store: MemoryStore, clock: Clock) -> None:
+    keys = KeyVerifier(Keys(store, clock), clock=clock)
+    _, text = await Keys(store, clock).add("pat")
+    token = Passes(Seal(b"k" * 32), keys=keys, clock=clock).issue_to(await Identity([keys]).caller(bearer(text)))
+    with pytest.raises(Unauthenticated):  # identity: {keys: false}
+        await Identity([Passes(Seal(b"k" * 32), clock=clock)]).caller(HERE, (token,))
+
+
+async def test_a_pass_is_not_renewed_by_a_pass(clock: Clock) -> None:
+    passes = Passes(Seal(b"k" * 32), seconds=60.0, clock=clock)
+    identity = Identity([passes])
+    token = passes.issue(ALICE, HERE)
+    for _ in range(3):
+        clock.now += 15
+        caller = await identity.caller(HERE, (token,))
+        assert passes.life(caller) <= 45
+        token = passes.issue_to(caller)
+    clock.now += 15
+    with pytest.raises(Unauthenticated, match="has expired"):
+        await identity.caller(HERE, (token,))
+
+
+def test_a_pass_ends_with_the_token_it_was_given_for(clock: Clock) -> None:
+    passes = Passes(Seal(b"k" * 32), seconds=60.0, clock=clock)
+    for left, life in ((3600.0, 60.0), (20.0, 20.0), (0.0, 0.0), (-30.0, 0.0)):  # the last within the leeway of clocks
+        assert passes.life(msgspec.structs.replace(ALICE, claims={"exp": clock.now + left})) == life
+    with pytest.raises(Unauthenticated):
+        passes.issue(msgspec.structs.replace(ALICE, claims={"exp": clock.now}), HERE)
+
+
+@pytest.mark.parametrize(
+    "caller",
+    [
+        msgspec.structs.replace(ALICE, claims={"cnf": {"jkt": "a"}}),  # it would need no proof of that key
+        msgspec.structs.replace(ALICE, kind="agent"),  # which asks for somebody
+        msgspec.structs.replace(ALICE, kind="local"),
+    ],
+)
+def test_who_has_not_proven_it_in_a_way_that_a_pass_can_stand_for_gets_none(caller: Caller) -> None:
+    passes = Passes(Seal(b"k" * 32))
+    assert passes.life(caller) == 0.0
+    with pytest.raises(Unauthenticated):
+        passes.issue(caller, HERE)
 
 
 # -- certificates ---------------------------------------------------------------------------------

@@ -206,9 +206,10 @@ class Concierge:
         caller = turn.caller
         who = "I do not know who you are" if caller.is_anonymous else f"You are {caller.name or caller.id}"
         text = f"{who}. Send a token part of subformat authentication, or an Authorization header, to say who you are."
-        if self._passes is not None and not caller.is_anonymous:
+        life = self._passes.life(caller) if self._passes is not None else 0.0
+        if self._passes is not None and life > 0:
             turn.issued.append(self._passes.issue_to(caller))
-            text = f"{who}. The authentication token in this answer says so for {self._passes.seconds:.0f} seconds."
+            text = f"{who}. The authentication token in this answer says so for {life:.0f} seconds."
         return Answer.of(text, "authentication", {"known": not caller.is_anonymous, "kind": caller.kind})
 
     # -- agreements -------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from .identity import Credentials
 
 SPACE = "keys"
 PREFIX = "sbk_"
+CALLER = "key:"  # what the id of a key's caller begins with
 _CACHED = 10_000
 
 
@@ -108,6 +109,11 @@ class KeyVerifier:
                 return await self._caller(text)
         return None
 
+    async def caller_of(self, id: str) -> Caller | None:
+        """Whose key this is, for who has shown it before; None once it was revoked or has expired."""
+        key = await self._lookup(id)
+        return None if key is None or key.expired(self._clock()) else _named(key)
+
     async def _caller(self, text: str) -> Caller:
         id, _, secret = text[len(PREFIX) :].partition("_")
         key = await self._lookup(id)
@@ -115,7 +121,7 @@ class KeyVerifier:
         right = hmac.compare_digest(_hash(secret), key.hash if key is not None else _NO_HASH)
         if key is None or not right or key.expired(self._clock()):
             raise Unauthenticated("this API key is not known here", self.challenge)
-        return Caller(f"key:{key.id}", "key", frozenset(key.roles), name=key.name)
+        return _named(key)
 
     async def _lookup(self, id: str) -> ApiKey | None:
         if len(id) > 64:
@@ -130,6 +136,10 @@ class KeyVerifier:
         if len(self._read) > _CACHED:
             self._read.popitem(last=False)
         return key
+
+
+def _named(key: ApiKey) -> Caller:
+    return Caller(f"{CALLER}{key.id}", "key", frozenset(key.roles), name=key.name)
 
 
 def _hash(secret: str) -> str:

@@ -96,9 +96,10 @@ def guarded(
     outbound = Outbound(settings.outbound)
     trusted = Fetcher(Outbound(OutboundRules(private=True)), most_bytes=1024 * 1024, seconds=10.0)
     keys, subjects = Keys(store), SubjectTokens()
-    passes = Passes(seal, seconds=settings.identity.pass_seconds)
+    known = KeyVerifier(keys, seconds=settings.identity.keys_seconds) if settings.identity.keys else None
+    passes = Passes(seal, seconds=settings.identity.pass_seconds, keys=known)
     told = challenge(f"{public_url}/nlip" if settings.identity.issuers and public_url else None)
-    verifiers = _verifiers(settings.identity, store, keys, passes, trusted, subjects, told, public_url)
+    verifiers = _verifiers(settings.identity, store, known, passes, trusted, subjects, told, public_url)
     # With nothing set up, a gateway is open, and a token meant for a proxy in front of it does no harm.
     strict = bool(settings.rights or settings.identity != IdentitySettings())
     identity = Identity(verifiers, anonymous=settings.identity.anonymous, strict=strict)
@@ -122,7 +123,7 @@ def guarded(
 def _verifiers(
     settings: IdentitySettings,
     store: Store,
-    keys: Keys,
+    keys: KeyVerifier | None,
     passes: Passes,
     fetcher: Fetcher,
     subjects: SubjectTokens,
@@ -130,8 +131,8 @@ def _verifiers(
     public_url: str,
 ) -> list[Verifier]:
     verifiers: list[Verifier] = [passes]
-    if settings.keys:
-        verifiers.append(KeyVerifier(keys, seconds=settings.keys_seconds))
+    if keys is not None:
+        verifiers.append(keys)
     if settings.issuers:
         jwt, dpop = importlib.import_module("sabir.guard.jwt"), importlib.import_module("sabir.guard.dpop")
         proofs = dpop.Dpop(store, public_url=public_url)
