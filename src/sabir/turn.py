@@ -27,10 +27,16 @@ class Caller(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str = ""
     claims: dict[str, Any] = {}  # of a verified token; never shown to agents of other services
     on_behalf_of: str = ""  # the id of the caller for whom an agent asks; its identity is not passed on, only named
+    handed_on: bool = False  # by another node of this gateway, where it came in: admitted and counted there
 
     @property
     def is_anonymous(self) -> bool:
         return self.kind == "anonymous"
+
+    @property
+    def is_counted_elsewhere(self) -> bool:
+        """Whether what is asked was counted before: where the caller came in for whom an agent, or a node, asks."""
+        return self.handed_on or self.kind == "agent"
 
     @property
     def standing(self) -> frozenset[str]:

@@ -41,24 +41,25 @@ def test_an_event_comes_back_as_it_went(event: Event) -> None:
     assert nodes.decode_event(nodes.encode_event(event)) == event
 
 
-def test_a_turn_comes_back_without_who_asked() -> None:
+def test_a_turn_comes_back_with_who_asked_and_nothing_that_proves_it() -> None:
     past = PastTurn("t0", 1.0, "hotel", MESSAGE, Message.text("yes"))
     caller = Caller("key:ann", "key", frozenset({"guest"}), "10.0.0.1", "Ann", {"email": "ann@example.com"})
     turn = Turn(MESSAGE, Conversation("c", (past,), {"x": 1}, 7), caller, id="t1", hops=2, seen=("guide",), door="mcp")
     wire = nodes.encode(nodes.Asked.of(turn))
-    for hidden in (b"10.0.0.1", b"Ann", b"example.com"):
+    for hidden in (b"10.0.0.1", b"example.com"):
         assert hidden not in wire
     asked = nodes.decode_asked(wire)
     assert (asked.message, asked.conversation, asked.turn) == (MESSAGE, turn.conversation, "t1")
     assert (asked.hops, asked.seen, asked.door, asked.seconds) == (3, ("guide",), "mcp", None)
     there = asked.as_caller()
-    assert (there.id, there.kind, there.on_behalf_of) == ("agent:gateway", "agent", "key:ann")
+    assert there == Caller("key:ann", "key", frozenset({"guest"}), name="Ann", handed_on=True)
     assert there.standing == caller.standing
 
 
 def test_an_anonymous_caller_stays_one() -> None:
     there = nodes.Asked.of(Turn(Message.text("hi"))).as_caller()
-    assert (there.kind, there.on_behalf_of, there.standing) == ("agent", "", frozenset({"anonymous"}))
+    assert there.is_anonymous
+    assert (there.on_behalf_of, there.standing) == ("", frozenset({"anonymous"}))
 
 
 @pytest.mark.parametrize("wire", [b"", b"\xc1", b"\x01", msgspec.msgpack.encode(["what", 1]), nodes.ELSEWHERE])

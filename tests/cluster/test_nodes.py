@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from uuid import uuid4
 
+import msgspec
 import pytest
 
 from bus.on_nats import NATS, need_nats, remove_streams
@@ -162,7 +163,7 @@ async def test_the_conversation_goes_with_the_turn_and_is_recorded_once(cluster:
     assert row.turns == 3
 
 
-async def test_trace_and_hops_go_along_and_who_the_caller_is_does_not(cluster: Cluster) -> None:
+async def test_trace_and_hops_go_along_and_what_proves_who_the_caller_is_does_not(cluster: Cluster) -> None:
     turns: list[Turn] = []
 
     @agent(name="hotel")
@@ -176,11 +177,47 @@ async def test_trace_and_hops_go_along_and_who_the_caller_is_does_not(cluster: C
     await Asker(a).ask("?", "hotel", trace=trace, hops=2, seen=("guide",))
     (turn,) = turns
     assert (turn.trace, turn.hops, turn.seen) == (trace, 3, ("guide", "hotel"))
-    assert turn.caller.kind == "agent"
-    assert turn.caller.on_behalf_of == "key:ann"
-    assert (turn.caller.claims, turn.caller.address, turn.caller.name) == ({}, "", "")
-    assert "guest" in turn.caller.standing
+    assert (turn.caller.claims, turn.caller.address) == ({}, "")
     assert turn.message.tokens == ()
+
+
+@pytest.mark.parametrize(
+    "caller",
+    [
+        Caller("key:ann", "key", frozenset({"admin"}), "10.0.0.1", "Ann", {"email": "ann@example.com"}),
+        Caller(address="10.0.0.1"),
+        Caller("local:operator", "local", frozenset({"operator"}), name="operator"),
+        Caller("agent:guide", "agent", frozenset({"anonymous", "known", "id:key:ann"}), on_behalf_of="key:ann"),
+    ],
+    ids=lambda caller: caller.kind,
+)
+async def test_an_agent_sees_the_same_of_its_caller_on_either_node(cluster: Cluster, caller: Caller) -> None:
+    seen: list[Caller] = []
+
+    @agent(name="hotel")
+    async def hotel(turn: Turn) -> str:
+        seen.extend((turn.caller, turn.sub(turn.message, local).caller))
+        return "ok"
+
+    there = await cluster.node(hotel, local)
+    here = await cluster.node(local)
+    for gateway in (there, here):
+        await Asker(gateway, caller).ask("?", "hotel")
+    at_home, below, away, below_away = seen
+    assert away == msgspec.structs.replace(at_home, address="", claims={}, handed_on=True)
+    assert away.standing == at_home.standing
+    assert below_away == below
+
+
+async def test_who_asks_is_counted_where_it_came_in_and_not_again_on_the_other_node(cluster: Cluster) -> None:
+    hotel = agent(name="hotel")(lambda turn: "a room")
+    there = await cluster.node(hotel, local, quotas=Quotas(rate_per_caller=0.01, burst=1))
+    here = await cluster.node(local)
+    for _ in range(3):
+        assert (await Asker(here).ask("?", "hotel")).text == "a room"
+    assert (await Asker(there).ask("?", "hotel")).text == "a room"
+    with pytest.raises(TooMany):
+        await Asker(there).ask("?", "hotel")
 
 
 async def test_rights_hold_on_the_other_node_too(cluster: Cluster) -> None:

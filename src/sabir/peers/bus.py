@@ -44,7 +44,8 @@ class BusPeer:
     """An agent that runs on another node of this gateway.
 
     Its turn runs there: pieces come back as they are made, a question it asks is asked here, and leaving the turn
-    or its deadline ends it there too. The conversation so far goes with it; who the caller is does not.
+    or its deadline ends it there too. The conversation so far goes with it, and who the caller is; what proves that
+    does not.
     """
 
     protocol = "bus"

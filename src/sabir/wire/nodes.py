@@ -1,10 +1,10 @@
 """What the nodes of one gateway say to each other about a turn: MessagePack, both ways. Pure.
 
-A node that hands a turn on tells what was said, the conversation so far, and the standing of its caller: the roles,
-and on whose behalf. Credentials, claims, addresses and tokens stay where they are; but where there are quotas, it tells
-whose account the turn goes on, which for a stranger is its address, and what the turn has used of its budget. What it
-uses over there is told back. The bus is trusted as far as its own log-in reaches: whoever may publish on it may ask as
-any role.
+A node that hands a turn on tells what was said, the conversation so far, and who its caller is: id, kind, name, roles,
+and on whose behalf it asks. So an agent sees the same of its caller on whatever node it runs. Credentials, claims,
+addresses and tokens stay where they are; but where there are quotas, it tells whose account the turn goes on, which for
+a stranger is its address, and what the turn has used of its budget. What it uses over there is told back. The bus is
+trusted as far as its own log-in reaches: whoever may publish on it may ask as anybody.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
     turn: str
     conversation: Conversation = Conversation("")
     caller: str = "agent:gateway"
+    kind: str = "agent"
+    name: str = ""
     roles: frozenset[str] = frozenset()
     on_behalf_of: str = ""
-    local: bool = False
     seconds: float | None = None
     hops: int = 0
     seen: tuple[str, ...] = ()
@@ -43,15 +44,15 @@ class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
     @classmethod
     def of(cls, turn: Turn) -> Asked:
         caller = turn.caller
-        known = "" if caller.is_anonymous else caller.id
         return cls(
             turn.message,
             turn.id,
             turn.conversation,
-            caller.id if caller.kind == "agent" else "agent:gateway",
-            caller.standing,
-            caller.on_behalf_of or known,
-            caller.kind == "local",
+            caller.id,
+            caller.kind,
+            caller.name,
+            caller.roles,
+            caller.on_behalf_of,
             None if turn.remaining == float("inf") else turn.remaining,
             turn.hops + 1,
             turn.seen,
@@ -60,9 +61,10 @@ class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
         )
 
     def as_caller(self) -> Caller:
-        """The caller as the other node sees it: with the first one's rights, and nothing that proves its identity."""
-        kind = "local" if self.local else "agent"
-        return Caller(id=self.caller, kind=kind, roles=self.roles, on_behalf_of=self.on_behalf_of)
+        """The caller as an agent sees it on either node, but for where it came from and what its token says."""
+        return Caller(
+            self.caller, self.kind, self.roles, name=self.name, on_behalf_of=self.on_behalf_of, handed_on=True
+        )
 
 
 class Used(msgspec.Struct, frozen=True, array_like=True):
