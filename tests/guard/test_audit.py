@@ -12,9 +12,13 @@ import pytest
 
 import sabir
 from guard_clock import Clock
-from sabir.errors import BadSetup
+from sabir.agents.echo import echo
+from sabir.errors import BadSetup, TooMany
+from sabir.guard import Credentials, Quotas
 from sabir.guard.audit import DETAILS, Trail, export, redacted, retain
 from sabir.guard.verifying import verify
+from sabir.line import Ask, Line
+from sabir.message import Message
 from sabir.stores.base import GENESIS, AuditLine, ChainedLine, chain
 from sabir.stores.sqlite import SQLiteStore
 from sabir.stores.sqlite_schema import MIGRATIONS, statements
@@ -270,6 +274,23 @@ async def test_the_export_is_json_lines_and_redacted_by_policy(tmp_path: Path) -
     assert hidden[0]["caller"] == again  # the same caller is the same pseudonym
     assert redacted(AuditLine(0.0, "turn", "key:1"), ("caller",), b"other").caller != again
     await store.close()
+
+
+async def test_who_is_over_the_quota_of_a_day_was_refused_and_did_not_fail(tmp_path: Path) -> None:
+    gateway = sabir.Gateway(echo, home=tmp_path, quotas=Quotas(daily_turns=1))
+    await gateway.start()
+    ask = Ask(Message.text("hello"), "nlip-http", None, Credentials("192.0.2.1"))
+
+    async def nowhere(_: object) -> None: ...
+
+    await gateway.exchange.ask(ask, Line(nowhere))
+    with pytest.raises(TooMany):
+        await gateway.exchange.ask(ask, Line(nowhere))
+    await gateway.guard.notes.close()
+    lines = [line.line for line in await gateway.store.audit_lines()]
+    assert ("refused", "TooMany") in [(line.kind, line.outcome) for line in lines]
+    assert "failed" not in [line.kind for line in lines]
+    await gateway.stop()
 
 
 def test_a_flood_of_refusals_is_counted_and_not_written(clock: Clock) -> None:

@@ -16,6 +16,7 @@ from sabir.errors import BadSetup
 from sabir.guard.fingerprints import KEY, LIFE, SPACE, Fingerprints, fingerprint
 from sabir.guard.seal import keys_from
 from sabir.stores import Store, open_store
+from sabir.stores.base import Record
 from sabir.stores.memory import MemoryStore
 from stores.places import schema
 
@@ -91,6 +92,12 @@ async def test_what_is_kept_of_a_secret_tells_nothing_of_it(store: MemoryStore) 
     record = await store.get(SPACE, KEY)
     assert record is not None and OLD.encode() not in record.value
     assert fingerprint(OLD.encode()) in record.value.decode() and len(fingerprint(OLD.encode())) == 24
+
+
+async def test_what_cannot_be_read_of_them_keeps_nobody_from_starting(store: MemoryStore) -> None:
+    await store.put(Record(SPACE, KEY, b"\xff"))
+    assert await starts(store, OLD)
+    assert not await starts(store, OTHER)
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])

@@ -70,11 +70,17 @@ class Fingerprints:
         while True:
             now = self._kept = self._clock()
             record = await self._store.get(SPACE, KEY)
-            seen: dict[str, float] = msgspec.json.decode(record.value) if record is not None else {}
-            seen = {each: until for each, until in seen.items() if until > now}
+            seen = {each: until for each, until in _read(record).items() if until > now}
             if seen and not self._own & seen.keys():
                 return False
             seen |= dict.fromkeys(self._own, now + LIFE)
             made = Record(SPACE, KEY, msgspec.json.encode(seen))
             if await self._store.put(made, expect=record.version if record is not None else 0):
                 return True  # else another node was quicker, and may have others
+
+
+def _read(record: Record | None) -> dict[str, float]:
+    try:
+        return msgspec.json.decode(record.value, type=dict[str, float]) if record is not None else {}
+    except msgspec.MsgspecError:  # nobody is kept from starting by this; it is written anew
+        return {}
