@@ -92,6 +92,14 @@ async def test_a_token_makes_a_caller_with_its_roles_and_scopes(issuer: Issuer, 
     assert (await known.caller(with_token(ec))).id == f"{ISSUER}#bob"
 
 
+async def test_no_token_brings_a_role_that_is_given_here(issuer: Issuer, fetcher: Fetcher, clock: Clock) -> None:
+    known = identity(issuer, fetcher, clock)
+    claimed = ["anonymous", "known", "local", "id:key:000000000001", f"id:{ISSUER}#bob", "scope:admin", "id:", "staff"]
+    caller = await known.caller(with_token(signed(claims(clock, roles=claimed, scope="read"))))
+    assert caller.roles == {"staff", "scope:read"}
+    assert caller.standing == {"staff", "scope:read", "anonymous", "known", f"id:{ISSUER}#alice"}
+
+
 async def test_roles_may_stand_inside_another_claim(site: Site, fetcher: Fetcher, clock: Clock) -> None:
     publish(site, RSA)
     issuer = Issuer(
@@ -192,6 +200,57 @@ async def test_keys_are_fetched_once_and_again_when_they_rotate(
     assert len(site.heard) == 2
     with pytest.raises(Unauthenticated):  # the old key is gone
         await known.caller(with_token(signed(claims(clock, sub="late"))))
+
+
+def without_id(key: Any) -> dict[str, Any]:
+    return {name: value for name, value in key.as_dict(private=False).items() if name != "kid"}
+
+
+@pytest.mark.parametrize("kid", ["same", None], ids=["the same id", "no id"])
+async def test_a_new_key_without_a_new_id_is_seen(site: Site, fetcher: Fetcher, clock: Clock, kid: str | None) -> None:
+    old, new = (jwk.ECKey.generate_key("P-256") for _ in range(2))
+
+    def published(key: Any) -> None:
+        entry = without_id(key) | ({"kid": kid} if kid else {})
+        site.says("/jwks", json.dumps({"keys": [entry]}).encode(), content_type="application/json")
+
+    def token(key: Any, sub: str) -> str:
+        header = {"alg": "ES256"} | ({"kid": kid} if kid else {})
+        return jwt.encode(header, claims(clock, sub=sub), key, algorithms=["ES256"])
+
+    published(old)
+    known = identity(Issuer(ISSUER, ("sabir",), jwks=f"{site.url}/jwks"), fetcher, clock)
+    assert await known.caller(with_token(token(old, "a")))
+    published(new)
+    clock.now += 31
+    assert await known.caller(with_token(token(new, "b")))
+    assert len(site.heard) == 2
+    with pytest.raises(Unauthenticated):  # the old key is gone
+        await known.caller(with_token(token(old, "c")))
+
+
+async def test_forged_signatures_do_not_cost_a_fetch_each(
+    issuer: Issuer, site: Site, fetcher: Fetcher, clock: Clock
+) -> None:
+    known = identity(issuer, fetcher, clock)
+    for pause in (0, 31):
+        clock.now += pause
+        for number in range(20):
+            with pytest.raises(Unauthenticated, match="no valid signature"):
+                await known.caller(with_token(signed(claims(clock, sub=f"s{number}"), OTHER_RSA, kid="one")))
+    assert len(site.heard) == 2
+
+
+async def test_while_the_issuer_is_away_nobody_knows_whether_a_signature_is_of_a_new_key(
+    issuer: Issuer, site: Site, fetcher: Fetcher, clock: Clock
+) -> None:
+    known = identity(issuer, fetcher, clock)
+    assert await known.caller(with_token(signed(claims(clock))))
+    site.says("/jwks", b"down", 500)
+    clock.now += 31
+    with pytest.raises(Unavailable):
+        await known.caller(with_token(signed(claims(clock), OTHER_RSA, kid="one")))
+    await closed(known)
 
 
 async def test_unknown_key_ids_do_not_cost_a_fetch_each(
@@ -375,6 +434,36 @@ async def test_a_bound_token_needs_its_proof_and_a_proof_is_good_once(
     with pytest.raises(Unauthenticated, match="was used before"):
         await another_node.caller(good)
     assert await known.caller(presented(bound, proof(clock, bound, jti="j2")))
+
+
+@pytest.mark.parametrize(
+    "confirmation",
+    [
+        {"x5t#S256": "bwcK0esc3ACC3DB2Y5_lESsXE8o9ltc05O89jdN-dg2"},  # RFC 8705: a client certificate
+        {"jkt": PROVER.thumbprint(), "x5t#S256": "bwcK0esc3ACC3DB2Y5_lESsXE8o9ltc05O89jdN-dg2"},
+        {"kid": "one"},
+        {"jwk": {}},
+        {"jkt": 7},
+        {},
+        "x",
+        7,
+    ],
+    ids=str,
+)
+async def test_a_token_bound_to_what_cannot_be_checked_is_no_bearer(
+    issuer: Issuer, fetcher: Fetcher, clock: Clock, store: MemoryStore, confirmation: object
+) -> None:
+    known = identity(issuer, fetcher, clock, dpop=Dpop(store, clock=clock))
+    token = signed(claims(clock, cnf=confirmation))
+    for shown in (
+        with_token(token),
+        presented(token, proof(clock, token)),
+        Credentials("192.0.2.1", f"Bearer {token}", certificate="CN=alice"),
+    ):
+        with pytest.raises(Unauthenticated, match="cannot be checked here"):
+            await known.caller(shown)
+    with pytest.raises(Unauthenticated, match="cannot be checked here"):
+        await known.caller(Credentials("192.0.2.1"), (token_part(token, "authentication"),))
 
 
 async def test_a_proof_of_something_else_proves_nothing(

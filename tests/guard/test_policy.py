@@ -7,6 +7,7 @@ import pytest
 from sabir.card import Card, Skill
 from sabir.errors import Forbidden, Unauthenticated
 from sabir.guard import Rights, Rule
+from sabir.guard.policy import is_given_here
 from sabir.message import Message
 from sabir.turn import Caller, Turn
 
@@ -86,3 +87,10 @@ def test_roles_that_the_guard_gives_cannot_be_had_from_a_key() -> None:
 
 class _To:
     card = Card("private")
+
+
+@pytest.mark.parametrize("kind", ["anonymous", "key", "subject", "certificate", "token", "local"])
+def test_whatever_roles_callers_are_given_here_nobody_can_bring_along(kind: str) -> None:
+    caller = Caller("key:1", kind, frozenset({"staff"}))
+    assert all(is_given_here(role) for role in caller.standing - {"staff"})
+    assert not is_given_here("staff")

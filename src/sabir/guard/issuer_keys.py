@@ -72,9 +72,25 @@ class KeySource:
             await self._refresh()  # rotated: the key is newer than what we have
             found = self._pick(kid, algorithm)
         if not self._usable or (not found and self._fetching is not None):
-            reason = "the keys of the authorization server cannot be had now; try again in a moment"
-            raise Unavailable(reason, retry_after=_LONGEST_WAIT)
+            raise _cannot_be_had()
         return found
+
+    async def newer(self, kid: str | None, algorithm: str) -> list[jwk.Key]:
+        """The keys where those that match do not verify: an issuer may rotate and keep the id, or have none. Empty if
+        what we have is new.
+
+        Raises:
+            Unavailable: it does not answer, and so nobody knows.
+        """
+        if self._issuer.keys is not None:
+            return []
+        before = self._read
+        await self._refresh()
+        if self._read != before:
+            return self._pick(kid, algorithm)
+        if self._fetching is not None:
+            raise _cannot_be_had()
+        return []
 
     async def close(self) -> None:
         await end([self._fetching])
@@ -154,6 +170,11 @@ class KeySource:
         assert self._fetcher is not None
         answer = await self._fetcher.get(url, headers={"accept": "application/json"}, most_bytes=512 * 1024)
         return msgspec.json.decode(answer.body) if answer.status == 200 else None
+
+
+def _cannot_be_had() -> Unavailable:
+    reason = "the keys of the authorization server cannot be had now; try again in a moment"
+    return Unavailable(reason, retry_after=_LONGEST_WAIT)
 
 
 def _keys(published: Any, *, secret: bool) -> list[jwk.Key]:

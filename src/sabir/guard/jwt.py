@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import msgspec
-from joserfc import jws
+from joserfc import jwk, jws
 from joserfc.errors import JoseError
 
 from ..errors import Unauthenticated
@@ -24,6 +24,7 @@ from .dpop import Dpop
 from .identity import Credentials
 from .issuer import Issuer, SubjectTokens
 from .issuer_keys import KeySource
+from .policy import is_given_here
 
 _TYPES: Final = frozenset({"", "jwt", "at+jwt", "application/at+jwt"})
 _MOST_CHARACTERS: Final = 16 * 1024
@@ -93,12 +94,11 @@ class JwtVerifier:
             raise self._wrong("is of a kind that is not read here")
         if "crit" in header or not (kid is None or isinstance(kid, str)):
             raise self._wrong("has a header that is not understood here")
-        for key in (await self._source.matching(kid, algorithm))[:8]:
-            try:
-                if jws.validate_compact(signature, key, [algorithm]):
-                    return
-            except (JoseError, ValueError, TypeError):
-                continue
+        keys = await self._source.matching(kid, algorithm)
+        if _verifies(signature, keys, algorithm):
+            return
+        if keys and _verifies(signature, await self._source.newer(kid, algorithm), algorithm):
+            return
         raise self._wrong("has no valid signature")
 
     def _check_claims(self, claims: Mapping[str, Any]) -> None:
@@ -126,7 +126,7 @@ class JwtVerifier:
         roles = set(issuer.roles)
         given = _at(claims, issuer.roles_claim)
         if isinstance(given, list):
-            roles.update(role for role in given if isinstance(role, str) and role not in _RESERVED)
+            roles.update(role for role in given if isinstance(role, str) and not is_given_here(role))
         if issuer.scopes_are_roles and isinstance(claims.get("scope"), str):
             roles.update(f"scope:{scope}" for scope in claims["scope"].split())
         name = next((claims[c] for c in ("name", "preferred_username", "client_id", "azp") if claims.get(c)), "")
@@ -136,8 +136,11 @@ class JwtVerifier:
         )
 
     async def _bound(self, caller: Caller, credentials: Credentials, token: str, *, in_header: bool) -> None:
-        """A token bound to a key is good only with a proof of that key (RFC 9449)."""
-        thumbprint = _thumbprint(caller.claims)
+        """A token bound to a key is good only with a proof of that key (RFC 9449); one that is bound to something
+        else, such as a certificate (RFC 8705), is not good here, because that is not looked at (RFC 7800, 3.1)."""
+        confirmation, thumbprint = caller.claims.get("cnf"), _thumbprint(caller.claims)
+        if confirmation is not None and (thumbprint is None or set(confirmation) != {"jkt"}):
+            raise self._wrong("is bound to something that cannot be checked here")
         if thumbprint is None:
             if self._issuer.dpop or credentials.scheme("dpop") is not None:
                 raise self._wrong("is not bound to a key, and must be")
@@ -152,8 +155,6 @@ class JwtVerifier:
         )
 
 
-# Roles that a token cannot give, because the guard gives them.
-_RESERVED: Final = frozenset({"anonymous", "known", "local"})
 _KEPT: Final = ("iss", "sub", "aud", "azp", "client_id", "jti", "scope", "act", "cnf", "exp")  # SG ID-10; D-55
 
 
@@ -164,6 +165,16 @@ def _read(token: str) -> tuple[jws.CompactSignature, dict[str, Any]] | None:
     except (JoseError, ValueError, TypeError, KeyError, RecursionError):
         return None
     return (signature, claims) if isinstance(claims, dict) else None
+
+
+def _verifies(signature: jws.CompactSignature, keys: list[jwk.Key], algorithm: str) -> bool:
+    for key in keys[:8]:
+        try:
+            if jws.validate_compact(signature, key, [algorithm]):
+                return True
+        except (JoseError, ValueError, TypeError):
+            continue
+    return False
 
 
 def _time(claims: Mapping[str, Any], name: str) -> float | None:

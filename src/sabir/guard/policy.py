@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from fnmatch import translate
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -14,6 +14,16 @@ from ..errors import Forbidden, NotFound, Refused, Unauthenticated
 from ..turn import Caller
 
 Found = TypeVar("Found")
+
+
+_OWN: Final = frozenset({"anonymous", "known", "local"})
+_OWN_BEGIN: Final = ("id:", "scope:")
+
+
+def is_given_here(role: str) -> bool:
+    """Whether it is a role that this gateway gives by itself, to whom it is due. Nobody brings such a one along,
+    whoever vouches for it: it would make somebody else of him, or give him what he was not granted."""
+    return role in _OWN or role.startswith(_OWN_BEGIN)
 
 
 class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
