@@ -28,7 +28,7 @@ from ..errors import (
 )
 from ..guard.outbound import Outbound, OutboundRules
 from ..peers.a2a import A2aPeer
-from ..turn import ANONYMOUS, Caller
+from ..turn import ANONYMOUS
 from ..wire import a2a as wire
 from .a2a_cards import Cards
 from .a2a_http import (
@@ -49,6 +49,7 @@ from .a2a_old import check_old_message, matched_old, plain_old
 from .a2a_push import Webhooks
 from .a2a_tasks import DOOR, Call, Operations, calling
 from .base import House, credentials_of, refusal_headers
+from .visitor import Visitor
 
 try:
     from a2a.compat.v0_3 import types as old
@@ -200,14 +201,16 @@ class A2aDoor:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = headers_of(scope)
         agent, rest = self._place(scope["path"])
+        visitor = Visitor(self.house, DOOR, credentials_of(scope, behind_proxy=self.house.behind_proxy), agent)
+        send = visitor.telling(send)
         if not rest:
-            await self._rpc(agent, scope, headers, receive, send)
+            await self._rpc(visitor, scope, headers, receive, send)
         elif rest.startswith(_HOOKS):
             await self._rung(rest.removeprefix(_HOOKS), scope, headers, receive, send)
         elif rest.startswith(".well-known/"):
-            await self._well_known(agent, rest, scope, headers, send)
+            await self._well_known(agent, rest, visitor, scope, headers, send)
         else:
-            await self._rest(agent, rest, scope, headers, receive, send)
+            await self._rest(visitor, rest, scope, headers, receive, send)
 
     def _place(self, path: str) -> tuple[str, str]:
         """The agent that a path names, and what stands behind it."""
@@ -218,11 +221,9 @@ class A2aDoor:
             ours = first not in self.house.agents
         return (self.house.exchange.default, below) if ours else (first, rest)
 
-    def _call(self, agent: str, scope: Scope, headers: Headers, version: str) -> ServerCallContext:
-        credentials = credentials_of(scope, behind_proxy=self.house.behind_proxy)
-        return calling(Call(agent, credentials, version, headers.trace, headers.hops))
-
-    async def _well_known(self, agent: str, rest: str, scope: Scope, headers: Headers, send: Send) -> None:
+    async def _well_known(
+        self, agent: str, rest: str, visitor: Visitor, scope: Scope, headers: Headers, send: Send
+    ) -> None:
         try:
             if scope["method"] not in ("GET", "HEAD"):
                 raise BadMethod(wire.PROTOCOL, "method", "GET")
@@ -230,7 +231,7 @@ class A2aDoor:
                 return await respond(send, self.keys.public())
             if rest not in _CARDS:
                 raise NotFound("there is nothing at this path")
-            caller = await self._reader(scope)
+            caller = ANONYMOUS if self.house.open_to_all else await visitor.admit()  # else nobody need be asked
             body, tag = await self.cards.public(agent, caller)
             whose = b"public" if caller.is_anonymous else b"private"
             told = [(b"etag", tag.encode()), (b"cache-control", whose + b", max-age=60")]
@@ -239,13 +240,7 @@ class A2aDoor:
                 return await send({"type": "http.response.body", "body": b""})
             await respond(send, body, headers=told)
         except SabirError as wrong:
-            await self._refuse_rest(send, wrong)
-
-    async def _reader(self, scope: Scope) -> Caller:
-        """Who wants to read a card; where all may read all, nobody is asked."""
-        if self.house.open_to_all:
-            return ANONYMOUS
-        return await self.house.guard.admit(credentials_of(scope, behind_proxy=self.house.behind_proxy), ())
+            await self._refuse_rest(send, wrong, visitor)
 
     async def _rung(self, rest: str, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
         """A remote agent tells that something has happened to a task that one of our peers waits for."""
@@ -264,7 +259,7 @@ class A2aDoor:
 
     # -- JSON-RPC ---------------------------------------------------------------------------------
 
-    async def _rpc(self, agent: str, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
+    async def _rpc(self, visitor: Visitor, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
         id: str | int | None = None
         try:
             if scope["method"] != "POST":
@@ -276,7 +271,7 @@ class A2aDoor:
             operation = METHODS[version].get(method)
             if operation is None:
                 raise MethodNotFoundError(f"there is no method {method[:64]!r} in A2A {version}")
-            context = self._call(agent, scope, headers, version)
+            context = _call(visitor, headers, version)
             if version == wire.OLD_VERSION:
                 asked = _old(request, operation)
             else:
@@ -286,35 +281,38 @@ class A2aDoor:
                 return await stream(receive, send, _rpc_events(answer, id))
             await respond(send, {"jsonrpc": "2.0", "id": id, "result": _result(await answer, asked)})
         except (SabirError, A2AError) as wrong:
+            await visitor.refused(wrong)
             problem = problem_of(wrong)
             status = problem.status if problem.carried else 200
             await respond(send, rpc_error(id, wrong), status, headers=refusal_headers(wrong))
 
     # -- HTTP+JSON --------------------------------------------------------------------------------
 
-    async def _rest(self, agent: str, rest: str, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
+    async def _rest(
+        self, visitor: Visitor, rest: str, scope: Scope, headers: Headers, receive: Receive, send: Send
+    ) -> None:
         try:
             if rest.startswith("v1/"):
-                return await self._rest_old(agent, rest.removeprefix("v1/"), scope, headers, receive, send)
+                return await self._rest_old(visitor, rest.removeprefix("v1/"), scope, headers, receive, send)
             method, named = _matched(scope["method"], rest)
             query = QueryParams(scope.get("query_string", b""))
             version = _version(headers.version or query.get("A2A-Version", ""), wire.VERSION)
             operation = METHODS[version][method]
             asked = await self._asked(operation, named, query, scope, headers, receive)
-            answer = getattr(self.operations, operation.answer)(asked, self._call(agent, scope, headers, version))
+            answer = getattr(self.operations, operation.answer)(asked, _call(visitor, headers, version))
             if operation.streams:
                 return await stream(receive, send, _rest_events(answer))
             result = _result(await answer, asked)
             await respond(send, {} if result is None else result, kind=A2A_JSON)
         except (SabirError, A2AError) as wrong:
-            await self._refuse_rest(send, wrong)
+            await self._refuse_rest(send, wrong, visitor)
 
     async def _rest_old(
-        self, agent: str, rest: str, scope: Scope, headers: Headers, receive: Receive, send: Send
+        self, visitor: Visitor, rest: str, scope: Scope, headers: Headers, receive: Receive, send: Send
     ) -> None:
         """The same in the spelling of 0.3, whose paths begin with ``v1``."""
         version = _version(headers.version, wire.OLD_VERSION)
-        context = self._call(agent, scope, headers, version)
+        context = _call(visitor, headers, version)
         path = matched_old(scope["method"], rest)
         body = await read_json(receive, headers, self.house.limits) if path.reads else {}
         answer = path.answer(self._answers[version], path.asked(body), context)
@@ -343,11 +341,17 @@ class A2aDoor:
             setattr(asked, field, value)
         return asked
 
-    async def _refuse_rest(self, send: Send, wrong: SabirError | A2AError) -> None:
+    async def _refuse_rest(self, send: Send, wrong: SabirError | A2AError, visitor: Visitor | None = None) -> None:
+        if visitor is not None:
+            await visitor.refused(wrong)
         await respond(send, rest_error(wrong), problem_of(wrong).status, headers=refusal_headers(wrong))
 
 
 # -- what a request says ----------------------------------------------------------------------------
+
+
+def _call(visitor: Visitor, headers: Headers, version: str) -> ServerCallContext:
+    return calling(Call(visitor.agent or "", visitor, version, headers.trace, headers.hops))
 
 
 def _settings(given: Any) -> Settings:

@@ -23,6 +23,7 @@ from ..wire import a2a as wire
 from .a2a_http import problem_of
 from .a2a_tasks import DOOR, Call, Operations, calling
 from .base import House, hops_of
+from .visitor import Visitor
 
 try:
     import grpc
@@ -84,7 +85,8 @@ class Here:
             url=self.url + _PATH.get(),
         )
         hops = hops_of(told.get("x-sabir-hops", ""))
-        return calling(Call(agent, credentials, version, told.get("traceparent"), hops))
+        visitor = Visitor(self.house, DOOR, credentials, agent)
+        return calling(Call(agent, visitor, version, told.get("traceparent"), hops))
 
 
 class Servicer(GrpcHandler):
@@ -100,15 +102,15 @@ class Servicer(GrpcHandler):
     async def _handle_unary(
         self, request: Any, context: Any, handler_func: Callable[[Any], Awaitable[Any]], default_response: Any
     ) -> Any:
-        async with told(self, context):
-            return await handler_func(self._build_call_context(context, request))
+        async with told(self, context) as seen:
+            return await handler_func(seen(self._build_call_context(context, request)))
         return default_response
 
     async def _handle_stream(
         self, request: Any, context: Any, handler_func: Callable[[Any], AsyncIterable[Any]]
     ) -> AsyncIterable[Any]:
-        async with told(self, context):
-            async for item in handler_func(self._build_call_context(context, request)):
+        async with told(self, context) as seen:
+            async for item in handler_func(seen(self._build_call_context(context, request))):
                 yield item
 
 
@@ -122,26 +124,37 @@ class OldServicer(CompatGrpcHandler):
     async def _handle_unary(
         self, context: Any, handler_func: Callable[[Any], Awaitable[Any]], default_response: Any
     ) -> Any:
-        async with told(self, context):
-            return await handler_func(self._here.call(context, version=wire.OLD_VERSION))
+        async with told(self, context) as seen:
+            return await handler_func(seen(self._here.call(context, version=wire.OLD_VERSION)))
         return default_response
 
     async def _handle_stream(
         self, context: Any, handler_func: Callable[[Any], AsyncIterable[Any]]
     ) -> AsyncIterable[Any]:
-        async with told(self, context):
-            async for item in handler_func(self._here.call(context, version=wire.OLD_VERSION)):
+        async with told(self, context) as seen:
+            async for item in handler_func(seen(self._here.call(context, version=wire.OLD_VERSION))):
                 yield item
 
 
+Seen = Callable[[ServerCallContext], ServerCallContext]
+
+
 @asynccontextmanager
-async def told(servicer: GrpcHandler | CompatGrpcHandler, context: Any) -> AsyncIterator[None]:
-    """What fails inside is told to the client in gRPC's words."""
+async def told(servicer: GrpcHandler | CompatGrpcHandler, context: Any) -> AsyncIterator[Seen]:
+    """What fails inside is told to the client in gRPC's words, and of a refusal also to the audit."""
+    visitors: list[Visitor] = []
+
+    def seen(calling: ServerCallContext) -> ServerCallContext:
+        visitors.append(calling.state["call"].visitor)
+        return calling
+
     try:
-        yield
+        yield seen
     except A2AError as wrong:
         await servicer.abort_context(wrong, context)
     except SabirError as wrong:
+        for visitor in visitors:
+            await visitor.refused(wrong)
         await refuse(servicer, context, wrong)
 
 

@@ -31,6 +31,7 @@ from .a2a_push import Webhooks
 from .a2a_quick import Quick
 from .a2a_told import context_of, events_of, told_of, updates
 from .base import House
+from .visitor import Visitor
 
 try:
     from a2a.server.context import ServerCallContext
@@ -53,7 +54,7 @@ class Call(msgspec.Struct, frozen=True):
     """What a binding knows of one request beside its parameters; kept in the SDK's call context."""
 
     agent: str
-    credentials: Credentials
+    visitor: Visitor
     version: str = wire.VERSION
     trace: str | None = None
     hops: int = 0
@@ -116,7 +117,7 @@ class Operations(RequestHandler):
         sent = params.message
         _check(sent)
         message = wire.message_from(sent, self.house.limits)
-        caller = await self.house.guard.identity.caller(call.credentials)
+        caller = await call.visitor.known()
         told = params.configuration.HasField("task_push_notification_config")
         config = params.configuration.task_push_notification_config
         if told:
@@ -139,7 +140,7 @@ class Operations(RequestHandler):
             message.with_part(token),
             DOOR,
             call.agent,
-            Credentials(call.credentials.address, caller=caller),
+            Credentials(call.visitor.credentials.address, caller=caller),
             sent.message_id if id is not None else None,
             trace=call.trace,
             hops=call.hops,
@@ -188,7 +189,7 @@ class Operations(RequestHandler):
 
     async def on_list_tasks(self, params: pb.ListTasksRequest, context: ServerCallContext) -> pb.ListTasksResponse:
         call = _call(context)
-        caller = await self.house.guard.admit(call.credentials, ())
+        caller = await call.visitor.admit()
         size = params.page_size if params.HasField("page_size") else PER_PAGE
         if not 1 <= size <= MOST_PER_PAGE:
             raise BadMessage(wire.PROTOCOL, "$.pageSize", f"1 to {MOST_PER_PAGE}")
@@ -226,8 +227,10 @@ class Operations(RequestHandler):
     async def _found(self, id: str, call: Call, caller: Caller | None = None) -> tuple[TaskRow, Caller]:
         if not id:
             raise BadMessage(wire.PROTOCOL, "$.id", "the id of a task, which is required")
-        known = call.credentials if caller is None else Credentials(call.credentials.address, caller=caller)
-        caller = await self.house.guard.admit(known, ())
+        known = call.visitor.credentials
+        if caller is not None:
+            known = Credentials(known.address, caller=caller)
+        caller = await self.house.guard.admit(known, (), call.visitor)
         row = await self.tasks.find(id, caller)
         if row.agent != call.agent:
             raise NotFound("there is no such task")
@@ -267,7 +270,7 @@ class Operations(RequestHandler):
         self, params: pb.GetExtendedAgentCardRequest, context: ServerCallContext
     ) -> pb.AgentCard:
         call = _call(context)
-        caller = await self.house.guard.admit(call.credentials, ())
+        caller = await call.visitor.admit()
         if caller.is_anonymous:
             raise Unauthenticated(
                 "the extended card is for callers who say who they are", self.house.guard.identity.challenge

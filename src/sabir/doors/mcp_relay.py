@@ -111,7 +111,9 @@ class Relay(Watched):
             if response.status_code in (401, 403):
                 # It refuses our own credentials, not the caller's: its challenge is not for the caller.
                 await self.audit(visit, body, outcome)
-                raise Forbidden("the server behind the gateway refuses it")
+                refused = Forbidden("the server behind the gateway refuses it")
+                refused.audited = True
+                raise refused
             await answer.begin(response.status_code, self._outward(visit, response.headers))
             async for chunk in response.aiter_raw():
                 await answer.chunk(chunk)

@@ -21,7 +21,6 @@ from ..card import Card
 from ..errors import (
     BadMethod,
     NotFound,
-    Refused,
     SabirError,
     TooBig,
     Unreadable,
@@ -38,6 +37,7 @@ from .nlweb_openapi import document
 from .nlweb_promises import Promises
 from .nlweb_turn import Asking, Outlet
 from .nlweb_who import answer_of, found
+from .visitor import NO_AGENT, Visitor
 
 DOOR: Final = "nlweb"
 WAIT: Final = 10.0  # seconds after which a promise is better than silence (W-9)
@@ -141,13 +141,14 @@ class Nlweb:
 
     async def ask(self, scope: Scope, receive: Receive, send: Send) -> None:
         wishes = Wishes.of(headers_of(scope))
-        outlet = Outlet(send)
+        visitor = self._visitor(scope, scope.get("path_params", {}).get("agent"))
+        outlet = Outlet(send, visitor)
         outlet.stream = Stream(Telling()) if wishes.accepts_events else None
         try:
             request = await self._request(scope, receive, outlet)
             outlet.tell(Telling.of(request))
             try:
-                await self._answer(request, scope, receive, outlet, wishes)
+                await self._answer(request, scope, receive, outlet, wishes, visitor)
             except NotFound as wrong:
                 if not request.query.site or "agent" in scope.get("path_params", {}):
                     raise
@@ -174,9 +175,9 @@ class Nlweb:
         return ask_of(value)
 
     async def _answer(
-        self, request: AskRequest, scope: Scope, receive: Receive, outlet: Outlet, wishes: Wishes
+        self, request: AskRequest, scope: Scope, receive: Receive, outlet: Outlet, wishes: Wishes, visitor: Visitor
     ) -> None:
-        credentials, agent, card = await self._found(request, scope)
+        credentials, agent, card = await self._found(request, scope, visitor)
         if request.prefer.accept_language is None and wishes.languages and self._is_site(card):
             prefer = msgspec.structs.replace(request.prefer, accept_language=wishes.languages)
             request = msgspec.structs.replace(request, prefer=prefer)
@@ -198,18 +199,12 @@ class Nlweb:
         patient = streams and asked is None and not wishes.respond_async
         await self.asking.ask(ask, outlet, receive, wait, patient=patient)
 
-    async def _found(self, request: AskRequest, scope: Scope) -> tuple[Credentials, str | None, Card]:
+    async def _found(self, request: AskRequest, scope: Scope, visitor: Visitor) -> tuple[Credentials, str | None, Card]:
         """Who asks, as far as it matters, and who is asked: its name, None for the default agent, and its card."""
-        credentials, guard = credentials_of(scope, behind_proxy=self.house.behind_proxy), self.house.guard
-        known = credentials
-        try:
-            if not self.house.open_to_all:
-                known = Credentials(credentials.address, caller=await guard.identity.caller(credentials))
-            return known, *self.agent_for(request, scope, known.caller or ANONYMOUS)
-        except Refused as wrong:
-            asked = scope.get("path_params", {}).get("agent")
-            await self.house.exchange.audit(Ask(message_of(request), DOOR, asked, credentials), wrong)
-            raise
+        known = visitor.credentials
+        if not self.house.open_to_all:
+            known = Credentials(known.address, caller=await visitor.known())
+        return known, *self.agent_for(request, scope, known.caller or ANONYMOUS)
 
     def agent_for(self, request: AskRequest, scope: Scope, caller: Caller) -> tuple[str | None, Card]:
         """Who is asked: by the path; by the site; else the default agent. None for the name is the default.
@@ -255,12 +250,13 @@ class Nlweb:
 
     async def check_in(self, scope: Scope, receive: Receive, send: Send) -> None:
         wishes = Wishes.of(headers_of(scope))
-        outlet = Outlet(send)
+        visitor = self._visitor(scope, NO_AGENT)
+        outlet = Outlet(send, visitor)
         outlet.stream = Stream(Telling()) if wishes.accepts_events and not wishes.accepts_json else None
         try:
             token, action, meta = await self._await_request(scope, receive)
             outlet.tell(Telling.of_meta(meta))
-            caller = await self._caller(scope)
+            caller = await visitor.admit()
             response = await self.promises.look(token, action, caller, outlet.telling, min(wishes.wait or 0.0, 60.0))
             await self._respond(outlet, response)
         except NotFound:
@@ -288,7 +284,8 @@ class Nlweb:
     # -- discovery --------------------------------------------------------------------------------
 
     async def who(self, scope: Scope, receive: Receive, send: Send) -> None:
-        outlet = Outlet(send)
+        visitor = self._visitor(scope, NO_AGENT)
+        outlet = Outlet(send, visitor)
         try:
             if scope["method"] == "GET":
                 pairs = dict(parse_qsl(scope["query_string"].decode("latin-1")))
@@ -297,7 +294,7 @@ class Nlweb:
                 request = who_of(json_of(await read_body(receive, self.house.limits.body)))
             else:
                 raise BadMethod(PROTOCOL, "method", "GET, POST")
-            caller = await self._caller(scope)
+            caller = await visitor.admit()
             held = await self.held(request, self.house.cards(caller, DOOR))
             told = answer_of(found(request, self.house, caller, held), request)
             told["_meta"]["gateway"] = self.house.facts.get("gateway", "")
@@ -321,11 +318,12 @@ class Nlweb:
         return scores
 
     async def sites(self, scope: Scope, receive: Receive, send: Send) -> None:
-        outlet = Outlet(send)
+        visitor = self._visitor(scope, NO_AGENT)
+        outlet = Outlet(send, visitor)
         try:
             if scope["method"] not in ("GET", "POST"):
                 raise BadMethod(PROTOCOL, "method", "GET, POST")
-            names = await self.site_names(await self._caller(scope))
+            names = await self.site_names(await visitor.admit())
             await outlet.body(200, msgspec.json.encode({"message-type": "sites", "sites": names}))
         except SabirError as wrong:
             await self.refuse(outlet, wrong)
@@ -333,10 +331,12 @@ class Nlweb:
     async def openapi(self, scope: Scope, receive: Receive, send: Send) -> None:
         await Outlet(send).body(200, msgspec.json.encode(document(self.house.public_url)))
 
-    async def _caller(self, scope: Scope) -> Caller:
-        return await self.house.guard.admit(credentials_of(scope, behind_proxy=self.house.behind_proxy), ())
+    def _visitor(self, scope: Scope, agent: str | None) -> Visitor:
+        return Visitor(self.house, DOOR, credentials_of(scope, behind_proxy=self.house.behind_proxy), agent)
 
     async def refuse(self, outlet: Outlet, wrong: SabirError) -> None:
+        if outlet.visitor is not None:
+            await outlet.visitor.refused(wrong)
         await outlet.respond(code_of(wrong)[0], outlet.telling.failure(wrong), refusal_headers(wrong))
 
 

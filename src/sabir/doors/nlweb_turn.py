@@ -19,10 +19,12 @@ from ..guard import Credentials
 from ..line import Ask, Line
 from ..message import Part
 from ..tasks import Tasks, key_of
+from ..turn import Caller
 from ..wire.nlweb_answers import Stream, Telling, code_of, encode
 from ..wire.nlweb_hub import META
 from ..wire.nlweb_models import Promise, Response
 from .nlweb_promises import BEGAN, TELLING, remaining
+from .visitor import Visitor
 
 WATCH_AFTER: Final = 0.1  # seconds; a turn that takes longer is cancelled when its client goes away
 KEEP_ALIVE: Final = 15.0  # seconds between comments on a silent event stream
@@ -32,10 +34,11 @@ Headers = Sequence[tuple[bytes, bytes]]
 class Outlet:
     """The response to one request: one JSON body, or events; sent once, whoever sends it."""
 
-    __slots__ = ("_send", "_understood", "begun", "line", "stream", "telling")
+    __slots__ = ("_send", "_understood", "begun", "line", "stream", "telling", "visitor")
 
-    def __init__(self, send: Send) -> None:
-        self._send = send
+    def __init__(self, send: Send, visitor: Visitor | None = None) -> None:
+        self.visitor = visitor
+        self._send = send if visitor is None else visitor.telling(send)
         self.telling = Telling()
         self.stream: Stream | None = None  # None: one JSON body
         self.line: Line | None = None
@@ -157,8 +160,10 @@ class Asking:
         began = time.time()
         if wait <= 0:
             return await self._later(ask, outlet, id)
-        await self._prepare(ask, id)
+        await self._prepare(ask, id, outlet)
         line = outlet.line = Line(send)
+        if outlet.visitor is not None:
+            outlet.visitor.line = line
         turn = self._begin(ask, line)
         waits = Waits(turn, answered, receive, outlet)
         try:
@@ -180,7 +185,7 @@ class Asking:
             waits.stop()
         await self._promised(outlet, Promise(id, remaining(task), task.note or None, task.progress))
 
-    async def _prepare(self, ask: Ask, id: str) -> None:
+    async def _prepare(self, ask: Ask, id: str, outlet: Outlet) -> None:
         """If it becomes a task and its node dies, its heir shall find the same conversation and the recorded turn.
 
         A request with a key of its own is left as it is: for a stranger, the message is part of the key.
@@ -189,10 +194,16 @@ class Asking:
             return
         ask.key = key_of(id)
         if not ask.message.tokens:
-            caller = await self._exchange.guard.identity.caller(ask.credentials, ())
-            ask.credentials = Credentials(caller.address, caller=caller)  # a proof may be good only once
+            caller = await self._known(ask, outlet)
             token = self._exchange.conversations.token(uuid4().hex, caller, Tokens())
             ask.message = ask.message.with_part(token)
+
+    async def _known(self, ask: Ask, outlet: Outlet) -> Caller:
+        caller = await self._exchange.guard.identity.caller(ask.credentials, ())
+        ask.credentials = Credentials(caller.address, caller=caller)  # a proof may be good only once
+        if outlet.visitor is not None:
+            outlet.visitor.caller = caller
+        return caller
 
     def _begin(self, ask: Ask, line: Line) -> asyncio.Task[None]:
         turn = asyncio.create_task(self._exchange.ask(ask, line), name="nlweb turn")
@@ -218,6 +229,7 @@ class Asking:
             await outlet.respond(code_of(wrong)[0], outlet.telling.failure(wrong, outlet.token))
 
     async def _later(self, ask: Ask, outlet: Outlet, id: str) -> None:
+        await self._known(ask, outlet)
         task = await self._tasks.submit(ask, id=id, detail={TELLING: outlet.telling.kept()})
         await self._promised(outlet, Promise(task.id))
 
