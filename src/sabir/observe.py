@@ -379,6 +379,9 @@ _CREDENTIALS: Final = re.compile(
 UNTOLD: Final = "its words are told at level debug"
 
 
+_LINE: Final = 300  # characters of what an exception says
+
+
 def scrubbed(text: str) -> str:
     """A text for the log: without credentials, and on one line."""
     clean = _CREDENTIALS.sub("[redacted]", text)
@@ -401,6 +404,15 @@ def without_words(wrong: BaseException) -> str:
         frames = "".join(traceback.format_tb(each.__traceback__))
         told.append(f"Traceback (most recent call last):\n{frames}{kind}{f' of {within}' if within else ''} ({UNTOLD})")
     return "\n\n".join(told)
+
+
+def in_a_line(wrong: BaseException) -> str:
+    """The same in a line: what failed and where, and what it says only where the log is open to that."""
+    kind = type(wrong).__qualname__
+    if logging.getLogger("sabir").isEnabledFor(logging.DEBUG):
+        return f"{kind}: {scrubbed(str(wrong))[:_LINE]}"
+    where = traceback.extract_tb(wrong.__traceback__)[-1:]
+    return kind + "".join(f" in {each.name}, {os.path.basename(each.filename)}:{each.lineno}" for each in where)
 
 
 class Scrub(logging.Filter):

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
 
-from sabir.bus import Letter, open_bus
+from sabir.bus import Bus, Letter, open_bus
 from sabir.cli.main import main
 from sabir.errors import TurnFailed
 
 from .conftest import QUICK
 from .on_nats import NATS, need_nats, remove_streams
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
@@ -42,32 +47,85 @@ def sabir(capsys: pytest.CaptureFixture[str]) -> Command:
     return Command(capsys)
 
 
-async def test_dead_letters_are_listed_without_their_content_and_replayed(address: str, sabir: Command) -> None:
+async def book(letter: Letter) -> None:
+    if letter.body == b"now":
+        raise ValueError("s3cret words of a caller")
+    raise TurnFailed("the room is taken")
+
+
+async def dead_letters(address: str, *letters: Letter) -> Bus:
+    """A bus on which these letters have died, in this order."""
     bus = open_bus(address, limits=QUICK)
     await bus.open()
-
-    async def handler(letter: Letter) -> None:
-        raise TurnFailed("the room is taken")
-
-    receiver = await bus.receive("hotel", handler)
-    await bus.send(Letter("hotel", b"a s3cret", sender="guide", order="c1"))
-    async with asyncio.timeout(30):
-        while not await bus.dead("hotel"):
-            await asyncio.sleep(0.01)
+    receiver = await bus.receive(letters[0].to, book)
+    for number, letter in enumerate(letters, 1):
+        await bus.send(letter)
+        async with asyncio.timeout(30):
+            while len(await bus.dead(letter.to)) < number:
+                await asyncio.sleep(0.01)
     await receiver.stop()
+    return bus
 
-    code, said = await sabir("dead", "hotel", "--bus", address)
-    assert code == 0
-    assert "from guide, 8 bytes, 3 attempts\n        the room is taken" in said
-    assert "s3cret" not in said
+
+def masked(said: str) -> str:
+    """Without what is another each time: when it was, the id, the place in this file, how often QUICK tries."""
+    said = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ  [0-9a-f]+", "TIME  ID", said)
+    return re.sub(r"in book, \w+\.py:\d+", "in book, FILE", re.sub(r"\d+ attempts", "N attempts", said))
+
+
+async def test_what_the_docs_show_of_dead_letters_is_what_is_printed(address: str, sabir: Command) -> None:
+    bus = await dead_letters(
+        address, Letter("hotel", b"a room for two", sender="guide"), Letter("hotel", b"now", sender="guide")
+    )
+    page = (ROOT / "docs" / "many-nodes.md").read_text(encoding="utf-8")
+    shown = page.partition("```console\n$ sabir bus dead\n")[2].partition("```")[0]
+    steps = re.findall(r"^\$ sabir bus (.+)\n((?:(?!\$ ).*\n)*)", "$ sabir bus dead\n" + shown, re.MULTILINE)
+    assert [words for words, _ in steps] == ["dead", "dead hotel", "replay hotel 1 99", "bury hotel --all"]
+    for words, output in steps:
+        code, said = await sabir(*words.split(), "--bus", address)
+        assert masked(said) == masked(output)
+        assert code == (1 if "99" in words else 0)
+        assert "s3cret" not in said
+    await bus.close()
+
+
+async def test_dead_letters_are_told_to_programs_and_replayed(address: str, sabir: Command) -> None:
+    bus = await dead_letters(address, Letter("hotel", b"a s3cret", id="0a1b", sender="guide", order="c1"))
     code, said = await sabir("dead", "hotel", "--bus", address, "--json")
     (row,) = json.loads(said)
-    assert (row["number"], row["sender"], row["order"], row["reason"]) == (1, "guide", "c1", "the room is taken")
-    assert await sabir("replay", "hotel", "1", "--bus", address) == (0, "1 replayed\n")
-    assert await sabir("waiting", "hotel", "--bus", address) == (0, "1 frames\n")
+    assert (row["number"], row["id"], row["sender"], row["order"], row["reason"]) == (
+        1, "0a1b", "guide", "c1", "the room is taken",
+    )  # fmt: skip
+    assert json.loads((await sabir("dead", "--bus", address, "--json"))[1]) == [{"name": "hotel", "dead": 1}]
+    assert await sabir("waiting", "hotel", "--bus", address) == (0, "0 frames\n")
+    code, said = await sabir("replay", "hotel", "7", "1", "1", "--bus", address, "--json")
+    assert (code, said.splitlines()[0]) == (1, '{"replayed":1,"missing":[7]}')
+    assert await sabir("waiting", "hotel", "--bus", address) == (0, "1 frame\n")
     assert await sabir("dead", "hotel", "--bus", address) == (0, "No dead letters to hotel.\n")
+    assert await sabir("dead", "--bus", address) == (0, "No dead letters.\n")
+    await bus.close()
+
+
+async def test_burying_wants_numbers_or_all(address: str, sabir: Command) -> None:
+    bus = await dead_letters(address, Letter("inn", b"x"), Letter("inn", b"x"))
+    for wrong in (["inn"], ["inn", "1", "--all"]):
+        told = "sabir: bury: say which dead letters by their numbers, or --all\n"
+        assert await sabir("bury", *wrong, "--bus", address) == (2, told)
+    assert await sabir("bury", "inn", "1", "--bus", address) == (0, "1 letter buried\n")
+    assert await bus.graves() == {"inn": 1}
     await bus.close()
 
 
 async def test_without_a_bus_the_command_says_what_to_give(sabir: Command) -> None:
     assert await sabir("dead", "hotel") == (2, "sabir: bus: none is configured; give --bus nats://host:port\n")
+
+
+@pytest.mark.parametrize("kind", ["memory", "nats"])
+async def test_the_example_of_the_docs_runs(kind: str, address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (ROOT / "examples" / "letters.py").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "many-nodes.md").read_text(encoding="utf-8")
+    assert page.partition("```python\n")[2].partition("```")[0] in text
+    example: dict[str, Any] = {"__name__": "example"}
+    exec(compile(text, "letters.py", "exec"), example)
+    await example["main"](address if kind == "nats" else "memory:")
+    assert capsys.readouterr().out == "guide wants a room for two\n"

@@ -12,13 +12,14 @@ import pytest
 
 from bus.nats_server import NatsServer
 from sabir.agent import agent
-from sabir.bus import Limits, open_bus
+from sabir.bus import Letter, Limits, open_bus
+from sabir.errors import TurnFailed
 from sabir.gateway import Gateway
 from sabir.observe import ObserveSettings
 from sabir.stores.memory import MemoryStore
 from sabir.turn import Turn
 
-QUICK = Limits(alive_seconds=0.5, reconnect_seconds=(0.05, 0.2))
+QUICK = Limits(alive_seconds=0.5, reconnect_seconds=(0.05, 0.2), attempts=1)
 HELLO = {"format": "text", "subformat": "english", "content": "hello"}
 
 
@@ -106,6 +107,22 @@ async def test_a_bus_that_is_away_is_told_everywhere_and_so_is_its_return(
     for node_count, level, words in ((2, "WARNING", f"{where} is away;"), (2, "INFO", f"{where} is connected again")):
         found = [r for r in caplog.records if r.levelname == level and r.getMessage().startswith(words)]
         assert len(found) == node_count, caplog.text
+
+
+async def test_dead_letters_are_counted_by_name(nodes: list[Gateway]) -> None:
+    gateway = nodes[0]
+    assert gateway.bus is not None
+
+    async def fail(letter: Letter) -> None:
+        raise TurnFailed("no")
+
+    await gateway.bus.receive("inn", fail)
+    await gateway.bus.send(Letter("inn", b"x"))
+    async with at(gateway) as client, asyncio.timeout(20):
+        while 'sabir_bus_dead_letters{name="inn"} 1\n' not in (await client.get("/metrics")).text:
+            await asyncio.sleep(0.01)
+        await gateway.bus.bury("inn")
+        assert "sabir_bus_dead_letters{" not in (await client.get("/metrics")).text
 
 
 async def test_a_bus_that_is_closed_by_us_is_not_said_to_be_away(

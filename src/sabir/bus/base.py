@@ -55,7 +55,11 @@ class Letter(msgspec.Struct, frozen=True, array_like=True):
 
 
 class DeadLetter(msgspec.Struct, frozen=True, array_like=True):
-    """A letter that could not be handled, and why. ``number`` is its place among the dead of its name."""
+    """A letter that could not be handled, and why. ``number`` is its place among the dead of its name.
+
+    The reason is what a ``SabirError`` says, which is meant to be read; of any other exception its kind and place, as
+    in the log, because what it says may be what somebody said.
+    """
 
     letter: Letter
     reason: str
@@ -188,6 +192,9 @@ class Bus(Protocol):
 
     async def dead(self, name: str, limit: int = 100) -> list[DeadLetter]:
         """The dead letters of a name or group, oldest first."""
+
+    async def graves(self) -> dict[str, int]:
+        """How many dead letters there are to each name or group that has any."""
 
     async def replay(self, name: str, *numbers: int) -> int:
         """Send dead letters again (all, or those of these numbers); says how many."""

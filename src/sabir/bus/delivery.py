@@ -18,6 +18,7 @@ from typing import Protocol
 
 from ..ending import end
 from ..errors import BusUnavailable, SabirError, Unavailable
+from ..observe import in_a_line
 from .base import DeadLetter, Handler, Letter, Receiving
 from .framing import Limits
 
@@ -217,7 +218,7 @@ class Delivery:
             # Whatever a handler raises must not end the receiving: the letter failed, the log learns why.
             letter = current[0].letter
             logger.error("the handler of %s failed on letter %s", self.name, letter.id, exc_info=wrong)
-            self._failed(current[0], f"the handler raised {type(wrong).__name__}")
+            self._failed(current[0], in_a_line(wrong))
         if not worker.cancelled():
             self._spawn()
 

@@ -230,6 +230,10 @@ class MemoryBus:
         await self.ping()
         return self._dead.get(name, [])[:limit]
 
+    async def graves(self) -> dict[str, int]:
+        await self.ping()
+        return {name: len(dead) for name, dead in sorted(self._dead.items()) if dead}
+
     async def replay(self, name: str, *numbers: int) -> int:
         chosen = self._taken_out(name, numbers)
         for dead in chosen:

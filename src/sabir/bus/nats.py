@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache, partial
 from typing import Any, Final
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 from uuid import uuid4
 
 import msgspec
@@ -355,6 +355,15 @@ class NatsBus:
                 found.append(msgspec.structs.replace(decode_dead(message.data or b""), number=number))
         return found
 
+    async def graves(self) -> dict[str, int]:
+        async with told():
+            try:
+                found = await self._js.stream_info(self._stream("dead"), subjects_filter=f"{self.prefix}.dead.*")
+            except NotFoundError:
+                return {}
+        subjects = found.state.subjects or {}
+        return {_name(subject.rpartition(".")[2]): subjects[subject] for subject in sorted(subjects)}
+
     async def replay(self, name: str, *numbers: int) -> int:
         chosen = await self._chosen(name, numbers)
         for dead in chosen:
@@ -532,6 +541,11 @@ def _token(name: str) -> str:
     return "".join(
         c if c.isascii() and (c.isalnum() or c in "_-") else "".join(f"={b:02X}" for b in c.encode()) for c in name
     )
+
+
+def _name(token: str) -> str:
+    """The inverse of ``_token``."""
+    return unquote(token.replace("=", "%"))
 
 
 def _durable(name: str, member: str) -> str:

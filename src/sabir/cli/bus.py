@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import sys
 import time
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -13,21 +14,27 @@ from ..bus import Bus, DeadLetter, open_bus
 from ..config import load
 from ..errors import BadSetup
 
-ACTIONS = {
+ACTIONS: Final = {
     "waiting": "say how much waits in the inbox of a name",
-    "dead": "list the letters to a name or group that could not be handled",
+    "dead": "list the letters to a name or group that could not be handled; without a name, who has any",
     "replay": "send dead letters again",
     "bury": "throw dead letters away",
 }
+_MOST: Final = 100_000  # dead letters of a name that are looked at
+_LISTED: Final = 1000
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     for action, text in ACTIONS.items():
         command = actions.add_parser(action, help=text)
-        command.add_argument("name", metavar="NAME", help="of an agent or a group")
-        if action in ("replay", "bury"):
+        nargs = "?" if action == "dead" else None
+        command.add_argument("name", metavar="NAME", nargs=nargs, help="of an agent or a group")
+        if action == "replay":
             command.add_argument("numbers", nargs="*", type=int, metavar="NUMBER", help="which (default: all)")
+        if action == "bury":
+            command.add_argument("numbers", nargs="*", type=int, metavar="NUMBER", help="which; or --all")
+            command.add_argument("--all", action="store_true", help="all that are dead")
         command.add_argument("--bus", metavar="URL", help="nats://host:port (default: the bus of the configuration)")
         command.add_argument(
             "--config", metavar="FILE", help="configuration file (default: sabir.yaml, if it is there)"
@@ -36,6 +43,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if arguments.action == "bury" and bool(arguments.numbers) == arguments.all:
+        raise BadSetup("bury: say which dead letters by their numbers, or --all")
     return asyncio.run(_run(arguments))
 
 
@@ -49,20 +58,29 @@ async def _run(arguments: argparse.Namespace) -> int:
         result = await _done(bus, arguments)
     finally:
         await bus.close()
+    missing = result.get("missing", []) if isinstance(result, dict) else []
     print(msgspec.json.encode(result).decode() if arguments.json else _in_words(arguments, result))
-    return 0
+    if missing:
+        told = ", ".join(map(str, missing))
+        print(f"sabir: {told}: no dead letter to {arguments.name} has this number", file=sys.stderr)
+    return 1 if missing else 0
 
 
 async def _done(bus: Bus, arguments: argparse.Namespace) -> Any:
     match arguments.action:
         case "waiting":
             return {"frames": await bus.waiting(arguments.name)}
+        case "dead" if arguments.name is None:
+            return [{"name": name, "dead": count} for name, count in (await bus.graves()).items()]
         case "dead":
-            return [_row(dead) for dead in await bus.dead(arguments.name, limit=1000)]
-        case "replay":
-            return {"replayed": await bus.replay(arguments.name, *arguments.numbers)}
-        case _:
-            return {"buried": await bus.bury(arguments.name, *arguments.numbers)}
+            return [_row(dead) for dead in await bus.dead(arguments.name, limit=_LISTED)]
+    numbers = dict.fromkeys(arguments.numbers)
+    there = {dead.number for dead in await bus.dead(arguments.name, limit=_MOST)} if numbers else set()
+    missing = [number for number in numbers if number not in there]
+    chosen = [number for number in numbers if number in there]
+    done, act = ("replayed", bus.replay) if arguments.action == "replay" else ("buried", bus.bury)
+    count = await act(arguments.name, *chosen) if chosen or not numbers else 0
+    return {done: count, **({"missing": missing} if missing else {})}
 
 
 def _row(dead: DeadLetter) -> dict[str, Any]:
@@ -83,16 +101,26 @@ def _row(dead: DeadLetter) -> dict[str, Any]:
 
 
 def _in_words(arguments: argparse.Namespace, result: Any) -> str:
-    if arguments.action != "dead":
-        ((what, count),) = result.items()
-        return f"{count} {what}"
-    if not result:
-        return f"No dead letters to {arguments.name}."
-    lines = []
-    for row in result:
-        at = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(row["at"]))
-        who = f" from {row['sender']}" if "sender" in row else ""
-        member = f" for {row['member']}" if "member" in row else ""
-        lines.append(f"{row['number']:>6}  {at}Z{who}{member}, {row['bytes']} bytes, {row['attempts']} attempts")
-        lines.append(f"        {row['reason']}")
-    return "\n".join(lines)
+    match arguments.action:
+        case "waiting":
+            return _several(result["frames"], "frame")
+        case "dead" if arguments.name is None:
+            width = max((len(row["name"]) for row in result), default=0)
+            lines = [f"{row['name']:<{width}}  {_several(row['dead'], 'dead letter')}" for row in result]
+            return "\n".join(lines) or "No dead letters."
+        case "dead":
+            return "\n".join(line for row in result for line in _told(row)) or f"No dead letters to {arguments.name}."
+    what, count = next(iter(result.items()))
+    return f"{_several(count, 'letter')} {what}"
+
+
+def _told(row: dict[str, Any]) -> tuple[str, str]:
+    at = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(row["at"]))
+    who = f" from {row['sender']}" if "sender" in row else ""
+    member = f" for {row['member']}" if "member" in row else ""
+    size = f"{_several(row['bytes'], 'byte')}, {_several(row['attempts'], 'attempt')}"
+    return f"{row['number']:>6}  {at}Z  {row['id']}{who}{member}, {size}", f"        {row['reason']}"
+
+
+def _several(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"

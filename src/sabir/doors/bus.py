@@ -46,6 +46,7 @@ DEPTHS: Final[Mapping[str, str]] = {
     "serving": "Calls of other nodes that are answered here.",
 }
 AGAIN_SECONDS: Final = 1.0  # until the next try to renew, while the store is away
+LOOK_SECONDS: Final = 2.0  # for the bus to say how many letters are dead
 ANSWER_SECONDS: Final = 5.0  # for a node to say that it answers for an agent
 _TRIES: Final = 3  # nodes that are asked; those before were about to stop
 _OFFERED: Final = Template(owner=NODE_OWNER, protocols=("bus",))
@@ -126,6 +127,15 @@ class BusDoor:
     def _show(self, metrics: Metrics) -> None:
         for what, text in DEPTHS.items():
             metrics.gauge(f"sabir_bus_{what}", text, read=partial(self._load, what))
+        words = "Letters that could not be handled, by the name they were sent to."
+        dead = metrics.gauge("sabir_bus_dead_letters", words, ("name",), over="max")
+
+        async def look() -> None:
+            with suppress(SabirError, TimeoutError):  # then what was known stays
+                async with asyncio.timeout(LOOK_SECONDS):
+                    dead.set_all({(name,): float(count) for name, count in (await self.bus.graves()).items()})
+
+        metrics.before(look)
         metrics.gauge(
             "sabir_bus_up", "Whether the bus is connected: 1, or 0.", read=lambda: float(self.bus.up), over="min"
         )
