@@ -20,6 +20,7 @@ import msgspec
 from .errors import BadSetup
 from .guard.limits import is_loopback
 from .guard.seal import HOW_TO_MAKE_ONE, LEAST_SECRET
+from .stores.open import has_ports
 
 Test: TypeAlias = Callable[[Any], bool]
 Expected: TypeAlias = tuple[str, Test, str]  # where, which values are right, and in words
@@ -108,6 +109,16 @@ def _port(text: str) -> bool:
     return text.isascii() and text.isdigit() and 0 < int(text) <= 65535
 
 
+def _server(address: str, *schemes: str) -> bool:
+    scheme, _, rest = address.partition("://")
+    return scheme in schemes and bool(rest.strip("/")) and has_ports(address)
+
+
+def _store(address: str) -> bool:
+    scheme = address.partition(":")[0]
+    return scheme in ("memory", "sqlite") or _server(address, "postgresql", "postgres")
+
+
 def is_origin(text: str) -> bool:
     parts = urlsplit(text) if text != "*" else None
     return parts is None or (bool(parts.scheme and parts.netloc) and parts.path in ("", "/") and not parts.query)
@@ -140,6 +151,8 @@ EXPECTED: Final[tuple[Expected, ...]] = (
     ("port", lambda value: 0 <= value <= 65535, "a number from 0 to 65535"),
     ("home", _said, "a folder"),
     ("node", lambda value: not value or AGENT[0](value), AGENT[1]),
+    ("store", _store, "memory:, sqlite:///path or postgresql://host/database"),
+    ("bus", lambda value: value == "memory:" or _server(value, "nats", "tls"), "memory: or nats://host:port"),
     ("durability", *one_of("process", "power")),
     ("public_url", is_base, "an address such as https://agents.example.com"),
     ("default", *AGENT),
@@ -176,7 +189,7 @@ EXPECTED: Final[tuple[Expected, ...]] = (
     ("search.embeddings.size", *FROM_1),
     ("search.embeddings.floor", lambda value: -1 <= value < 1, "a cosine, from -1 up and below 1"),
     ("search.embeddings.seconds", *ABOVE_0),
-    ("search.index", lambda value: value.startswith(("postgresql://", "postgres://")), "postgresql://…"),
+    ("search.index", lambda value: _server(value, "postgresql", "postgres"), "postgresql://host/database"),
     ("identity.keys_seconds", *FROM_0),
     ("identity.pass_seconds", *ABOVE_0),
     ("identity.scopes[]", *NAME),

@@ -59,7 +59,7 @@ from .peers.kept import KeptTokens
 from .peers.nlip import NlipPeer
 from .randomness import new_id
 from .server import bind, check_exposure, check_tls, serve
-from .serving import Serving, told_in_a_line, where_told
+from .serving import WRONG_USE, Serving, told_in_a_line, where_told
 from .statements import statement
 from .stores import Store, open_store
 from .stores.clock import CautiousClock
@@ -179,6 +179,7 @@ class Gateway:
         if self.exchange.observer is not None:
             self.neighbours.show(self.exchange.observer.metrics)
         self._open = AsyncExitStack()
+        self._wrong = False  # whether it could not start for what it was told
         self._sweeping: asyncio.Task[None] | None = None
         self._meeting: asyncio.Task[None] | None = None
 
@@ -278,12 +279,25 @@ class Gateway:
         try:
             await self.start()
         except SabirError as wrong:
+            self._wrong = isinstance(wrong, BadSetup)
             await send({"type": "lifespan.startup.failed", "message": for_operator(wrong)})
+            return
+        except OSError as wrong:  # a disk that is full, a folder that is not ours
+            words = f"{wrong.filename}: {wrong.strerror}" if wrong.filename and wrong.strerror else str(wrong)
+            await send({"type": "lifespan.startup.failed", "message": words})
             return
         await send({"type": "lifespan.startup.complete"})
         await receive()
         await self.stop()
+        logger.info("stopped")
         await send({"type": "lifespan.shutdown.complete"})
+
+    async def _see_out(self, seconds: float) -> bool:
+        """What happens first when this process is told to stop."""
+        running = self.exchange.running
+        turns = f"{running} {'turn is' if running == 1 else 'turns are'} waited for, up to {seconds:g} s"
+        logger.info("told to stop; %s", turns if running else "no turn is under way")
+        return await self.exchange.close(seconds)
 
     async def start(self) -> None:
         """Open the store and the doors.
@@ -410,7 +424,8 @@ class Gateway:
         with ExitStack() as group:
             if serving.workers > 1 and self.exchange.observer is not None:  # then each tells the metrics of all
                 self.house.group = Path(group.enter_context(TemporaryDirectory(prefix="sabir-")))
-            return serve(self._front, serving, self.exchange.close, sock, ready)
+            code = serve(self._front, serving, self._see_out, sock, ready)
+        return WRONG_USE if code and self._wrong else code
 
     def greeting(self, serving: Serving) -> list[str]:
         """What a person wants to know at start: where everything is."""
@@ -424,7 +439,10 @@ class Gateway:
             lines.append(f"  {name:<{width}}  {scheme}{path}" if path.startswith("/") else f"  {name:<{width}}  {path}")
         lines += [f"  not here: {why}" for why in self.absent]
         examples = (example for skill in self.agents[self.default].card.skills for example in skill.examples)
-        lines.append(f'Try:  {_command()} ask {url} "{next(examples, "Hello")}"')
+        ca = ""
+        if serving.tls.dev and serving.tls.cert is None:  # nobody trusts a certificate that was made here
+            ca = f" --ca {shlex.quote(str(Path(serving.home) / 'dev-tls' / 'cert.pem'))}"
+        lines.append(f'Try:  {_command()} ask {url} "{next(examples, "Hello")}"{ca}')
         return lines
 
 

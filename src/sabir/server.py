@@ -168,7 +168,11 @@ def serve(app: ASGIApp, serving: Serving, closing: Closing, sock: socket.socket,
 
 def _serve_one(app: ASGIApp, serving: Serving, closing: Closing, sock: socket.socket, ready: Ready) -> int:
     server = Server(uvicorn_config(app, serving), closing, serving.graceful_seconds, ready)
-    server.run(sockets=[sock])
+    try:
+        server.run(sockets=[sock])
+    except SystemExit:  # which is how uvicorn tells that the application did not start
+        if server.started:
+            raise
     return 0 if server.started else 3
 
 

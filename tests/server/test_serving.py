@@ -186,6 +186,18 @@ def test_running_turns_finish_and_new_ones_get_503(tmp_path: Path) -> None:
                 answer += piece
             assert b"done: work" in answer
         assert running.process.wait(15) in (0, -signal.SIGTERM)
+        assert running.process.stderr is not None
+        told = running.process.stderr.read()
+        assert re.search(r"INFO told to stop; 1 turn is waited for, up to 30 s\n(?s:.*)INFO stopped\n$", told), told
+
+
+def test_a_gateway_with_nothing_to_do_says_that_it_stops_and_has_stopped(tmp_path: Path) -> None:
+    with sabir_serve(tmp_path, config=QUIET) as running:
+        running.process.send_signal(signal.SIGTERM)
+        running.process.wait(15)
+        assert running.process.stderr is not None
+        lines = [line.partition(" INFO ")[2] for line in running.process.stderr.read().splitlines()]
+        assert lines == ["told to stop; no turn is under way", "stopped"]
 
 
 def test_several_workers_serve_one_port_and_die_together(tmp_path: Path) -> None:
@@ -319,6 +331,34 @@ def test_a_gateway_that_cannot_start_ends_with_exit_3_and_never_says_that_it_lis
     assert ("is started again" in done.stderr) == (workers == "2")
 
 
+def test_a_start_that_fails_for_what_it_was_told_ends_with_exit_2_and_no_traceback(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    (tmp_path / "sabir.yaml").write_text(f"{QUIET}store: sqlite:///file/sabir.db\n")
+    done = subprocess.run(
+        [*SABIR, "serve", "--port", "0"],
+        capture_output=True, text=True, cwd=tmp_path, env=clean_environment(), timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    assert "ERROR store: file/sabir.db: " in done.stderr
+    assert "Traceback" not in done.stderr and "lifespan" not in done.stderr
+
+
+def test_a_start_that_the_disk_refuses_is_told_in_a_line(tmp_path: Path) -> None:
+    """Whatever part of it: here, the folder in which it notes what it has begun to read."""
+    page = tmp_path / "page.html"
+    page.write_text("<html><title>Bread</title><p>Rye bread of the day.</p></html>")
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "index").symlink_to(tmp_path / "nowhere" / "at all")
+    (tmp_path / "sabir.yaml").write_text(f"sites: [{{name: bakery, source: {page.name}}}]\nhome: state\n")
+    done = subprocess.run(
+        [*SABIR, "serve", "--port", "0"],
+        capture_output=True, text=True, cwd=tmp_path, env=clean_environment(), timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (3, ""), done.stderr
+    assert "ERROR state/index: " in done.stderr
+    assert "Traceback" not in done.stderr and "lifespan" not in done.stderr
+
+
 OPENS = """
 import sys
 from sabir import Gateway, agent
@@ -365,6 +405,12 @@ def test_dev_tls_speaks_tls_1_3_and_nothing_older(tmp_path: Path) -> None:
     """D-53, SEC-P1.1."""
     with sabir_serve(tmp_path, "--dev-tls", config=QUIET) as running:
         assert running.url.startswith("https://")
+        hint = running.printed[-1]
+        assert hint.endswith(
+            f" --ca '{tmp_path / 'state' / 'dev-tls' / 'cert.pem'}'" if " " in str(tmp_path) else ".pem"
+        )
+        tried = subprocess.run(hint.removeprefix("Try:"), shell=True, capture_output=True, text=True, cwd=tmp_path)
+        assert tried.returncode == 0 and tried.stdout, tried.stderr
         context = trust(tmp_path)
         reply = httpx2.post(running.url + "/nlip", content=say("hi"), verify=context, timeout=10)
         assert reply.status_code == 200

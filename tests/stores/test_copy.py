@@ -14,6 +14,9 @@ import asyncpg
 import msgspec
 import pytest
 
+from conftest import serving
+from sabir import Gateway
+from sabir.agents.echo import echo
 from sabir.cli import main
 from sabir.errors import BadSetup, StoreUnavailable
 from sabir.guard.verifying import verify
@@ -175,6 +178,27 @@ def test_the_command_copies_and_says_what(tmp_path: Path, capsys: pytest.Capture
     assert json.loads(capsys.readouterr().out)["turns"] == 20
     assert main(["store", "copy", first, second]) == 2
     assert "sabir: copy: the target is not empty" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_a_store_on_which_a_gateway_runs_is_copied_only_by_force(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
+) -> None:
+    address = f"sqlite:///{tmp_path}/old/sabir.db" if kind == "sqlite" else request.getfixturevalue("postgres")
+    first, second = (f"sqlite:///{tmp_path}/{name}/new.db" for name in ("first", "second"))
+    assert main(["store", "migrate", address]) == 0
+    with serving(Gateway(echo, home=tmp_path / "home", store=address)):
+        capsys.readouterr()
+        assert main(["store", "copy", address, first]) == 1
+        told = capsys.readouterr().err
+        assert told.startswith("sabir: copy: a gateway runs on ") and told.count("\n") == 1
+        assert told.endswith(", and what it writes meanwhile would stay behind; stop it first, or give --force\n")
+        assert "postgres@" not in told and not (tmp_path / "first").exists()
+        assert main(["store", "copy", address, first, "--force"]) == 0
+        capsys.readouterr()
+        assert main(["store", "copy", first, address]) == 1
+        assert "it would not know of the rows that come" in capsys.readouterr().err
+    assert main(["store", "copy", address, second]) == 0, "it has stopped"
 
 
 def test_the_command_migrates_an_old_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

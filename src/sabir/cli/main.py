@@ -12,7 +12,17 @@ from functools import partial
 from typing import Any, Final
 
 from .. import _version
-from ..errors import BadInput, BadSetup, PeerRefused, PeerUnavailable, Refused, SabirError, for_operator
+from ..errors import (
+    BadInput,
+    BadSetup,
+    BusUnavailable,
+    PeerRefused,
+    PeerUnavailable,
+    Refused,
+    SabirError,
+    StoreUnavailable,
+    for_operator,
+)
 
 # Each is a module beside this one, with add(parser) and run(arguments) -> exit code; loaded when it is wanted, because
 # what all of them need takes longer to load than most of them run.
@@ -39,6 +49,8 @@ INTERRUPTED: Final = 130
 
 EXIT_CODES: Final = (
     (PeerUnavailable, UNREACHABLE),
+    (StoreUnavailable, UNREACHABLE),
+    (BusUnavailable, UNREACHABLE),
     (PeerRefused, REFUSED),
     (Refused, REFUSED),
     (BadSetup, BAD_USAGE),

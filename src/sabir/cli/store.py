@@ -7,12 +7,16 @@ import asyncio
 import sys
 import time
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import msgspec
 
 from ..config import load
+from ..errors import Conflict
 from ..stores import open_store
 from ..stores.copying import copy
+from ..stores.open import shown, sqlite_path
+from ..tasks.signs import NODES, living
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -24,6 +28,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     copying = actions.add_parser("copy", help="copy all rows into an empty store, and verify that they arrived")
     copying.add_argument("source", metavar="FROM", help="sqlite:///path or postgresql://…")
     copying.add_argument("target", metavar="TO", help="sqlite:///path or postgresql://…; must be empty")
+    copying.add_argument("--force", action="store_true", help="also while a gateway runs on one of them")
     for each in (migrating, copying):
         each.add_argument("--json", action="store_true", help="for programs")
 
@@ -48,6 +53,9 @@ async def _migrate(arguments: argparse.Namespace) -> int:
 
 
 async def _copy(arguments: argparse.Namespace) -> int:
+    if not arguments.force:
+        for address, what in ((arguments.source, "what it writes meanwhile would stay behind"), (arguments.target, "")):
+            await _check_quiet(address, what or "it would not know of the rows that come")
     begun = time.monotonic()
     progress = Progress(quiet=arguments.json or not sys.stderr.isatty())
     counts = await copy(arguments.source, arguments.target, progress.tell)
@@ -61,6 +69,28 @@ async def _copy(arguments: argparse.Namespace) -> int:
     print("Copy secret.key, too, into the home of the new gateway (or give it the same `secrets:`):")
     print("what was sealed with it, such as the conversation tokens that clients hold, does not open without.")
     return 0
+
+
+async def _check_quiet(address: str, why: str) -> None:
+    """Raises:
+    Conflict: a gateway runs on this store, or is about to stop.
+    """
+    kind = urlsplit(address).scheme
+    if kind == "sqlite":
+        busy = bool(living(sqlite_path(address).parent / NODES))
+    elif kind in ("postgresql", "postgres"):
+        busy = await _busy_postgres(address)
+    else:
+        return  # which copying refuses
+    if busy:
+        raise Conflict(f"copy: a gateway runs on {shown(address)}, and {why}; stop it first, or give --force")
+
+
+async def _busy_postgres(address: str) -> bool:
+    open_store(address)  # says what is wrong with the address, or not installed
+    from ..stores.copying_postgres import in_use  # noqa: PLC0415 - an extra
+
+    return await in_use(address)
 
 
 class Progress:

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 import asyncpg
 
 from .outage import ERRORS, refused, where
+from .postgres_nodes import IN_USE
 from .tables import HEAD, LAST_HASH, TABLES, Row, Tables, page_sql
 
 
@@ -26,6 +27,22 @@ async def transaction(address: str, begin: str) -> AsyncIterator[Tables]:
             await connection.execute("COMMIT")
         finally:
             connection.terminate()  # without the COMMIT nothing has happened
+    except ERRORS as wrong:
+        raise refused(wrong, where(address)) from wrong
+
+
+async def in_use(address: str) -> bool:
+    """Whether a gateway that lives has this store: each shares a lock that can then be had by nobody alone.
+
+    Raises:
+        StoreUnavailable: the server does not answer.
+    """
+    try:
+        connection = await asyncpg.connect(address, timeout=10.0)
+        try:
+            return not await connection.fetchval(f"SELECT pg_try_advisory_lock({IN_USE})")
+        finally:
+            connection.terminate()  # and the lock is let go of
     except ERRORS as wrong:
         raise refused(wrong, where(address)) from wrong
 

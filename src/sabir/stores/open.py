@@ -25,6 +25,8 @@ def open_store(address: str, *, durability: str = "process") -> Store:
     if scheme == "sqlite":
         return SQLiteStore(sqlite_path(address), durability=durability)
     if scheme in ("postgresql", "postgres"):
+        if not has_ports(address):
+            raise BadSetup(f"store: the port of {shown(address)} is not a number from 1 to 65535")
         try:
             from .postgres import PostgresStore  # noqa: PLC0415 - an extra
         except ImportError as missing:
@@ -55,6 +57,13 @@ async def is_there(address: str) -> bool:
             connection.close()
     except sqlite3.Error as wrong:
         raise StoreUnavailable(f"{store.path.name}: {wrong}") from wrong
+
+
+def has_ports(address: str) -> bool:
+    """Whether each server that an address names has a port that can be one, or none."""
+    places = urlsplit(address).netloc.rpartition("@")[2].split(",")
+    ports = [place.rpartition(":")[2] for place in places if ":" in place.rpartition("]")[2]]
+    return all(port.isascii() and port.isdigit() and 0 < int(port) <= 65535 for port in ports)
 
 
 def shown(address: str) -> str:

@@ -9,6 +9,7 @@ while. A node that stands still or is cut off keeps its connection in the eyes o
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
@@ -24,13 +25,14 @@ _CLOCK = "extract(epoch from clock_timestamp())::float8"
 _SERVER_START = "extract(epoch from pg_postmaster_start_time())::float8"
 _KEY = "hashtextextended('sabir node ' || current_schema() || ' ' || {}, 0)"
 _SILENT = f"state IN ({_RUNNABLE}) AND lease > {_CLOCK} AND lease <= {_CLOCK} + $2 - $3"
-_SHOW = f"SELECT pg_try_advisory_lock({_KEY.format('$1::text')})"
+IN_USE = "hashtextextended('sabir store ' || current_schema(), 0)"  # shared by all nodes, held by none alone
+_SHOW = f"SELECT pg_try_advisory_lock({_KEY.format('$1::text')}), pg_try_advisory_lock_shared({IN_USE})"
 # After a start of the server nobody has a lock, and nobody could renew: then leases decide, as for claims.
 _FREE = f"""
     WITH silent AS MATERIALIZED (
         SELECT DISTINCT node FROM tasks WHERE node NOT IN ('', $1) AND {_SILENT} AND {_CLOCK} > $2 + {_SERVER_START}
     ), dead AS MATERIALIZED (SELECT node FROM silent WHERE pg_try_advisory_xact_lock({_KEY.format("node")}))
-    UPDATE tasks SET lease = {_CLOCK} WHERE node IN (SELECT node FROM dead) AND {_SILENT}
+    UPDATE tasks SET lease = {_CLOCK} WHERE node IN (SELECT node FROM dead) AND {_SILENT} RETURNING node
 """
 _GOODBYE = 2.0  # seconds for taking leave of the server
 
@@ -60,8 +62,8 @@ class PostgresNodes:
         self._outage.over()
         return shown
 
-    async def free(self, node: str, lease: float, silent: float) -> int:
-        """End the leases that dead nodes hold and have not renewed for so many seconds; says how many.
+    async def free(self, node: str, lease: float, silent: float) -> dict[str, int]:
+        """End the leases that dead nodes hold and have not renewed for so many seconds; says how many of each node.
 
         Raises:
             StoreUnavailable: the server does not answer.
@@ -71,12 +73,12 @@ class PostgresNodes:
         assert self._sign is not None
         begun = time.monotonic()
         try:
-            status = await self._sign.execute(_FREE, node, lease, silent, timeout=self._outage.seconds)
+            freed = await self._sign.fetch(_FREE, node, lease, silent, timeout=self._outage.seconds)
         except ERRORS as wrong:
             self._lose()
             raise self._outage.failed(wrong, begun, given_up=False) from wrong
         self._outage.over()
-        return int(status.rpartition(" ")[2])
+        return Counter(row[0] for row in freed)
 
     async def close(self) -> None:
         """This node has let go of all it held."""

@@ -11,12 +11,16 @@ import os
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 from urllib.parse import quote, unquote
 
 from ..home import own_folder
 
 if sys.platform != "win32":  # leases decide there
     import fcntl
+
+
+NODES: Final = "nodes"  # the folder of the signs, beside the store
 
 
 class Sign:
@@ -27,6 +31,7 @@ class Sign:
         self._node = node
         self._held: int | None = None
         self._lived = False  # whether one of this name died before
+        self.taken = False  # whether a living process has this name, too
 
     def show(self) -> None:
         """From now on others see that this node lives."""
@@ -45,8 +50,9 @@ class Sign:
                 path.unlink()
                 self._lived = True
             os.link(hidden, path)
-        except OSError:
+        except OSError as wrong:
             os.close(file)
+            self.taken = isinstance(wrong, BlockingIOError)
             raise
         finally:
             hidden.unlink()
@@ -85,6 +91,18 @@ class Sign:
     def _path(self, node: str) -> Path:
         assert self._folder is not None
         return self._folder / quote(node, safe="")
+
+
+def living(folder: Path) -> frozenset[str]:
+    """The nodes that keep their signs there, as far as one that is none of them can see."""
+    found = set()
+    with suppress(OSError):
+        for path in folder.iterdir() if sys.platform != "win32" else ():
+            try:
+                os.close(_locked(path))
+            except BlockingIOError:
+                found.add(unquote(path.name))
+    return frozenset(found)
 
 
 def _locked(path: Path, flags: int = 0) -> int:
