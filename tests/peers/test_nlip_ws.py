@@ -275,5 +275,5 @@ async def test_what_is_no_trace_context_goes_no_further(serve: Serve, home: Path
     served = serve(Gateway(traced, home=home))
     for url in (f"{served.ws_url}/nlip/ws", f"{served.url}/nlip"):
         async with connect(url) as peer:
-            for wrong in ("x", "00-1-1-1", f"{traces(1)[0]}\r\nX-Evil: 1"):
+            for wrong in ("x", "00-1-1-1", traces(0)[0], f"{traces(1)[0]}\r\nX-Evil: 1"):
                 assert (await reply_of(peer(Turn(Message.text("x"), trace=wrong)))).text == "None"

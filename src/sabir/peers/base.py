@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 SECONDS: Final = 60.0  # how long an answer may take unless the caller says otherwise
 
-_TRACE: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+_TRACE: Final = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 
 Direction = Literal["sent", "received"]
 OnWire = Callable[[Direction, bytes], None]
