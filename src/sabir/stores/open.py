@@ -39,8 +39,8 @@ async def is_there(address: str) -> bool:
     """Whether there is a store at an address; unlike opening it, this makes none.
 
     Raises:
-        BadSetup: the address names no kind of store.
-        StoreUnavailable: it does not answer, or it is a file of another kind.
+        BadSetup: the address names no kind of store, or a file of another kind.
+        StoreUnavailable: it does not answer.
     """
     store = open_store(address)
     if isinstance(store, MemoryStore):
@@ -55,8 +55,10 @@ async def is_there(address: str) -> bool:
             return bool(connection.execute("PRAGMA user_version").fetchone()[0])
         finally:
             connection.close()
-    except sqlite3.Error as wrong:
+    except sqlite3.OperationalError as wrong:
         raise StoreUnavailable(f"{store.path.name}: {wrong}") from wrong
+    except sqlite3.DatabaseError as wrong:
+        raise BadSetup(f"store: {shown(address)}: {wrong}") from wrong
 
 
 def has_ports(address: str) -> bool:
