@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -350,7 +351,9 @@ async def test_a_node_that_starts_takes_up_at_once_what_a_dead_one_on_its_machin
     assert list((tmp_path / "nodes").iterdir()) == []
 
 
-async def test_a_node_of_the_same_name_takes_up_at_once_what_it_left_when_it_died(node: MakeNode) -> None:
+async def test_a_node_of_the_same_name_takes_up_at_once_what_it_left_when_it_died(
+    node: MakeNode, caplog: pytest.LogCaptureFixture
+) -> None:
     first, again = Worker(repeatable=True), Worker(repeatable=True)
     again.go_on.set()
     here = await node(first.agent, lease=600.0, name="harbour")
@@ -360,14 +363,19 @@ async def test_a_node_of_the_same_name_takes_up_at_once_what_it_left_when_it_die
     here.lose_sign()
     there = await node(again.agent, lease=600.0, name="harbour")
     assert (await there.tasks.wait(left.id, ADA, 30)).state == "completed"
+    assert "node harbour has died; 1 task that it held can be taken up now" in caplog.messages
+    assert "another process" not in caplog.text
 
 
-async def test_a_node_of_a_name_that_lives_leaves_alone_what_is_held_under_it(node: MakeNode) -> None:
+async def test_a_node_of_a_name_that_lives_leaves_alone_what_is_held_under_it_and_says_so(
+    node: MakeNode, caplog: pytest.LogCaptureFixture
+) -> None:
     first, other = Worker(repeatable=True), Worker(repeatable=True)
     here = await node(first.agent, lease=600.0, name="harbour")
     held = await here.tasks.submit(asked("go"))
     await first.begun.wait()
     there = await node(other.agent, lease=600.0, name="harbour")
+    assert caplog.messages == ["another process runs as node harbour, too; give each a name of its own (node: …)"]
     done = await there.tasks.submit(asked("mine"))
     other.go_on.set()
     assert (await there.tasks.wait(done.id, ADA, 30)).state == "completed"  # it has looked what there is to do
@@ -377,7 +385,10 @@ async def test_a_node_of_a_name_that_lives_leaves_alone_what_is_held_under_it(no
     assert (await here.tasks.wait(held.id, ADA, 30)).state == "completed"
 
 
-async def test_on_postgresql_a_dead_node_is_noticed_long_before_its_lease_has_run_out() -> None:
+async def test_on_postgresql_a_dead_node_is_noticed_long_before_its_lease_has_run_out(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "sabir")
     async with schema() as address:
         nodes = Nodes(address)
         first, other = Worker(repeatable=True), Worker(repeatable=True)
@@ -391,6 +402,8 @@ async def test_on_postgresql_a_dead_node_is_noticed_long_before_its_lease_has_ru
         begun = time.monotonic()
         assert (await there.tasks.wait(left.id, ADA, 30)).state == "completed"
         assert time.monotonic() - begun < 5.0
+        assert "node node0 has died; 1 task that it held can be taken up now" in caplog.messages
+        assert f"1 task that had begun elsewhere, or before a restart, taken up here: {left.id[:8]}" in caplog.messages
         for each in nodes.made:
             await each.close()
 
@@ -416,5 +429,5 @@ async def test_on_postgresql_a_node_that_renews_is_alive_whatever_became_of_its_
             await each.close()
 
 
-async def _nothing(*_: object) -> int:
-    return 0
+async def _nothing(*_: object) -> dict[str, int]:
+    return {}

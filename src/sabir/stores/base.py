@@ -265,5 +265,5 @@ class SeesNodes(Protocol):
         False if a living one has this name already.
         """
 
-    async def free_tasks(self, node: str, lease: float, silent: float) -> int:
-        """End the leases that dead nodes hold and have not renewed for ``silent`` seconds; says how many."""
+    async def free_tasks(self, node: str, lease: float, silent: float) -> dict[str, int]:
+        """End the leases that dead nodes hold and have not renewed for ``silent`` seconds; how many of each node."""

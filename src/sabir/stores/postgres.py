@@ -335,7 +335,7 @@ class PostgresStore:
     async def show_node(self, node: str) -> bool:
         return await self._nodes.show(node)
 
-    async def free_tasks(self, node: str, lease: float, silent: float) -> int:
+    async def free_tasks(self, node: str, lease: float, silent: float) -> dict[str, int]:
         return await self._nodes.free(node, lease, silent)
 
     async def add_task_event(self, task: str, event: TaskEvent) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any, Final
@@ -25,6 +25,7 @@ from ..stores.clock import CautiousClock
 from ..stores.rows import LOST_TASK, WRONG
 from ..stores.sqlite import SQLiteStore
 from ..turn import Caller, Conversation
+from . import handover
 from .ledger import Ledger, until
 from .run import Run
 from .signs import Sign
@@ -73,9 +74,11 @@ class Tasks:
         folder = self.store.path.parent / "nodes" if isinstance(self.store, SQLiteStore) else None
         self._sign = Sign(folder, self.node)
         self._sign.show()
-        gone = self._sign.gone()
-        if isinstance(self.store, SeesNodes) and await self.store.show_node(self.node):
+        gone, alone = self._sign.gone(), not self._sign.taken
+        if isinstance(self.store, SeesNodes) and (alone := await self.store.show_node(self.node)):
             gone |= {self.node}  # nobody of this name lives: what is held under it was left by one that died
+        if not alone:
+            handover.namesake(self.node)
         await self._let_go(gone)
 
     async def start(self) -> None:
@@ -101,7 +104,7 @@ class Tasks:
 
     async def _let_go(self, gone: frozenset[str]) -> None:
         """Free what nodes held that died, so that nobody waits until their leases run out."""
-        before = None
+        before, left = None, Counter[str]()
         for _ in range(_MOST_PAGES if gone else 0):
             page = await self.store.tasks(states=LIVE, limit=_PAGE, before=before)
             if not page:
@@ -109,7 +112,9 @@ class Tasks:
             before = page[-1].updated
             for task in page:
                 if task.node in gone:
+                    left[task.node] += task.lease > time.time()  # else it had let go of it
                     await self.store.renew_tasks(task.node, (task.id,), 0.0)
+        handover.dead(left)
         self._sign.forget(gone)
 
     # -- for doors --------------------------------------------------------------------------------
@@ -364,7 +369,7 @@ class Tasks:
             try:
                 await self._renew()
                 if isinstance(self.store, SeesNodes):
-                    await self.store.free_tasks(self.node, self.settings.lease, self.settings.silent)
+                    handover.dead(await self.store.free_tasks(self.node, self.settings.lease, self.settings.silent))
                 await self._take_up()
                 if time.monotonic() - looked > _LOOK_FOR_EXPIRED:
                     looked = time.monotonic()
@@ -406,9 +411,10 @@ class Tasks:
 
     async def _take_up(self) -> None:
         async with self._taking:
-            await self._take_up_free()
+            with handover.taken_up() as again:
+                await self._take_up_free(again)
 
-    async def _take_up_free(self) -> None:
+    async def _take_up_free(self, again: list[str]) -> None:
         while len(self._runs) < self.settings.running and not (self._closing or self.exchange.closing):
             task = await self.store.claim_task(self.node, self.settings.lease, tuple(self.exchange.agents))
             if task is None:
@@ -424,6 +430,8 @@ class Tasks:
                 reason = await self._hopeless(task, caller)
                 if reason is None:
                     await self._start_again(task, caller)
+                    if task.attempts > 1:
+                        again.append(task.id)
             except WRONG as wrong:
                 logger.error("task %s cannot be taken up and has failed: %s", task.id, wrong)
                 reason = LOST_TASK
