@@ -406,7 +406,7 @@ class Answer(msgspec.Struct, eq=False):
         if self.applied:
             start.append((b"preference-applied", ", ".join(self.applied).encode("latin-1")))
         start.extend(headers)
-        if self.visitor is not None:
+        if self.visitor is not None and not self.visitor.is_spared:
             start.extend(await self.visitor.left())
         at_once = getattr(getattr(self._send, "__self__", None), "answer_at_once", None)  # of our own server
         if at_once is not None and at_once(status, tuple(start), body):

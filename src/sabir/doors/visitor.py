@@ -60,6 +60,11 @@ class Visitor(msgspec.Struct, eq=False):
             ask = Ask(_UNREAD, self.door, self.agent if agent is None else agent, self.credentials)
             await self.house.exchange.audit(ask, wrong, self.line, self.caller)
 
+    @property
+    def is_spared(self) -> bool:
+        """Whether nothing is counted of it; most answers on this machine need not ask further."""
+        return self.house.guard.spares(self.credentials.address)
+
     async def left(self) -> list[tuple[bytes, bytes]]:
         """The headers that tell what is left for it; whom nobody knows is told only when it is over a rate."""
         caller = self.caller or (self.line.caller if self.line is not None else None)

@@ -139,6 +139,10 @@ class Guard:
         today = await self.usage.left(caller) if self.usage.counted else []
         return [*([rate] if rate is not None else []), *today]
 
+    def spares(self, address: str) -> bool:
+        """Whether nothing is counted of who comes from there, so that there is nothing to tell."""
+        return not self.usage.counted and self.rates.spares(address)
+
     async def headers(self, caller: Caller) -> list[tuple[bytes, bytes]]:
         """The same for every HTTP answer; of a day's quotas as it was a moment ago, if the store is there."""
         rate = self.rates.remaining(caller)

@@ -208,7 +208,7 @@ class Rates:
         TooMany: over the rate; says when to come back.
         """
         # What an agent asks on behalf of somebody was counted where that caller came in, perhaps on another node.
-        if not caller.is_anonymous and not caller.is_counted_elsewhere and not self._spared(caller.address):
+        if not caller.is_anonymous and caller.kind != "agent" and not self.spares(caller.address):
             _within(self._callers.take(caller.id))
 
     def check_agent(self, name: str) -> None:
@@ -229,7 +229,8 @@ class Rates:
         left = buckets.left(key)
         return Remaining("requests", buckets.burst, left, (buckets.burst - left) / buckets.rate)
 
-    def _spared(self, address: str) -> bool:
+    def spares(self, address: str) -> bool:
+        """Whether who comes from there is not counted: this machine itself, unless a rate was configured."""
         return self._spare_loopback and is_loopback(address)
 
 
