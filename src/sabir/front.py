@@ -10,9 +10,10 @@ from typing import Any, Final
 from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from .doors.base import Door, headers_of
+from .doors.base import Door, House, credentials_of, headers_of
 from .doors.last_resort import ANSWERS
 from .doors.nlip_http import BROKEN, NlipHttp
+from .doors.visitor import NO_AGENT, Visitor
 from .errors import Forbidden, SabirError
 from .message import Message
 from .serving import Serving
@@ -31,8 +32,10 @@ class Front:
         hosts: Iterable[str],
         origins: Iterable[str],
         lifespan: Callable[[Receive, Send], Awaitable[None]],
+        house: House,
     ) -> None:
         self._lifespan = lifespan
+        self._house = house
         self._raw: dict[str, ASGIApp] = {
             path: app if isinstance(app, NlipHttp) else _sound(app)  # which sees to its own defects
             for door in doors
@@ -70,6 +73,8 @@ class Front:
             if origin is not None:
                 self._check_origin(origin, host)
         except SabirError as wrong:
+            credentials = credentials_of(scope, behind_proxy=self._house.behind_proxy)
+            await Visitor(self._house, "front", credentials, NO_AGENT).refused(wrong)
             return await _refuse(scope, receive, send, wrong)
         if origin is not None and scope["type"] == "http":
             send = _with_cors(send, origin)
@@ -119,7 +124,8 @@ def _with_cors(send: Send, origin: bytes) -> Send:
                 (b"access-control-allow-origin", origin),
                 (
                     b"access-control-expose-headers",
-                    b"location, retry-after, preference-applied, mcp-session-id, www-authenticate",
+                    b"location, retry-after, preference-applied, mcp-session-id, www-authenticate, "
+                    b"ratelimit, ratelimit-policy",
                 ),
                 (b"vary", b"origin"),
             ]

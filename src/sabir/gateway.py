@@ -171,7 +171,7 @@ class Gateway:
         self.exchange.concierge = self._concierge(control_reader)
         self.absent: list[str] = []  # doors that are not there, and why
         self.doors = self.house.doors = self._doors(extra_doors)
-        self._front = Front(self.doors, self.serving, hosts, origins, self._lifespan)
+        self._front = Front(self.doors, self.serving, hosts, origins, self._lifespan, self.house)
         self._beside = tuple(beside)  # what agents need open while the gateway runs, such as an index
         self._introduce(agents)
         self.neighbours = Neighbours(gateways or {}, self.agents, self._agents_changed, self.facts["gateway"], RESERVED)

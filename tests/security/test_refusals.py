@@ -208,6 +208,12 @@ def test_an_agent_that_is_not_for_the_caller_is_one_line(house: Served, way: Way
     assert shown(house) == [("refused", "Forbidden", way.door, f"key:{key.split('_')[1]}", "vault")]
 
 
+@pytest.mark.parametrize("header", [{"host": "evil.example"}, {"origin": "https://evil.example"}], ids=str)
+def test_another_host_or_origin_is_one_line(house: Served, header: Headers) -> None:
+    told(house, "POST", "/nlip", WRONG, say("hi"), **header)
+    assert shown(house) == [("refused", "Forbidden", "front", "unknown", "")]
+
+
 SLOWLY = Quotas(rate_per_caller=0.001, rate_per_address=10_000.0, burst=1.0)
 
 
