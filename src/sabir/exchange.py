@@ -220,7 +220,7 @@ class Exchange:
         return self._counted(agent, turn, line) if self.guard.counts else self._answer(agent, turn, line)
 
     async def _counted(self, agent: Agent, turn: Turn, line: Line) -> Message:
-        async with self.guard.counted(turn) as account:
+        async with self.guard.counted(turn, control=agent is self.concierge) as account:
             reply = await self._answer(agent, turn, line)
             account.size += size_of(reply)
         return reply

@@ -409,6 +409,14 @@ def test_a_daily_quota_and_places_hold_over_the_wire(serve: Serve, home: Path) -
         last = caller.ask(say("hi"))
         assert "the quota of 3 turns a day is used up" in last.json()["content"]
         assert int(last.headers["retry-after"]) <= 86400
+        assert last.headers["ratelimit"].startswith('"daily-turns";r=0;t=')
+        limits = caller.ask(say("What are my limits?", control=True))
+    assert limits.status_code == 200
+    assert part(limits, "remaining")["daily-turns"] | {"reset": 0} == {
+        "name": "daily-turns", "limit": 3, "remaining": 0, "reset": 0,
+    }  # fmt: skip
+    [line, *_] = [line.line for line in audited(home) if line.line.outcome == "TooMany"]
+    assert (line.kind, line.caller) == ("refused", "anonymous")
 
 
 def test_what_remains_is_told_with_every_answer_and_by_control(serve: Serve, home: Path) -> None:

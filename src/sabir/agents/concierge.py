@@ -219,7 +219,7 @@ class Concierge:
         left = await self._remaining(turn.caller)
         if not left:
             return answer
-        told = {each.name: msgspec.structs.asdict(each) for each in left}
+        told = {each.name: each.plain for each in left}
         return Answer(answer.text, (*answer.parts, json_part(told, label="remaining")), answer.agreed)
 
     async def _policy(self, wish: Wish, turn: Turn) -> Answer:

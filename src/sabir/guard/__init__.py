@@ -125,13 +125,14 @@ class Guard:
             before.account or account,
         )
 
-    def counted(self, turn: Turn) -> Counted:
+    def counted(self, turn: Turn, *, control: bool = False) -> Counted:
         """Stands around the running of a turn: its place among those at the same time, and its caller's quotas.
 
         Raises:
             TooMany: on entering; no place is free, or a quota is used up.
         """
-        return Counted(self.places, self.usage, turn.caller, turn.agent, turn.meter, size_of(turn.message))
+        size = size_of(turn.message)
+        return Counted(self.places, self.usage, turn.caller, turn.agent, turn.meter, size, control)
 
     async def remaining(self, caller: Caller) -> list[Remaining]:
         """What is left for a caller of each limit that is counted; for headers and control answers."""

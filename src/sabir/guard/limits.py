@@ -134,6 +134,11 @@ class Remaining(msgspec.Struct, frozen=True):
         return limit_headers((self,))
 
     @property
+    def plain(self) -> dict[str, str | float]:
+        """For those who ask in words."""
+        return {"name": self.name, "limit": self.limit, "remaining": self.remaining, "reset": self.reset}
+
+    @property
     def policy(self) -> str:
         window, unit = f";w={self.window}" if self.window else "", f';qu="{self.unit}"' if self.unit else ""
         return f'"{self.name}";q={math.floor(self.limit * self.scale)}{unit}{window}'

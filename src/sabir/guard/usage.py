@@ -117,9 +117,11 @@ def _midnight(now: float) -> float:
 class Counted:
     """Stands around one turn: takes its place, counts it, and puts on the account what it has used."""
 
-    __slots__ = ("_agent", "_caller", "_handed_on", "_meter", "_places", "_taken", "_usage", "size")
+    __slots__ = ("_agent", "_caller", "_control", "_handed_on", "_meter", "_places", "_taken", "_usage", "size")
 
-    def __init__(self, places: Places, usage: Usage, caller: Caller, agent: str, meter: Meter, size: int) -> None:
+    def __init__(
+        self, places: Places, usage: Usage, caller: Caller, agent: str, meter: Meter, size: int, control: bool = False
+    ) -> None:
         self._places = places
         self._usage = usage
         self._caller = caller
@@ -127,6 +129,7 @@ class Counted:
         self._meter = meter
         self._taken: tuple[str, ...] = ()
         self._handed_on = caller.is_counted_elsewhere  # the turn, and its bytes
+        self._control = control  # counted, and never refused: who has used up a quota may ask when there is more
         self.size = size
 
     async def __aenter__(self) -> Counted:
@@ -135,7 +138,9 @@ class Counted:
         if self._usage.counted and not self._handed_on:
             try:
                 await self._usage.begin(self._caller)
-            except BaseException:
+            except BaseException as wrong:
+                if self._control and isinstance(wrong, TooMany):
+                    return self
                 self._places.free(self._taken)
                 raise
         return self
