@@ -307,6 +307,8 @@ class Gateway:
         """
         if os.getpid() != self._born:  # a worker that was forked is a node of its own
             self.node = self.tasks.node = self.directory.node = f"{self.node}.{os.getpid()}"
+        if self.exchange.observer is not None:
+            self.exchange.observer.open(self.node)
         try:
             await self._start()
         except BaseException:

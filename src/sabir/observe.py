@@ -12,6 +12,7 @@ import logging
 import operator
 import os
 import re
+import threading
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
@@ -20,8 +21,13 @@ from typing import Any, Final, Literal, Protocol, TypeVar
 
 import msgspec
 
+logger = logging.getLogger("sabir")
+
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
+CLOSE_SECONDS: Final = 1.0  # for the last spans, when the gateway stops
+TRIED_SECONDS: Final = 5  # for one batch of spans; what was not taken then is lost
+NOWHERE: Final = object()  # where spans go of which nobody is told
 MOST_SERIES: Final = 1000  # of one metric; labels from outside must not fill the memory
 _TRACEPARENT: Final = re.compile(r"00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})")
 
@@ -252,12 +258,21 @@ class Answered(Protocol):
 class Observer:
     """Sees every turn: counts it, times it, and gives it a span if traces are on."""
 
-    def __init__(self, metrics: Metrics | None = None, provider: Any = None) -> None:
+    def __init__(
+        self, metrics: Metrics | None = None, provider: Any = None, make: Callable[[str], Any] | None = None
+    ) -> None:
         self.metrics = metrics or Metrics()
         self._provider = provider  # an opentelemetry TracerProvider, or None
+        self._make = make  # makes one for a node, once that has its name
         self._tracer = provider.get_tracer("sabir") if provider is not None else None
         self.running = 0
         self.metrics.gauge("sabir_turns_running", "Turns under way.", read=lambda: self.running)
+
+    def open(self, node: str) -> None:
+        """From now on spans are this node's; a process that is forked later has a name of its own."""
+        if self._make is not None:
+            self._provider = self._make(node)
+            self._tracer = self._provider.get_tracer("sabir")
 
     async def watched(self, asking: Awaitable[None], ask: Asked, line: Answered, agent: str) -> None:
         """See one turn through."""
@@ -303,15 +318,17 @@ class Observer:
             return
         names = {"sabir.door": ask.door, "sabir.agent": agent}
         with self._tracer.start_as_current_span(
-            f"turn {agent}", context=_context(trace), attributes=names, record_exception=False
+            f"turn {agent}", context=_context(trace), kind=_server(), attributes=names, record_exception=False
         ) as span:
             ask.trace = _traceparent(span)
             yield span
 
     def close(self) -> None:
-        """Hand over the spans that are still here."""
+        """Hand over the spans that are still here, within a moment: who stops does not wait for who does not answer."""
         if self._provider is not None:
-            self._provider.shutdown()
+            ending = threading.Thread(target=self._provider.shutdown, name="traces", daemon=True)
+            ending.start()
+            ending.join(CLOSE_SECONDS)
 
 
 def new_trace(sampled: bool = True) -> str:
@@ -336,16 +353,56 @@ def _traceparent(span: Any) -> str:
     return f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags:02x}"
 
 
+def _server() -> Any:
+    from opentelemetry.trace import SpanKind  # noqa: PLC0415  # an extra
+
+    return SpanKind.SERVER
+
+
+class Collector:
+    """Hands spans to an OTLP end-point. One that is away is told to the log once, and that it is back."""
+
+    def __init__(self, exporter: Any, endpoint: str) -> None:
+        self._exporter = exporter  # opentelemetry's, which tries again for a while and tells each try
+        self._endpoint = endpoint
+        self._away = False
+        logging.getLogger(type(exporter).__module__).addFilter(_untold)
+
+    def export(self, spans: Any) -> Any:
+        outcome = self._exporter.export(spans)
+        away = outcome.name != "SUCCESS"
+        if away and not self._away:
+            logger.warning("no traces are taken at %s; spans are lost until they are", self._endpoint)
+        elif self._away and not away:
+            logger.info("traces are taken at %s again", self._endpoint)
+        self._away = away
+        return outcome
+
+    def shutdown(self) -> None:
+        self._exporter.shutdown()
+
+    def force_flush(self, timeout_millis: int = 30000) -> bool:
+        return bool(self._exporter.force_flush(timeout_millis))
+
+
+def _untold(record: logging.LogRecord) -> bool:
+    """What opentelemetry says of each try is for those who look for it."""
+    return logging.getLogger("sabir").isEnabledFor(logging.DEBUG)
+
+
 def observer_of(settings: ObserveSettings) -> Observer:
-    """The observer that the settings describe.
+    """The observer that the settings describe; its spans have a name once it is opened.
 
     Raises:
         ImportError: traces are asked for, and the extra is not installed.
     """
-    return Observer(provider=provider_of(settings) if settings.traces is not None else None)
+    if settings.traces is None:
+        return Observer()
+    provider_of(settings, NOWHERE).shutdown()  # what is not installed is told now
+    return Observer(make=lambda node: provider_of(settings, node=node))
 
 
-def provider_of(settings: ObserveSettings, exporter: Any = None) -> Any:
+def provider_of(settings: ObserveSettings, exporter: Any = None, node: str = "") -> Any:
     """An opentelemetry TracerProvider that hands its spans to the exporter, or to the end-point of the settings.
 
     Raises:
@@ -359,12 +416,16 @@ def provider_of(settings: ObserveSettings, exporter: Any = None) -> Any:
         from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased  # noqa: PLC0415
     except ImportError as missing:
         raise ImportError("traces need: pip install 'sabir[observe]'") from missing
+    names = {"service.name": settings.service, **({"service.instance.id": node} if node else {})}
     provider = TracerProvider(
-        resource=Resource.create({"service.name": settings.service}),
+        resource=Resource.create(names),
         sampler=ParentBased(TraceIdRatioBased(settings.sample)),
         shutdown_on_exit=False,
     )
-    provider.add_span_processor(BatchSpanProcessor(exporter or OTLPSpanExporter(endpoint=settings.traces)))
+    if exporter is None:
+        exporter = Collector(OTLPSpanExporter(endpoint=settings.traces, timeout=TRIED_SECONDS), str(settings.traces))
+    if exporter is not NOWHERE:
+        provider.add_span_processor(BatchSpanProcessor(exporter))
     return provider
 
 

@@ -1,0 +1,125 @@
+"""Spans over the wire to a collector: whose they are, of which kind, and what happens while nobody takes them."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from conftest import Serve
+from free_ports import free_port
+from sabir import Turn, agent, observe
+from sabir.gateway import Gateway
+from sabir.observe import ObserveSettings
+
+SERVER_KIND = 2  # of OTLP
+
+
+@agent(description="Repeats")
+async def parrot(turn: Turn) -> str:
+    return turn.text
+
+
+@contextmanager
+def collecting(port: int) -> Iterator[list[ExportTraceServiceRequest]]:
+    """An OTLP/HTTP end-point."""
+    taken: list[ExportTraceServiceRequest] = []
+
+    class Takes(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            request = ExportTraceServiceRequest()
+            request.ParseFromString(self.rfile.read(int(self.headers["content-length"])))
+            taken.append(request)
+            self.send_response(200)
+            self.send_header("content-length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", port), Takes)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield taken
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "50")  # milliseconds between two batches
+
+
+def say(url: str) -> None:
+    message = {"format": "text", "subformat": "english", "content": "hello"}
+    assert httpx2.post(f"{url}/nlip", json=message, trust_env=False).status_code == 200
+
+
+def until(holds: Any) -> None:
+    end = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def traced(home: Path, port: int) -> Gateway:
+    return Gateway(
+        parrot, home=home, node="harbour", observe=ObserveSettings(traces=f"http://127.0.0.1:{port}/v1/traces")
+    )
+
+
+def test_a_span_says_which_node_it_is_of_and_that_it_was_served(serve: Serve, home: Path) -> None:
+    port = free_port()
+    with collecting(port) as taken:
+        served = serve(traced(home, port))
+        say(served.url)
+        until(lambda: taken)
+    (of_resource,) = taken[0].resource_spans
+    names = {each.key: each.value.string_value for each in of_resource.resource.attributes}
+    assert (names["service.name"], names["service.instance.id"]) == ("sabir", "harbour")
+    (span,) = of_resource.scope_spans[0].spans
+    assert (span.name, span.kind) == ("turn parrot", SERVER_KIND)
+
+
+async def test_a_collector_that_is_away_is_told_once_and_holds_nobody_up(
+    home: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(observe, "TRIED_SECONDS", 1)
+    caplog.set_level(logging.INFO)
+    port = free_port()
+    gateway = traced(home, port)
+    await gateway.start()
+    transport = httpx2.ASGITransport(gateway)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:8080") as client:
+        message = {"format": "text", "subformat": "english", "content": "hello"}
+
+        async def turns_until(words: str) -> None:
+            end = time.monotonic() + 30
+            while words not in caplog.text:
+                assert (await client.post("/nlip", json=message)).status_code == 200
+                assert time.monotonic() < end
+
+        await turns_until("no traces are taken at")
+        with collecting(port):
+            await turns_until("again")
+        caplog.clear()
+        await turns_until("no traces are taken at")
+        for _ in range(20):
+            await client.post("/nlip", json=message)
+    begun = time.monotonic()
+    await gateway.stop()
+    assert time.monotonic() - begun < 3.0
+    told = [f"{each.levelname} {each.getMessage()}" for each in caplog.records if not each.name.startswith("httpx2")]
+    assert told == [f"WARNING no traces are taken at http://127.0.0.1:{port}/v1/traces; spans are lost until they are"]
