@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -13,6 +14,8 @@ import msgspec
 from ..errors import StoreUnavailable
 from ..stores.base import AuditLine, Store, TaskEvent, TaskRow
 from .states import TRANSITIONS
+
+logger = logging.getLogger("sabir")
 
 
 class Ledger:
@@ -47,6 +50,15 @@ class Ledger:
         self._was_put(task.id, task.version + 1)
         self.tell(task.id)
         return msgspec.structs.replace(changed, version=task.version + 1)
+
+    async def set_aside(self, task: TaskRow) -> None:
+        """A task whose row cannot be read has failed: so it is stored, and told to the log once."""
+        now = time.time()
+        left = msgspec.structs.replace(task, updated=now, expires=now + self._retention, unreadable="")
+        if await self._store.put_task(left, expect=task.version):  # else another node was quicker
+            logger.error("task %s cannot be read from the store and has failed: %s", task.id, task.unreadable)
+            await self.add_event(task.id, "fault", {"reason": task.fault, "code": task.fault_code})
+            await self.audit(task, "failed", task.owner)
 
     async def audit(self, task: TaskRow, outcome: str, caller: str) -> None:
         with suppress(StoreUnavailable):

@@ -251,7 +251,7 @@ class Tasks:
         if task is None or task.owner != caller.id:
             raise NotFound("there is no such task")
         if task.unreadable:
-            await self._set_aside(task)
+            await self._ledger.set_aside(task)
         return task
 
     async def wait(self, id: str, caller: Caller, seconds: float) -> TaskRow:
@@ -423,7 +423,7 @@ class Tasks:
                 mine.version = task.version
                 continue
             if task.unreadable:
-                await self._set_aside(task)
+                await self._ledger.set_aside(task)
                 continue
             try:
                 caller = msgspec.convert(task.detail.get("caller", {}), Caller)
@@ -437,15 +437,6 @@ class Tasks:
                 reason = LOST_TASK
             if reason is not None:
                 await self._fail(task, reason)
-
-    async def _set_aside(self, task: TaskRow) -> None:
-        """A task whose row cannot be read has failed: so it is stored, and told to the log once."""
-        now = time.time()
-        left = msgspec.structs.replace(task, updated=now, expires=now + self.settings.retention, unreadable="")
-        if await self.store.put_task(left, expect=task.version):  # else another node was quicker
-            logger.error("task %s cannot be read from the store and has failed: %s", task.id, task.unreadable)
-            await self._ledger.add_event(task.id, "fault", {"reason": task.fault, "code": task.fault_code})
-            await self._ledger.audit(task, "failed", task.owner)
 
     async def _hopeless(self, task: TaskRow, caller: Caller) -> str | None:
         """Why a task cannot be run again; None if it can."""
@@ -467,7 +458,7 @@ class Tasks:
     async def _expire(self) -> None:
         for task in await self.store.tasks(states=LIVE, expired=self._now()):
             if task.unreadable:
-                await self._set_aside(task)
+                await self._ledger.set_aside(task)
             elif task.id not in self._runs:
                 reason = (
                     "it was not finished in time" if task.question is None else "its question was not answered in time"
