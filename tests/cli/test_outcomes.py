@@ -11,7 +11,7 @@ from sabir import Turn, agent
 from sabir.agents.echo import echo
 from sabir.cli.main import FAILED, OK, REFUSED, UNREACHABLE
 from sabir.errors import Forbidden, TurnFailed, Unavailable
-from sabir.guard import Rule
+from sabir.guard import Quotas, Rule
 from sabir.guard.setup import GuardSettings
 
 
@@ -66,12 +66,25 @@ def test_who_must_say_who_they_are_is_told_how_by_every_protocol(
         url = url.replace("guest:guest@", "")  # else the broker says who we are
     nobody = sabir("ask", url, "hi")
     assert (nobody.code, nobody.out) == (REFUSED, "")
+    assert "only for callers who say who they are\n" in nobody.err
     assert nobody.err.endswith("give a key or token of yours in the variable SABIR_TOKEN\n")
     wrong = sabir("ask", url, "hi", token="sk-wrong")
     assert wrong.code == REFUSED
     assert wrong.err.endswith("the key or token in the variable SABIR_TOKEN is not taken there\n")
     assert sabir("ask", url, "hi", token=other).code == REFUSED
     assert sabir("ask", url, "hi", token=key).out == "You said: hi\n"
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_quota_that_is_used_up_is_no_matter_of_who_asks(
+    protocol: str, everywhere: ServeEverywhere, sabir: Sabir
+) -> None:
+    guard = GuardSettings(quotas=Quotas(daily_turns=1))
+    url = everywhere(echo, amqp=protocol == "amqp", guard=guard).of(protocol, "echo")
+    assert sabir("ask", url, "hi", "--new").code == OK
+    said = sabir("ask", url, "hi", "--new")
+    assert (said.code, said.out) == (REFUSED, "")
+    assert said.err.endswith("the quota of 1 turns a day is used up\n"), "and no advice that does not help"
 
 
 @pytest.mark.parametrize(

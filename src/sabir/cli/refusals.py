@@ -14,6 +14,8 @@ from ..wire import nlip
 # Which wire has the table of a protocol's codes.
 _WIRES: Final[Mapping[str, str]] = {"nlweb": "nlweb_answers", "mcp": "mcp", "a2a": "a2a"}
 _FAILED: Final = 500  # and all above it
+_REFUSED: Final = 400
+_WHO: Final = frozenset({401, 403})  # refused because of who asks
 
 
 def same_for_all(wrong: SabirError, protocol: str, address: str) -> SabirError:
@@ -23,7 +25,8 @@ def same_for_all(wrong: SabirError, protocol: str, address: str) -> SabirError:
         words = wrong.reason
         refused = PeerRefused(wrong.peer, words.removeprefix(f"{wrong.peer}: "), status)
     elif isinstance(wrong, Refused | NotFound | BadInput):  # from inside an answer
-        status = nlip.CODES[type(wrong)]
+        # What an agent refuses in its answer may be a quota, a filter or a right: not one of them is told apart there.
+        status = _REFUSED if isinstance(wrong, Refused) else nlip.CODES[type(wrong)]
         words = f"{address}: {wrong}"
         refused = PeerRefused(address, str(wrong), status)
     else:
@@ -40,16 +43,19 @@ def status_of(code: int | str | None, protocol: str) -> int | None:
     if protocol not in _WIRES:
         return None
     codes = importlib.import_module(f"sabir.wire.{_WIRES[protocol]}").CODES
-    for kind, told in codes.items():
-        if code == told or (isinstance(told, tuple) and code in told):
-            return nlip.CODES[kind]
-    return None
+    found = [
+        nlip.CODES[kind] for kind, told in codes.items() if code == told or (isinstance(told, tuple) and code in told)
+    ]
+    if not found:
+        return None
+    # One code of A2A stands for everything that is refused: it does not say that it is a matter of who asks.
+    return found[0] if found[0] not in _WHO or set(found) <= _WHO else _REFUSED
 
 
 def hint(wrong: SabirError) -> str:
     """What to do about a refusal that has to do with who asks; nothing about others."""
     status = wrong.status if isinstance(wrong, PeerRefused) else None
-    if status not in (401, 403):
+    if status not in _WHO:
         return ""
     if not os.environ.get("SABIR_TOKEN"):
         return "give a key or token of yours in the variable SABIR_TOKEN"

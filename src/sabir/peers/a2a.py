@@ -38,6 +38,7 @@ from ..wire.a2a_card import card_from
 from ..wire.a2a_heard import Heard
 from .a2a_hooks import Hook, Hooks
 from .base import SECONDS, Call, Clock, Identity, OnWire, Peer, choose, origin_of, without_credentials
+from .foreign import reason_in
 from .on_wire import request_head, response_head
 from .reasons import why_no_connection
 
@@ -520,14 +521,15 @@ def _peer_error(address: str, wrong: Exception) -> PeerError:
     code = getattr(cause, "code", None)
     word = code().name if callable(code) else ""  # of a gRPC error
     if word in _GRPC_STATUS:
-        return PeerRefused(address, f"it answered {word}", _GRPC_STATUS[word])
+        why = printable(cause.details() or "", _REASON)  # type: ignore[union-attr]  # a call that failed has them
+        return PeerRefused(address, f"it answered {word}{f': {why}' if why else ''}", _GRPC_STATUS[word])
     if word in ("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED"):
         return PeerUnavailable(address, "the connection failed")
     if isinstance(cause, httpx.HTTPStatusError):
         status = cause.response.status_code
         told = type(wrong) in JSON_RPC_ERROR_CODE_MAP  # said by the agent, and not by what stands before it
         broken = status == 503 or (status >= 500 and not told)
-        return PeerRefused(address, f"it answered {status}", status, broken=broken)
+        return PeerRefused(address, reason_in(cause.response.content, status), status, broken=broken)
     if isinstance(wrong, AgentCardResolutionError) and wrong.status_code is not None:
         status = wrong.status_code
         return PeerRefused(address, f"it answered {status} for its card", status, broken=status >= 500)
