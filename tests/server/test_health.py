@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import httpx2
+import pytest
 
 from conftest import Serve
 from sabir import Gateway, Turn, agent
+from sabir.doors import metrics
 
 
 @agent
@@ -26,3 +29,18 @@ def test_a_turn_that_waits_for_an_answer_is_not_said_to_run(serve: Serve, home: 
     assert httpx2.post(url + "/nlip", json=told).json()["content"] == "One small coffee"
     health = httpx2.get(url + "/health").json()
     assert (health["running"], health["waiting"]) == (0, 0)
+
+
+async def test_health_is_told_soon_also_while_the_store_takes_its_time(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metrics, "LOOK_SECONDS", 0.05)
+    gateway = Gateway(barista, home=home)
+    await gateway.start()
+    monkeypatch.setattr(gateway.store, "ping", asyncio.Event().wait)
+    transport = httpx2.ASGITransport(gateway)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:8080") as client:
+        told = await client.get("/health", timeout=10)
+        assert (told.status_code, told.json()["store"], told.headers["retry-after"]) == (503, "away", "1")
+        assert (await client.get("/health/live")).status_code == 200
+    await gateway.stop()

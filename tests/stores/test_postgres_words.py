@@ -74,10 +74,10 @@ def test_commands_say_where_it_should_be_and_what_is_wrong(
             2,
             f"store: PostgreSQL at 127.0.0.1:{port}, database none: there is no such database",
         ),
-        (f"127.0.0.1:{nowhere}/shop", 1, f"PostgreSQL at 127.0.0.1:{nowhere}, database shop: nobody listens there"),
+        (f"127.0.0.1:{nowhere}/shop", 3, f"PostgreSQL at 127.0.0.1:{nowhere}, database shop: nobody listens there"),
         (
             "no.such.host.invalid/shop",
-            1,
+            3,
             "PostgreSQL at no.such.host.invalid:5432, database shop: there is no such host",
         ),
     ):

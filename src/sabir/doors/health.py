@@ -11,8 +11,8 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 from .. import _version
-from ..errors import SabirError
 from .base import House
+from .metrics import answers
 
 _encode = msgspec.json.Encoder().encode
 
@@ -58,9 +58,7 @@ class Health:
         status = {"status": "ok", "version": _version.__version__, "running": running, "waiting": waiting}
         if self.house.exchange.closing:
             return _json(503, {**status, "status": "stopping"}, {"Retry-After": "5"})
-        try:
-            await self.house.store.ping()
-        except SabirError:
+        if not await answers(self.house.store.ping):
             return _json(503, {**status, "status": "store unavailable", "store": "away"}, {"Retry-After": "1"})
         if self.house.bus is not None and not self.house.bus.up:
             reason = "agents on other nodes cannot be reached"
