@@ -161,20 +161,21 @@ class Trail:
     def admit(self, line: AuditLine, address: str = "") -> AuditLine | None:
         """The line to write, with how many like it were left out before; None if this one is left out too."""
         key = (line.kind, line.outcome, line.door, line.caller, place_of(address))
-        if address:  # who was refused is often nobody known; from where is all there is
-            line = msgspec.structs.replace(line, detail={**line.detail, "address": address})
         now = self._clock()
         seen = self._seen.get(key)
-        if seen is None or now - seen[0] >= 60.0:
+        is_new = seen is None or now - seen[0] >= 60.0
+        if seen is not None and not is_new and seen[1] >= self._per_minute:  # first: a flood must cost little
+            seen[2] += 1
+            return None
+        if address:  # who was refused is often nobody known; from where is all there is
+            line = msgspec.structs.replace(line, detail={**line.detail, "address": address})
+        if seen is None or is_new:
             left_out = seen[2] if seen is not None else 0.0
             self._seen[key] = [now, 1.0, 0.0]
             self._seen.move_to_end(key)
             if len(self._seen) > self._most:
                 self._seen.popitem(last=False)
             return _counting(line, left_out)
-        if seen[1] >= self._per_minute:
-            seen[2] += 1
-            return None
         seen[1] += 1
         return line
 

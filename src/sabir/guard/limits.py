@@ -131,7 +131,7 @@ class Remaining(msgspec.Struct, frozen=True):
     scale: int = 1  # whole numbers are told; of money that is millionths
 
     def headers(self) -> list[tuple[bytes, bytes]]:
-        return limit_headers((self,))
+        return [(b"ratelimit-policy", self.policy.encode()), (b"ratelimit", self.told.encode())]
 
     @property
     def plain(self) -> dict[str, str | float]:
