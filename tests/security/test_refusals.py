@@ -20,7 +20,9 @@ from letter_writer import Client
 from websockets.sync.client import connect
 
 from amqp.conftest import door_of
-from conftest import Served, serving
+from conftest import Serve, Served, serving
+from sabir import Turn, agent
+from sabir.card import Skill
 from sabir.doors.a2a import A2aDoor
 from sabir.gateway import Gateway
 from sabir.guard.limits import Quotas
@@ -206,6 +208,35 @@ def test_an_agent_that_is_not_for_the_caller_is_one_line(house: Served, way: Way
     key = add_key(house.gateway.home, "mallory")
     way.ask(house, key, "vault")
     assert shown(house) == [("refused", "Forbidden", way.door, f"key:{key.split('_')[1]}", "vault")]
+
+
+SECRET_SKILLS = (
+    Skill("minutes", "Minutes", tags=("prompt",)),
+    Skill("file://minutes", "Minutes", tags=("resource",)),
+    Skill("shred", "Shred", input_schema={"type": "object"}),
+)
+
+
+@agent(description="For staff, as is what it can do", skills=SECRET_SKILLS)
+async def archive(turn: Turn) -> str:
+    return "kept"
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("tools/call", {"name": "archive-shred", "arguments": {}}),
+        ("tools/call", {"name": "archive-shred", "arguments": {}, "task": {}}),
+        ("prompts/get", {"name": "minutes"}),
+        ("resources/read", {"uri": "file://minutes"}),
+    ],
+)
+def test_what_an_mcp_client_may_not_know_of_is_one_line(serve: Serve, home: Path, method: str, params: Any) -> None:
+    served = serve(Gateway(memory, archive, home=home, guard=GuardSettings(rights=RULES)))
+    key = add_key(home, "mallory")
+    told(served, "POST", "/mcp", key, rpc(method, params), mcp_protocol_version="2025-11-25")
+    told(served, "POST", "/mcp", key, rpc(method, {"name": "nothing", "uri": "file://nothing"}))  # nor is there any
+    assert shown(served) == [("refused", "Forbidden", "mcp", f"key:{key.split('_')[1]}", "archive")]
 
 
 @pytest.mark.parametrize("header", [{"host": "evil.example"}, {"origin": "https://evil.example"}], ids=str)

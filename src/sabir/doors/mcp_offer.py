@@ -53,6 +53,7 @@ class Tool:
     """A tool that is not an agent's own: it answers a call itself. NLWeb's are such, and the gateway's."""
 
     skill: Skill | None = None  # what it takes and gives, where its results are kept for later
+    server = tool = ""  # whose tool it is, and what it is called there
 
     def __init__(self, described: Json, call: Callable[[Context, Visit, Json], Awaitable[Json]]) -> None:
         self.described = described
@@ -241,18 +242,21 @@ class Offer:
         return None
 
     async def _no_tool(self, visit: Visit, name: str) -> MCPError:
-        """What is told of a tool that is not here, and of one that is not for this caller; of that, the audit knows."""
-        for agent in self.house.agents.values():
-            if visit.visitor is None or name not in (tools := mcp_card.tools_of(agent.card)):
-                continue
-            try:
-                skill = tools[name]
-                rights, of = self.house.guard.rights, skill.id if skill is not None else ""
-                rights.check(visit.caller, agent=agent.card.name, door=DOOR, skill=of)
-            except SabirError as wrong:
-                await visit.visitor.refused(wrong, agent.card.name)
-                break
+        found = self._tool(LOCAL.caller, name)
+        other = next((tool for tool in self._tools(LOCAL.caller) if tool.name == name), None)
+        if found is not None:
+            await self._withheld(visit, found[0].name, skill=found[1].id if found[1] is not None else "")
+        elif other is not None and other.server:
+            await self._withheld(visit, other.server, tool=other.tool, skill=other.tool)
         return MCPError(wire.INVALID_PARAMS, f"there is no tool {name[:64]!r} here")
+
+    async def _withheld(self, visit: Visit, agent: str, *, tool: str = "", skill: str = "") -> None:
+        """What is here, and not for this caller: it is told that there is none, and the audit that it was refused."""
+        try:
+            self.house.guard.rights.check(visit.caller, agent=agent, door=DOOR, tool=tool, skill=skill)
+        except SabirError as wrong:
+            if visit.visitor is not None:
+                await visit.visitor.refused(wrong, agent)
 
     def _skill(self, caller: Caller, tool: str) -> Skill | None:
         found = self._tool(caller, tool)
@@ -282,6 +286,9 @@ class Offer:
                 message = Message("structured", "json", dict(arguments), label=skill.id)
                 finish = _prompt_finish(skill)
                 return await self._turns.answer(ctx, visit, self._ask(visit, message, card.name), finish)
+        for card, skill in self._skills(LOCAL.caller, mcp_card.PROMPT):
+            if skill.id == params.name:
+                await self._withheld(visit, card.name, skill=skill.id)
         raise MCPError(wire.INVALID_PARAMS, f"there is no prompt {params.name[:64]!r} here")
 
     async def _complete(self, ctx: Context, visit: Visit, params: types.CompleteRequestParams) -> Json:
@@ -328,6 +335,9 @@ class Offer:
         self._admit(visit)
         contents = await self._resources.read(visit.caller, uri)
         if contents is None:
+            for card, skill in self._skills(LOCAL.caller, mcp_card.RESOURCE):
+                if mcp_card.matched(skill.id, uri) is not None:
+                    await self._withheld(visit, card.name, skill=skill.id)
             raise _no_resource(uri)
         return contents
 

@@ -213,7 +213,7 @@ class Rates:
         TooMany: over the rate; says when to come back.
         """
         # What an agent asks on behalf of somebody was counted where that caller came in, perhaps on another node.
-        if not caller.is_anonymous and caller.kind != "agent" and not self.spares(caller.address):
+        if not caller.is_anonymous and not caller.is_counted_elsewhere and not self.spares(caller.address):
             _within(self._callers.take(caller.id))
 
     def check_agent(self, name: str) -> None:
