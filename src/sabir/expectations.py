@@ -308,6 +308,12 @@ def _together(settings: Any) -> Iterator[str]:
     tls = settings.tls
     if tls.client_ca is not None and not tls.is_on:
         yield "tls.client_ca: expected tls.cert or tls.dev beside it; without TLS nobody shows a certificate"
+    a2a = settings.doors.get("a2a")
+    webhooks: Any = a2a.get("push") if isinstance(a2a, Mapping) else None
+    for key in ("allow", "deny") if isinstance(webhooks, Mapping) else ():
+        for number, each in enumerate(webhooks.get(key) or ()):
+            if not (isinstance(each, str) and is_place(each)):
+                yield f"doors.a2a.push.{key}[{number}]: expected {PLACE[1]}{_seen(each)}"
     for name in PLAIN_DOORS:
         if isinstance(settings.doors.get(name), Mapping):
             yield f"doors.{name}: expected true or false; it has no settings"

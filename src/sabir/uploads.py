@@ -28,6 +28,7 @@ import msgspec
 from .errors import BadMessage, Conflict, Forbidden, NotFound, StoreUnavailable, TooBig, Unavailable
 from .guard.holdings import Holdings, Most
 from .guard.seal import Seal
+from .home import own_folder
 from .message import Message, Part, binary_part, uri_part
 from .stores.base import Record, Store
 from .stores.rows import value_of
@@ -275,7 +276,7 @@ class Writing:
                     await self._settle(self.received)
 
     def _open(self) -> int:
-        self._uploads.folder.mkdir(parents=True, exist_ok=True)
+        own_folder(self._uploads.folder)
         path = self._uploads._part(self.upload)
         handle = os.open(path, os.O_RDWR | os.O_CREAT | _NO_LINK, 0o600)
         if sys.platform != "win32":

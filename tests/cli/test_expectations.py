@@ -57,6 +57,7 @@ WRONG = [
     ("doors: {mcp: 'false'}", "doors.mcp: expected false, true or settings, not 'false'"),
     ("doors: {mcp: }", "doors.mcp: expected false, true or settings, not None"),
     ("doors: {web: {strict: true}}", "doors.web: expected true or false; it has no settings"),
+    ("doors: {a2a: {push: {deny: [notacidr/99]}}}", "doors.a2a.push.deny[0]: expected a host, host:port, an "),
     ("tls: {client_ca: x}", "tls.client_ca: expected tls.cert or tls.dev beside it"),
     ("tls: {minimum: '1.1'}", "tls.minimum: expected 1.3 or 1.2, not '1.1'"),
     ("tls: {minimum: 1.2}", "tls.minimum: expected `str`, got `float`; write it in quotes"),

@@ -14,6 +14,7 @@ from cli.conftest import Sabir
 from conftest import Serve
 from sabir import Gateway
 from sabir.agents.echo import echo
+from sabir.cli.ask import LARGE
 from sabir.cli.main import BAD_USAGE, OK
 
 PAGE = "<html><head><title>Bread</title></head><body><h1>Bread</h1><p>Rye bread of the day.</p></body></html>"
@@ -101,3 +102,14 @@ def test_a_store_that_cannot_be_made_is_told(sabir: Sabir, tmp_path: Path) -> No
     (tmp_path / "file").write_text("in the way")
     said = sabir("store", "migrate", "sqlite:///file/there/sabir.db")
     assert (said.code, said.err) == (BAD_USAGE, "sabir: store: file/there/sabir.db: Not a directory\n")
+
+
+def test_what_is_uploaded_is_for_nobody_else(serve: Serve, tmp_path: Path, sabir: Sabir) -> None:
+    home = tmp_path / "state"
+    secrets = ("a secret that is long enough to be one",)  # so that nothing else makes the home
+    url = serve(Gateway(echo, home=home, store="memory:", secrets=secrets)).url
+    (tmp_path / "large.bin").write_bytes(b"x" * (LARGE + 1))
+    assert sabir("ask", f"{url}/nlip", "hi", "--file", "large.bin").code == OK
+    kept = modes(home) | modes(home / "uploads")
+    assert (kept["state"], kept["state/uploads"]) == ("700", "700")
+    assert {mode for name, mode in kept.items() if name.startswith("uploads/")} == {"600"}

@@ -50,9 +50,17 @@ def test_frames_are_read_strictly_where_configured(serve: Serve, home: Path, str
     ("door", "key", "value", "said"),
     [
         ("nlip-ws", "idel_seconds", 3, r"doors\.nlip-ws\.idel_seconds: did you mean idle_seconds"),
-        ("nlip-ws", "idle_seconds", "soon", r"doors\.nlip-ws: .*float"),
-        ("nlip-ws", "idle_seconds", 0, r"doors\.nlip-ws: .* > 0"),
+        ("nlip-ws", "idle_seconds", "soon", r"doors\.nlip-ws\.idle_seconds: expected `float`, got `str`"),
+        ("nlip-ws", "idle_seconds", 0, r"doors\.nlip-ws\.idle_seconds: expected `float` > 0"),
         ("nlip-http", "stric", True, r"did you mean strict"),
+        ("nlweb", "wiat", 3, r"unknown key doors\.nlweb\.wiat: did you mean wait"),
+        ("nlweb", "wait", "soon", r"doors\.nlweb\.wait: expected `float`, got `str`"),
+        ("upload", "port", 99999, r"doors\.upload\.port: expected `int` <= 65535"),
+        ("upload", "prot", 1, r"unknown key doors\.upload\.prot: did you mean port"),
+        ("a2a", "grpc", {"port": -1}, r"doors\.a2a\.grpc\.port: expected `int` >= 0"),
+        ("a2a", "push", {"private": 3}, r"doors\.a2a\.push\.private: expected `bool`, got `int`"),
+        ("nlip-amqp", "credit", 0, r"doors\.nlip-amqp\.credit: expected `int` >= 1"),
+        ("nlip-amqp", "ulr", "amqp://x", r"unknown key doors\.nlip-amqp\.ulr: did you mean url"),
     ],
 )
 def test_a_wrong_setting_of_a_door_is_refused_at_the_start(

@@ -20,7 +20,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from ..errors import (
     BadMessage,
     BadMethod,
-    BadSetup,
     MissingExtra,
     NotFound,
     SabirError,
@@ -48,7 +47,7 @@ from .a2a_keys import Keys
 from .a2a_old import check_old_message, matched_old, plain_old
 from .a2a_push import Webhooks
 from .a2a_tasks import DOOR, Call, Operations, calling
-from .base import House, credentials_of, refusal_headers
+from .base import House, credentials_of, refusal_headers, typed
 from .visitor import Visitor
 
 try:
@@ -357,10 +356,7 @@ def _call(visitor: Visitor, headers: Headers, version: str) -> ServerCallContext
 def _settings(given: Any) -> Settings:
     if given is None or given is True:
         return Settings()
-    try:
-        return msgspec.convert(given, Settings)
-    except msgspec.ValidationError as wrong:
-        raise BadSetup(f"doors.a2a: {wrong}") from None
+    return typed("doors.a2a", Settings, given)
 
 
 def _grpc(house: House, operations: Operations, given: dict[str, Any]) -> Any:
@@ -369,10 +365,7 @@ def _grpc(house: House, operations: Operations, given: dict[str, Any]) -> Any:
     """
     from .a2a_grpc import GrpcServer, GrpcSettings  # noqa: PLC0415  # an extra of its own
 
-    try:
-        return GrpcServer(house, operations, msgspec.convert(given, GrpcSettings))
-    except msgspec.ValidationError as wrong:
-        raise BadSetup(f"doors.a2a.grpc: {wrong}") from None
+    return GrpcServer(house, operations, typed("doors.a2a.grpc", GrpcSettings, given))
 
 
 def _id(request: Any) -> str | int | None:

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 
 import msgspec
@@ -47,7 +47,7 @@ _PATH: ContextVar[str] = ContextVar("path", default="")
 class GrpcSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``doors.a2a.grpc`` of the configuration."""
 
-    port: int
+    port: Annotated[int, msgspec.Meta(ge=0, le=65535)]
     host: str = "127.0.0.1"
     certificate: str | None = None  # both in PEM
     key: str | None = None

@@ -109,22 +109,28 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 
 def settings_for(door: str, kind: type[S], house: House) -> S:
-    """What stands under ``doors: {door: …}``, typed.
+    """What stands under ``doors: {door: …}``, typed; raises as ``typed`` does."""
+    given = house.settings.get(door)
+    return typed(f"doors.{door}", kind, given if isinstance(given, Mapping) else {})
+
+
+def typed(place: str, kind: type[S], given: Mapping[str, Any]) -> S:
+    """What stands at a place of the configuration, typed.
 
     Raises:
-        BadSetup: a key or a value is wrong; names the nearest key that is known.
+        BadSetup: a key or a value is wrong; says where, and names the nearest key that is known.
     """
-    given = house.settings.get(door)
-    values = given if isinstance(given, Mapping) else {}
-    for key in values:
-        if key not in kind.__struct_fields__:
-            near = difflib.get_close_matches(str(key), kind.__struct_fields__, n=1, cutoff=0.5)
-            hint = f"did you mean {near[0]}?" if near else f"known here are {', '.join(kind.__struct_fields__)}"
-            raise BadSetup(f"unknown key doors.{door}.{key}: {hint}")
+    known = [each.encode_name for each in msgspec.structs.fields(kind)]
+    for key in given:
+        if key not in known:
+            near = difflib.get_close_matches(str(key), known, n=1, cutoff=0.5)
+            hint = f"did you mean {near[0]}?" if near else f"known here are {', '.join(known)}"
+            raise BadSetup(f"unknown key {place}.{key}: {hint}")
     try:
-        return msgspec.convert(values, kind, strict=False)
+        return msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as wrong:
-        raise BadSetup(f"doors.{door}: {wrong}") from None
+        said, _, where = str(wrong).partition(" - at `$")
+        raise BadSetup(f"{place}{where.rstrip('`')}: {said[0].lower()}{said[1:]}") from None
 
 
 def headers_of(scope: Scope) -> dict[bytes, bytes]:

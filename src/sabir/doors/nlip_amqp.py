@@ -23,7 +23,7 @@ import random
 import ssl
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 from starlette.routing import BaseRoute
@@ -39,7 +39,7 @@ from ..peers.amqp_broker import Broker
 from ..peers.amqp_connection import AmqpConnection, Incoming
 from ..turn import Caller
 from ..wire import amqp, nlip
-from .base import House, hops_of
+from .base import House, hops_of, settings_for
 from .visitor import Visitor
 
 DOOR: Final = "nlip-amqp"
@@ -58,7 +58,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     address: str = "nlip"
     originator: str = ""
     user_ids: bool | None = None
-    credit: int = 64
+    credit: Annotated[int, msgspec.Meta(ge=1)] = 64
     strict: bool = False
     tls_ca: str | None = None
     tls_cert: str | None = None
@@ -99,11 +99,7 @@ class NlipAmqp:
 
     def __init__(self, house: House) -> None:
         self.house = house
-        given = house.settings.get(DOOR) or {}
-        try:
-            self.settings = msgspec.convert(given if isinstance(given, Mapping) else {}, Settings)
-        except msgspec.ValidationError as wrong:
-            raise BadSetup(f"doors.{DOOR}: {wrong}") from None
+        self.settings = settings_for(DOOR, Settings, house)
         self.settings.check()
         self.ready = asyncio.Event()  # set while it reads from all its addresses
         self._running: asyncio.Task[None] | None = None

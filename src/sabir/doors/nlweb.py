@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Annotated, Any, Final, Protocol, runtime_checkable
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -32,7 +32,7 @@ from ..wire.nlweb_answers import UNKNOWN_PROMISE, Stream, Telling, code_of, stat
 from ..wire.nlweb_hub import message_of
 from ..wire.nlweb_models import PROTOCOL, AskRequest, Meta, Promise, PromiseResponse, Response, WhoRequest
 from ..wire.nlweb_requests import ask_of, ask_of_pairs, await_of, json_of, who_of
-from .base import House, credentials_of, headers_of, hops_of, refusal_headers
+from .base import House, credentials_of, headers_of, hops_of, refusal_headers, settings_for
 from .nlweb_openapi import document
 from .nlweb_promises import Promises
 from .nlweb_turn import Asking, Outlet
@@ -106,6 +106,12 @@ def _prefer(value: str) -> tuple[bool, float | None]:
     return respond_async, wait
 
 
+class NlwebSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What can be configured under ``doors: {nlweb: …}``."""
+
+    wait: Annotated[float, msgspec.Meta(ge=0, le=LONGEST_WAIT)] = WAIT  # seconds before a promise is given
+
+
 class Nlweb:
     """The door. One instance serves all agents."""
 
@@ -113,8 +119,7 @@ class Nlweb:
 
     def __init__(self, house: House) -> None:
         self.house = house
-        settings = house.settings.get(DOOR)
-        self.wait = float(settings.get("wait", WAIT)) if isinstance(settings, Mapping) else WAIT
+        self.wait = settings_for(DOOR, NlwebSettings, house).wait
         self.asking = Asking(house.exchange, house.tasks)
         self.promises = Promises(house.tasks)
 

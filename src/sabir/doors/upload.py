@@ -27,7 +27,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from email.message import Message as Headers
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 import uvicorn
@@ -53,7 +53,7 @@ from ..message import MEDIA, Message, json_part, media_of, printable, uri_part
 from ..turn import Caller
 from ..uploads import BLOCK, PATH, Upload, Uploads, Writing, open_kept
 from ..wire import nlip
-from .base import House, credentials_of, refusal_headers
+from .base import House, credentials_of, refusal_headers, typed
 from .visitor import NO_AGENT, Visitor
 
 DOOR: Final = "upload"
@@ -198,7 +198,7 @@ class UploadDoor:
 class Listener(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An address of its own for uploads."""
 
-    port: int
+    port: Annotated[int, msgspec.Meta(ge=0, le=65535)]
     host: str = "127.0.0.1"
     public_url: str = ""
     tls_cert: str | None = None
@@ -213,10 +213,7 @@ def listener_of(given: object, *, behind_proxy: bool) -> Listener | None:
     """
     if not isinstance(given, Mapping) or not given:
         return None
-    try:
-        listener = msgspec.convert(given, Listener)
-    except msgspec.ValidationError as wrong:
-        raise BadSetup(f"doors.{DOOR}: {wrong}") from None
+    listener = typed(f"doors.{DOOR}", Listener, given)
     if listener.tls_cert is None and not is_loopback(listener.host) and not behind_proxy:
         raise BadSetup(f"doors.{DOOR}: plain HTTP on {listener.host} needs tls_cert and tls_key, or behind_tls_proxy")
     return listener
@@ -239,6 +236,7 @@ class Listening:
             uvicorn.Config(
                 app,
                 lifespan="off",
+                log_config=None,  # else it would set up logging anew, for the whole process
                 log_level="warning",
                 access_log=False,
                 server_header=False,
