@@ -6,10 +6,13 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx2
 import pytest
 
+from sabir.agents.echo import echo
 from sabir.doors.metrics_group import Group
-from sabir.observe import Metrics
+from sabir.gateway import Gateway
+from sabir.observe import Metrics, ObserveSettings
 
 
 @pytest.fixture
@@ -66,3 +69,17 @@ async def test_what_a_process_counted_stays_when_it_is_gone_and_is_not_counted_t
     await three.leave()
     assert lines(await one.text(), "sabir_turns_total{")[0].endswith(" 22")
     await one.leave()
+
+
+async def test_where_they_cannot_meet_each_tells_of_itself(
+    tmp_path: Path, home: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    gateway = Gateway(echo, home=home, observe=ObserveSettings(metrics=True))
+    gateway.house.group = tmp_path / ("long" * 30)  # more than a socket may be called
+    gateway.house.group.mkdir()
+    await gateway.start()
+    transport = httpx2.ASGITransport(gateway)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:8080") as client:
+        assert "sabir_turns_running 0" in (await client.get("/metrics")).text
+    await gateway.stop()
+    assert "/metrics tells of one worker at a time" in caplog.text

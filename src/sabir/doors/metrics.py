@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
@@ -20,6 +21,8 @@ from ..wire import nlip
 from .base import House, credentials_of
 from .metrics_group import Group
 from .visitor import NO_AGENT, Visitor
+
+logger = logging.getLogger("sabir")
 
 LOOK_SECONDS: Final = 2.0  # for what is asked while somebody waits for the numbers
 
@@ -89,8 +92,12 @@ class MetricsDoor:
     async def start(self) -> None:
         observer = self.house.exchange.observer
         if self.routes() and observer is not None and self.house.group is not None:
-            self._group = Group(self.house.group, observer.metrics)
-            await self._group.join()
+            group = Group(self.house.group, observer.metrics)
+            try:
+                await group.join()
+                self._group = group
+            except OSError as wrong:  # such as a folder for temporary files whose name is too long for a socket
+                logger.warning("/metrics tells of one worker at a time: %s", wrong)
 
     async def stop(self) -> None:
         if self._group is not None:
