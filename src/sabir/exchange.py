@@ -91,7 +91,8 @@ class Exchange:
                 await line.send(Reply(line.addressed(reply, ask.message)))
         except Exception as raised:
             wrong = raised if isinstance(raised, SabirError) else line.unforeseen(raised)
-            await self.audit(ask, wrong, line)
+            if ask.conversation is None:  # else, too
+                await self.audit(ask, wrong, line)
             if line.moved is None:
                 raise wrong from None
             line.end(wrong)

@@ -6,9 +6,9 @@ import pytest
 
 from cluster.test_nodes import Asker, Cluster, cluster, local, until  # noqa: F401  # a fixture
 from sabir.agent import agent
-from sabir.errors import TooMany, TurnFailed
+from sabir.errors import Forbidden, TooMany, TurnFailed
 from sabir.events import Reply
-from sabir.guard import Quotas
+from sabir.guard import Quotas, Rights, Rule
 from sabir.guard.audit import spread
 from sabir.message import Message
 from sabir.observe import ObserveSettings
@@ -68,6 +68,24 @@ async def test_what_was_used_elsewhere_is_in_the_audit_line_and_counted_once(clu
     assert [(line.caller, line.detail.get("tool")) for line in told] == [("key:ann", "read_db")]
     spent = [node.exchange.observer.metrics.tokens.value("spender") for node in (a, b)]  # type: ignore[union-attr]
     assert spent == [0, 100]
+
+
+async def test_a_refusal_on_another_node_is_one_line(cluster: Cluster) -> None:  # noqa: F811
+    @agent(name="careful")
+    async def careful(turn: Turn) -> str:
+        turn.permit(tool="delete_all")
+        return "deleted"
+
+    rights = Rights((Rule(("guest",), tools=("read_*",)),))
+    await cluster.node(careful, local, rights=rights)
+    a = await cluster.node(local, rights=rights)
+    await until(lambda: "careful" in a.agents)
+    with pytest.raises(Forbidden):
+        await Asker(a).ask("?", "careful")
+    told = [at.line for at in await cluster.store.audit_lines(0, 100)]
+    assert [(line.kind, line.outcome, line.caller, line.agent) for line in told] == [
+        ("failed", "Forbidden", "key:ann", "careful")
+    ]
 
 
 @pytest.mark.parametrize("budget", [{"turn_cost": 0.6}, {"turn_tokens": 250}, {"turn_calls": 2}], ids=str)
