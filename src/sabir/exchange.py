@@ -91,7 +91,7 @@ class Exchange:
                 await line.send(Reply(line.addressed(reply, ask.message)))
         except Exception as raised:
             wrong = raised if isinstance(raised, SabirError) else line.unforeseen(raised)
-            if ask.conversation is None:  # else, too
+            if ask.conversation is None:  # else the node that was asked tells
                 await self.audit(ask, wrong, line)
             if line.moved is None:
                 raise wrong from None
