@@ -114,9 +114,12 @@ def _server(address: str, *schemes: str) -> bool:
     return scheme in schemes and bool(rest.strip("/")) and has_ports(address)
 
 
+def _postgres(address: str) -> bool:
+    return address.startswith(("postgresql://", "postgres://")) and has_ports(address)  # PGHOST may say the rest
+
+
 def _store(address: str) -> bool:
-    scheme = address.partition(":")[0]
-    return scheme in ("memory", "sqlite") or _server(address, "postgresql", "postgres")
+    return address.partition(":")[0] in ("memory", "sqlite") or _postgres(address)
 
 
 def is_origin(text: str) -> bool:
@@ -189,7 +192,7 @@ EXPECTED: Final[tuple[Expected, ...]] = (
     ("search.embeddings.size", *FROM_1),
     ("search.embeddings.floor", lambda value: -1 <= value < 1, "a cosine, from -1 up and below 1"),
     ("search.embeddings.seconds", *ABOVE_0),
-    ("search.index", lambda value: _server(value, "postgresql", "postgres"), "postgresql://host/database"),
+    ("search.index", _postgres, "postgresql://host/database"),
     ("identity.keys_seconds", *FROM_0),
     ("identity.pass_seconds", *ABOVE_0),
     ("identity.scopes[]", *NAME),
@@ -350,6 +353,10 @@ def check_start(settings: Any, environment: Mapping[str, str]) -> None:
         for place, written in at(settings, where):
             if written.startswith("env:") and not environment.get(written[4:]):
                 raise BadSetup(f"{place}: expected the environment variable {written[4:]} to be set; it is not")
+    for place, backend in at(settings, "agents[].backend"):
+        name = backend.api_key_env
+        if name and not backend.api_key and not environment.get(name):
+            raise BadSetup(f"{place}.api_key_env: expected the environment variable {name} to be set; it is not")
 
 
 def check_rights(rules: Iterable[Any], doors: Iterable[str], agents: Iterable[str], *, elsewhere: bool) -> list[str]:

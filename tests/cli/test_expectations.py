@@ -192,6 +192,11 @@ def started(tmp_path: Path, text: str) -> Any:
     [
         ("rights: [{roles: [admin], doors: [nlipp]}]", "rights[0].doors: there is no door 'nlipp'; did you mean nlip-"),
         ("rights: [{roles: [admin], doors: [mcp, 'x*']}]", "rights[0].doors: there is no door 'x*'; there are a2a, "),
+        (
+            "agents: [{id: a, backend: {model: m, api_key: 'env:NOSUCH'}}]",
+            "agents[0].backend.api_key: expected the env",
+        ),
+        ("agents: [{id: a, backend: {model: m, api_key_env: NOSUCH}}]", "agents[0].backend.api_key_env: expected the"),
         ("rights: [{roles: [admin], agents: [eco]}]", "rights[0].agents: there is no agent 'eco'; did you mean echo?"),
         ("rights: [{roles: [admin], agents: [nosuchagent]}]", "rights[0].agents: there is no agent 'nosuchagent'; the"),
         (
