@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,6 @@ import msgspec
 import pytest
 import yaml
 
-from cli.conftest import Sabir
 from sabir.cli.main import BAD_USAGE
 from sabir.config import Settings, gateway_of, load, settings_of
 from sabir.errors import BadSetup
@@ -244,11 +245,12 @@ def test_a_model_remembers_what_it_is_told_to(tmp_path: Path) -> None:
     assert made.agents["a"].card.remembers is False
 
 
-def test_the_command_ends_with_one_line(sabir: Sabir, tmp_path: Path) -> None:
+def test_the_command_ends_with_one_line(tmp_path: Path) -> None:
     (tmp_path / "sabir.yaml").write_text("rights: [{roles: [admin], agents: [echo], doors: [nlipp]}]\n")
-    said = sabir("serve", "--port", "0")
-    assert (said.code, said.out, said.err.count("\n")) == (BAD_USAGE, "", 1)
-    assert said.err.startswith("sabir: rights[0].doors: there is no door 'nlipp'")
+    command = [sys.executable, "-m", "sabir", "serve", "--port", "0"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (BAD_USAGE, "", 1)
+    assert done.stderr.startswith("sabir: rights[0].doors: there is no door 'nlipp'")
 
 
 def test_the_schema_says_which_levels_there_are() -> None:
