@@ -448,7 +448,7 @@ async def test_a_bound_token_needs_its_proof_and_a_proof_is_good_once(
         "x",
         7,
     ],
-    ids=str,
+    ids=lambda cnf: " and ".join(cnf) if isinstance(cnf, dict) else str(cnf),  # the same in every process
 )
 async def test_a_token_bound_to_what_cannot_be_checked_is_no_bearer(
     issuer: Issuer, fetcher: Fetcher, clock: Clock, store: MemoryStore, confirmation: object
