@@ -93,7 +93,7 @@ async def test_a_task_that_cannot_be_read_fails_with_a_reason_and_the_others_run
 
 
 async def test_a_node_starts_where_the_one_of_its_name_left_a_task_that_cannot_be_read(node: MakeNode) -> None:
-    here = await node(echo, name="a node", lease=3.0)
+    here = await node(other, name="a node", lease=3.0)  # has no agent for it
     await left(node, here, "one", progress="step 1")
     here.die()
     here.lose_sign()
