@@ -106,11 +106,16 @@ class Server(uvicorn.Server):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ending: asyncio.Future[None] | None = None
         self._watch: threading.Timer | None = None
+        self.above: int | None = None  # the process that started this worker
         self.patience = Patience(idle=config.timeout_keep_alive)
 
     async def on_tick(self, counter: int) -> bool:
         if counter % self.patience.every == 0:
             self.patience.look(list(self.server_state.connections), asyncio.get_running_loop().time())
+        if self.above is not None and self.above != os.getppid():
+            self.above = None
+            logger.error("the process that started this worker is gone, so it stops")
+            self.handle_exit(signal.SIGTERM, None)  # else it would hold the port for ever, and nobody could stop it
         return await super().on_tick(counter)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -166,8 +171,11 @@ def serve(app: ASGIApp, serving: Serving, closing: Closing, sock: socket.socket,
     return _serve_one(app, serving, closing, sock, ready)
 
 
-def _serve_one(app: ASGIApp, serving: Serving, closing: Closing, sock: socket.socket, ready: Ready) -> int:
+def _serve_one(
+    app: ASGIApp, serving: Serving, closing: Closing, sock: socket.socket, ready: Ready, above: int | None = None
+) -> int:
     server = Server(uvicorn_config(app, serving), closing, serving.graceful_seconds, ready)
+    server.above = above
     try:
         server.run(sockets=[sock])
     except SystemExit:  # which is how uvicorn tells that the application did not start
@@ -238,7 +246,7 @@ def _serve_many(app: ASGIApp, serving: Serving, closing: Closing, sock: socket.s
     children: dict[int, tuple[int, float]] = {}  # which worker it is, and when it began
     roll = _Roll(serving.workers, ready)
     stopping = False
-    signals = (signal.SIGTERM, signal.SIGINT)
+    signals, above = (signal.SIGTERM, signal.SIGINT), os.getpid()
 
     def start(number: int) -> None:
         # No signal between the fork and what is to be done about it: one would be lost on the new worker.
@@ -253,7 +261,7 @@ def _serve_many(app: ASGIApp, serving: Serving, closing: Closing, sock: socket.s
                 for each in signals:
                     signal.signal(each, signal.SIG_DFL)
                 signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
-                code = _serve_one(app, serving, closing, sock, partial(roll.here, number))
+                code = _serve_one(app, serving, closing, sock, partial(roll.here, number), above)
             except KeyboardInterrupt:
                 code = 0
             finally:

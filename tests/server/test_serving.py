@@ -259,6 +259,22 @@ def test_metrics_tell_of_all_workers_and_what_a_dead_one_counted_stays_counted(t
         assert {counted(running.url) for _ in range(20)} == {asked}
 
 
+def test_workers_whose_process_was_killed_stop_too_and_free_the_port(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(AGENTS)
+    with sabir_serve(tmp_path, config=f"{QUIET}workers: 2\nagents: [{{id: pid, use: 'mine:pid'}}]\n") as running:
+        pass  # killed by kill -9, as a machine that is short of memory would
+    end = time.monotonic() + 40
+    while time.monotonic() < end:
+        try:
+            httpx2.get(running.url + "/health/live", timeout=5)
+        except httpx2.ConnectError:
+            return
+        except httpx2.TransportError:
+            pass
+        time.sleep(0.05)
+    raise AssertionError("a worker still answers")
+
+
 NEVER_CLOSES = """
 import asyncio, sys
 import sabir.server
