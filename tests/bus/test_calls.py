@@ -222,7 +222,7 @@ async def test_a_caller_that_is_behind_holds_its_server_up_by_pieces_and_by_byte
             while sent != before:
                 before = sent
                 await asyncio.sleep(0.01)
-            assert sent == ahead
+            assert sent in (ahead, ahead + 1)  # a sign of life may have told of the one that was taken
             for _ in range(3 * ahead):
                 await anext(call)
             assert sent > 2 * ahead
