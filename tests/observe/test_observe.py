@@ -18,6 +18,7 @@ from conftest import Serve
 from sabir import Turn, agent
 from sabir.gateway import Gateway
 from sabir.guard.setup import GuardSettings
+from sabir.message import Message
 from sabir.observe import (
     MOST_SERIES,
     Counter,
@@ -35,6 +36,7 @@ from sabir.observe import (
 )
 from sabir.peers.connect import connect
 from sabir.server import Serving
+from sabir.stores.base import TaskRow
 
 TRACE = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-0[01]")
 
@@ -110,6 +112,17 @@ def test_the_gateway_counts_its_turns(serve: Serve, home: Path) -> None:
     assert {name: read[name] for name in ("sabir_store_waiting", "sabir_tasks_running", "sabir_peers_open")} == {
         "sabir_store_waiting": "0", "sabir_tasks_running": "0", "sabir_peers_open": "0",
     }  # fmt: skip
+
+
+async def test_tasks_that_wait_for_somebody_are_counted(home: Path) -> None:
+    gateway = Gateway(parrot, home=home, observe=ObserveSettings(metrics=True))
+    await gateway.start()
+    row = TaskRow("t1", "ada", "an agent of another node", "submitted", 1.0, 1.0, 4e9, Message.text("x"))
+    await gateway.store.put_task(row, expect=0)
+    transport = httpx2.ASGITransport(gateway)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:8080") as client:
+        assert "sabir_tasks_waiting 1" in (await client.get("/metrics")).text.splitlines()
+    await gateway.stop()
 
 
 def test_metrics_are_off_unless_asked_for(serve: Serve, home: Path) -> None:

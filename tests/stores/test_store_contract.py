@@ -314,6 +314,7 @@ async def test_tasks_are_found_by_owner_state_conversation_and_time(store: Store
     assert await ids(expired=NOW + 10) == ["a"]
     assert await ids(owner="ada", conversation="c", states=("working",), before=NOW + 4, expired=LATER) == ["b"]
     assert (await store.count_tasks("ada"), await store.count_tasks("eve")) == (2, 0)
+    assert await store.count_submitted() == 1
 
 
 async def test_a_new_task_may_be_held_from_the_start(store: Store) -> None:

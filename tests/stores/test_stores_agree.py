@@ -80,6 +80,7 @@ async def _everything(store: Store) -> list[object]:
         sorted((msgspec.structs.replace(task, lease=0.0) for task in tasks), key=lambda task: task.id),
         [task.lease > 0 for task in sorted(tasks, key=lambda task: task.id)],
         [await store.count_tasks(owner) for owner in "xy"],
+        await store.count_submitted(),
         [await store.task_events(id) for id in "abc"],
         await store.audit_lines(),
         await store.audit_head(),

@@ -33,11 +33,19 @@ def watch(house: House, metrics: Metrics) -> None:
     words = "Peers left alone because they keep failing."
     metrics.gauge("sabir_peers_open", words, read=lambda: _open(house), over="max")
     up = metrics.gauge("sabir_store_up", "Whether the store answers: 1, or 0.", over="min")
+    waiting = metrics.gauge("sabir_tasks_waiting", "Tasks of all nodes that have not begun.", over="max")
 
     async def look() -> None:
         up.set(float(await answers(house.store.ping)))
 
+    async def count() -> None:
+        waiting.set(float(await house.store.count_submitted()))
+
+    async def look_at_tasks() -> None:
+        await answers(count)  # while the store is away, what is known stays
+
     metrics.before(look)
+    metrics.before(look_at_tasks)
     writing = getattr(house.store, "writing", None)  # not every kind of store writes in groups
     if writing is not None:
         metrics.counter("sabir_store_commits_total", "Commits of the store.", read=lambda: writing()[0])

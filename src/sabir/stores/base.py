@@ -206,6 +206,9 @@ class Store(Protocol):
     async def count_tasks(self, owner: str) -> int:
         """How many tasks of this owner have not ended."""
 
+    async def count_submitted(self) -> int:
+        """How many tasks, of whomever, have not begun."""
+
     async def claim_task(self, node: str, lease: float, agents: tuple[str, ...]) -> TaskRow | None:
         """Take the oldest submitted or working task for one of these agents that nobody holds, for so many seconds."""
 

@@ -176,6 +176,10 @@ class MemoryStore:
         await self.ping()
         return sum(task.owner == owner and task.state not in ENDED for task in self._tasks.values())
 
+    async def count_submitted(self) -> int:
+        await self.ping()
+        return sum(task.state == "submitted" for task in self._tasks.values())
+
     async def claim_task(self, node: str, lease: float, agents: tuple[str, ...]) -> TaskRow | None:
         await self.ping()
         at = now()

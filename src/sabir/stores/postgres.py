@@ -307,6 +307,10 @@ class PostgresStore:
         row = await self._row(f"SELECT count(*) FROM tasks WHERE owner = $1 AND state IN ({_LIVE})", owner)
         return int(row[0]) if row else 0
 
+    async def count_submitted(self) -> int:
+        row = await self._row(f"SELECT count(*) FROM tasks WHERE state IN ({_RUNNABLE}) AND state = 'submitted'")
+        return int(row[0]) if row else 0
+
     async def claim_task(self, node: str, lease: float, agents: tuple[str, ...]) -> TaskRow | None:
         # A claim that was made and not told is not lost: it runs out, and is claimed again. While the server was
         # away nobody could renew, so after its start the holders have the time of a lease to do so.

@@ -265,6 +265,9 @@ class SQLiteStore:
         sql = f"SELECT count(*) FROM tasks WHERE owner = ? AND state IN ({_LIVE})"
         return int(self._row(sql, owner)[0])
 
+    async def count_submitted(self) -> int:
+        return int(self._row(f"SELECT count(*) FROM tasks WHERE state IN ({_RUNNABLE}) AND state = 'submitted'")[0])
+
     async def claim_task(self, node: str, lease: float, agents: tuple[str, ...]) -> TaskRow | None:
         free = (
             f"SELECT id FROM tasks WHERE state IN ({_RUNNABLE}) AND (lease <= ? OR lease > ?)"
