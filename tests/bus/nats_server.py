@@ -27,6 +27,13 @@ class NatsServer:
     def url(self) -> str:
         return f"nats://127.0.0.1:{self.port}"
 
+    def __enter__(self) -> NatsServer:
+        self.start()
+        return self
+
+    def __exit__(self, *wrong: object) -> None:
+        self.kill()
+
     def start(self) -> None:
         command = shutil.which("nats-server")
         if command is None:

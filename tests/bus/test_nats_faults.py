@@ -24,10 +24,8 @@ PATIENT = msgspec.structs.replace(QUICK, send_seconds=30.0)
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[NatsServer]:
-    server = NatsServer(tmp_path / "nats")
-    server.start()
-    yield server
-    server.kill()
+    with NatsServer(tmp_path / "nats") as server:
+        yield server
 
 
 @pytest.fixture

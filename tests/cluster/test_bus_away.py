@@ -35,10 +35,8 @@ async def there(turn: Turn) -> str:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[NatsServer]:
-    server = NatsServer(tmp_path / "nats")
-    server.start()
-    yield server
-    server.kill()
+    with NatsServer(tmp_path / "nats") as server:
+        yield server
 
 
 @pytest.fixture

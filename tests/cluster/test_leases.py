@@ -34,10 +34,8 @@ ADA = Caller("key:ada", "key")
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[PrivatePostgres]:
-    private = PrivatePostgres()
-    private.start()
-    yield private
-    private.remove()
+    with PrivatePostgres() as private:
+        yield private
 
 
 @agent(name="local", remembers=False)

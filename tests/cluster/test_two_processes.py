@@ -152,10 +152,8 @@ async def schema() -> AsyncIterator[str]:
 
 @pytest.fixture
 def nats(tmp_path: Path) -> Iterator[NatsServer]:
-    server = NatsServer(tmp_path / "nats")
-    server.start()
-    yield server
-    server.kill()
+    with NatsServer(tmp_path / "nats") as server:
+        yield server
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from sabir.guard.keys import Keys
 from sabir.stores import Store, open_store
 from sabir.stores.base import Record
 from sabir.stores.memory import MemoryStore
-from stores.places import by_hand, schema
+from stores.places import by_hand, kept
 
 SECRET = "c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0LXNlY3JldA"
 GARBAGE = b"\xc1\xff\x00"
@@ -43,11 +43,8 @@ async def waits(turn: Turn) -> str:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 async def address(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[str]:
-    if request.param == "postgresql":
-        async with schema() as place:
-            yield place
-    else:
-        yield f"sqlite:///{tmp_path}/a store.db"
+    async with kept(request.param, tmp_path) as address:
+        yield address
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import re
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
+from pathlib import Path
 from urllib.parse import urlencode
 from uuid import uuid4
 
@@ -31,6 +32,16 @@ async def schema() -> AsyncIterator[str]:
     finally:
         await connection.execute(f"DROP SCHEMA IF EXISTS {name} CASCADE")
         await connection.close()
+
+
+@asynccontextmanager
+async def kept(kind: str, folder: Path) -> AsyncIterator[str]:
+    """The address of an empty store with rows: ``sqlite`` or ``postgresql``."""
+    if kind == "postgresql":
+        async with schema() as place:
+            yield place
+    else:
+        yield f"sqlite:///{folder}/a store.db"
 
 
 async def by_hand(address: str, sql: str, *values: object) -> None:

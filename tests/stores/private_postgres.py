@@ -12,7 +12,9 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from uuid import uuid4
 
+import asyncpg
 import pytest
 
 from free_ports import free_port
@@ -41,6 +43,21 @@ class PrivatePostgres:
     @property
     def address(self) -> str:
         return f"postgresql://postgres@127.0.0.1:{self._port}/postgres"
+
+    def __enter__(self) -> PrivatePostgres:
+        self.start()
+        return self
+
+    def __exit__(self, *wrong: object) -> None:
+        self.remove()
+
+    async def schema(self, name: str) -> str:
+        """The address of an empty schema; it goes with the server."""
+        named = f"{name}_{uuid4().hex[:12]}"
+        connection = await asyncpg.connect(self.address)
+        await connection.execute(f"CREATE SCHEMA {named}")
+        await connection.close()
+        return f"{self.address}?search_path={named}"
 
     def start(self) -> None:
         options = f"-p {self._port} -k {self._folder} -c listen_addresses=127.0.0.1"

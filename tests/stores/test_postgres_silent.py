@@ -6,9 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from uuid import uuid4
 
-import asyncpg
 import pytest
 
 from sabir import agent
@@ -26,19 +24,13 @@ PATIENCE = 1.0
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[PrivatePostgres]:
-    private = PrivatePostgres()
-    private.start()
-    yield private
-    private.remove()
+    with PrivatePostgres() as private:
+        yield private
 
 
 @pytest.fixture
 async def store(server: PrivatePostgres) -> AsyncIterator[PostgresStore]:
-    name = f"silent_{uuid4().hex[:12]}"
-    connection = await asyncpg.connect(server.address)
-    await connection.execute(f"CREATE SCHEMA {name}")
-    await connection.close()
-    opened = PostgresStore(f"{server.address}?search_path={name}", patience=PATIENCE)
+    opened = PostgresStore(await server.schema("silent"), patience=PATIENCE)
     await opened.open()
     yield opened
     await opened.close()

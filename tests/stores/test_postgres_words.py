@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from uuid import uuid4
 
 import asyncpg
 import httpx2
@@ -33,19 +32,13 @@ async def echo(turn: Turn) -> str:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[PrivatePostgres]:
-    private = PrivatePostgres()
-    private.start()
-    yield private
-    private.remove()
+    with PrivatePostgres() as private:
+        yield private
 
 
 @pytest.fixture
-async def address(server: PrivatePostgres) -> AsyncIterator[str]:
-    name = f"words_{uuid4().hex[:12]}"
-    connection = await asyncpg.connect(server.address)
-    await connection.execute(f"CREATE SCHEMA {name}")
-    await connection.close()
-    yield f"{server.address}?search_path={name}"
+async def address(server: PrivatePostgres) -> str:
+    return await server.schema("words")
 
 
 @pytest.mark.parametrize(

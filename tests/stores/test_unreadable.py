@@ -19,7 +19,7 @@ from sabir.stores import Store, open_store
 from sabir.stores.base import ConversationRow, TaskEvent, TaskRow, TurnEntry
 from sabir.stores.rows import LOST_TASK, LOST_WORDS, UNREADABLE
 from sabir.turn import PastTurn
-from stores.places import by_hand, schema
+from stores.places import by_hand, kept
 
 pack = msgspec.msgpack.encode
 GARBAGE = b"\xc1\xff\x00"
@@ -28,11 +28,8 @@ GARBAGE = b"\xc1\xff\x00"
 @pytest.fixture(params=["sqlite", "postgresql"])
 async def address(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[str]:
     """Memory holds values and no rows."""
-    if request.param == "postgresql":
-        async with schema() as place:
-            yield place
-    else:
-        yield f"sqlite:///{tmp_path}/a store.db"
+    async with kept(request.param, tmp_path) as address:
+        yield address
 
 
 @pytest.fixture
