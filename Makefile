@@ -1,6 +1,6 @@
 # Two commands matter: `make run` and `make test`. Everything they need, they install into .venv/.
 # `make run EXTRAS=postgres,nats` installs those extras, too.
-.PHONY: run test check bench docs durability install services format clean
+.PHONY: run test quick check bench docs durability install services format clean
 
 run: ## install what the default configuration needs, and serve on 127.0.0.1:8080
 	@./scripts/install run
@@ -10,6 +10,10 @@ test: ## install everything, start what the tests talk to, check, and test
 	@./scripts/install test
 	@./scripts/services
 	@./scripts/peers & ./scripts/check && ./scripts/test; told=$$?; wait; exit $$told
+
+quick: ## the tests that need no services, in well under a minute
+	@./scripts/install test
+	@./scripts/quick
 
 check: ## formatting, lint, types, import contracts, sizes
 	@./scripts/install test
@@ -28,6 +32,8 @@ durability: ## kill -9 at random moments, many times
 	@./scripts/services
 	@./.venv/bin/python scripts/durability.py --runs 200
 	@./.venv/bin/python scripts/cluster_durability.py --runs 100
+	@./.venv/bin/python scripts/acl_durability.py --runs 200
+	@./.venv/bin/python scripts/acl_durability.py --runs 200 --on cluster
 
 install:
 	@./scripts/install test

@@ -146,10 +146,10 @@ def show(count: int, running: dict[str, tuple[int, int]], rounds: int, seconds: 
             statistics.median(getattr(result, what) for result, _ in each) for what in ("rate", "p50", "p99")
         )
         ratios = "  ".join(f"{cpus[name] / cpus[base]:.2f}" for base in cpus if base != name and base != "sabir")
-        wrong = sum(result.wrong for result, _ in each)
+        raised = sum(result.wrong for result, _ in each)
         print(
             f"  {name:22} {rate:>8.0f} {p50 * 1e3:>8.2f} {p99 * 1e3:>8.2f} {cpus[name] * 1e6:>12.0f} {ratios:>18}"
-            + (f"  {wrong} wrong" if wrong else ""),
+            + (f"  {raised} wrong" if raised else ""),
             flush=True,
         )
     for base in ("a2a-sdk message", "a2a-sdk task"):

@@ -166,7 +166,7 @@ class Process:
         await self.told()  # that it is ready
         return self
 
-    async def __aexit__(self, *wrong: object) -> None:
+    async def __aexit__(self, *raised: object) -> None:
         assert self._process is not None and self._process.stdin is not None
         self._process.stdin.close()
         try:
@@ -174,6 +174,11 @@ class Process:
         except TimeoutError:
             self._process.kill()
             await self._process.wait()
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
 
     async def told(self) -> dict[str, Any]:
         assert self._process is not None and self._process.stdout is not None
@@ -195,6 +200,7 @@ class Side(NamedTuple):
     inside: Process
     sender: Process
     receiver: Process
+    server: int = 0  # the session of a server between the two
 
     async def measured(self, kind: Kind, count: int) -> float:
         sender, receiver = (self.inside, self.inside) if kind.inside else (self.sender, self.receiver)
@@ -242,7 +248,8 @@ async def spade() -> AsyncIterator[Side]:
             async with AsyncExitStack() as up:
                 inside = await up.enter_async_context(Process(*command, "inside", ports[0]))
                 receiver = await up.enter_async_context(Process(*command, "receiver", ports[0]))
-                yield Side(inside, await up.enter_async_context(Process(*command, "sender", ports[0])), receiver)
+                sender = await up.enter_async_context(Process(*command, "sender", ports[0]))
+                yield Side(inside, sender, receiver, server.pid)
         finally:
             os.killpg(server.pid, signal.SIGKILL)  # it has processes of its own
             await server.wait()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import statistics
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 
@@ -27,8 +29,8 @@ class Result:
 class _Client(asyncio.Protocol):
     """One keep-alive connection that sends the next request as soon as it has the answer."""
 
-    def __init__(self, request: bytes, end: float, times: list[float]) -> None:
-        self.request, self.end, self.times = request, end, times
+    def __init__(self, requests: Iterator[bytes], end: float, times: list[float]) -> None:
+        self.requests, self.end, self.times = requests, end, times
         self.wrong = 0
         self.done = asyncio.get_running_loop().create_future()
         self._buffer = b""
@@ -46,7 +48,7 @@ class _Client(asyncio.Protocol):
             if not self.done.done():
                 self.done.set_result(None)
             return
-        self.transport.write(self.request)  # type: ignore[attr-defined]
+        self.transport.write(next(self.requests))  # type: ignore[attr-defined]
 
     def data_received(self, data: bytes) -> None:
         head, length = self._usual
@@ -78,14 +80,16 @@ class _Client(asyncio.Protocol):
             self.done.set_result(None)
 
 
-async def drive(host: str, port: int, request: bytes, connections: int, seconds: float) -> Result:
-    """Keep ``connections`` busy for ``seconds``."""
+async def drive(host: str, port: int, requests: bytes | Sequence[bytes], connections: int, seconds: float) -> Result:
+    """Keep ``connections`` busy for ``seconds`` with one request, or with many that take turns."""
+    given = [requests] if isinstance(requests, bytes) else requests
+    turns = itertools.cycle(given)  # shared, so that no two connections send the same at the same time
     loop = asyncio.get_running_loop()
     times: list[float] = []
     began = time.perf_counter()
     clients = []
     for _ in range(connections):
-        _, client = await loop.create_connection(lambda: _Client(request, began + seconds, times), host, port)
+        _, client = await loop.create_connection(lambda: _Client(turns, began + seconds, times), host, port)
         clients.append(client)
     await asyncio.gather(*(client.done for client in clients))
     took = time.perf_counter() - began
@@ -100,8 +104,8 @@ async def drive(host: str, port: int, request: bytes, connections: int, seconds:
     )
 
 
-def post(path: str, body: bytes) -> bytes:
+def post(path: str, body: bytes, headers: str = "") -> bytes:
     return (
-        f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+        f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n{headers}"
         f"Content-Length: {len(body)}\r\n\r\n"
     ).encode() + body

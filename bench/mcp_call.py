@@ -1,12 +1,15 @@
-"""One trivial MCP tool call: a server of the bare SDK, Sabir's door, Sabir in front of that server, FastMCP's proxy.
+"""One trivial MCP tool call: the bare SDK's server, Sabir's door, Sabir's three ways to that server, FastMCP's proxy.
 
     python bench/mcp_call.py [--seconds 4] [--connections 8] [--rounds 3] [--version 2025-11-25]
 
+The three ways are: ``gateway``, byte by byte at ``/mcp/{agent}``; ``messages``, the same where filters are configured
+(one that changes nothing); ``exposed``, the server's tool at ``/mcp`` by ``expose``, a turn with record and audit.
+
 All run at once, one worker each, and are loaded in turn, round by round. The bare server answers from memory; Sabir's
-door stores the turn and its audit line in SQLite, and both ways of Sabir have rights, audit and trace on. Only the CPU
+door stores the turn and its audit line in SQLite, and every way of Sabir has rights, audit and trace on. Only the CPU
 of the process named is counted, not that of the server behind it. Prints calls a second, latency and CPU a call (the
-median of the rounds) and the two ratios: the door within 1.3 times the bare server's CPU, the gateway with at least 10
-times the calls per CPU second of FastMCP's proxy.
+median of the rounds) and ratios: the door within 1.3 times the bare server's CPU, the gateway with at least 10 times
+the calls per CPU second of FastMCP's proxy, and what the other two ways cost beside passing bytes on.
 """
 
 from __future__ import annotations
@@ -52,14 +55,23 @@ uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[1]), log_level="critical", 
 SABIR = """
 import sys
 from sabir import Gateway, agent
-from sabir.guard import Rights, Rule
-from sabir.peers.mcp import McpPeer
+from sabir.guard import Filters, Rights, Rule
+from sabir.guard.filters.base import TextFilter
+from sabir.protocols.mcp.peer.peer import McpPeer
 @agent(name="echo", description="Repeats what it hears")
 async def echo(turn):
     return turn.text
+class Nothing(TextFilter):
+    name = "nothing"
+    ways = ("inbound", "outbound")
+    def words(self, text):
+        return text
 behind = [McpPeer(sys.argv[3], name="behind")] if len(sys.argv) > 3 else []
 rights = Rights((Rule(roles=("anonymous",), agents=("*",), tools=("echo",)),))
-Gateway(echo, *behind, home=sys.argv[2], rights=rights).run(port=int(sys.argv[1]), say=lambda line: None)
+doors = {"mcp": {"expose": ["behind"]}} if behind else {}
+filters = Filters((Nothing(),) if "filtered" in sys.argv else ())
+gateway = Gateway(echo, *behind, home=sys.argv[2], rights=rights, doors=doors, filters=filters)
+gateway.run(port=int(sys.argv[1]), say=lambda line: None)
 """
 
 PROXY = """
@@ -76,6 +88,7 @@ class Target:
     port: int
     pid: int
     path: str
+    tool: str = "echo"
     got: list[tuple[float, float, float, float]] = field(default_factory=list)  # calls/s, p50, p99, cpu a call
 
 
@@ -88,10 +101,10 @@ def head(target: Target, body: bytes, more: dict[str, str]) -> bytes:
 
 def prepared(target: Target, version: str, connections: int) -> list[bytes]:
     """The bytes of a call for each connection: one session where the version has them, an id for each."""
-    params: dict[str, object] = {"name": "echo", "arguments": {"text": "Hello"}}
+    params: dict[str, object] = {"name": target.tool, "arguments": {"text": "Hello"}}
     headers = {"Mcp-Protocol-Version": version, "traceparent": "00-" + "1" * 32 + "-" + "2" * 16 + "-01"}
     if version == "2026-07-28":
-        headers |= {"Mcp-Method": "tools/call", "Mcp-Name": "echo"}
+        headers |= {"Mcp-Method": "tools/call", "Mcp-Name": target.tool}
         reserved = "io.modelcontextprotocol/"
         params["_meta"] = {
             f"{reserved}protocolVersion": version,
@@ -100,24 +113,26 @@ def prepared(target: Target, version: str, connections: int) -> list[bytes]:
         }
     else:
         headers["Mcp-Session-Id"] = session(target, version)
-    calls = ({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params} for id in range(connections))
+    calls = (
+        {"jsonrpc": "2.0", "id": item_id, "method": "tools/call", "params": params} for item_id in range(connections)
+    )
     return [head(target, json.dumps(call).encode(), headers) for call in calls]
 
 
 def session(target: Target, version: str) -> str:
-    def post(message: dict[str, object], id: str | None = None) -> str | None:
+    def post(message: dict[str, object], item_id: str | None = None) -> str | None:
         headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
-        if id is not None:
-            headers |= {"Mcp-Session-Id": id, "Mcp-Protocol-Version": version}
+        if item_id is not None:
+            headers |= {"Mcp-Session-Id": item_id, "Mcp-Protocol-Version": version}
         url = f"http://127.0.0.1:{target.port}{target.path}"
         with urlopen(Request(url, json.dumps(message).encode(), headers), timeout=20) as response:
             response.read()
             return response.headers.get("mcp-session-id")
 
     params = {"protocolVersion": version, "capabilities": {}, "clientInfo": CLIENT}
-    id = post({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}) or ""
-    post({"jsonrpc": "2.0", "method": "notifications/initialized"}, id)
-    return id
+    item_id = post({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}) or ""
+    post({"jsonrpc": "2.0", "method": "notifications/initialized"}, item_id)
+    return item_id
 
 
 class Caller(asyncio.Protocol):
@@ -183,9 +198,9 @@ async def drive(port: int, requests: list[bytes], seconds: float) -> tuple[list[
 
 def measure(target: Target, requests: list[bytes], seconds: float) -> None:
     before = cpu_of(target.pid)
-    times, took, wrong = uvloop.run(drive(target.port, requests, seconds))
-    if wrong or not times:
-        raise SystemExit(f"{target.name}: {wrong} wrong answers of {len(times)}")
+    times, took, raised = uvloop.run(drive(target.port, requests, seconds))
+    if raised or not times:
+        raise SystemExit(f"{target.name}: {raised} wrong answers of {len(times)}")
     cpu = (cpu_of(target.pid) - before) / len(times)
     target.got.append((len(times) / took, statistics.median(times), times[int(len(times) * 0.99)], cpu))
 
@@ -223,21 +238,25 @@ def main() -> int:
     options.add_argument("--version", choices=("2025-11-25", "2026-07-28"), default="2025-11-25")
     chosen = options.parse_args()
     proxy_python = str(python_with("fastmcp", "fastmcp>=4.1"))
-    homes = [tempfile.mkdtemp(prefix="sabir-bench-") for _ in range(2)]
+    homes = [tempfile.mkdtemp(prefix="sabir-bench-") for _ in range(3)]
     try:
         with ExitStack() as stack:
             port, pid = stack.enter_context(serving(sys.executable, BARE))
             url = f"http://127.0.0.1:{port}/mcp"
             door = stack.enter_context(serving(sys.executable, SABIR, homes[0]))
             front = stack.enter_context(serving(sys.executable, SABIR, homes[1], url))
+            filtered = stack.enter_context(serving(sys.executable, SABIR, homes[2], url, "filtered"))
             proxy = stack.enter_context(serving(proxy_python, PROXY, url))
             targets = [
                 Target("mcp SDK server", port, pid, "/mcp"),
                 Target("sabir door", *door, "/mcp"),
                 Target("sabir gateway", *front, "/mcp/behind"),
+                Target("sabir messages", *filtered, "/mcp/behind"),
+                Target("sabir exposed", *front, "/mcp", "behind-echo"),
                 Target("FastMCP proxy", *proxy, "/mcp"),
             ]
             requests = {target.name: prepared(target, chosen.version, chosen.connections) for target in targets}
+            time.sleep(2.0)  # until the gateways know the tools of the server
             for target in targets:
                 measure(target, requests[target.name], 1.0)  # warm up
                 target.got.clear()
@@ -263,6 +282,8 @@ def show(targets: list[Target], version: str, connections: int) -> int:
     gateway = cpu["FastMCP proxy"] / cpu["sabir gateway"]
     print(f"  door / SDK server, CPU a call: {door:.2f} (aim: at most {DOOR_AIM})")
     print(f"  gateway / FastMCP proxy, calls per CPU second: {gateway:.1f} (aim: at least {GATEWAY_AIM:.0f})")
+    for name in ("sabir messages", "sabir exposed"):
+        print(f"  {name} / sabir gateway, CPU a call: {cpu[name] / cpu['sabir gateway']:.2f}")
     return 0 if door <= DOOR_AIM and gateway >= GATEWAY_AIM else 1
 
 

@@ -69,7 +69,8 @@ def best(work: Callable[[], object], number: int, repeat: int = 7) -> float:
 
 
 def ours(bodies: dict[str, bytes]) -> dict[str, tuple[float, float]]:
-    from sabir.wire import cbor, nlip
+    from sabir.protocols.nlip.wire import cbor
+    from sabir.protocols.nlip.wire import json as nlip
 
     out = {}
     for name, body in bodies.items():

@@ -1,11 +1,13 @@
 """NLIP echo over HTTP: nlip-server (PyPI, the reference) and Sabir side by side, one worker each.
 
-    python bench/nlip_echo.py [--seconds 2] [--rounds 5] [--connections 1,16,64]
+    python bench/nlip_echo.py [--seconds 2] [--rounds 5] [--connections 1,16,64] [--same]
 
-Three servers are up in the same run: the reference, Sabir with a stateless echo, and Sabir with each turn durably
-recorded in SQLite. They take turns in every round, because a machine is not equally fast all the time; the median of
-the rounds is printed: requests a second, latency, server CPU a request, and the ratios to the reference of the same
-round, with their spread.
+Four servers are up in the same run: the reference, a bare uvicorn echo (raw ASGI and msgspec: the limit),
+Sabir with a stateless echo, and Sabir with each turn durably recorded in SQLite. They take turns in every round,
+because a machine is not equally fast all the time. Every request differs from the last: its trace context, its length
+and its content; ``--same`` adds rows in which all are the same bytes. The median of the rounds is printed: requests a
+second, latency, server CPU a request, the ratio of requests a second to the reference, and the share of the bare
+server's speed that is reached, in CPU a request (1.00 is as cheap as the bare server).
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import random
 import shutil
 import signal
 import socket
@@ -20,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import median
@@ -30,6 +34,8 @@ from load import Result, drive, post
 from venvs import python_with
 
 BODY = b'{"format":"text","subformat":"english","content":"Hello"}'
+VARIED = 20_000  # requests, each unlike the others
+WORDS = ("soup", "bread", "heron", "river", "museum", "bicycle", "lantern", "winter", "ticket", "harbour", "rain")
 
 REFERENCE = """
 import logging, sys, uvicorn
@@ -38,6 +44,30 @@ from nlip_server.server import create_app
 logging.disable(logging.CRITICAL)
 uvicorn.run(create_app(EchoApplication()), host="127.0.0.1", port=int(sys.argv[1]), log_level="critical",
             access_log=False, loop="uvloop", http="httptools")
+"""
+
+BARE = """
+import sys, msgspec, uvicorn
+class Message(msgspec.Struct):
+    format: str
+    subformat: str
+    content: str
+decoder, encoder = msgspec.json.Decoder(Message), msgspec.json.Encoder()
+async def app(scope, receive, send):
+    if scope["type"] != "http":
+        return
+    body = b""
+    while True:
+        event = await receive()
+        body += event.get("body", b"")
+        if not event.get("more_body"):
+            break
+    answer = encoder.encode(decoder.decode(body)) if body else b"ok"
+    await send({"type": "http.response.start", "status": 200, "headers": [
+        (b"content-type", b"application/json"), (b"content-length", str(len(answer)).encode())]})
+    await send({"type": "http.response.body", "body": answer})
+uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[1]), log_level="critical", access_log=False, loop="uvloop",
+            http="httptools", lifespan="off")
 """
 
 SABIR = """
@@ -83,11 +113,22 @@ def cpu_of(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def measure(port: int, pid: int, path: str, connections: int, seconds: float) -> tuple[Result, float]:
-    request = post(path, BODY)
-    uvloop.run(drive("127.0.0.1", port, request, connections, min(0.5, seconds / 4)))  # warm up
+def varied(path: str) -> list[bytes]:
+    """Requests as traced clients send them: no two heads are the same, and bodies differ in words and length."""
+    chance = random.Random(7)
+    requests = []
+    for _ in range(VARIED):
+        words = " ".join(chance.choices(WORDS, k=chance.randint(1, 60)))
+        body = b'{"format":"text","subformat":"english","content":"%s"}' % words.encode()
+        trace = f"traceparent: 00-{chance.getrandbits(128) or 1:032x}-{chance.getrandbits(64) or 1:016x}-01\r\n"
+        requests.append(post(path, body, trace))
+    return requests
+
+
+def measure(port: int, pid: int, requests: Sequence[bytes], connections: int, seconds: float) -> tuple[Result, float]:
+    uvloop.run(drive("127.0.0.1", port, requests, connections, min(0.5, seconds / 4)))  # warm up
     before = cpu_of(pid)
-    result = uvloop.run(drive("127.0.0.1", port, request, connections, seconds))
+    result = uvloop.run(drive("127.0.0.1", port, requests, connections, seconds))
     return result, (cpu_of(pid) - before) / max(1, result.requests)
 
 
@@ -96,6 +137,7 @@ def main() -> None:
     options.add_argument("--seconds", type=float, default=2.0)
     options.add_argument("--rounds", type=int, default=5)
     options.add_argument("--connections", default="1,16,64")
+    options.add_argument("--same", action="store_true", help="also send the same bytes again and again")
     chosen = options.parse_args()
     counts = [int(n) for n in chosen.connections.split(",")]
     reference = python_with("nlip", "nlip-server==0.1.3", "nlip-sdk==0.1.3", "uvloop", "httptools")
@@ -103,12 +145,13 @@ def main() -> None:
     home = tempfile.mkdtemp(prefix="sabir-bench-")
     setups = {
         "nlip-server": (reference, REFERENCE, (), "/nlip/"),
+        "bare uvicorn": (ours, BARE, (), "/nlip"),
         "sabir stateless": (ours, SABIR, ("stateless", f"{home}/stateless"), "/nlip"),
         "sabir durable": (ours, SABIR, ("durable", f"{home}/durable"), "/nlip"),
     }
     print(
         f"{'':16} {'conns':>5} {'req/s':>8} {'p50 ms':>8} {'p99 ms':>8} "
-        f"{'cpu µs/req':>11} {'× req/s':>8} {'(spread)':>12} {'p99 ratio':>9}"
+        f"{'cpu µs/req':>11} {'of bare':>8} {'× req/s':>8} {'(spread)':>12} {'p99 ratio':>9}"
     )
     try:
         with ExitStack() as running:
@@ -117,27 +160,40 @@ def main() -> None:
                 for name, (python, script, arguments, path) in setups.items()
             }
             for count in counts:
-                table(up, count, chosen.seconds, chosen.rounds)
+                print(f"every request differs, {count} connections")
+                table(up, varied, count, chosen.seconds, chosen.rounds)
+                if chosen.same:
+                    print(f"the same bytes again and again, {count} connections")
+                    table(up, lambda path: [post(path, BODY)], count, chosen.seconds, chosen.rounds)
     finally:
         shutil.rmtree(home, ignore_errors=True)
 
 
-def table(up: dict[str, tuple[int, int, str]], count: int, seconds: float, rounds: int) -> None:
+def table(
+    up: dict[str, tuple[int, int, str]],
+    requests_for: Callable[[str], Sequence[bytes]],
+    count: int,
+    seconds: float,
+    rounds: int,
+) -> None:
     """Measure all servers at one number of connections, in turns, and print the medians."""
     seen: dict[str, list[tuple[Result, float]]] = {name: [] for name in up}
+    requests = {name: requests_for(path) for name, (_, _, path) in up.items()}
     for _ in range(rounds):
-        for name, (port, pid, path) in up.items():
-            seen[name].append(measure(port, pid, path, count, seconds))
+        for name, (port, pid, _) in up.items():
+            seen[name].append(measure(port, pid, requests[name], count, seconds))
     base = next(iter(seen.values()))
+    bare = [cpu for _, cpu in seen["bare uvicorn"]]
     for name, measured in seen.items():
         ratios = sorted(mine.rate / theirs.rate for (mine, _), (theirs, _) in zip(measured, base, strict=True))
         waits = median(mine.p99 / theirs.p99 for (mine, _), (theirs, _) in zip(measured, base, strict=True))
-        wrong = sum(result.wrong for result, _ in measured)
+        share = median(theirs / mine for (_, mine), theirs in zip(measured, bare, strict=True))
+        raised = sum(result.wrong for result, _ in measured)
         print(
             f"{name:16} {count:>5} {median(r.rate for r, _ in measured):>8.0f} "
             f"{median(r.p50 for r, _ in measured) * 1e3:>8.2f} {median(r.p99 for r, _ in measured) * 1e3:>8.2f} "
-            f"{median(cpu for _, cpu in measured) * 1e6:>11.0f} {median(ratios):>8.2f} "
-            f"{f'({ratios[0]:.1f}–{ratios[-1]:.1f})':>12} {waits:>9.2f}" + (f"  {wrong} wrong" if wrong else ""),
+            f"{median(cpu for _, cpu in measured) * 1e6:>11.0f} {share:>8.2f} {median(ratios):>8.2f} "
+            f"{f'({ratios[0]:.1f}–{ratios[-1]:.1f})':>12} {waits:>9.2f}" + (f"  {raised} wrong" if raised else ""),
             flush=True,
         )
 

@@ -19,8 +19,8 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from sabir.search import Item, LocalIndex, MiniLM, Query
-from sabir.search.rank import reciprocal
+from sabir.search import Item, LocalIndex, MiniLM, SearchQuery
+from sabir.search.engine.rank import reciprocal
 
 HERE = Path(__file__).resolve().parent
 DEFAULT = HERE.parent.parent / "shared" / "data" / "cranfield"
@@ -75,11 +75,11 @@ async def rankings(path: Path) -> dict[str, list[list[str]]]:
             print(f"indexed and embedded in {time.perf_counter() - started:.0f} s")
             started = time.perf_counter()
             for text in queries(path):
-                hits = (await index.search(Query(text, limit=200))).hits
+                hits = (await index.search(SearchQuery(text, limit=200))).hits
                 found["index"].append([hit.item.id for hit in hits])
                 near = sorted(hits, key=lambda hit: -(hit.semantic or 0.0))
                 found["meaning"].append([hit.item.id for hit in near])
-                lexical = [hit.item.id for hit in (await words.search(Query(text, limit=200))).hits]
+                lexical = [hit.item.id for hit in (await words.search(SearchQuery(text, limit=200))).hits]
                 found["words"].append(lexical)
                 places = reciprocal([[int(each) for each in lexical], [int(hit.item.id) for hit in near]])
                 found["reciprocal rank fusion"].append([str(each) for each in places])

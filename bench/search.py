@@ -71,7 +71,7 @@ class Sabir:
     def build(self, data: Data, folder: str) -> None:
         import asyncio
 
-        from sabir.search import Item, LocalIndex, MiniLM, Query, Range
+        from sabir.search import Item, LocalIndex, MiniLM, Range, SearchQuery
 
         class Given:
             """The vectors of the items, by the number in their names."""
@@ -81,7 +81,7 @@ class Sabir:
             async def embed(self, texts: Any) -> Any:
                 return np.stack([data.vectors[int(text.split(".", 1)[0].split()[1])] for text in texts])
 
-        self.query, self.range = Query, Range
+        self.query, self.range = SearchQuery, Range
         self.index = LocalIndex(folder, Given())
         self.model = MiniLM()
 

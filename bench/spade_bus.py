@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import statistics
 import sys
 import time
@@ -22,7 +23,7 @@ from spade.behaviour import CyclicBehaviour, OneShotBehaviour
 from spade.message import Message
 from spade.template import Template
 
-BODY = "x" * 1024
+BODY = os.environ.get("BODY") or "x" * 1024
 HOST = "localhost"
 SECONDS = 5  # for one answer
 # Other names in process and between processes: the server may still hold the session of a name that has just left.
@@ -144,11 +145,13 @@ async def main(role: str, port: int) -> None:
                     await receiving.done.wait()
                     say(received=receiving.count, at=receiving.last)
             case ["send", count]:
+                used = time.process_time()
                 began = await sender.send(int(count))
                 say(**began)
                 if role == "inside":
                     await receiving.done.wait()
-                    say(received=receiving.count, at=receiving.last)
+                    cpu = (time.process_time() - used) / int(count)
+                    say(received=receiving.count, at=receiving.last, cpu=cpu)
             case ["ask", askers, count]:
                 say(**await sender.ask(int(askers), int(count)))
     for agent in reversed(agents):

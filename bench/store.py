@@ -33,8 +33,8 @@ import uvloop
 from sabir.message import Message
 from sabir.stores import Store
 from sabir.stores.base import GENESIS, AuditLine, ConversationRow, TurnEntry, chain
-from sabir.stores.postgres import PostgresStore
-from sabir.stores.sqlite import DURABILITY, SQLiteStore
+from sabir.stores.postgres.store import PostgresStore
+from sabir.stores.sqlite.store import DURABILITY, SQLiteStore
 from sabir.turn import PastTurn
 
 TO_REACH = 3.0  # times the plain driver, at 64 callers
@@ -46,10 +46,10 @@ ANSWER = Message.text("Paris. By train it is about three hours and ten minutes. 
 
 
 def entry(conversation: str) -> TurnEntry:
-    now, id = time.time(), uuid4().hex
+    now, item_id = time.time(), uuid4().hex
     row = ConversationRow(conversation, "bench", now, now, now + 86400)
-    audit = AuditLine(now, "turn", "bench", "nlip", "echo", "ok", id, conversation, {"bytes": 300})
-    return TurnEntry(row, PastTurn(id, now, "echo", QUESTION, ANSWER, "bench", conversation), audit, 300)
+    audit = AuditLine(now, "turn", "bench", "nlip", "echo", "ok", item_id, conversation, {"bytes": 300})
+    return TurnEntry(row, PastTurn(item_id, now, "echo", QUESTION, ANSWER, "bench", conversation), audit, 300)
 
 
 async def measure(write: Write, callers: int, seconds: float) -> tuple[int, float, list[float]]:

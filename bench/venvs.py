@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # What tests run beside us. Each costs half a minute to make, so who can share one does.
 TESTED = {
     "nlip": ("nlip-server==0.1.3", "nlip-sdk==0.1.3", "uvloop", "httptools", "ag2>=1.2"),
+    "mcp-servers": ("mcp-server-time>=2026.10", "mcp-server-git>=2026.10"),
     "fastmcp": ("fastmcp>=4.1",),
     "nlweb-network": ("nlweb-core==0.7.0", "nlweb-network==0.7.0"),
 }

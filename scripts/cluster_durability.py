@@ -35,7 +35,7 @@ from killed import GatewayProcess, Talk, audit_of, message, once, show, stored_a
 from sabir.bus.nats import RETENTION, NatsBus
 from sabir.errors import BusUnavailable
 from sabir.stores.base import ChainedLine
-from sabir.stores.postgres import PostgresStore
+from sabir.stores.postgres.store import PostgresStore
 
 POSTGRES = os.environ.get("SABIR_TEST_POSTGRES", "postgresql://postgres@127.0.0.1:5432/test")
 NATS = os.environ.get("SABIR_TEST_NATS", "nats://127.0.0.1:4222")
@@ -247,8 +247,8 @@ def main() -> int:
     except (OSError, BusUnavailable) as away:
         print(f"a server is missing: {away}", file=sys.stderr)
         return 2
-    except AssertionError as wrong:
-        print(f"\nseed {given.seed}: {wrong}", file=sys.stderr)
+    except AssertionError as exc:
+        print(f"\nseed {given.seed}: {exc}", file=sys.stderr)
         return 1
 
 

@@ -24,7 +24,7 @@ import httpx2
 from killed import GatewayProcess, Talk, audit_of, once, show, stored_as_told
 
 from sabir.stores.base import ChainedLine
-from sabir.stores.sqlite import SQLiteStore
+from sabir.stores.sqlite.store import SQLiteStore
 
 CLIENTS, TURNS = 6, 3
 
@@ -128,8 +128,8 @@ def main() -> int:
     given = parser.parse_args()
     try:
         return asyncio.run(run(given.runs, given.seed, given.durability))
-    except AssertionError as wrong:
-        print(f"\nseed {given.seed}: {wrong}", file=sys.stderr)
+    except AssertionError as exc:
+        print(f"\nseed {given.seed}: {exc}", file=sys.stderr)
         return 1
 
 

@@ -3,16 +3,42 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
+import re
 import sys
 from pathlib import Path
 
 os.environ["COLUMNS"] = "100"  # argparse wraps its help to this, on every machine alike
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+
+import requirement_ids
+
+import edge_rules
+from sabir import errors
 from sabir.cli.main import COMMANDS, parser
+from sabir.conformance.page import page as check_page
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "command-line.md"
+
+# The modules with a table of codes: the title of each column, and what stands in it.
+PROTOCOLS = {
+    "sabir.protocols.nlip.wire.json": (
+        "NLIP",
+        "the HTTP status; over WebSocket and AMQP a message with `messagetype: error`",
+    ),
+    "sabir.protocols.nlweb.wire.responses": ("NLWeb", "the HTTP status, and `error.code` of a `Failure`"),
+    "sabir.protocols.mcp.wire.content": (
+        "MCP",
+        "the code of a JSON-RPC error; a failing agent is a result with `isError`",
+    ),
+    "sabir.protocols.a2a.wire.content": (
+        "A2A",
+        "the code of a JSON-RPC error; HTTP+JSON and gRPC use the status of section 5.4",
+    ),
+    "sabir.protocols.acl.wire.reasons": ("ACL", "the act that answers, its reason, and the HTTP status beside it"),
+}
 
 
 def command_line() -> str:
@@ -33,14 +59,59 @@ def command_line() -> str:
     return "\n".join(pieces)
 
 
+def errors_page() -> str:
+    """The page on errors: every error of the tree, and how each protocol reports it."""
+    found = sorted(PROTOCOLS)
+    lines = [
+        "# Error codes\n",
+        "Written by `make docs` from the tables (`CODES`) of the protocols. Every protocol reports every error:\n",
+        *(f"- **{title}**: {about}" for title, about in PROTOCOLS.values()),
+        "",
+        "An error message says where the problem is and what was expected; it never repeats content or secrets.",
+        "Errors that a retry may cure carry the time to wait (`Retry-After` over HTTP). `sabir` commands exit with 1",
+        "(failed), 2 (wrong use or configuration), 3 (unreachable) or 4 (refused).\n",
+        f"| error | meaning | {' | '.join(PROTOCOLS[name][0] for name in found)} |",
+        f"|---|---|{'---|' * len(found)}",
+    ]
+    tables = [importlib.import_module(name).CODES for name in found]
+    meanings = dict(re.findall(r"([A-Z]\w+) {2,}(\S.*)", errors.__doc__ or ""))
+    for error in errors.tree(errors.SabirError):
+        if error.__module__ == "sabir.errors":
+            codes = [_written(table[error]) for table in tables]
+            meaning = meanings.get(error.__name__, "the root of all errors")
+            lines.append(f"| `{error.__name__}` | {meaning} | {' | '.join(codes)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _written(code: object) -> str:
+    return " ".join(f"`{value}`" for value in (code if isinstance(code, tuple) else (code,)))
+
+
+def pages() -> dict[str, str]:
+    """Every page that is written from the code, by its name in ``docs``."""
+    return {
+        "command-line.md": command_line(),
+        "check.md": check_page(),
+        "edge.md": edge_rules.page(),
+        "errors.md": errors_page(),
+        **requirement_ids.pages(ROOT),
+    }
+
+
 def main() -> int:
-    text = command_line()
-    if "--check" in sys.argv:
-        if PAGE.exists() and PAGE.read_text(encoding="utf-8") == text:
-            return 0
-        print("docs/command-line.md is not up to date: run make docs")
+    stale = []
+    if "--check" not in sys.argv:
+        requirement_ids.close_rows(ROOT)
+    for name, text in pages().items():
+        path = ROOT / "docs" / name
+        if path.exists() and path.read_text(encoding="utf-8") == text:
+            continue
+        stale.append(name)
+        if "--check" not in sys.argv:
+            path.write_text(text, encoding="utf-8")
+    if stale and "--check" in sys.argv:
+        print(f"{', '.join(f'docs/{name}' for name in stale)} not up to date: run make docs")
         return 1
-    PAGE.write_text(text, encoding="utf-8")
     return 0
 
 

@@ -13,10 +13,17 @@ from pathlib import Path
 
 import pytest
 import uvicorn
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
 
+import coverage_of_new  # first: it has to begin before what it measures is imported
 from free_ports import free_port
-from sabir.gateway import Gateway
-from sabir.server import Server, uvicorn_config
+from sabir.gateway.gateway import Gateway
+from sabir.server.server import Server, uvicorn_config
+
+# A busy machine makes slow inputs; that is no defect of what is tested.
+hypothesis_settings.register_profile("sabir", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+hypothesis_settings.load_profile("sabir")
 
 HERE = Path(__file__).resolve().parent
 # The files that take longest, the longest first, as `pytest --durations=0` measured them. The others come after them.
@@ -24,6 +31,7 @@ LONGEST = (
     "mcp/test_conformance.py",
     "nlweb/test_sites.py",
     "gateways/test_gateways.py",
+    "web/test_playground.py",
     "web/test_page.py",
     "mcp/test_peer.py",
     "amqp/test_external.py",
@@ -33,8 +41,13 @@ LONGEST = (
     "gateways/test_others.py",
     "durability/test_postgres_faults.py",
     "durability/test_cluster.py",
-    "mcp/test_pipes.py",
+    "tools/test_real_mcp_servers.py",
+    "agents/test_vendors.py",
+    "durability/test_ensemble_kill.py",
+    "mcp/test_message_proxy.py",
     "bridge/test_bridge.py",
+    "cli/test_dev.py",
+    "cli/test_chat.py",
     "cli/test_start.py",
     "stores/test_stores_agree.py",
     "a2a/test_restart.py",
@@ -58,6 +71,10 @@ LONGEST = (
     "bus/test_nats_faults.py",
     "bus/test_nats_replicas.py",
 )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    coverage_of_new.register(config)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -131,9 +148,9 @@ def serving(gateway: Gateway, port: int = 0) -> Iterator[Served]:
     sock = socket.socket()
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     sock.bind(("127.0.0.1", port))
-    gateway.house.public_url = gateway.public_url = f"http://127.0.0.1:{port}"
+    gateway.services.public_url = gateway.public_url = f"http://127.0.0.1:{port}"
     if gateway.exchange.concierge is not None:
-        gateway.exchange.concierge.public_url = gateway.public_url
+        gateway.exchange.concierge.services.public_url = gateway.public_url
     server = PromptServer(gateway)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]}, daemon=True)
     thread.start()

@@ -6,8 +6,7 @@ example runs anywhere. The second way needs no helper: the client says by contro
 
 import asyncio
 
-from sabir import Gateway, Part, Turn, agent, connect
-from sabir.agents.back_level import BackLevel, audio_part
+from sabir import BackLevel, Gateway, Part, Turn, agent, audio_part, connect
 
 
 @agent(name="lights", description="Switches the lights")

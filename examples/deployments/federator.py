@@ -6,9 +6,7 @@ replaced by ``cross_check``, or by any agent that reads the answers as labelled 
 
 import sys
 
-from sabir import Gateway, Message, Turn, agent, connect
-from sabir.agents.federation import Federation, cheapest
-from sabir.message import json_part
+from sabir import Federation, Gateway, Message, Turn, agent, cheapest, connect, json_part
 
 
 @agent(name="corner-shop", description="Sells lamps")

@@ -7,8 +7,7 @@ client stay here; the question goes on under this agent's own name.
 import re
 import sys
 
-from sabir import Agent, Gateway, Message, Turn, agent, connect
-from sabir.agent import reply_of
+from sabir import Agent, Gateway, Message, Turn, agent, connect, reply_of
 
 NUMBERS = re.compile(r"\b\d{4,}\b")
 

@@ -9,8 +9,7 @@ import sys
 
 import httpx2
 
-from sabir import Gateway, Message, Turn, agent
-from sabir.message import json_part
+from sabir import Gateway, Message, Turn, agent, json_part
 
 
 def weather_of(base: str, http: httpx2.AsyncClient):

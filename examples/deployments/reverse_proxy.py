@@ -6,8 +6,7 @@ Each hop has its own tokens: what a client holds opens nothing behind this gatew
 
 import sys
 
-from sabir import Gateway, Policy, connect
-from sabir.guard import Quotas
+from sabir import Gateway, Policy, Quotas, connect
 
 
 def gateway(behind: dict[str, str], home: str = ".sabir") -> Gateway:

@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import functools
 import inspect
+import logging
 import queue
 import re
 import threading
@@ -16,10 +17,14 @@ from typing import Any, Protocol, TypeAlias, overload, runtime_checkable
 import msgspec
 
 from .card import Card, Policy, Skill
-from .errors import Refused, TurnFailed
+from .errors import ConfigError, Refused, TurnFailed
 from .events import Delta, Event, Fault, Progress, Question, Reply
 from .message import Message, Part, json_part, text_part
+from .signature import Signature
 from .turn import Turn
+from .typed import arguments_of
+
+logger = logging.getLogger("sabir")
 
 
 @runtime_checkable
@@ -49,11 +54,17 @@ class FunctionAgent:
     Sync functions run off the event loop.
     """
 
-    def __init__(self, function: Function, card: Card) -> None:
+    def __init__(self, function: Function, card: Card, signature: Signature | None = None) -> None:
+        """``signature`` is that of the parameters behind the Turn, if there are any."""
         self.card = card
         self.function = function
-        self._run = _runner(function)
+        self._signature = signature
+        self._run = _runner(function) if signature is None else functools.partial(_typed, function, signature)
         functools.update_wrapper(self, function, updated=())
+
+    def with_card(self, card: Card) -> FunctionAgent:
+        """The same function under another card."""
+        return FunctionAgent(self.function, card, self._signature)
 
     def __call__(self, turn: Turn, /) -> AsyncIterator[Event]:
         return self._run(turn)
@@ -94,25 +105,50 @@ def agent(
     """Make an Agent of a function that takes a Turn.
 
     The function may return (or yield) a string, a Message, a Part, a JSON object or an Event.
-    Its name and docstring are the Card's, unless said otherwise.
+    Its name and docstring are the Card's, unless said otherwise. Further parameters with types are arguments: they
+    become the input schema of its skill, arrive parsed, and the caller is asked for a missing one.
+
+    Raises:
+        ConfigError: a parameter has a type that JSON Schema cannot describe.
     """
 
     def make(function: Function) -> FunctionAgent:
-        words = description if description is not None else inspect.getdoc(function) or ""
+        _check_function(function)
+        signature = _signature_of(function)
+        doc = signature.summary if signature is not None else inspect.getdoc(function) or ""
+        words = description if description is not None else doc
         title = name or re.sub(r"[^A-Za-z0-9_.-]", "-", getattr(function, "__name__", "agent")).strip("-_.") or "agent"
         made = card or Card(
             name=title,
             description=words,
             version=version,
-            skills=skills,
+            skills=skills or _skills_of(title, words, signature),
             policies=policies,
             languages=languages,
             remembers=remembers,
             repeatable=repeatable,
         )
-        return FunctionAgent(function, made)
+        return FunctionAgent(function, made, signature)
 
     return make if function is None else make(function)
+
+
+def _check_function(function: Any) -> None:
+    """Raises:
+    ConfigError: it is not a function that takes a Turn.
+    """
+    name = getattr(function, "__name__", repr(function))
+    if inspect.isclass(function):
+        raise ConfigError(f"@agent: {name} is a class; decorate a function, or pass an instance with a card to Gateway")
+    if not callable(function):
+        raise ConfigError(f"@agent: expected a function that takes a turn, not {type(function).__name__}")
+    kinds = (
+        inspect.Parameter.POSITIONAL_ONLY,
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+        inspect.Parameter.VAR_POSITIONAL,
+    )
+    if not any(each.kind in kinds for each in inspect.signature(function).parameters.values()):
+        raise ConfigError(f"@agent: {name} takes no turn; write it as {name}(turn)")
 
 
 async def reply_of(events: AsyncIterator[Event]) -> Message:
@@ -132,8 +168,31 @@ async def reply_of(events: AsyncIterator[Event]) -> Message:
     raise TurnFailed("the agent ended without a reply")
 
 
-def _runner(function: Function) -> Callable[[Turn], AsyncIterator[Event]]:
-    target = function if inspect.isroutine(function) else getattr(function, "__call__", function)  # noqa: B004
+def _signature_of(function: Function) -> Signature | None:
+    """The parameters behind the Turn; None if there are none that can be passed by name."""
+    parameters = list(inspect.signature(function).parameters.values())
+    behind = parameters[1:]
+    if not behind or any(each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD) for each in behind):
+        return None
+    return Signature.of(function, without=frozenset({parameters[0].name}))
+
+
+def _skills_of(name: str, words: str, signature: Signature | None) -> tuple[Skill, ...]:
+    if signature is None:
+        return ()
+    return (Skill(name, name, words, input_schema=dict(signature.schema), asks=True),)
+
+
+async def _typed(function: Function, signature: Signature, turn: Turn) -> AsyncIterator[Event]:
+    given = await arguments_of(turn, signature)
+    async for event in _runner(functools.partial(function, **given), like=function)(turn):
+        yield event
+
+
+def _runner(function: Function, like: Function | None = None) -> Callable[[Turn], AsyncIterator[Event]]:
+    """What runs the function; ``like`` is what it wraps, if that is another."""
+    kind = function if like is None else like
+    target = kind if inspect.isroutine(kind) else getattr(kind, "__call__", kind)  # noqa: B004
     if inspect.isasyncgenfunction(target):
         return functools.partial(_pieces, function)
     if inspect.iscoroutinefunction(target):
@@ -160,12 +219,25 @@ class _Awaited(msgspec.Struct, eq=False):
         function, self._function = self._function, None
         if function is None:
             raise StopAsyncIteration
-        return _end(await function(self._turn))
+        event = _end(await function(self._turn))
+        if event is NOTHING:
+            _warn_of_nothing(function)
+        return event
 
 
 async def _off_loop(function: Function, turn: Turn) -> AsyncIterator[Event]:
     result = await _in_thread(function, turn)
-    yield _end(await result if isinstance(result, Awaitable) else result)
+    event = _end(await result if isinstance(result, Awaitable) else result)
+    if event is NOTHING:
+        _warn_of_nothing(function)
+    yield event
+
+
+@functools.cache
+def _warn_of_nothing(function: Function) -> None:
+    """Say once for each function that it answers nothing, which is seldom meant."""
+    name = getattr(function, "__name__", None) or getattr(getattr(function, "func", None), "__name__", "an agent")
+    logger.warning("agent %s returned nothing; is a return missing? Return an empty string to answer nothing", name)
 
 
 async def _pieces(function: Function, turn: Turn) -> AsyncIterator[Event]:
@@ -248,6 +320,9 @@ class _Workers:
 _workers = _Workers()
 
 
+NOTHING = Reply(Message("text", "english", ""))  # what a function says that returns None
+
+
 def _end(given: Given) -> Event:
     if isinstance(given, str):
         return Reply(Message("text", "english", given))
@@ -256,7 +331,7 @@ def _end(given: Given) -> Event:
     if isinstance(given, _EVENTS):
         return given
     if given is None:
-        return Reply(Message("text", "english", ""))
+        return NOTHING
     if isinstance(given, Part):
         return Reply(Message.of(given))
     if isinstance(given, dict | list):
@@ -277,10 +352,19 @@ def _piece(given: Given) -> Event:
 def joined(parts: list[Part]) -> Message:
     """The pieces as one message: neighbouring texts of one language run together, the rest in order."""
     merged: list[Part] = []
+    texts: list[str] = []  # of the run of texts at the end, which are joined once and not with each piece
     for part in parts:
-        last = merged[-1] if merged else None
-        if last is not None and part.format == last.format == "text" and part.subformat == last.subformat:
-            merged[-1] = Part("text", last.subformat, f"{last.content}{part.content}", last.label)
-        else:
-            merged.append(part)
+        if texts and part.format == "text" and part.subformat == merged[-1].subformat:
+            texts.append(f"{part.content}")
+            continue
+        _end_run(merged, texts)
+        merged.append(part)
+        texts = [f"{part.content}"] if part.format == "text" else []
+    _end_run(merged, texts)
     return Message.of(*merged) if merged else Message("text", "english", "")
+
+
+def _end_run(merged: list[Part], texts: list[str]) -> None:
+    if len(texts) > 1:
+        first = merged[-1]
+        merged[-1] = Part("text", first.subformat, "".join(texts), first.label)

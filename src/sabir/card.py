@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -10,6 +11,7 @@ import msgspec
 from .message import STRUCTURED, Message, language_name, language_tag, printable
 
 _STRUCTURED_KINDS = frozenset(STRUCTURED.values())
+_EVERYTHING = ("text", "structured", "binary", "location", "generic")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
@@ -23,6 +25,8 @@ class Skill(msgspec.Struct, frozen=True, omit_defaults=True):
     examples: tuple[str, ...] = ()
     input_schema: dict[str, Any] | None = None
     output_schema: dict[str, Any] | None = None
+    tool: str = ""  # the tool that it is, as rules of ``rights`` name it
+    asks: bool = False  # whether it asks back for a required argument that is missing
 
 
 class Policy(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -41,7 +45,7 @@ class Card(msgspec.Struct, frozen=True, omit_defaults=True):
     description: str = ""
     version: str = "1.0"
     skills: tuple[Skill, ...] = ()
-    reads: tuple[str, ...] = ("text", "structured", "binary", "location", "generic")
+    reads: tuple[str, ...] = _EVERYTHING
     says: tuple[str, ...] = ("text",)
     languages: tuple[str, ...] = ()  # names or tags; empty: any
     code: tuple[str, ...] | None = None  # programming languages it knows; None: takes all as data
@@ -53,11 +57,16 @@ class Card(msgspec.Struct, frozen=True, omit_defaults=True):
     remembers: bool = True  # turns are recorded and earlier ones given to the agent
     repeatable: bool = False  # running the same turn twice does no harm, so lost work may start again
     streams: bool = True
+    ontologies: tuple[str, ...] = ()  # of ACL, that it knows; empty: any
+    publishes: tuple[str, ...] = ()  # topics that others can subscribe to over ACL and NLIP
     site: str | None = None  # the site it answers for, if it is a site agent
     via: tuple[str, ...] = ()  # the gateways through which it is reached from here, the farthest first
 
     def cannot_read(self, message: Message) -> str | None:
         """Why this agent cannot read a message, in words for the sender; None if it can (CORE-5.3)."""
+        unread = self._unread_formats(message)
+        if unread and all(part.format in unread for part in message.parts if part.content not in (None, "")):
+            return f"I do not read {_listed(unread)}; I read {_listed(self.reads)}."
         if not self.languages and self.code is None and self.extensions is None:
             return None
         for part in message.parts:
@@ -75,11 +84,26 @@ class Card(msgspec.Struct, frozen=True, omit_defaults=True):
                 return f"The extension {printable(part.subformat)} is not supported here."
         return None
 
+    def leaves_out(self, message: Message) -> str | None:
+        """What this agent does not read of a message that it answers, in words; None if it reads all of it."""
+        unread = self._unread_formats(message)
+        return f"I did not read {_listed(unread)}; I read {_listed(self.reads)}." if unread else None
+
+    def _unread_formats(self, message: Message) -> tuple[str, ...]:
+        if len(self.reads) >= len(_EVERYTHING):
+            return ()
+        formats = dict.fromkeys(part.format for part in message.parts if part.content not in (None, ""))
+        return tuple(name for name in formats if name in _EVERYTHING and name not in self.reads)
+
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise ValueError(
                 f"a card's name is 1 to 64 letters, digits, dots, hyphens or underscores, not {self.name!r}"
             )
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names)
 
 
 def _named(name: str, names: tuple[str, ...]) -> bool:

@@ -3,42 +3,80 @@
 ::
 
     SabirError
-    ├── BadInput              the other side sent what we cannot take
-    │   ├── Unreadable        the bytes are not the notation they claim to be (not JSON, not CBOR)
-    │   ├── BadMessage        readable, but not a message of the protocol
-    │   ├── TooBig            over a limit on size, depth or count
-    │   ├── BadMediaType      the content type names no notation we read
-    │   ├── BadMethod         the method or path exists, but not like this
-    │   └── UnknownVersion    a protocol version that is not in the table
-    ├── Refused               understood, and not allowed
-    │   ├── Unauthenticated   nobody known; say who you are
-    │   ├── Forbidden         known, but without the right
-    │   ├── TooMany           over a rate or a quota; carries when to come back
-    │   └── PolicyRequired    a policy must be agreed before data flows
+    ├── BadInput              the input is invalid
+    │   ├── Unreadable        the bytes are not valid JSON or CBOR
+    │   ├── BadMessage        it can be parsed, but is not a message of the protocol
+    │   ├── TooLarge          over a limit on size, depth or count
+    │   ├── BadMediaType      unsupported content type
+    │   ├── BadMethod         the path exists, but not with this method
+    │   └── UnknownVersion    unsupported protocol version
+    ├── Refused               understood, but not allowed
+    │   ├── Unauthenticated   authentication required, or it failed
+    │   ├── Forbidden         authenticated, but without the right
+    │   ├── RateLimited       over a rate or a quota; says when to retry
+    │   └── PolicyRequired    a policy must be accepted before data flows
     ├── NotFound              no such agent, conversation, task, upload or site (or not yours)
-    ├── Conflict              the thing is in a state that does not allow it
-    ├── Cancelled             the caller took the question back
+    ├── Conflict              the current state does not allow it
+    ├── Cancelled             the caller cancelled the turn
     ├── TurnFailed            the agent failed
     │   └── DeadlineExceeded  it did not finish in time
-    ├── Unavailable           this gateway cannot answer now
-    │   ├── ShuttingDown      it is about to stop
+    ├── Unavailable           the gateway cannot answer now
+    │   ├── ShuttingDown      it is shutting down
     │   ├── StoreUnavailable  its store does not answer
     │   └── BusUnavailable    its bus does not answer
-    ├── PeerError             a remote agent failed us
+    ├── PeerError             a remote agent failed
     │   ├── PeerUnavailable   no connection, or no answer in time
-    │   ├── PeerRefused       it answered, and the answer is no
-    │   └── PeerUnreadable    it answered, and not in its protocol
-    └── BadSetup              the configuration is wrong
-        └── MissingExtra      an optional part is not installed
+    │   ├── PeerRefused       it rejected the request
+    │   └── PeerUnreadable    its answer is not valid in its protocol
+    └── ConfigError           the configuration is invalid
+        └── MissingExtra      an optional dependency is not installed
 
 Whose fault it is shows in the branch: ``BadInput`` and ``Refused`` are the caller's,
-``TurnFailed``, ``Unavailable`` and ``BadSetup`` are ours, ``PeerError`` is a third party's.
-Data stands in fields; the text is made in ``__str__`` and holds no secret and no content.
+``TurnFailed``, ``Unavailable`` and ``ConfigError`` are ours, ``PeerError`` is a third party's.
+Details are in fields; the text is made in ``__str__`` and contains no secret and no content.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import difflib
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+__all__ = [
+    "BadInput",
+    "BadMediaType",
+    "BadMessage",
+    "BadMethod",
+    "BusUnavailable",
+    "Cancelled",
+    "ConfigError",
+    "Conflict",
+    "DeadlineExceeded",
+    "ErrorTable",
+    "Forbidden",
+    "MissingExtra",
+    "NotFound",
+    "PeerError",
+    "PeerRefused",
+    "PeerUnavailable",
+    "PeerUnreadable",
+    "PolicyRequired",
+    "RateLimited",
+    "Refused",
+    "SabirError",
+    "ShuttingDown",
+    "StoreUnavailable",
+    "TooLarge",
+    "TurnFailed",
+    "Unauthenticated",
+    "Unavailable",
+    "UnknownVersion",
+    "Unreadable",
+    "tree",
+]
+
+
+Row = TypeVar("Row")
 
 
 class SabirError(Exception):
@@ -73,7 +111,7 @@ class BadMessage(BadInput):
     """Readable, but not a message of the protocol."""
 
 
-class TooBig(BadInput):
+class TooLarge(BadInput):
     """Over a limit on size, depth or count."""
 
 
@@ -109,7 +147,7 @@ class Forbidden(Refused):
     """The caller is known and has no right to this."""
 
 
-class TooMany(Refused):
+class RateLimited(Refused):
     """Over a rate or quota; ``retry_after`` is in seconds."""
 
     def __init__(self, reason: str, retry_after: float = 1.0) -> None:
@@ -156,11 +194,14 @@ class Unavailable(SabirError):
 class ShuttingDown(Unavailable):
     """The gateway is about to stop."""
 
+    def __init__(self, reason: str = "the gateway is stopping; retry shortly", retry_after: float = 5.0) -> None:
+        super().__init__(reason, retry_after)
+
 
 class StoreUnavailable(Unavailable):
     """The store does not answer. ``detail`` is for its operator: where it is, what is wrong; its log says it, too."""
 
-    def __init__(self, reason: str = "the store is away", retry_after: float = 1.0, detail: str = "") -> None:
+    def __init__(self, reason: str = "the store is unavailable", retry_after: float = 1.0, detail: str = "") -> None:
         super().__init__(reason, retry_after)
         self.detail = detail
 
@@ -197,11 +238,11 @@ class PeerUnreadable(PeerError):
     """It answered, and not in the protocol it was asked in."""
 
 
-class BadSetup(SabirError):
+class ConfigError(SabirError):
     """The configuration is wrong."""
 
 
-class MissingExtra(BadSetup):
+class MissingExtra(ConfigError):
     """An optional part is not installed."""
 
     def __init__(self, what: str, extra: str) -> None:
@@ -212,13 +253,33 @@ class MissingExtra(BadSetup):
         self.extra = extra
 
 
-def for_operator(wrong: SabirError) -> str:
+def for_operator(exc: SabirError) -> str:
     """The error as who runs this gateway is told; callers get no more than its text."""
-    return (wrong.detail if isinstance(wrong, StoreUnavailable) else "") or str(wrong)
+    return (exc.detail if isinstance(exc, StoreUnavailable) else "") or str(exc)
 
 
 def tree(root: type[SabirError] = SabirError) -> Iterator[type[SabirError]]:
-    """Every error class under ``root``, itself first; what the error tables are tested against."""
+    """Every error class of this module under ``root``, itself first; what the error tables are tested against."""
     yield root
     for child in root.__subclasses__():
-        yield from tree(child)
+        if child.__module__ == __name__:
+            yield from tree(child)
+
+
+class ErrorTable(dict[type[SabirError], Row]):
+    """What a protocol makes of each error. An error of an agent's own has the row of the nearest class that has one."""
+
+    def __missing__(self, kind: type[SabirError]) -> Row:
+        return self[next(base for base in kind.__mro__[1:] if base in self)]
+
+
+def suggestion(given: object, known: Iterable[str], otherwise: str = "known here are", place: str = "") -> str:
+    """What may have been meant by a name that is not known: the nearest of those that are, or all of them.
+
+    An empty ``otherwise`` gives an empty text where no name is near.
+    """
+    names = list(known)
+    near = difflib.get_close_matches(str(given), names, n=1, cutoff=0.5)
+    if near:
+        return f"did you mean {place}{near[0]}?"
+    return f"{otherwise} {', '.join(names) or 'none'}" if otherwise else ""

@@ -6,6 +6,7 @@ one ``Fault``. ``Question`` is normally sent by ``Turn.ask`` and not yielded by 
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -46,20 +47,32 @@ class Progress(msgspec.Struct, frozen=True):
     note: str = ""
 
 
+FIELD_KINDS: Final = ("text", "single_select", "multi_select", "number", "boolean")
+
+
+def field_kind(said: object) -> str:
+    """The kind of a field that another agent asks for; words where it is not one that we know."""
+    return said if isinstance(said, str) and said in FIELD_KINDS else "text"
+
+
 @dataclass(frozen=True, slots=True)
 class Field:
     """One thing that a Question wants to know."""
 
     id: str
     text: str
-    kind: str = "text"  # text, single_select, multi_select, number, boolean
+    kind: str = "text"  # one of FIELD_KINDS
     options: tuple[str, ...] = ()
     required: bool = True
+
+    def __post_init__(self) -> None:
+        if self.kind not in FIELD_KINDS:
+            raise ValueError(f"Field {self.id!r}: kind is {self.kind!r}; expected one of {', '.join(FIELD_KINDS)}")
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """The agent needs input before it can go on.
+    """The agent needs input before it can continue.
 
     ``fields`` describes the answer where it has a shape; ``schema`` is the same as JSON Schema if
     the asker has one. An answer in words is always allowed.
@@ -69,6 +82,31 @@ class Question:
     fields: tuple[Field, ...] = ()
     schema: dict[str, Any] | None = None
     id: str = ""
+    # The caller has to prove who it is, to the agent or elsewhere.
+    is_authentication: bool = dataclasses.field(default=False, kw_only=True)
+    # The gateway asks whether something is meant: only a yes or a no answers it.
+    control: bool = dataclasses.field(default=False, kw_only=True)
+
+
+def stored_question(stored: Mapping[str, Any]) -> Question:
+    """The Question of what a task keeps of it."""
+    fields = tuple(
+        Field(
+            str(each.get("id", "")),
+            str(each.get("text", "")),
+            field_kind(each.get("kind")),
+            tuple(str(option) for option in each.get("options") or ()),
+            bool(each.get("required", True)),
+        )
+        for each in stored.get("fields") or ()
+    )
+    schema = stored.get("schema")
+    return Question(
+        str(stored.get("text", "")),
+        fields,
+        dict(schema) if isinstance(schema, dict) else None,
+        str(stored.get("id", "")),
+    )
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -87,13 +125,13 @@ class Fault(msgspec.Struct, frozen=True):
     code: str = "failed"
 
     def error(self) -> SabirError:
-        """The error that this stands for, so that each protocol's table tells it in its own words."""
+        """The error that this Fault represents, for the error tables of the protocols."""
         return FAULTS.get(self.code, TurnFailed)(self.reason)
 
     @classmethod
-    def of(cls, wrong: SabirError) -> Fault:
-        """The Fault that an error is told by, where a protocol streams events."""
-        return cls(str(wrong), next((code for kind, code in _CODES if isinstance(wrong, kind)), "failed"))
+    def of(cls, exc: SabirError) -> Fault:
+        """The Fault that reports an error in a stream of events."""
+        return cls(str(exc), next((code for kind, code in _CODES if isinstance(exc, kind)), "failed"))
 
 
 def _peer_and_reason(reason: str) -> tuple[str, str]:
@@ -130,7 +168,7 @@ Event: TypeAlias = Delta | Progress | Question | Reply | Fault
 
 
 class WrongEvent(TypeError):
-    """An agent gave what is no Event, or one with a wrong field.
+    """An agent returned something that is not an Event, or an Event with an invalid field.
 
     Says which field, what was expected and the type of what was given: no content, so that the log may tell it.
     """
@@ -215,7 +253,7 @@ def check_question(question: object) -> None:
     """The same of what an agent asks.
 
     Raises:
-        WrongEvent: it is no Question, or a field of it is wrong.
+        WrongEvent: it is not a Question, or a field of it is invalid.
     """
     if not isinstance(question, Question):
         _refuse("a question", "a Question or a string", question)
@@ -254,7 +292,7 @@ def _refuse(where: str, expected: str, given: object) -> NoReturn:
 
 
 def _named(given: object) -> str:
-    """What was given, without its content; a number that is none is told, or nobody would know what was wrong."""
+    """Describe a value by its type, never by its content; NaN and infinity by value."""
     return str(given) if isinstance(given, float) and not math.isfinite(given) else type(given).__name__
 
 

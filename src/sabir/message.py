@@ -6,7 +6,7 @@ canonical where the standard defines them (``format`` in lower case) and kept as
 peer must get them back (``subformat``, token contents). Binary content is bytes; base64 exists only
 at a JSON edge, in the wires.
 
-Nothing here reads or writes bytes; that is ``sabir.wire``.
+Nothing here reads or writes bytes; that is a protocol's wire.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def _words(message: Message) -> str:
 class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """What is said: a first submessage and the Parts behind it.
 
-    ``messagetype`` is ``"control"`` for talk about the talk itself; any other word is data.
+    ``messagetype`` is ``"control"`` for control messages; any other word is data.
     ``control`` is kept only because some peers send a flag besides (D-19); read ``is_control``.
     ``extra`` holds fields that the standard does not know, as they came (D-05).
     """
@@ -349,6 +349,6 @@ def _point(latitude: Any, longitude: Any) -> tuple[float, float] | None:
         return None
     try:
         lat, lon = float(latitude), float(longitude)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):  # an integer may have any size
         return None
     return (lat, lon) if abs(lat) <= 90 and abs(lon) <= 180 else None

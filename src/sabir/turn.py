@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
 
 from .card import Card
-from .errors import TurnFailed
-from .events import Question, check_question
+from .errors import NotFound, TurnFailed
+from .events import Event, Fault, Question, Reply, check_question
+from .ids import new_id
 from .message import Message, Part
-from .randomness import new_id
+from .observe.timeline import NO_TIMELINE, Timeline
 
 MAX_HOPS = 8
 
@@ -21,7 +23,7 @@ class Caller(msgspec.Struct, frozen=True, omit_defaults=True):
     """Who asks. ``id`` is stable for a known caller and ``"anonymous"`` for anybody else."""
 
     id: str = "anonymous"
-    kind: str = "anonymous"  # anonymous, key, subject, certificate, token, agent, local
+    kind: str = "anonymous"  # anonymous, key, subject, certificate, token, user, agent, local
     roles: frozenset[str] = frozenset()
     address: str = ""
     name: str = ""
@@ -35,14 +37,14 @@ class Caller(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def is_counted_elsewhere(self) -> bool:
-        """Whether what is asked was counted before: where the caller came in for whom an agent, or a node, asks."""
+        """True if this request was already charged to a quota (sub-turns, requests from another node)."""
         return self.handed_on or self.kind == "agent"
 
     @property
-    def standing(self) -> frozenset[str]:
+    def effective_roles(self) -> frozenset[str]:
         """Every role this caller has: its own, those everybody has, and the one that only it has.
 
-        An agent that asks on behalf of somebody stands exactly where that caller does (SEC-P2.3).
+        An agent that asks on behalf of a caller has exactly that caller's roles (SEC-P2.3).
         """
         if self.kind == "agent":
             return self.roles
@@ -75,7 +77,7 @@ class Conversation(msgspec.Struct, frozen=True, omit_defaults=True):
     count: int = 0  # all turns ever recorded in it, also those outside the window
 
 
-NOWHERE = Conversation("")
+NO_CONVERSATION = Conversation("")
 
 
 class Meter(msgspec.Struct, eq=False, omit_defaults=True):
@@ -90,18 +92,26 @@ class Meter(msgspec.Struct, eq=False, omit_defaults=True):
     account: str = ""  # whose it goes on, where anything is counted
     own_tokens: int = 0  # of those above: what was used on this node
     own_cost: float = 0.0
+    own_completion_tokens: int = 0  # of own_tokens: what models wrote; the rest is what they were given
 
     @property
     def has_budget(self) -> bool:
         return bool(self.most_calls or self.most_tokens or self.most_cost)
 
+    @property
+    def is_used_up(self) -> bool:
+        """Whether nothing is left of a budget."""
+        pairs = ((self.calls, self.most_calls), (self.tokens, self.most_tokens), (self.cost, self.most_cost))
+        return any(most and used >= most for used, most in pairs)
+
     def elsewhere(self, calls: int, tokens: int, cost: float) -> None:
         """Add what another node has used for this turn, and has put on the account."""
         self.add(calls, tokens, cost, here=False)
 
-    def add(self, calls: int, tokens: int, cost: float, *, here: bool = True) -> None:
+    def add(self, calls: int, tokens: int, cost: float, *, completion_tokens: int = 0, here: bool = True) -> None:
         if here:
             self.own_tokens += tokens
+            self.own_completion_tokens += completion_tokens
             self.own_cost += cost
         self.calls += calls
         self.tokens += tokens
@@ -115,13 +125,49 @@ class Meter(msgspec.Struct, eq=False, omit_defaults=True):
                 raise TurnFailed(f"the turn's budget of {most:g} {kind} is used up")
 
 
+class OpenedUpload(Protocol):
+    """One complete upload, not loaded."""
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def subformat(self) -> str: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def path(self) -> Path: ...
+
+    def chunks(self) -> AsyncIterator[bytes]: ...
+
+    async def part(self) -> Part: ...
+
+
+class OpensUploads(Protocol):
+    """What a turn needs of the uploads of its conversation (``sabir.uploads.Attachments``)."""
+
+    def refers(self, message: Message) -> bool: ...
+
+    def is_ours(self, part: Part) -> bool: ...
+
+    async def check(self, message: Message) -> None: ...
+
+    async def all(self, message: Message) -> Sequence[OpenedUpload]: ...
+
+    async def open(self, reference: Part | str) -> OpenedUpload: ...
+
+    async def give(self, data: bytes | Path | AsyncIterator[bytes], subformat: str = ..., name: str = ...) -> Part: ...
+
+
 class Permit(Protocol):
     """Asks the guard whether the caller may use a tool or a skill; raises ``Refused`` if not."""
 
     def __call__(self, *, tool: str = "", skill: str = "") -> None: ...
 
 
-def anything(*, tool: str = "", skill: str = "") -> None:
+def allow_all(*, tool: str = "", skill: str = "") -> None:
     return None
 
 
@@ -131,18 +177,73 @@ class Answering(Protocol):
     card: Card
 
 
+class Callee(Answering, Protocol):
+    """What ``Turn.call`` needs of an agent; ``sabir.agent.Agent`` is one."""
+
+    def __call__(self, turn: Turn, /) -> AsyncIterator[Event]: ...
+
+
+class Siblings(Protocol):
+    """The other agents of the gateway."""
+
+    def find(self, name: str) -> Callee:
+        """Raises ``NotFound`` for an unknown agent."""
+
+    async def dispatch(self, name: str, turn: Turn) -> Message:
+        """Run a turn as a message to the agent through the exchange: admitted, filtered, recorded and audited."""
+
+
+class NoSiblings:
+    """Outside a gateway there are no other agents."""
+
+    def find(self, name: str) -> Callee:
+        raise NotFound(f"there is no agent {name!r}: this turn runs outside a gateway")
+
+    async def dispatch(self, name: str, turn: Turn) -> Message:
+        raise NotFound(f"there is no agent {name!r}: this turn runs outside a gateway")
+
+
+NO_SIBLINGS = NoSiblings()
+
+
 AskBack = Callable[[Question], Awaitable[Message]]
+Screen = Callable[[Message], Awaitable[Message]]
 
 
-async def nobody_to_ask(question: Question) -> Message:
-    raise TurnFailed(f"nobody can be asked here: {question.text}")
+async def unchanged(message: Message) -> Message:
+    return message
+
+
+class Journal(Protocol):
+    """What an agent writes down while a turn runs, so that the same turn can go on from there after a crash."""
+
+    async def append(self, turn: str, entry: bytes) -> None: ...
+
+    async def entries(self, turn: str) -> list[bytes]: ...
+
+
+class NoJournal:
+    """Forgets everything: for turns outside a gateway."""
+
+    async def append(self, turn: str, entry: bytes) -> None:
+        return None
+
+    async def entries(self, turn: str) -> list[bytes]:
+        return []
+
+
+NO_JOURNAL = NoJournal()
+
+
+async def no_back_channel(question: Question) -> Message:
+    raise TurnFailed(f"the caller cannot be asked: {question.text}")
 
 
 class Turn(msgspec.Struct, eq=False):
     """One question and all that belongs to it; never shared between turns."""
 
     message: Message
-    conversation: Conversation = NOWHERE
+    conversation: Conversation = NO_CONVERSATION
     caller: Caller = ANONYMOUS
     deadline: float = float("inf")  # on time.monotonic()
     id: str = msgspec.field(default_factory=new_id)
@@ -151,14 +252,21 @@ class Turn(msgspec.Struct, eq=False):
     seen: tuple[str, ...] = ()  # names of the agents this question has passed, for loops
     trace: str | None = None  # W3C traceparent of this hop
     door: str = ""  # by which protocol it came
-    attachments: Any = None  # opens the uploads that parts refer to; set by the exchange
-    ask_back: AskBack = nobody_to_ask
-    permit: Permit = anything  # set by the exchange; asked again before each tool call
+    named: str = ""  # the agent that the caller named; empty where it named none
+    carries: tuple[Part, ...] = ()  # the tokens that go back with the reply, which a limit on its size counts
+    attachments: OpensUploads | None = None  # the uploads that parts refer to; set by the exchange
+    ask_back: AskBack = no_back_channel
+    screen: Screen = (
+        unchanged  # the content filters, for what tools and models say inside the turn; set by the exchange
+    )
+    journal: Journal = NO_JOURNAL  # set by the exchange
+    siblings: Siblings = NO_SIBLINGS  # set by the exchange
+    permit: Permit = allow_all  # set by the exchange; asked again before each tool call
     meter: Meter = msgspec.field(default_factory=Meter)  # shared with sub-turns
     used: list[str] = []  # tools that were called, for the audit; shared with sub-turns
     issued: list[Part] = []  # tokens that go back with the reply; the concierge's passes
     questions: int = 0  # asked back so far
-    waits: bool = False  # whether it waits for an answer now
+    timeline: Timeline = NO_TIMELINE  # shared with sub-turns; set by the exchange, for callers who asked for one
 
     @property
     def text(self) -> str:
@@ -183,25 +291,56 @@ class Turn(msgspec.Struct, eq=False):
         """Ask the caller for input, by whatever protocol it came, and wait for the answer.
 
         Raises:
-            TurnFailed: nobody is there to be asked.
-            Cancelled: the caller took the question back.
-            WrongEvent: it is no question, or a field of it is not what it should be.
+            TurnFailed: the caller cannot be asked.
+            Cancelled: the caller cancelled the turn.
+            WrongEvent: it is not a Question, or a field of it is invalid.
         """
         if isinstance(question, str):
             question = Question(question)
         check_question(question)
         return await self.ask_back(question)
 
-    def spend(self, *, calls: int = 0, tokens: int = 0, cost: float = 0.0) -> None:
+    def spend(self, *, calls: int = 0, tokens: int = 0, cost: float = 0.0, completion_tokens: int = 0) -> None:
         """Put what a model or tool call used on this turn's account.
+
+        ``tokens`` are all tokens, ``completion_tokens`` those of them that a model wrote, ``cost`` is in US dollars.
 
         Raises:
             TurnFailed: the turn's budget is used up.
         """
-        self.meter.add(calls, tokens, cost)
+        self.meter.add(calls, tokens, cost, completion_tokens=completion_tokens)
 
-    def sub(self, message: Message, to: Answering) -> Turn:
+    async def call(self, to: str | Callee, message: Message | str, *, history: bool = False) -> Message:
+        """Ask another agent of the gateway by its name, or any agent, and wait for its reply.
+
+        Deadline, trace, hop count and budget are those of this turn.
+
+        Raises:
+            NotFound: unknown agent.
+            SabirError: it failed, refused, or passed the question on too often.
+        """
+        async for event in self.stream(to, message, history=history):
+            if isinstance(event, Reply):
+                return event.message.without_tokens()
+            if isinstance(event, Fault):
+                raise event.error()
+        raise TurnFailed("the agent ended without a reply")
+
+    async def stream(self, to: str | Callee, message: Message | str, *, history: bool = False) -> AsyncIterator[Event]:
+        """The same as ``call``, with every event as it comes."""
+        agent = self.siblings.find(to) if isinstance(to, str) else to
+        said = Message.text(message) if isinstance(message, str) else message
+        with self.timeline.span("agent", agent.card.name) as hop:
+            async for event in agent(self.sub(said, agent, history=history)):
+                if isinstance(event, Reply | Fault):
+                    hop.end(failed=isinstance(event, Fault))
+                yield event
+
+    def sub(self, message: Message, to: Answering, *, history: bool = False) -> Turn:
         """A turn inside this one: deadline, trace and hop count inherited, identity and tokens not.
+
+        With ``history`` the other agent takes part in the conversation and is given its earlier turns; without, it is
+        asked one question that stands alone.
 
         Raises:
             TurnFailed: the question has passed too many agents, or this one already.
@@ -213,12 +352,21 @@ class Turn(msgspec.Struct, eq=False):
             self,
             id=f"{self.id}.{new_id()[:8]}",
             message=message.without_tokens(),
-            conversation=Conversation(self.conversation.id, agreed=_passed_on(self.conversation.agreed)),
+            conversation=self._sub_conversation(history),
             caller=_agent_of(self.caller, self.agent),
             issued=[],
+            named="",
+            carries=(),
             agent=name,
             hops=self.hops + 1,
             seen=(*self.seen, name),
+        )
+
+    def _sub_conversation(self, history: bool) -> Conversation:
+        here = self.conversation
+        agreed = _passed_on(here.agreed)
+        return (
+            Conversation(here.id, here.turns, agreed, here.count) if history else Conversation(here.id, agreed=agreed)
         )
 
 
@@ -232,6 +380,6 @@ def _agent_of(caller: Caller, agent: str) -> Caller:
     return Caller(
         id=f"agent:{agent or 'gateway'}",
         kind="local" if caller.kind == "local" else "agent",
-        roles=caller.standing,
+        roles=caller.effective_roles,
         on_behalf_of=caller.on_behalf_of if caller.kind in ("agent", "anonymous") else caller.id,
     )

@@ -6,7 +6,7 @@ What is put there streams to disk; the next message refers to the URI, and the a
 
 State is a record in the store (space ``upload``) and a file under ``home/uploads``: ``<id>.part`` while it
 comes, ``<id>`` once it is complete. The size of the ``.part`` file is the offset to resume from. What a caller has
-here is counted in the store before it comes (``guard.holdings``), so that its limits hold whatever nodes it comes to.
+is counted in the store before it arrives (``guard.quotas.reservations``): its limits hold whichever node receives it.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from typing import BinaryIO, Final
 
 import msgspec
 
-from .errors import BadMessage, Conflict, Forbidden, NotFound, StoreUnavailable, TooBig, Unavailable
-from .guard.holdings import Holdings, Most
+from .errors import BadMessage, Conflict, Forbidden, NotFound, StoreUnavailable, TooLarge, Unavailable
+from .guard.quotas.reservations import Cap, Reservations
 from .guard.seal import Seal
-from .home import own_folder
 from .message import Message, Part, binary_part, uri_part
+from .private_files import own_folder
 from .stores.base import Record, Store
 from .stores.rows import value_of
 from .turn import Caller
@@ -93,7 +93,7 @@ class Uploads:
         self.public_url = public_url
         self._seal = seal
         self._writing: set[str] = set()
-        self._holdings = Holdings(store, SPACE, "your uploads here are used up; wait until some have expired")
+        self._reservations = Reservations(store, SPACE, "your uploads here are used up; wait until some have expired")
 
     # -- places -----------------------------------------------------------------------------------
 
@@ -101,17 +101,17 @@ class Uploads:
         """A place for one upload: its path on this gateway, and what holds for it.
 
         Raises:
-            TooMany: the caller has too many places, or has used up its bytes.
+            RateLimited: the caller has too many places, or has used up its bytes.
         """
         account, expires = self.account(caller), time.time() + self.limits.seconds
         most = min(self.limits.bytes, self.limits.bytes_per_caller)
         upload = Upload(secrets.token_urlsafe(16), conversation, caller.id, expires, most, account=account)
-        left = await self._holdings.begin(account, upload.id, expires, self._most, self._record(upload))
+        left = await self._reservations.begin(account, upload.id, expires, self._most, self._record(upload))
         return self._path(upload), msgspec.structs.replace(upload, most=min(most, left))
 
     @property
-    def _most(self) -> Most:
-        return Most(self.limits.bytes_per_caller, self.limits.places_per_caller)
+    def _most(self) -> Cap:
+        return Cap(self.limits.bytes_per_caller, self.limits.places_per_caller)
 
     def account(self, caller: Caller) -> str:
         """Whose quota it is. Strangers share one id, so it is kept by where they are, which is not written down."""
@@ -136,11 +136,11 @@ class Uploads:
         Raises:
             NotFound: tampered with, made for another caller, expired, or never offered: all look alike.
         """
-        id = self._seal.open(SPACE, place, caller.id)
-        record = await self.store.get(SPACE, id.decode()) if id is not None else None
+        upload_id = self._seal.open(SPACE, place, caller.id)
+        record = await self.store.get(SPACE, upload_id.decode()) if upload_id is not None else None
         upload = self._read(record) if record is not None else None
         if upload is None or upload.expires <= time.time():
-            raise NotFound("there is no such place for uploads (any more)")
+            raise NotFound("upload URL not found or expired")
         return upload
 
     # -- putting ----------------------------------------------------------------------------------
@@ -159,16 +159,16 @@ class Uploads:
 
         Raises:
             Conflict: it is complete already, is being written, or the offset is not where it stopped.
-            TooBig: more than the place takes is announced.
+            TooLarge: more than the place takes is announced.
         """
         if upload.is_complete or upload.is_given:
             raise Conflict("this upload is complete; ask for another place")
         if upload.id in self._writing:
             raise Conflict("this upload is under way on another connection")
         if total is not None and total > upload.most:
-            raise TooBig("upload", "Content-Length", f"at most {upload.most} bytes")
+            raise TooLarge("upload", "Content-Length", f"at most {upload.most} bytes")
         if offset and offset != self.offset(upload):
-            raise Conflict(f"the upload goes on at offset {self.offset(upload)}")
+            raise Conflict(f"the upload continues at offset {self.offset(upload)}")
         if upload.total is not None and total is not None and total != upload.total:
             raise Conflict(f"the upload was announced with {upload.total} bytes")
         return Writing(self, upload, offset, total if total is not None else upload.total)
@@ -205,7 +205,7 @@ class Uploads:
         await self.store.delete(SPACE, upload.id)
         self._part(upload).unlink(missing_ok=True)
         self.file(upload).unlink(missing_ok=True)
-        await self._holdings.end(upload.account, upload.id)
+        await self._reservations.end(upload.account, upload.id)
 
     async def erase(self, conversation: str, caller: Caller) -> int:
         """Remove what was put, or given, in a conversation; says how many. One that is being written stays."""
@@ -227,10 +227,10 @@ class Uploads:
         if not self.folder.is_dir():
             return 0
         for path in sorted(self.folder.iterdir()):
-            id = path.name.removesuffix(".part")
-            if id in self._writing or path.stat().st_mtime > now - 60.0:
+            upload_id = path.name.removesuffix(".part")
+            if upload_id in self._writing or path.stat().st_mtime > now - 60.0:
                 continue
-            if await self.store.get(SPACE, id) is None:
+            if await self.store.get(SPACE, upload_id) is None:
                 path.unlink(missing_ok=True)
                 removed += 1
         return removed
@@ -293,7 +293,7 @@ class Writing:
     async def _count(self, wanted: int, least: int, record: Record | None = None) -> None:
         """Hold so many bytes of the caller's quota for this upload, before they come."""
         uploads, upload, may_refuse = self._uploads, self.upload, not self.upload.is_given
-        holding = uploads._holdings.hold(
+        holding = uploads._reservations.reserve(
             upload.account, upload.id, upload.expires, uploads._most, wanted,
             least=least, refuse=may_refuse, record=record,
         )  # fmt: skip
@@ -301,18 +301,18 @@ class Writing:
 
     async def _settle(self, size: int, record: Record | None = None) -> None:
         self._counted = size
-        await self._uploads._holdings.settle(self.upload.account, self.upload.id, size, record)
+        await self._uploads._reservations.commit(self.upload.account, self.upload.id, size, record)
 
     async def write(self, data: bytes) -> None:
         """Add bytes.
 
         Raises:
-            TooBig: more than the place takes, or than was announced.
-            TooMany: more than the caller may have here, at all its places together.
+            TooLarge: more than the place takes, or than was announced.
+            RateLimited: more than the caller may have here, at all its places together.
         """
         received, total = self.received + len(data), self.upload.total
         if received > self.upload.most or (total is not None and received > total):
-            raise TooBig("upload", "body", f"at most {self.upload.most if total is None else total} bytes")
+            raise TooLarge("upload", "body", f"at most {self.upload.most if total is None else total} bytes")
         if received > self._counted:
             await self._count(received + min(received, AHEAD), received)
         self.received = received
@@ -325,8 +325,8 @@ class Writing:
             block, self._buffer = bytes(self._buffer), bytearray()
             try:
                 await asyncio.to_thread(self._store, self._handle, block)
-            except OSError as wrong:
-                raise Unavailable("there is no room for uploads now", retry_after=60.0) from wrong
+            except OSError as exc:
+                raise Unavailable("no space for uploads", retry_after=60.0) from exc
 
     def _store(self, handle: int, block: bytes) -> None:
         view = memoryview(block)
@@ -390,10 +390,10 @@ class Attachment:
         """The bytes as a Part, loaded.
 
         Raises:
-            TooBig: more than ``most``; read them in chunks.
+            TooLarge: more than ``most``; read them in chunks.
         """
         if self.size > most:
-            raise TooBig("upload", self.name or "attachment", f"at most {most} bytes to be loaded at once")
+            raise TooLarge("upload", self.name or "attachment", f"at most {most} bytes to be loaded at once")
         with await asyncio.to_thread(_opened, self.path) as file:
             return binary_part(await asyncio.to_thread(file.read), self.subformat, label=self.name or None)
 
@@ -476,7 +476,7 @@ def open_kept(path: Path) -> int:
     try:
         return os.open(path, os.O_RDONLY | _NO_LINK)
     except OSError:
-        raise NotFound("what was uploaded is not here any more") from None
+        raise NotFound("the uploaded file no longer exists") from None
 
 
 def _opened(path: Path) -> BinaryIO:

@@ -112,10 +112,12 @@ async def closed(client: Client) -> None:
 
 
 def saying(
-    *parts: str | pb.Part, context: str = "", task: str = "", id: str | None = None, **configuration: Any
+    *parts: str | pb.Part, context: str = "", task: str = "", item_id: str | None = None, **configuration: Any
 ) -> pb.SendMessageRequest:
     made = [pb.Part(text=each) if isinstance(each, str) else each for each in parts]
-    message = pb.Message(message_id=id or uuid4().hex, role=pb.ROLE_USER, parts=made, context_id=context, task_id=task)
+    message = pb.Message(
+        message_id=item_id or uuid4().hex, role=pb.ROLE_USER, parts=made, context_id=context, task_id=task
+    )
     request = pb.SendMessageRequest(message=message)
     if configuration:
         request.configuration.CopyFrom(pb.SendMessageConfiguration(**configuration))

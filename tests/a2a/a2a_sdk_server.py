@@ -33,6 +33,14 @@ class Executor(AgentExecutor):
         if words == "message":
             await event_queue.enqueue_event(new_text_message("a message", context_id=context.context_id))
             return
+        if words == "echo":
+            assert context.message is not None
+            back = pb.Message()
+            back.CopyFrom(context.message)
+            back.role, back.message_id = pb.ROLE_AGENT, "echo"
+            back.metadata.update({"extensions asked for": sorted(context.call_context.requested_extensions)})
+            await event_queue.enqueue_event(back)
+            return
         if words == "late":  # says nothing at all until it is told to
             self.reached.set()
             while not self.go_on.is_set():
@@ -54,6 +62,17 @@ class Executor(AgentExecutor):
         for number, text in enumerate(("one ", "two ", "three")):
             await updater.add_artifact([pb.Part(text=text)], artifact_id="a", append=number > 0)
         await updater.complete()
+
+    async def _report(self, updater: TaskUpdater, words: str, asked: bool) -> None:
+        await updater.add_artifact(
+            [pb.Part(text="All is well.")], artifact_id="a", name="Report", metadata={"pages": 1}
+        )
+        table = pb.Part(raw=b"a,b", media_type="text/csv", filename="a.csv")
+        await updater.add_artifact([table], artifact_id="b", extensions=["urn:example:table"])
+        await updater.complete(updater.new_agent_message([pb.Part(text="See the table, too.")]))
+
+    async def _login(self, updater: TaskUpdater, words: str, asked: bool) -> None:
+        await updater.requires_auth(updater.new_agent_message([pb.Part(text="Please log in at the desk.")]))
 
     async def _ask(self, updater: TaskUpdater, words: str, asked: bool) -> None:
         await updater.requires_input(updater.new_agent_message([pb.Part(text="Which colour?")]))
@@ -83,7 +102,7 @@ def card(url: str, *, streaming: bool = True, versions: tuple[str, ...] = ("1.0"
             for binding in ("JSONRPC", "HTTP+JSON")
         ],
         capabilities=pb.AgentCapabilities(streaming=streaming),
-        default_input_modes=["text/plain"],
+        default_input_modes=["text/plain", "application/json", "application/octet-stream"],
         default_output_modes=["text/plain"],
         skills=[pb.AgentSkill(id="s", name="S", description="s", tags=["t"])],
     )

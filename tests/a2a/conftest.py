@@ -14,15 +14,15 @@ sys.path.append(str(Path(__file__).parent))  # this folder cannot be a package: 
 from a2a_bench import Bench, Keys
 
 from conftest import Served, serving
-from sabir.gateway import Gateway
-from sabir.guard import Identity
+from sabir.gateway.gateway import Gateway
+from sabir.guard import Authenticator
 
 
 def made(bench: Bench, home: Path) -> Gateway:
     return Gateway(
         *bench.agents(),
         home=home,
-        identity=Identity((Keys(),)),
+        identity=Authenticator((Keys(),)),
         doors={"a2a": {"push": {"private": True}}},
     )
 

@@ -11,7 +11,7 @@ import pytest
 from a2a_bench import Bench
 
 from conftest import Served
-from sabir.gateway import Gateway
+from sabir.gateway.gateway import Gateway
 
 SEND = {"message": {"messageId": "1", "role": "ROLE_USER", "parts": [{"text": "hi"}]}}
 V1 = {"a2a-version": "1.0", "content-type": "application/json"}

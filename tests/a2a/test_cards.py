@@ -16,11 +16,11 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 from conftest import Served
 from sabir.card import Card, Policy, Skill
-from sabir.errors import BadSetup, PeerUnreadable
-from sabir.gateway import Gateway
-from sabir.guard import Identity, Rights, Rule
-from sabir.peers.a2a import A2aPeer
-from sabir.wire.a2a_card import card_from, card_to
+from sabir.errors import ConfigError, PeerUnreadable
+from sabir.gateway.gateway import Gateway
+from sabir.guard import Authenticator, Rights, Rule
+from sabir.protocols.a2a.peer.peer import A2aPeer
+from sabir.protocols.a2a.wire.cards import card_from, card_to
 
 
 async def test_the_default_agent_has_the_well_known_card(shared: Served, http: httpx.AsyncClient) -> None:
@@ -83,7 +83,7 @@ async def test_an_agent_that_strangers_may_not_use_shows_its_card_to_others_only
     serve, home: Path, http: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     rights = Rights((Rule(("known",)),))
-    served = serve(Gateway(*Bench().agents(), home=home, rights=rights, identity=Identity((Keys(),))))
+    served = serve(Gateway(*Bench().agents(), home=home, rights=rights, identity=Authenticator((Keys(),))))
     place = f"{served.url}/a2a/painter/.well-known/agent-card.json"
     refused = await http.get(place)
     assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
@@ -134,18 +134,18 @@ async def test_a_peer_believes_only_cards_that_known_keys_signed(serve, home: Pa
         async with A2aPeer(f"{url}/a2a/echo", card_keys=stranger) as peer:
             with pytest.raises(PeerUnreadable, match="not signed by a key we know"):
                 await peer.ask("hi")
-    with pytest.raises(BadSetup, match="card_keys"):
+    with pytest.raises(ConfigError, match="card_keys"):
         A2aPeer(served.url, card_keys={"keys": [{"kty": "nonsense"}]})
 
 
 def test_a_key_that_cannot_be_used_is_said_at_start(home: Path) -> None:
-    with pytest.raises(BadSetup, match=r"doors\.a2a\.signing_key: .*No such file"):
+    with pytest.raises(ConfigError, match=r"doors\.a2a\.signing_key: .*No such file"):
         Gateway(*Bench().agents(), home=home, doors={"a2a": {"signing_key": str(home / "none.pem")}})
     home.mkdir(exist_ok=True)
     (home / "bad.pem").write_text("nonsense")
-    with pytest.raises(BadSetup, match="expected a private key in PEM"):
+    with pytest.raises(ConfigError, match="expected a private key in PEM"):
         Gateway(*Bench().agents(), home=home, doors={"a2a": {"signing_key": str(home / "bad.pem")}})
-    with pytest.raises(BadSetup, match=r"unknown key doors\.a2a\.sign: did you mean signing_key\?"):
+    with pytest.raises(ConfigError, match=r"unknown key doors\.a2a\.sign: did you mean signing_key\?"):
         Gateway(*Bench().agents(), home=home, doors={"a2a": {"sign": 1}})
 
 

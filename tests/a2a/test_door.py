@@ -18,7 +18,7 @@ from a2a.utils.errors import (
 from a2a_bench import PNG, Bench, closed, connected, said, saying, task_of, text_of
 from google.protobuf.json_format import MessageToDict
 
-from sabir.gateway import Gateway
+from sabir.gateway.gateway import Gateway
 
 BINDINGS = ["JSONRPC", "HTTP+JSON"]
 
@@ -173,10 +173,10 @@ async def test_a_stream_that_was_dropped_is_taken_up_again(connect, bench: Bench
 
 async def test_the_same_message_sent_twice_is_one_task(connect) -> None:
     client = await connect("counter", streaming=False)
-    request = saying("once", id="3d1c0a5e-5f0e-4d3e-9d55-0d6a4f1c2b3a")
+    request = saying("once", item_id="3d1c0a5e-5f0e-4d3e-9d55-0d6a4f1c2b3a")
     (first,), (second,) = await said(client, request), await said(client, request)
     assert first.task.id == second.task.id
-    (other,) = await said(client, saying("other", id="3d1c0a5e-5f0e-4d3e-9d55-0d6a4f1c2b3a"))
+    (other,) = await said(client, saying("other", item_id="3d1c0a5e-5f0e-4d3e-9d55-0d6a4f1c2b3a"))
     assert other.task.id != first.task.id
 
 
@@ -250,6 +250,6 @@ async def test_the_extended_card_is_for_known_callers(serve, gateway: Gateway, h
     answer = await http.get(f"{served.url}/a2a/painter/extendedAgentCard", headers={"a2a-version": "1.0"})
     assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
     assert answer.json()["error"]["status"] == "UNAUTHENTICATED"
-    wrong = {"a2a-version": "1.0", "authorization": "Bearer mallory"}
-    answer = await http.get(f"{served.url}/a2a/painter/tasks", headers=wrong)
+    raised = {"a2a-version": "1.0", "authorization": "Bearer mallory"}
+    answer = await http.get(f"{served.url}/a2a/painter/tasks", headers=raised)
     assert answer.status_code == 401

@@ -19,14 +19,14 @@ from a2a.utils.errors import InvalidParamsError, TaskNotFoundError
 from a2a_bench import PNG, Bench, Keys, said, saying, task_of, text_of
 from joserfc import jwk, jws
 
-from sabir.errors import BadSetup, PeerRefused
+from sabir.errors import ConfigError, PeerRefused
 from sabir.events import Delta, Question, Reply
-from sabir.gateway import Gateway
-from sabir.guard import Credentials, Identity, Rights, Rule
-from sabir.guard.dpop import Dpop
+from sabir.gateway.gateway import Gateway
+from sabir.guard import Authenticator, Credentials, Rights, Rule
+from sabir.guard.identity.dpop import Dpop
 from sabir.message import Message, Part, binary_part, json_part, text_part
-from sabir.peers.a2a import A2aPeer
-from sabir.peers.base import Identity as Own
+from sabir.protocols.a2a.peer.peer import A2aPeer
+from sabir.protocols.peer import Identity
 from sabir.stores.memory import MemoryStore
 from sabir.turn import Caller, Conversation, Turn
 
@@ -36,7 +36,7 @@ grpc = pytest.importorskip("grpc")
 @pytest.fixture
 def url(serve, bench: Bench, home: Path) -> str:
     doors = {"a2a": {"grpc": {"port": 0}}}
-    return serve(Gateway(*bench.agents(), home=home, identity=Identity((Keys(),)), doors=doors)).url
+    return serve(Gateway(*bench.agents(), home=home, identity=Authenticator((Keys(),)), doors=doors)).url
 
 
 @pytest.fixture
@@ -71,9 +71,9 @@ async def test_a_question_is_answered_and_a_task_cancelled(connect, bench: Bench
     assert done.status_update.status.state == pb.TASK_STATE_COMPLETED
     slow = await connect("slow")
     stream = slow.send_message(saying("work"))
-    id = (await anext(stream)).task.id
+    item_id = (await anext(stream)).task.id
     assert await asyncio.to_thread(bench.gate.entered.wait, 10)
-    assert (await slow.cancel_task(pb.CancelTaskRequest(id=id))).status.state == pb.TASK_STATE_CANCELED
+    assert (await slow.cancel_task(pb.CancelTaskRequest(id=item_id))).status.state == pb.TASK_STATE_CANCELED
     await stream.aclose()
 
 
@@ -107,12 +107,14 @@ async def test_our_peer_speaks_it(url: str) -> None:
 
 async def test_who_asks_is_known(serve, home: Path) -> None:
     rights, doors = Rights((Rule(("known",)),)), {"a2a": {"grpc": {"port": 0}}}
-    url = serve(Gateway(*Bench().agents(), home=home, rights=rights, identity=Identity((Keys(),)), doors=doors)).url
+    url = serve(
+        Gateway(*Bench().agents(), home=home, rights=rights, identity=Authenticator((Keys(),)), doors=doors)
+    ).url
     async with A2aPeer(f"{url}/a2a/echo", bindings=("GRPC",)) as nobody:
         with pytest.raises(PeerRefused) as refused:
             await nobody.ask("hi")
         assert refused.value.status == 401
-    async with A2aPeer(f"{url}/a2a/echo", bindings=("GRPC",), identities=(Own(url, "Bearer alice"),)) as alice:
+    async with A2aPeer(f"{url}/a2a/echo", bindings=("GRPC",), identities=(Identity(url, "Bearer alice"),)) as alice:
         assert (await alice.ask("hi")).text == "hi"
 
 
@@ -135,9 +137,9 @@ class Bound:
         return Caller(id="alice", kind="subject")
 
 
-def proof(url: str, id: str, method: str = "POST") -> str:
+def proof(url: str, item_id: str, method: str = "POST") -> str:
     ath = base64.urlsafe_b64encode(hashlib.sha256(b"token").digest()).rstrip(b"=").decode()
-    said = {"htm": method, "htu": url, "iat": int(time.time()), "jti": id, "ath": ath}
+    said = {"htm": method, "htu": url, "iat": int(time.time()), "jti": item_id, "ath": ath}
     head = {"alg": "ES256", "typ": "dpop+jwt", "jwk": PROVER.as_dict(private=False)}
     return jws.serialize_compact(head, json.dumps(said), PROVER, ["ES256"])
 
@@ -145,7 +147,7 @@ def proof(url: str, id: str, method: str = "POST") -> str:
 async def test_a_call_is_proven_by_dpop_for_its_method_and_address(serve, home: Path, http) -> None:
     store = MemoryStore()
     await store.open()
-    known, doors = Identity((Bound(store),)), {"a2a": {"grpc": {"port": 0}}}
+    known, doors = Authenticator((Bound(store),)), {"a2a": {"grpc": {"port": 0}}}
     rights = Rights((Rule(("known",)),))
     url = serve(Gateway(*Bench().agents(), home=home, rights=rights, identity=known, doors=doors)).url
     card_place = f"{url}/a2a/echo/.well-known/agent-card.json"
@@ -162,8 +164,8 @@ async def test_a_call_is_proven_by_dpop_for_its_method_and_address(serve, home: 
             shown = (("authorization", "DPoP token"), ("dpop", dpop), ("a2a-version", "1.0"))
             try:
                 return text_of((await stub.SendMessage(request, metadata=shown)).task)
-            except grpc.aio.AioRpcError as wrong:
-                return wrong.code().name
+            except grpc.aio.AioRpcError as exc:
+                return exc.code().name
 
     good = proof(f"http://{place}{method}", "1")
     assert await present(good) == "hi"
@@ -200,7 +202,7 @@ async def test_the_card_says_where_clients_reach_it(serve, home: Path, http) -> 
 
 
 async def test_in_the_clear_only_on_the_loopback(home: Path) -> None:
-    with pytest.raises(BadSetup, match="in the clear only on the loopback"):
+    with pytest.raises(ConfigError, match="in the clear only on the loopback"):
         Gateway(*Bench().agents(), home=home, doors={"a2a": {"grpc": {"host": "0.0.0.0", "port": 0}}})
-    with pytest.raises(BadSetup, match=r"doors\.a2a\.grpc: .*`port`"):
+    with pytest.raises(ConfigError, match=r"doors\.a2a\.grpc: .*`port`"):
         Gateway(*Bench().agents(), home=home, doors={"a2a": {"grpc": {}}})

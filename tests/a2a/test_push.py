@@ -20,9 +20,9 @@ from a2a.utils.errors import InvalidParamsError, TaskNotFoundError
 from a2a_bench import Bench, Keys, closed, connected, said, saying
 
 from conftest import serving
-from sabir.gateway import Gateway
-from sabir.guard import Identity
-from sabir.peers.a2a import A2aPeer
+from sabir.gateway.gateway import Gateway
+from sabir.guard import Authenticator
+from sabir.protocols.a2a.peer.peer import A2aPeer
 from sabir.tasks import TaskSettings
 
 
@@ -208,7 +208,7 @@ async def test_telling_goes_on_after_a_restart(home: Path, receiver: Receiver) -
     def made() -> Gateway:
         doors = {"a2a": {"push": {"private": True}}}
         quick = TaskSettings(lease=0.5, look=0.05)
-        return Gateway(*Bench().agents(), home=home, identity=Identity((Keys(),)), doors=doors, tasks=quick)
+        return Gateway(*Bench().agents(), home=home, identity=Authenticator((Keys(),)), doors=doors, tasks=quick)
 
     with serving(made()) as served:
         client = await connected(served.url, "asker", as_="alice", streaming=False)
@@ -234,7 +234,10 @@ async def test_our_peer_is_rung_up_instead_of_polling(serve, home: Path, bench: 
         message = {"format": "text", "subformat": "english", "content": "work"}
         asking = asyncio.create_task(http.post(f"{near.url}/nlip", json=message))
         if far_agent == "slow":
-            assert await asyncio.to_thread(bench.gate.entered.wait, 10)
+            assert peer.hooks is not None
+            async with asyncio.timeout(20):
+                while peer.hooks.heard == 0:  # the notification of the piece that it says before the gate
+                    await asyncio.sleep(0.01)
             bench.gate.open()
         answer = (await asking).json()
         if far_agent == "asker":
@@ -243,10 +246,8 @@ async def test_our_peer_is_rung_up_instead_of_polling(serve, home: Path, bench: 
             said_back = {**message, "content": "blue", "submessages": tokens}
             answer = (await http.post(f"{near.url}/nlip", json=said_back)).json()
         assert answer["content"] == {"slow": "first last", "asker": "You chose blue."}[far_agent]
-        assert peer.hooks is not None
-        assert peer.hooks.heard > 0
         for path, token in (("far/guessed", "x"), ("nobody/guessed", "x")):
-            wrong = await http.post(
+            raised = await http.post(
                 f"{near.url}/a2a/.hooks/{path}", json={}, headers={"x-a2a-notification-token": token}
             )
-            assert wrong.status_code == 404
+            assert raised.status_code == 404

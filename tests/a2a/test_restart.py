@@ -20,8 +20,8 @@ from a2a_bench import Bench, Keys, closed, connected, said, saying, text_of
 from conftest import serving
 from free_ports import free_port
 from gates import Gate
-from sabir.gateway import Gateway
-from sabir.guard import Identity
+from sabir.gateway.gateway import Gateway
+from sabir.guard import Authenticator
 from sabir.server import Serving
 from sabir.tasks import TaskSettings
 
@@ -35,7 +35,7 @@ from sabir.tasks import TaskSettings
 
 home, port = Path(sys.argv[1]), int(sys.argv[2])
 
-@agent(description="Waits for a file", repeatable=True)
+@agent(description="SuspendedTurns for a file", repeatable=True)
 async def slow(turn):
     yield "first "
     (home / "entered").touch()
@@ -99,7 +99,7 @@ async def test_a_task_is_finished_after_kill_9(home: Path, unused_port: int) -> 
 
 def made(bench: Bench, home: Path, **more: object) -> Gateway:
     serving = Serving(home=str(home), graceful_seconds=0.1)  # a turn that still runs is cut off
-    known = Identity((Keys(),))
+    known = Authenticator((Keys(),))
     return Gateway(*bench.agents(), home=home, identity=known, tasks=QUICK, serving=serving, **more)  # type: ignore[arg-type]
 
 

@@ -15,9 +15,9 @@ from uuid import uuid4
 import pytest
 
 from sabir.agent import Agent
-from sabir.doors.nlip_amqp import NlipAmqp
-from sabir.gateway import Gateway
+from sabir.gateway.gateway import Gateway
 from sabir.guard import Quotas
+from sabir.protocols.nlip.door.amqp import NlipAmqp
 
 HOST = os.environ.get("SABIR_TEST_AMQP", "127.0.0.1:5672")
 URL = f"amqp://guest:guest@{HOST}"

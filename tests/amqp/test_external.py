@@ -11,7 +11,7 @@ from amqp.conftest import amqp_gateway
 from amqp.private_rabbitmq import PrivateRabbit
 from sabir.agents.echo import echo
 from sabir.errors import PeerUnavailable
-from sabir.peers.nlip_amqp import NlipAmqpPeer
+from sabir.protocols.nlip.peer.amqp import NlipAmqpPeer
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -32,18 +32,18 @@ async def test_door_and_peer_are_known_by_their_certificate(home: Path, rabbit: 
     async with amqp_gateway(home, "", "external", echo, url=rabbit.url, **settings):
         for external in (True, False):  # nothing else will do; whatever does
             tls = rabbit.authority.context("sabir")
-            async with NlipAmqpPeer(f"{rabbit.url}/external", tls=tls, external=external) as peer:
+            async with NlipAmqpPeer(f"{rabbit.url}/external", verify=tls, external=external) as peer:
                 assert (await peer.ask("hello")).text == "You said: hello"
 
 
 async def test_without_a_certificate_nobody_is_let_in(rabbit: PrivateRabbit) -> None:
-    async with NlipAmqpPeer(f"{rabbit.url}/external", tls=rabbit.authority.context()) as peer:
+    async with NlipAmqpPeer(f"{rabbit.url}/external", verify=rabbit.authority.context()) as peer:
         with pytest.raises(PeerUnavailable):
             await peer.ask("hello")
 
 
 async def test_a_password_is_not_sent_where_only_certificates_count(rabbit: PrivateRabbit) -> None:
     url = rabbit.url.replace("amqps://", "amqps://alice:s3cret@")
-    async with NlipAmqpPeer(f"{url}/external", tls=rabbit.authority.context()) as peer:
+    async with NlipAmqpPeer(f"{url}/external", verify=rabbit.authority.context()) as peer:
         with pytest.raises(PeerUnavailable, match=r"expected PLAIN .*it offers (ANONYMOUS, )?EXTERNAL$"):
             await peer.ask("hello")

@@ -3,52 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import datetime
-import ipaddress
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from amqp.conftest import amqp_gateway
+from certificates import Authority
 from sabir.agents.echo import echo
 from sabir.errors import PeerUnavailable
-from sabir.peers.nlip_amqp import NlipAmqpPeer
-
-
-def certificate(folder: Path) -> tuple[Path, Path]:
-    """A certificate for 127.0.0.1 that is its own authority, and its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "broker")])
-    now = datetime.datetime.now(datetime.UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(minutes=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    cert_file, key_file = folder / "cert.pem", folder / "key.pem"
-    cert_file.write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    key_file.write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    )
-    return cert_file, key_file
+from sabir.protocols.nlip.peer.amqp import NlipAmqpPeer
 
 
 @asynccontextmanager
-async def tls_end(cert: Path, key: Path) -> AsyncIterator[str]:
+async def tls_end(cert: str, key: str) -> AsyncIterator[str]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.load_cert_chain(cert, key)
@@ -82,15 +52,19 @@ async def tls_end(cert: Path, key: Path) -> AsyncIterator[str]:
 
 
 async def test_door_and_peer_speak_over_tls(home: Path, tmp_path: Path, broker: str, prefix: str) -> None:  # AMQP-8
-    cert, key = certificate(tmp_path)
+    authority = Authority(tmp_path)
+    cert, key = authority.make("broker")
     address = f"{prefix}-tls"
-    async with tls_end(cert, key) as url, amqp_gateway(home, broker, address, echo, url=url, tls_ca=str(cert)):
-        async with NlipAmqpPeer(f"{url}/{address}", tls=ssl.create_default_context(cafile=cert)) as peer:
+    async with (
+        tls_end(cert, key) as url,
+        amqp_gateway(home, broker, address, echo, url=url, tls_ca=str(authority.cert)),
+    ):
+        async with NlipAmqpPeer(f"{url}/{address}", verify=authority.context()) as peer:
             assert (await peer.ask("hello")).text == "You said: hello"
 
 
 async def test_a_certificate_that_nobody_vouches_for_is_not_accepted(tmp_path: Path, broker: str) -> None:  # SEC-P1.2
-    cert, key = certificate(tmp_path)
+    cert, key = Authority(tmp_path).make("broker")
     async with tls_end(cert, key) as url, NlipAmqpPeer(f"{url}/x") as peer:
         with pytest.raises(PeerUnavailable, match="its certificate is not accepted"):
             await peer.ask("hello")
@@ -98,11 +72,11 @@ async def test_a_certificate_that_nobody_vouches_for_is_not_accepted(tmp_path: P
 
 async def test_a_certificate_is_no_use_to_a_broker_that_does_not_ask_for_it(tmp_path: Path, broker: str) -> None:
     """RabbitMQ without its plugin for certificates lets nobodies in; who shows a certificate is not one of them."""
-    cert, key = certificate(tmp_path)
-    context = ssl.create_default_context(cafile=cert)
-    context.load_cert_chain(cert, key)
+    authority = Authority(tmp_path)
+    cert, key = authority.make("broker")
+    context = authority.context("broker")
     async with tls_end(cert, key) as url:
         bare = url.replace("guest:guest@", "")
-        async with NlipAmqpPeer(f"{bare}/x", tls=context, external=True) as peer:
+        async with NlipAmqpPeer(f"{bare}/x", verify=context, external=True) as peer:
             with pytest.raises(PeerUnavailable, match=r"expected EXTERNAL \(our certificate\).*it offers .*PLAIN"):
                 await peer.ask("hello")

@@ -13,17 +13,16 @@ import pytest
 import pytest_asyncio
 
 from amqp.conftest import amqp_gateway
-from nlip.test_vectors import CORE, VECTORS, by_id, check_message, fixture_agent, wire_bytes, with_own
-from sabir.gateway import Gateway
+from nlip.test_vectors import SERVED, VECTORS, by_id, check_message, fixture_agent, wire_bytes, with_own
+from sabir.gateway.gateway import Gateway
 from sabir.guard import Quotas
 from sabir.message import Message
-from sabir.peers.amqp_connection import AmqpConnection, Incoming
+from sabir.protocols.nlip.amqp.connection import AmqpConnection, Incoming
+from sabir.protocols.nlip.wire import amqp
+from sabir.protocols.nlip.wire.amqp import CBOR, JSON, AmqpMessage
 from sabir.turn import Caller
-from sabir.wire import amqp
-from sabir.wire.amqp import CBOR, JSON, Letter
 
 AMQP = [v for v in VECTORS if v["binding"] == "amqp"]
-SERVED = [v for v in CORE if v.get("role") != "client"]
 
 
 class Client:
@@ -31,7 +30,7 @@ class Client:
 
     def __init__(self, connection: AmqpConnection, prefix: str, address: str) -> None:
         self.connection, self.prefix, self.address = connection, prefix, address
-        self.places: dict[str, asyncio.Queue[Letter]] = {}
+        self.places: dict[str, asyncio.Queue[AmqpMessage]] = {}
 
     async def listen(self, place: str) -> str:
         """The queue that stands for a vector's address."""
@@ -46,7 +45,7 @@ class Client:
             await self.connection.receive(name, put)
         return name
 
-    async def next(self, place: str) -> Letter:
+    async def next(self, place: str) -> AmqpMessage:
         return await asyncio.wait_for(self.places[f"{self.prefix}-{place}"].get(), 10)
 
     def nothing_else_came(self) -> bool:
@@ -57,7 +56,7 @@ class Client:
         await self.listen("fence")
         body = b'{"format":"text","subformat":"english","content":"fence"}'
         reply_to = f"{self.prefix}-fence"
-        await self.connection.send(Letter(body, to=self.address, reply_to=reply_to, content_type=JSON))
+        await self.connection.send(AmqpMessage(body, to=self.address, reply_to=reply_to, content_type=JSON))
         await self.next("fence")
 
 
@@ -92,7 +91,7 @@ async def test_each_amqp_vector_is_answered_through_the_broker(vector: dict[str,
     reply_to = await client.listen(properties["reply-to"])
     asked = {key: await client.listen(value) if key.startswith("nlip-reply") else value
              for key, value in given["application_properties"].items()}  # fmt: skip
-    letter = Letter(
+    letter = AmqpMessage(
         body_of(given),
         to=client.address,
         reply_to=reply_to,
@@ -126,7 +125,7 @@ def check_normalized(message: Message, expected: dict[str, Any]) -> None:
         assert message.content.hex() == expected["bytes_hex"]
 
 
-def check_answer(wanted: dict[str, Any], answer: Letter, reply_to: str) -> None:
+def check_answer(wanted: dict[str, Any], answer: AmqpMessage, reply_to: str) -> None:
     reply = amqp.decode(answer)
     for key, value in wanted.items():
         if key != "amqp":
@@ -159,7 +158,7 @@ async def test_each_core_vector_is_answered_over_amqp(vector: dict[str, Any], ki
     body = wire_bytes(given) if kind == JSON else cbor_of(given)
     reply_to = await client.listen("core")
     await client.connection.send(
-        Letter(body, to=client.address, reply_to=reply_to, correlation_id="c", content_type=kind)
+        AmqpMessage(body, to=client.address, reply_to=reply_to, correlation_id="c", content_type=kind)
     )
     answer = await client.next("core")
     assert answer.content_type == kind
@@ -178,7 +177,7 @@ def cbor_of(given: Any) -> bytes:
 async def own_token(client: Client) -> str:
     reply_to = await client.listen("own")
     body = b'{"format":"text","subformat":"english","content":"hello"}'
-    await client.connection.send(Letter(body, to=client.address, reply_to=reply_to, content_type=JSON))
+    await client.connection.send(AmqpMessage(body, to=client.address, reply_to=reply_to, content_type=JSON))
     return str(amqp.decode(await client.next("own")).tokens[-1].content)
 
 
@@ -189,22 +188,24 @@ HELLO = b'{"format":"text","subformat":"english","content":"Hello"}'
 
 
 @pytest.mark.parametrize(
-    "id", ["r-1", uuid.UUID(int=7), proton.ulong(2**63), b"\x00\xff"], ids=["string", "uuid", "ulong", "binary"]
+    "correlation",
+    ["r-1", uuid.UUID(int=7), proton.ulong(2**63), b"\x00\xff"],
+    ids=["string", "uuid", "ulong", "binary"],
 )
 @pytest.mark.asyncio(loop_scope="module")
-async def test_the_correlation_id_comes_back_with_its_type(id: Any, client: Client) -> None:  # AMQP-4
+async def test_the_correlation_id_comes_back_with_its_type(correlation: Any, client: Client) -> None:  # AMQP-4
     reply_to = await client.listen("types")
     await client.connection.send(
-        Letter(HELLO, to=client.address, reply_to=reply_to, correlation_id=id, content_type=JSON)
+        AmqpMessage(HELLO, to=client.address, reply_to=reply_to, correlation_id=correlation, content_type=JSON)
     )
     answer = await client.next("types")
-    assert answer.correlation_id == id
-    assert isinstance(answer.correlation_id, type(id))
+    assert answer.correlation_id == correlation
+    assert isinstance(answer.correlation_id, type(correlation))
 
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_without_a_reply_to_there_is_no_answer(client: Client, served: Gateway) -> None:  # AMQP-3
-    await client.connection.send(Letter(HELLO, to=client.address, correlation_id="r-9", content_type=JSON))
+    await client.connection.send(AmqpMessage(HELLO, to=client.address, correlation_id="r-9", content_type=JSON))
     await client.fence()
     assert client.nothing_else_came()
 
@@ -219,7 +220,7 @@ async def test_a_lie_about_the_content_is_told_and_not_tried_again(
 ) -> None:  # AMQP-5
     reply_to = await client.listen("lies")
     await client.connection.send(
-        Letter(body, to=client.address, reply_to=reply_to, correlation_id="lie", content_type=kind)
+        AmqpMessage(body, to=client.address, reply_to=reply_to, correlation_id="lie", content_type=kind)
     )
     answer = await client.next("lies")
     assert amqp.decode(answer).is_error
@@ -231,7 +232,7 @@ async def test_a_lie_about_the_content_is_told_and_not_tried_again(
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_letter_that_comes_again_gets_the_recorded_answer(client: Client, served: Gateway) -> None:
     reply_to = await client.listen("again")
-    letter = Letter(HELLO, to=client.address, reply_to=reply_to, message_id="m-1", content_type=JSON)
+    letter = AmqpMessage(HELLO, to=client.address, reply_to=reply_to, message_id="m-1", content_type=JSON)
     for _ in range(2):
         await client.connection.send(letter)
     one, two = amqp.decode(await client.next("again")), amqp.decode(await client.next("again"))
@@ -246,7 +247,7 @@ async def test_a_letter_that_comes_again_gets_the_recorded_answer(client: Client
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_several_data_sections_are_joined(client: Client) -> None:  # D-43
-    from sabir.peers.amqp_connection import letter_of
+    from sabir.protocols.nlip.amqp.connection import letter_of
 
     def section(code: int, value: Any) -> bytes:
         data = proton.Data()
@@ -264,7 +265,7 @@ async def test_several_data_sections_are_joined(client: Client) -> None:  # D-43
 async def test_an_agent_has_its_own_address(client: Client) -> None:
     reply_to = await client.listen("named")
     place = f"{client.address}/fixture"
-    await client.connection.send(Letter(HELLO, to=place, reply_to=reply_to, content_type=JSON))
+    await client.connection.send(AmqpMessage(HELLO, to=place, reply_to=reply_to, content_type=JSON))
     assert amqp.decode(await client.next("named")).text == "I heard you: Hello"
 
 

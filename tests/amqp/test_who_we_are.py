@@ -18,10 +18,10 @@ import pytest
 from amqp.private_rabbitmq import Authority
 from sabir import Gateway, connect
 from sabir.agents.echo import echo
-from sabir.errors import BadSetup, PeerUnavailable
-from sabir.peers.amqp_broker import Broker, Offer
-from sabir.peers.amqp_connection import AmqpConnection
-from sabir.peers.nlip_amqp import NlipAmqpPeer
+from sabir.errors import ConfigError, PeerUnavailable
+from sabir.protocols.nlip.amqp.broker import Broker, BrokerOffer
+from sabir.protocols.nlip.amqp.connection import AmqpConnection
+from sabir.protocols.nlip.peer.amqp import NlipAmqpPeer
 
 SASL = b"AMQP\x03\x01\x00\x00"
 PLAIN_AMQP = b"AMQP\x00\x01\x00\x00"
@@ -145,7 +145,7 @@ async def test_one_who_is_known_by_a_certificate_is_not_let_in_as_nobody(authori
         async with offering(*offer, tls=server_side(authority)) as broker:
             said = await why_not(f"amqps://127.0.0.1:{broker.port}", tls=tls, external=True)
             assert "expected EXTERNAL (our certificate)" in said and said.endswith(f"it offers {', '.join(offer)}")
-            async with connect(f"amqps://127.0.0.1:{broker.port}/nlip", tls=tls, external=True) as peer:
+            async with connect(f"amqps://127.0.0.1:{broker.port}/nlip", verify=tls, external=True) as peer:
                 with pytest.raises(PeerUnavailable, match="expected EXTERNAL"):
                     await peer.ask("hello")
         assert set(bytes(broker.heard).split(SASL)) == {b""}  # greetings, and nothing after them
@@ -174,8 +174,8 @@ async def test_the_door_says_what_its_broker_lacks_and_stays_closed(
     [
         ({"url": "amqp://alice:s3cret@broker.example"}, "a password goes over amqps only, unless to this machine"),
         ({"url": "amqp://broker.example", "tls_cert": "sabir.pem"}, "a certificate is shown over amqps only"),
-        ({"url": "http://broker.example"}, "is no amqp or amqps address"),
-        ({"url": "amqp://broker.example:port"}, "is no amqp or amqps address"),
+        ({"url": "http://broker.example"}, "is not an amqp or amqps address"),
+        ({"url": "amqp://broker.example:port"}, "is not an amqp or amqps address"),
         ({"url": "amqps://broker.example", "tls_cert": "gone.pem"}, "tls_ca, tls_cert or tls_key: No such file"),
     ],
     ids=["password", "certificate", "scheme", "port", "file"],
@@ -183,15 +183,15 @@ async def test_the_door_says_what_its_broker_lacks_and_stays_closed(
 def test_a_door_that_could_never_open_is_told_when_the_gateway_is_made(
     home: Path, settings: dict[str, str], why: str
 ) -> None:
-    with pytest.raises(BadSetup) as wrong:
+    with pytest.raises(ConfigError) as raised:
         Gateway(echo, home=home, doors={"nlip-amqp": settings})
-    assert str(wrong.value).startswith("doors.nlip-amqp") and why in str(wrong.value)
-    assert "s3cret" not in str(wrong.value)
+    assert str(raised.value).startswith("doors.nlip-amqp") and why in str(raised.value)
+    assert "s3cret" not in str(raised.value)
 
 
 async def test_a_peer_is_told_at_once_that_its_secret_would_go_in_the_clear() -> None:
     for url, external in (("amqp://alice:s3cret@broker.example/x", False), ("amqp://broker.example/x", True)):
-        with pytest.raises(BadSetup, match="over amqps only"):
+        with pytest.raises(ConfigError, match="over amqps only"):
             NlipAmqpPeer(url, external=external)
 
 
@@ -207,4 +207,4 @@ def test_a_password_may_go_in_the_clear_within_this_machine(host: str) -> None:
     ids=["nothing", "greeting", "zeros", "nonsense", "http", "huge", "offset"],
 )  # fmt: skip
 def test_what_is_no_offer_is_none(words: bytes) -> None:
-    assert Offer().take(words) is None
+    assert BrokerOffer().take(words) is None

@@ -10,11 +10,10 @@ import pytest
 from websockets.sync.client import connect
 
 from conftest import Served, serving
-from nlip.test_vectors import CORE, by_id, check_message, fixture_agent, own_token, wire_bytes, with_own
-from sabir.gateway import Gateway
-from sabir.wire import cbor, nlip
-
-SERVED = [vector for vector in CORE if vector.get("role") != "client"]
+from nlip.test_vectors import SERVED, by_id, check_message, fixture_agent, own_token, wire_bytes, with_own
+from sabir.gateway.gateway import Gateway
+from sabir.protocols.nlip.wire import cbor
+from sabir.protocols.nlip.wire import json as nlip
 
 
 @pytest.fixture(scope="module")

@@ -15,10 +15,10 @@ from websockets.asyncio.client import connect
 
 from conftest import Serve, Served
 from sabir.agent import agent
-from sabir.gateway import Gateway
+from sabir.gateway.gateway import Gateway
 from sabir.message import Message, json_part, token_part
+from sabir.protocols.nlip.wire import json as nlip
 from sabir.turn import Turn
-from sabir.wire import nlip
 
 SECOND = 1.0
 

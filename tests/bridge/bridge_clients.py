@@ -25,7 +25,7 @@ from mcp.shared.exceptions import MCPError
 
 from gates import Gate
 from sabir.message import Message
-from sabir.wire import nlip
+from sabir.protocols.nlip.wire import json as nlip
 
 
 @dataclass
@@ -64,7 +64,7 @@ class Talker(ABC):
         """Begin long work, see that it is not done, let it be done, and fetch its answer."""
 
     @abstractmethod
-    async def questioned(self, agent: str, text: str, answer: str) -> tuple[Heard, Heard]:
+    async def questioned(self, agent: str, text: str, answer: Any) -> tuple[Heard, Heard]:
         """Be asked back, and answer; what was asked, and the end."""
 
     @abstractmethod
@@ -136,7 +136,7 @@ class NlipTalker(Talker):
         gate.open()
         return self._heard(await self.http.get(place, headers={"prefer": "wait=15"}))
 
-    async def questioned(self, agent: str, text: str, answer: str) -> tuple[Heard, Heard]:
+    async def questioned(self, agent: str, text: str, answer: Any) -> tuple[Heard, Heard]:
         asked = await self.ask(agent, text)
         return asked, await self.ask(agent, answer, asked.place)
 
@@ -211,7 +211,7 @@ class NlwebTalker(Talker):
             await asyncio.sleep(0.02)
         return self._of(told)
 
-    async def questioned(self, agent: str, text: str, answer: str) -> tuple[Heard, Heard]:
+    async def questioned(self, agent: str, text: str, answer: Any) -> tuple[Heard, Heard]:
         asked = await self.ask(agent, text)
         return asked, await self.ask(agent, answer, asked.place)
 
@@ -249,8 +249,8 @@ class McpTalker(Talker):
         async with self._client(agent) as client:
             try:
                 return self._of(await client.call_tool(agent, arguments))
-            except MCPError as wrong:
-                return Heard(failure=wrong.error.message)
+            except MCPError as exc:
+                return Heard(failure=exc.error.message)
 
     async def stream(self, agent: str, text: str) -> Heard:
         pieces: list[str] = []
@@ -271,13 +271,17 @@ class McpTalker(Talker):
                 return await client.session._dispatcher.send_raw_request(method, params, {"timeout": 30})
 
             made = await said("tools/call", {"name": agent, "arguments": {"text": text}, "task": {"ttl": 60_000}})
-            id = {"taskId": made["task"]["taskId"]}
+            item_id = {"taskId": made["task"]["taskId"]}
             await entered(gate)
-            assert (await said("tasks/get", id))["status"] == "working"
+            assert (await said("tasks/get", item_id))["status"] == "working"
             gate.open()
-            return self._of(mcp_types.CallToolResult.model_validate(await said("tasks/result", id)))
+            return self._of(mcp_types.CallToolResult.model_validate(await said("tasks/result", item_id)))
 
-    async def questioned(self, agent: str, text: str, answer: str) -> tuple[Heard, Heard]:
+    async def questioned(self, agent: str, text: str, answer: Any) -> tuple[Heard, Heard]:
+        return await self.questioned_by(agent, {"text": text}, answer)
+
+    async def questioned_by(self, agent: str, arguments: dict[str, Any], answer: Any) -> tuple[Heard, Heard]:
+        """Be asked back about arguments, and answer."""
         asked = Heard()
 
         async def elicited(context: Any, params: Any) -> mcp_types.ElicitResult:
@@ -287,7 +291,7 @@ class McpTalker(Talker):
             return mcp_types.ElicitResult(action="accept", content={name: answer})
 
         async with self._client(agent, elicitation_callback=elicited) as client:
-            return asked, self._of(await client.call_tool(agent, {"text": text}))
+            return asked, self._of(await client.call_tool(agent, arguments))
 
     async def cancel(self, agent: str, text: str, gate: Gate) -> None:
         async with self._client(agent) as client:
@@ -326,7 +330,7 @@ class A2aTalker(Talker):
         if task.status.state == pb.TASK_STATE_INPUT_REQUIRED:
             heard.question = words[0]
             shape = next(_value(p) for p in task.status.message.parts if p.WhichOneof("content") == "data")
-            heard.options = shape["questions"][0]["options"] if "questions" in shape else []
+            heard.options = shape["questions"][0].get("options", []) if "questions" in shape else []
         elif task.status.state in (pb.TASK_STATE_FAILED, pb.TASK_STATE_REJECTED):
             heard.failure = words[0]
         return heard
@@ -350,30 +354,128 @@ class A2aTalker(Talker):
         return client, response.task.id
 
     async def later(self, agent: str, text: str, gate: Gate) -> Heard:
-        client, id = await self._begun(agent, text)
+        client, item_id = await self._begun(agent, text)
         await entered(gate)
-        assert (await client.get_task(pb.GetTaskRequest(id=id))).status.state == pb.TASK_STATE_WORKING
+        assert (await client.get_task(pb.GetTaskRequest(id=item_id))).status.state == pb.TASK_STATE_WORKING
         gate.open()
-        while (task := await client.get_task(pb.GetTaskRequest(id=id))).status.state == pb.TASK_STATE_WORKING:
+        while (task := await client.get_task(pb.GetTaskRequest(id=item_id))).status.state == pb.TASK_STATE_WORKING:
             await asyncio.sleep(0.02)
         return self._of(task)
 
-    async def questioned(self, agent: str, text: str, answer: str) -> tuple[Heard, Heard]:
+    async def questioned(self, agent: str, text: str, answer: Any) -> tuple[Heard, Heard]:
         asked = await self.ask(agent, text)
         client = await self._client(agent)
         (done,) = [r async for r in client.send_message(self._request(answer, *asked.place))]
         return asked, self._of(done.task)
 
     async def cancel(self, agent: str, text: str, gate: Gate) -> None:
-        client, id = await self._begun(agent, text)
+        client, item_id = await self._begun(agent, text)
         await entered(gate)
-        await client.cancel_task(pb.CancelTaskRequest(id=id))
+        await client.cancel_task(pb.CancelTaskRequest(id=item_id))
 
     async def who(self, agent: str) -> str:
         return str((await self.http.get(f"{self.url}/a2a/{agent}/.well-known/agent-card.json")).json()["description"])
 
 
-TALKERS: dict[str, type[Talker]] = {t.protocol: t for t in (NlipTalker, NlwebTalker, McpTalker, A2aTalker)}
+class AclTalker(Talker):
+    """Plain HTTP and JSON: what is asked goes to ``/acl``, and the inbox is read as it fills."""
+
+    protocol = "acl"
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.name = f"talker-{uuid4().hex[:12]}"
+
+    async def _send(self, act: str, agent: str, payload: dict[str, Any], **more: Any) -> dict[str, Any]:
+        message = {
+            "mcp_version": "0.1.0",
+            "message_id": str(uuid4()),
+            "performative": act,
+            "sender": {"agent_id": self.name},
+            "receiver": {"agent_id": agent},
+            "language": "application/json",
+            "ontology": "elizaos:general",
+            "payload": payload,
+            **more,
+        }
+        response = await self.http.post(f"{self.url}/acl", json=message)
+        assert response.status_code == 202, response.text
+        return message
+
+    async def _request(self, agent: str, text: str, place: Any = None) -> dict[str, Any]:
+        more = {"conversation_id": place} if place else {}
+        return await self._send("TASK_REQUEST", agent, {"task_type": "ask", "task_description": text}, **more)
+
+    async def _until_end(self, conversation: str) -> Heard:
+        heard = Heard(place=conversation)
+        async with self.http.stream("GET", f"{self.url}/acl/inbox/{self.name}") as response:
+            async for _, data in events(response):
+                told = json.loads(data)
+                payload = told["payload"]
+                if told["conversation_id"] != conversation:
+                    continue
+                if told["performative"] == "INFORM_PROGRESS":
+                    heard.pieces += [payload["partial"]] if isinstance(payload.get("partial"), str) else []
+                elif told["performative"] != "TASK_ACCEPT":
+                    self._ended(heard, told)
+                    break
+        return heard
+
+    def _ended(self, heard: Heard, told: dict[str, Any]) -> None:
+        payload = told["payload"]
+        if told["performative"] == "REQUEST_INPUT":
+            heard.question = payload["question"]
+            heard.options = next(iter(payload["schema"]["properties"].values())).get("enum", [])
+            heard.data = [told["message_id"]]
+        elif told["performative"] == "INFORM_RESULT":
+            heard.text = payload["result_summary"]
+            heard.data = [payload["result_details"]] if payload["result_details"] else []
+            heard.images = [base64.b64decode(item["content"]) for item in payload.get("artifacts", ())]
+        else:
+            heard.failure = payload.get("error_text") or payload.get("reason_text") or told["performative"]
+
+    async def ask(self, agent: str, text: str, place: Any = None) -> Heard:
+        sent = await self._request(agent, text, place)
+        return await self._fresh(sent, place)
+
+    async def _fresh(self, sent: dict[str, Any], place: Any) -> Heard:
+        heard = await self._until_end(place or sent["message_id"])
+        await self._acknowledged()
+        return heard
+
+    async def _acknowledged(self) -> None:
+        place = f"{self.url}/acl/inbox/{self.name}"
+        listed = (await self.http.get(place, headers={"accept": "application/json"})).json()["messages"]
+        await self.http.post(place, json={"numbers": [item["id"] for item in listed]})
+
+    async def stream(self, agent: str, text: str) -> Heard:
+        return await self.ask(agent, text)
+
+    async def later(self, agent: str, text: str, gate: Gate) -> Heard:
+        sent = await self._request(agent, text)
+        await entered(gate)
+        view = (await self.http.get(f"{self.url}/acl/conversations/{sent['message_id']}")).json()
+        assert view["dialogues"][0]["state"] == "accepted"
+        gate.open()
+        return await self._fresh(sent, None)
+
+    async def questioned(self, agent: str, text: str, answer: Any) -> tuple[Heard, Heard]:
+        asked = await self.ask(agent, text)
+        more = {"in_reply_to": asked.data[0], "conversation_id": asked.place}
+        sent = await self._send("INFORM_INPUT", agent, {"answer": answer}, **more)
+        return asked, await self._fresh(sent, asked.place)
+
+    async def cancel(self, agent: str, text: str, gate: Gate) -> None:
+        sent = await self._request(agent, text)
+        await entered(gate)
+        await self._send("CANCEL", agent, {}, in_reply_to=sent["message_id"])
+
+    async def who(self, agent: str) -> str:
+        told = (await self.http.get(f"{self.url}/.well-known/acl")).json()
+        return next(str(each["description"]) for each in told["agents"] if each["agent_id"] == agent)
+
+
+TALKERS: dict[str, type[Talker]] = {t.protocol: t for t in (NlipTalker, NlwebTalker, McpTalker, A2aTalker, AclTalker)}
 
 
 async def events(response: httpx.Response) -> AsyncIterator[tuple[str, bytes]]:

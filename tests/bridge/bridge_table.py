@@ -4,28 +4,51 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from sabir.wire import a2a, mcp, nlip, nlweb
+from sabir.protocols.a2a.wire import content as a2a
+from sabir.protocols.acl.wire import content as acl
+from sabir.protocols.mcp.wire import content as mcp
+from sabir.protocols.nlip.wire import json as nlip
+from sabir.protocols.nlweb import wire as nlweb
 
 LOSSES: Mapping[str, Sequence[str]] = {
     "nlip": nlip.LOSSES,
     "nlweb": nlweb.LOSSES,
     "mcp": mcp.LOSSES,
     "a2a": a2a.LOSSES,
+    "acl": acl.LOSSES,
 }
-TITLES = {"nlip": "NLIP", "nlweb": "NLWeb", "mcp": "MCP", "a2a": "A2A"}
+TITLES = {"nlip": "NLIP", "nlweb": "NLWeb", "mcp": "MCP", "a2a": "A2A", "acl": "ACL"}
 
-# How each protocol says the row, for people: NLIP, NLWeb, MCP, A2A.
+# How each protocol says the row, for people: NLIP, NLWeb, MCP, A2A, ACL.
 _WAYS = {
-    "text": ("message", "`query.text`, `content`", "`tools/call`, text block", "message, text part"),
-    "image": ("`binary/image/png`", "–", "image block", "`raw` part"),
-    "structured data": ("`structured/json`", "JSON in `content`", "`structuredContent`", "`data` part"),
-    "conversation over 3 turns": ("token", "`session_context`", "`conversation`", "`contextId`"),
-    "stream": ("SSE, partial messages", "SSE, `content`", "progress", "SSE, artifact updates"),
-    "long task": ("`respond-async`, 202", "Promise, `/await`", "task", "task"),
-    "question back and answer": ("part `question`", "Elicitation", "elicitation", "`input-required`"),
-    "failure": ("`messagetype: error`", "Failure", "`isError` or error", "failed task"),
-    "cancel": ("`DELETE` of the task", "`/await` cancel", "cancelled", "`CancelTask`"),
-    "who are you": ("control", "`/who`", "`tools/list`", "agent card"),
+    "text": (
+        "message",
+        "`query.text`, `content`",
+        "`tools/call`, text block",
+        "message, text part",
+        "`TASK_REQUEST`, `INFORM_RESULT`",
+    ),
+    "image": ("`binary/image/png`", "–", "image block", "`raw` part", "`artifacts`"),
+    "structured data": (
+        "`structured/json`",
+        "JSON in `content`",
+        "`structuredContent`",
+        "`data` part",
+        "`result_details`",
+    ),
+    "conversation over 3 turns": ("token", "`session_context`", "`conversation`", "`contextId`", "`conversation_id`"),
+    "stream": ("SSE, partial messages", "SSE, `content`", "progress", "SSE, artifact updates", "`INFORM_PROGRESS`"),
+    "long task": ("`respond-async`, 202", "Promise, `/await`", "task", "task", "`TASK_ACCEPT`, `INFORM_RESULT`"),
+    "question back and answer": (
+        "part `question`",
+        "Elicitation",
+        "elicitation",
+        "`input-required`",
+        "`REQUEST_INPUT`",
+    ),
+    "failure": ("`messagetype: error`", "Failure", "`isError` or error", "failed task", "`FAILURE`"),
+    "cancel": ("`DELETE` of the task", "`/await` cancel", "cancelled", "`CancelTask`", "`CANCEL`"),
+    "who are you": ("control", "`/who`", "`tools/list`", "agent card", "`QUERY_CAPABILITIES`"),
 }
 WAYS: Mapping[str, Mapping[str, str]] = {row: dict(zip(TITLES, said, strict=True)) for row, said in _WAYS.items()}
 

@@ -17,20 +17,22 @@ from bridge_clients import TALKERS, Talker
 
 from conftest import Served, serving
 from gates import Gate
-from sabir.gateway import Gateway
-from sabir.peers.a2a import A2aPeer
-from sabir.peers.base import Peer
-from sabir.peers.mcp import McpPeer
-from sabir.peers.nlip_http import NlipHttpPeer
+from sabir.gateway.gateway import Gateway
+from sabir.protocols.a2a.peer.peer import A2aPeer
+from sabir.protocols.acl.peer.peer import AclPeer
+from sabir.protocols.mcp.peer.peer import McpPeer
+from sabir.protocols.nlip.peer.http import NlipHttpPeer
+from sabir.protocols.peer import Peer
 
 # Where an agent of the far gateway is, by protocol, and what speaks to it there.
 PEERS: dict[str, tuple[str, Callable[..., Peer]]] = {
     "nlip": ("nlip", NlipHttpPeer),
     "mcp": ("mcp", McpPeer),
     "a2a": ("a2a", A2aPeer),
+    "acl": ("acl", AclPeer),
 }
-if find_spec("sabir.peers.nlweb") is not None:
-    from sabir.peers.nlweb import NlwebPeer
+if find_spec("sabir.protocols.nlweb.peer") is not None:
+    from sabir.protocols.nlweb.peer import NlwebPeer
 
     PEERS["nlweb"] = ("ask", NlwebPeer)
 

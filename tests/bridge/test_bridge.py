@@ -17,7 +17,7 @@ from bridge_table import FROM_AGENTS, LOSSES, TO_CLIENTS, WAYS, lost, page
 
 from gates import Gate
 
-PAIRS = [(x, y) for x in TALKERS for y in ("nlip", "nlweb", "mcp", "a2a")]
+PAIRS = [(x, y) for x in TALKERS for y in ("nlip", "nlweb", "mcp", "a2a", "acl")]
 DOCS = Path(__file__).parents[2] / "docs" / "bridge.md"
 outcomes: dict[tuple[str, str, str], bool] = {}
 
@@ -96,7 +96,7 @@ def named(pair: object) -> str:
 
 @pytest.mark.parametrize("row", CHECKS)
 @pytest.mark.parametrize("talker", PAIRS, indirect=True, ids=named)
-async def test_what_crosses(talker: Talker, gate: Gate, row: str, request: pytest.FixtureRequest) -> None:
+async def test_what_crosses(talker: Talker, gate: Gate, row: str, request: pytest.FixtureRequest) -> None:  # ACL-39
     x, y = request.node.callspec.params["talker"]
     crossed = outcomes[x, y, row] = await CHECKS[row](talker, gate)
     assert crossed == (lost(x, y, row) is None), lost(x, y, row) or "it was lost, and no LOSSES says so"

@@ -14,10 +14,10 @@ from conftest import serving
 from sabir.agent import agent
 from sabir.card import Card
 from sabir.events import Event
-from sabir.gateway import Gateway
-from sabir.guard import Credentials, Identity
+from sabir.gateway.gateway import Gateway
+from sabir.guard import Authenticator, Credentials
 from sabir.message import Part
-from sabir.peers.base import Peer
+from sabir.protocols.peer import Peer
 from sabir.turn import Caller, Turn
 
 
@@ -46,7 +46,7 @@ async def test_a_caller_s_credentials_stay_on_their_hop(protocol: str, peers, tm
     async def porter(turn: Turn) -> str:
         return f"{turn.caller.id} {turn.message.text}"
 
-    with serving(Gateway(porter, home=tmp_path / "far", identity=Identity((recorder,)))) as far:
+    with serving(Gateway(porter, home=tmp_path / "far", identity=Authenticator((recorder,)))) as far:
         path, peer = peers[protocol]
         with serving(Gateway(peer(f"{far.url}/{path}/porter", name="porter"), home=tmp_path / "near")) as near:
             async with httpx.AsyncClient(trust_env=False, timeout=30.0) as http:

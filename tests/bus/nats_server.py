@@ -31,7 +31,7 @@ class NatsServer:
         self.start()
         return self
 
-    def __exit__(self, *wrong: object) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.kill()
 
     def start(self) -> None:

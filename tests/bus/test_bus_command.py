@@ -13,8 +13,10 @@ from uuid import uuid4
 import pytest
 
 from sabir.bus import Bus, Letter, open_bus
+from sabir.bus.store import StoreBus
 from sabir.cli.main import main
 from sabir.errors import TurnFailed
+from sabir.stores import open_store
 
 from .conftest import QUICK
 from .on_nats import NATS, need_nats, remove_streams
@@ -108,16 +110,37 @@ async def test_dead_letters_are_told_to_programs_and_replayed(address: str, sabi
 
 async def test_burying_wants_numbers_or_all(address: str, sabir: Command) -> None:
     bus = await dead_letters(address, Letter("inn", b"x"), Letter("inn", b"x"))
-    for wrong in (["inn"], ["inn", "1", "--all"]):
-        told = "sabir: bury: say which dead letters by their numbers, or --all\n"
-        assert await sabir("bury", *wrong, "--bus", address) == (2, told)
+    for raised in (["inn"], ["inn", "1", "--all"]):
+        told = "sabir: bury: name the dead letters by number, or use --all\n"
+        assert await sabir("bury", *raised, "--bus", address) == (2, told)
     assert await sabir("bury", "inn", "1", "--bus", address) == (0, "1 letter buried\n")
-    assert await bus.graves() == {"inn": 1}
+    assert await bus.dead_letter_counts() == {"inn": 1}
     await bus.close()
 
 
-async def test_without_a_bus_the_command_says_what_to_give(sabir: Command) -> None:
-    assert await sabir("dead", "hotel") == (2, "sabir: bus: none is configured; give --bus nats://host:port\n")
+async def test_without_a_bus_the_inboxes_of_the_store_are_meant(
+    sabir: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # ACL-35
+    monkeypatch.chdir(tmp_path)
+    code, said = await sabir("dead", "hotel")
+    assert (code, "there is no store at" in said) == (2, True)
+    store = open_store(f"sqlite:///{tmp_path}/.sabir/sabir.db")
+    (tmp_path / ".sabir").mkdir()
+    await store.open()
+    bus = StoreBus(store, QUICK)
+    await bus.open()
+    receiver = await bus.receive("hotel", book)
+    await bus.send(Letter("hotel", b"a room", sender="guide"))
+    async with asyncio.timeout(30):
+        while not await bus.dead("hotel"):
+            await asyncio.sleep(0.01)
+    await receiver.stop()
+    for options in ((), ("--bus", "store:"), ("--store", f"sqlite:///{tmp_path}/.sabir/sabir.db")):
+        assert await sabir("dead", *options) == (0, "hotel  1 dead letter\n")
+    assert (await sabir("replay", "hotel"))[0] == 0
+    assert await sabir("waiting", "hotel") == (0, "1 frame\n")
+    await bus.close()
+    await store.close()
 
 
 @pytest.mark.parametrize("kind", ["memory", "nats"])

@@ -18,7 +18,7 @@ from sabir.errors import (
     Forbidden,
     PeerUnavailable,
     SabirError,
-    TooBig,
+    TooLarge,
     TurnFailed,
     Unavailable,
 )
@@ -207,7 +207,7 @@ async def test_a_duplicate_id_is_dropped(bus: Bus) -> None:
 
 
 async def test_a_letter_over_the_limit_is_refused_and_nothing_is_sent(bus: Bus) -> None:
-    with pytest.raises(TooBig, match="bus: at letter: expected at most 524288 bytes"):
+    with pytest.raises(TooLarge, match="bus: at letter: expected at most 524288 bytes"):
         await bus.send(Letter("hotel", b"small"), Letter("hotel", b"x" * (QUICK.letter_bytes + 1)))
     assert await bus.waiting("hotel") == 0
 
@@ -266,7 +266,7 @@ async def test_what_a_stopped_receiver_had_not_handled_goes_to_another(nodes: No
 
     async def never_well(letter: Letter) -> None:
         begun.set()
-        raise Unavailable("the store is away")
+        raise Unavailable("the store is unavailable")
 
     receiver = await one.receive("hotel", never_well)
     await one.send(*letters("hotel", b"1"))
@@ -310,7 +310,7 @@ async def test_a_store_that_is_away_kills_no_letter(bus: Bus) -> None:
         nonlocal tries
         tries += 1
         if tries <= QUICK.attempts * 3:
-            raise Unavailable("the store is away")
+            raise Unavailable("the store is unavailable")
 
     await bus.receive("hotel", handler)
     await bus.send(Letter("hotel", b"x"))
@@ -359,7 +359,7 @@ async def test_a_handler_that_breaks_is_a_failure_of_the_letter_and_not_of_the_b
     await box.holds(1)
     (dead,) = await bus.dead("hotel")
     assert re.fullmatch(r"KeyError in \w+, test_bus_contract.py:\d+", dead.reason)  # its words may be somebody's
-    assert await bus.graves() == {"hotel": 1}
+    assert await bus.dead_letter_counts() == {"hotel": 1}
     assert "the handler of hotel failed" in caplog.text
 
 
@@ -495,7 +495,7 @@ async def test_pieces_come_while_the_server_is_still_at_work(bus: Bus) -> None:
 
 
 async def test_a_call_to_a_name_nobody_serves_fails_at_once(bus: Bus) -> None:
-    with pytest.raises(PeerUnavailable, match="ghost: nobody serves this name now"):
+    with pytest.raises(PeerUnavailable, match="ghost: no node serves this name now"):
         await answers(bus, "ghost", b"", seconds=10)
 
 
@@ -727,6 +727,6 @@ async def test_names_with_dead_letters_are_listed_however_they_are_spelled(bus: 
         await bus.send(Letter(name, b"x"))
 
     async def all_dead() -> bool:
-        return await bus.graves() == dict.fromkeys(sorted(names), 1)
+        return await bus.dead_letter_counts() == dict.fromkeys(sorted(names), 1)
 
     await until(all_dead)

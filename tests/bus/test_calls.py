@@ -11,7 +11,7 @@ import pytest
 from sabir.bus import Called
 from sabir.bus.calls import Calls
 from sabir.bus.framing import Kind, Packet
-from sabir.errors import Cancelled, DeadlineExceeded, PeerError, PeerUnavailable, TooBig, Unavailable
+from sabir.errors import Cancelled, DeadlineExceeded, PeerError, PeerUnavailable, TooLarge, Unavailable
 
 from .conftest import QUICK
 
@@ -272,7 +272,7 @@ async def test_the_same_question_twice_is_answered_once(wire: Wire) -> None:
 
 
 async def test_a_piece_over_the_limit_is_refused_by_who_sends_it_and_by_who_gets_it(wire: Wire) -> None:
-    with pytest.raises(TooBig, match="at most 100 bytes, not 101"):
+    with pytest.raises(TooLarge, match="at most 100 bytes, not 101"):
         await wire.question(b"x" * 101)
 
     def flood(packet: Packet) -> list[Packet]:
@@ -281,7 +281,7 @@ async def test_a_piece_over_the_limit_is_refused_by_who_sends_it_and_by_who_gets
         return [Packet(Kind.MORE, packet.call, n + 1, b"y" * 10) for n in range(20)]
 
     wire.spoil = flood
-    with pytest.raises(TooBig, match="at most 100 bytes"):
+    with pytest.raises(TooLarge, match="at most 100 bytes"):
         await wire.question()
 
 

@@ -56,8 +56,10 @@ class Graves:
         self.dead.append(dead)
 
 
-def delivery_of(handler: Handler, graves: Graves | None = None, width: int = 4) -> Delivery:
-    return Delivery("hotel", handler, Receiving(width=width), QUICK, seen=Seen(100), bury=graves or Graves())
+def delivery_of(handler: Handler, dead_letter_counts: Graves | None = None, width: int = 4) -> Delivery:
+    return Delivery(
+        "hotel", handler, Receiving(width=width), QUICK, seen=Seen(100), bury=dead_letter_counts or Graves()
+    )
 
 
 async def nothing(letter: Letter) -> None:
@@ -148,24 +150,24 @@ async def test_a_letter_that_is_to_be_buried_waits_until_it_can_be() -> None:
     async def handler(letter: Letter) -> None:
         raise TurnFailed("no")
 
-    graves = Graves(closed=3)
-    delivery, parcel = delivery_of(handler, graves), Parcel(1, Letter("hotel", b"x"))
+    dead_letter_counts = Graves(closed=3)
+    delivery, parcel = delivery_of(handler, dead_letter_counts), Parcel(1, Letter("hotel", b"x"))
     await delivery.take(parcel)
     assert await parcel.ended() == "ack"
-    assert [dead.reason for dead in graves.dead] == ["no"]
+    assert [dead.reason for dead in dead_letter_counts.dead] == ["no"]
 
 
 async def test_a_frame_delivered_too_often_is_buried_without_another_try() -> None:
-    graves, handled = Graves(), []
+    dead_letter_counts, handled = Graves(), []
 
     async def handler(letter: Letter) -> None:
         handled.append(letter)
 
-    delivery = delivery_of(handler, graves)
+    delivery = delivery_of(handler, dead_letter_counts)
     parcel = Parcel(1, Letter("hotel", b"x"), deliveries=QUICK.deliveries + 1)
     await delivery.take(parcel)
     assert await parcel.ended() == "ack"
-    assert (len(graves.dead), handled) == (1, [])
+    assert (len(dead_letter_counts.dead), handled) == (1, [])
 
 
 async def test_a_receiver_that_is_full_takes_no_more_until_there_is_room() -> None:
@@ -199,3 +201,45 @@ async def test_an_inbox_in_process_that_is_full_says_so() -> None:
     with pytest.raises(BusUnavailable, match="the inbox of absent is full"):
         await bus.send(Letter("absent", b"x"))
     await bus.close()
+
+
+async def test_slow_letters_are_handled_as_many_at_once_as_the_width_and_quick_ones_by_one_worker() -> None:
+    async def busiest(handler: Handler) -> int:
+        most = 0
+
+        async def counted(letter: Letter) -> None:
+            nonlocal most
+            most = max(most, len(delivery._workers))
+            await handler(letter)
+
+        delivery = delivery_of(counted, width=4)
+        parcels = [Parcel(key, Letter("hotel", b"x", f"letter-{key}")) for key in range(50)]
+        for parcel in parcels:
+            await delivery.take(parcel)
+        assert {await parcel.ended() for parcel in parcels} == {"ack"}
+        await delivery.stop()
+        return most
+
+    async def slow(letter: Letter) -> None:
+        await asyncio.sleep(0.001)
+
+    assert await busiest(slow) == 4
+    assert await busiest(nothing) <= 2  # who is at it, and the next, which has not begun
+
+
+async def test_quick_letters_leave_others_their_turn() -> None:
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    beside = asyncio.create_task(other())
+    delivery = delivery_of(nothing, width=1)
+    parcel = Parcel(1, *(Letter("hotel", b"x", f"letter-{n}") for n in range(1_000)))
+    await delivery.take(parcel)
+    await parcel.ended()
+    beside.cancel()
+    assert turns >= 10

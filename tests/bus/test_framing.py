@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sabir.bus import Letter, Limits
+from sabir.bus import BusLimits, Letter
 from sabir.bus.framing import Kind, Packet, batches, chunks, decode_packets, encode_packets, frame, letters_of, packed
-from sabir.errors import TooBig, Unreadable
+from sabir.errors import TooLarge, Unreadable
 
-LIMITS = Limits()
+LIMITS = BusLimits()
 
 
 def test_a_frame_is_a_version_and_letters_each_with_its_length() -> None:
@@ -39,9 +39,9 @@ def test_a_letter_with_fewer_fields_is_read_with_their_defaults() -> None:
     ],
 )
 def test_what_is_not_a_frame_is_refused_with_its_place(wire: bytes, where: str, expected: str) -> None:
-    with pytest.raises(Unreadable) as wrong:
+    with pytest.raises(Unreadable) as raised:
         letters_of(wire)
-    assert (wrong.value.where, wrong.value.expected) == (where, expected)
+    assert (raised.value.where, raised.value.expected) == (where, expected)
 
 
 @given(st.binary(max_size=200))
@@ -59,7 +59,7 @@ def test_any_bytes_are_read_or_refused(wire: bytes) -> None:
 
 @given(st.lists(st.binary(max_size=300), max_size=30))
 def test_every_letter_is_in_exactly_one_batch_and_none_is_over_the_limits(bodies: list[bytes]) -> None:
-    limits = Limits(frame_letters=5, frame_bytes=500)
+    limits = BusLimits(frame_letters=5, frame_bytes=500)
     letters = [packed(Letter("a", body, str(n)), limits) for n, body in enumerate(bodies)]
     bounds = list(batches(letters, limits))
     assert [n for start, end in bounds for n in range(start, end)] == list(range(len(letters)))
@@ -70,15 +70,15 @@ def test_every_letter_is_in_exactly_one_batch_and_none_is_over_the_limits(bodies
 
 @given(st.binary(max_size=100), st.integers(1, 40))
 def test_the_chunks_of_a_piece_join_to_it(body: bytes, size: int) -> None:
-    parts = list(chunks(body, Limits(chunk_bytes=size)))
+    parts = list(chunks(body, BusLimits(chunk_bytes=size)))
     assert b"".join(chunk for _, chunk in parts) == body
     assert [kind for kind, _ in parts] == [Kind.MORE] * (len(parts) - 1) + [Kind.DATA]
     assert all(len(chunk) <= size for _, chunk in parts)
 
 
 def test_a_piece_over_the_limit_is_refused() -> None:
-    with pytest.raises(TooBig, match="bus: at piece: expected at most 10 bytes, not 11"):
-        list(chunks(b"x" * 11, Limits(piece_bytes=10)))
+    with pytest.raises(TooLarge, match="bus: at piece: expected at most 10 bytes, not 11"):
+        list(chunks(b"x" * 11, BusLimits(piece_bytes=10)))
 
 
 def test_a_packet_comes_back_as_it_went() -> None:

@@ -70,7 +70,7 @@ async def test_without_the_short_way_calls_are_answered_all_the_same(
     here, there = await nodes.node(), await nodes.node()
     await there.serve("hotel", _many)
     assert len(await _asked(here, "hotel", b"100")) == 100
-    with pytest.raises(PeerUnavailable, match="nobody serves this name"):
+    with pytest.raises(PeerUnavailable, match="no node serves this name"):
         await _asked(here, "taxi", b"?")
 
 

@@ -20,13 +20,13 @@ from sabir.agents.echo import echo
 from sabir.cli import main
 from sabir.cli.printing import shown
 from sabir.events import Field, Question
-from sabir.guard.setup import GuardSettings, IdentitySettings
-from sabir.peers.connect import place_of_agent
+from sabir.guard.build import GuardSettings, IdentitySettings
+from sabir.protocols.connect import place_of_agent
 
 
 @agent(name="barista")
 async def barista(turn: Turn) -> str:
-    size = await turn.ask(Question("Which size?", (Field("size", "Which size?", "select", ("small", "large")),)))
+    size = await turn.ask(Question("Which size?", (Field("size", "Which size?", "single_select", ("small", "large")),)))
     return f"One {size.text} {turn.text}"
 
 

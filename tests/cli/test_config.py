@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from sabir.config import agent_of, gateway_of, load, settings_of
-from sabir.errors import BadSetup
+from sabir.config.build import agent_of, gateway_of
+from sabir.config.load import load, settings_of
+from sabir.errors import ConfigError
 
 MASSGEN = """
 nlip:
@@ -65,19 +66,19 @@ def test_without_a_file_there_are_defaults(tmp_path: Path, monkeypatch: pytest.M
     ],
 )
 def test_a_wrong_file_is_told_by_place_and_expectation(tmp_path: Path, text: str, said: str) -> None:
-    with pytest.raises(BadSetup) as wrong:
+    with pytest.raises(ConfigError) as raised:
         load(write(tmp_path, text))
-    assert said in str(wrong.value)
+    assert said in str(raised.value)
 
 
 def test_an_error_names_where_the_value_came_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path, "port: 1\n")
-    with pytest.raises(BadSetup, match=r"^flags: port: expected"):
+    with pytest.raises(ConfigError, match=r"^flags: port: expected"):
         load(path, flags={"port": "x"})
-    with pytest.raises(BadSetup, match=r"sabir.yaml: unknown key prot: "):
+    with pytest.raises(ConfigError, match=r"sabir.yaml: unknown key prot: "):
         load(write(tmp_path, "prot: 1"))
     monkeypatch.setenv("SABIR_PORT", "x")
-    with pytest.raises(BadSetup, match=r"^SABIR_PORT: port: expected"):
+    with pytest.raises(ConfigError, match=r"^SABIR_PORT: port: expected"):
         load(write(tmp_path, "port: 1"))
 
 
@@ -88,25 +89,25 @@ def test_the_file_may_be_named_by_a_variable(tmp_path: Path, monkeypatch: pytest
 
 
 def test_an_agent_with_a_name_that_cannot_be_is_told() -> None:
-    with pytest.raises(BadSetup, match=r"agents\[0\]\.id: expected 1 to 64 letters, .*, not 'a b'"):
+    with pytest.raises(ConfigError, match=r"agents\[0\]\.id: expected 1 to 64 letters, .*, not 'a b'"):
         settings_of({"agents": [{"id": "a b", "use": "echo"}]})
 
 
 def test_a_misspelt_door_does_not_stay_open(tmp_path: Path) -> None:
-    with pytest.raises(BadSetup, match=r"unknown key doors.mpc: did you mean doors.mcp\?"):
+    with pytest.raises(ConfigError, match=r"unknown key doors.mpc: did you mean doors.mcp\?"):
         gateway_of(settings_of({"home": str(tmp_path), "sites": [], "doors": {"mpc": False}}))
 
 
 def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
-    with pytest.raises(BadSetup, match="No such file"):
+    with pytest.raises(ConfigError, match="No such file"):
         load(tmp_path / "absent.yaml")
 
 
 def test_the_yaml_of_the_middleware_design_loads_as_it_stands(tmp_path: Path) -> None:
     settings = load(write(tmp_path, MASSGEN))
     assert [agent.id for agent in settings.agents] == ["research_agent", "analysis_agent"]
-    assert settings.nlip.router["session_timeout_hours"] == 24
-    assert settings.orchestrator["nlip"]["coordinate_via_nlip"] is True
+    assert settings.nlip is not None and settings.nlip.router.session_timeout_hours == 24
+    assert settings.orchestrator is not None and settings.orchestrator.nlip.coordinate_via_nlip
 
 
 def test_an_agent_comes_from_a_python_file_beside_the_configuration(
@@ -148,11 +149,11 @@ def test_where_an_agent_was_looked_for_is_told(tmp_path: Path, monkeypatch: pyte
     file = tmp_path / "a.yaml"
     file.write_text("agents: [{id: clerk, use: 'no_such_shop:clerk'}]\n")
     monkeypatch.chdir(tmp_path / "here")
-    with pytest.raises(BadSetup) as wrong:
+    with pytest.raises(ConfigError) as raised:
         gateway_of(load(file), file)
-    assert str(wrong.value) == (
+    assert str(raised.value) == (
         "agents: 'clerk': cannot import no_such_shop:clerk: No module named 'no_such_shop'; "
-        f"looked in {tmp_path}, in {tmp_path / 'here'} and among what is installed"
+        f"looked in {tmp_path}, in {tmp_path / 'here'} and among the installed packages"
     )
 
 
@@ -167,6 +168,28 @@ def test_where_an_agent_was_looked_for_is_told(tmp_path: Path, monkeypatch: pyte
     ],
 )
 def test_an_agent_that_cannot_be_made_says_why(entry: dict[str, str], said: str) -> None:
-    with pytest.raises(BadSetup) as wrong:
+    with pytest.raises(ConfigError) as raised:
         agent_of(settings_of({"agents": [entry]}).agents[0])
-    assert said in str(wrong.value)
+    assert said in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("SABIR_STORE", "memory:"),
+        ("SABIR_BUS", "memory:"),
+        ("SABIR_PUBLIC_URL", "https://a.example"),
+        ("SABIR_HOST", "::"),
+    ],
+)
+def test_an_address_in_a_variable_stays_text_though_it_looks_like_a_key(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    assert getattr(load(None), name.removeprefix("SABIR_").lower()) == value
+
+
+def test_an_object_in_a_variable_is_written_in_braces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SABIR_QUOTAS", "{burst: 5, turn_seconds: 7}")
+    quotas = load(None).quotas
+    assert (quotas.burst, quotas.turn_seconds) == (5, 7)

@@ -13,9 +13,11 @@ import pytest
 import yaml
 
 from sabir.cli.main import BAD_USAGE
-from sabir.config import Settings, gateway_of, load, settings_of
-from sabir.errors import BadSetup
-from sabir.expectations import EXPECTED, at, check
+from sabir.config.build import gateway_of
+from sabir.config.load import load, settings_of
+from sabir.config.settings import Settings
+from sabir.config.validate import EXPECTED, at, check
+from sabir.errors import ConfigError
 
 ISSUER = "issuer: 'https://id.example.com', audience: [a]"
 
@@ -40,11 +42,11 @@ WRONG = [
     (f"identity: {{issuers: [{{{ISSUER}, keys: {{}}}}]}}", "identity.issuers[0].keys: expected a JSON Web Key Set"),
     (f"identity: {{issuers: [{{{ISSUER}, leeway: -1}}]}}", "identity.issuers[0].leeway: expected a number from 0 up"),
     (f"identity: {{issuers: [{{{ISSUER}, algorithms: [none]}}]}}", "identity.issuers[0].algorithms: expected some of"),
-    (f"identity: {{issuers: [{{{ISSUER}}}, {{{ISSUER}}}]}}", "identity.issuers[1]: 'https://id.example.com' stands "),
+    (f"identity: {{issuers: [{{{ISSUER}}}, {{{ISSUER}}}]}}", "identity.issuers[1]: 'https://id.example.com' is a "),
     ("identity: {pass_seconds: 0}", "identity.pass_seconds: expected a number above 0, not 0.0"),
     ("identity: {certificates: {CN=x: 5}}", "identity.certificates.CN=x: expected `array`, got `int`"),
     ("rights: [{roles: []}]", "rights[0].roles: expected at least one role; it is empty"),
-    ("rights: [{roles: [a], agents: []}]", "rights[0].agents: expected at least one name; '*' stands for all"),
+    ("rights: [{roles: [a], agents: []}]", "rights[0].agents: expected at least one name; '*' means all"),
     ("rights: [{agents: [x]}]", "rights[0]: object missing required field `roles`"),
     ("services: [{origin: x, token: a}]", "services[0].origin: expected a URL such as https://api.example.com"),
     ("services: [{origin: 'https://x'}]", "services[0]: 'https://x' needs exactly one of token, key or token_url"),
@@ -88,24 +90,24 @@ WRONG = [
     ("search: {embeddings: {url: x, model: y}}", "search.embeddings.url: expected an http or https address"),
     ("search: {index: 'mysql://u:secret@x'}", "search.index: expected postgresql://host/database, not 'mysql://x'"),
     ("agents: [{id: a, use: echo, protocol: nlip}]", "agents[0].protocol: expected a peer beside it"),
-    ("agents: [{id: a, use: echo}, {id: a, use: echo}]", "agents[1]: 'a' stands here a second time"),
+    ("agents: [{id: a, use: echo}, {id: a, use: echo}]", "agents[1]: 'a' is a duplicate"),
     ("agents: {a: {use: echo}}", "agents: expected `array`, got `object`"),
     ("agents: [{id: a, backend: {model: x, seconds: -1}}]", "agents[0].backend.seconds: expected a number above 0"),
     ("gateways: {shop: {url: 'http://x', refresh: 0}, b: 'http://y'}", "gateways.shop.refresh: expected `float` > 0.0"),
     ("gateways: {shop: {url: 'http://x', only: []}}", "gateways.shop.only: expected at least one name"),
     ("log: {level: loud}", "log.level: expected debug, info, warning, error or critical, not 'loud'"),
     ("filters: pii", "filters: expected `array`, got `str`"),
-    ("port: 1\nport: 2", "line 2, column 1: the key 'port' stands here a second time"),
-    ("quotas: {burst: 5, burst: 6}", "line 1, column 20: the key 'burst' stands here a second time"),
+    ("port: 1\nport: 2", "line 2, column 1: duplicate key 'port'"),
+    ("quotas: {burst: 5, burst: 6}", "line 1, column 20: duplicate key 'burst'"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("text", "said"), WRONG, ids=[text for text, _ in WRONG])
 def test_a_value_that_cannot_be_is_told_by_place_and_expectation(tmp_path: Path, text: str, said: str) -> None:
     (tmp_path / "a file.yaml").write_text(text)
-    with pytest.raises(BadSetup) as wrong:
+    with pytest.raises(ConfigError) as raised:
         load(tmp_path / "a file.yaml")
-    told = str(wrong.value)
+    told = str(raised.value)
     assert told.startswith(f"{tmp_path / 'a file.yaml'}: {said}")
     assert "\n" not in told and "secret@" not in told
 
@@ -170,14 +172,14 @@ def test_an_error_from_a_variable_names_the_variable(tmp_path: Path, monkeypatch
     ):
         with monkeypatch.context() as only:
             only.setenv(name, value)
-            with pytest.raises(BadSetup) as wrong:
+            with pytest.raises(ConfigError) as raised:
                 load()
-            assert str(wrong.value).startswith(f"{name}: {said}")
+            assert str(raised.value).startswith(f"{name}: {said}")
 
 
 def test_a_file_that_is_not_text_is_told(tmp_path: Path) -> None:
     (tmp_path / "sabir.yaml").write_bytes(b"port: \xff\xfe")
-    with pytest.raises(BadSetup, match="expected UTF-8; byte 6 is not"):
+    with pytest.raises(ConfigError, match="expected UTF-8; byte 6 is not"):
         load(tmp_path / "sabir.yaml")
 
 
@@ -211,9 +213,9 @@ def started(tmp_path: Path, text: str) -> Any:
     ],
 )
 def test_what_does_not_fit_ends_the_start(tmp_path: Path, text: str, said: str) -> None:
-    with pytest.raises(BadSetup) as wrong:
+    with pytest.raises(ConfigError) as raised:
         started(tmp_path, text)
-    assert str(wrong.value).startswith(said)
+    assert str(raised.value).startswith(said)
 
 
 def test_rules_about_doors_and_agents_that_there_are_are_taken(tmp_path: Path) -> None:
@@ -231,7 +233,7 @@ def test_an_agent_that_may_live_elsewhere_is_a_warning(
     assert [each.getMessage() for each in caplog.records] == [
         "rights[0].agents: there is no agent 'far-clerk' here; it may live elsewhere (there are echo)"
     ]
-    with pytest.raises(BadSetup, match="there is no door 'nlipp'"):
+    with pytest.raises(ConfigError, match="there is no door 'nlipp'"):
         started(tmp_path, f"{more}\nrights: [{{roles: [admin], doors: [nlipp]}}]")
 
 

@@ -23,8 +23,10 @@ BRINGS = {
     "postgres": ["asyncpg"],
     "nats": ["nats"],
     "observe": ["opentelemetry"],
+    "massgen": ["zstandard"],
+    "terminal": ["prompt_toolkit", "rich"],
 }
-NOWHERE = "127.0.0.1:9"
+NO_CONVERSATION = "127.0.0.1:9"
 
 WITHOUT = """
 import sys
@@ -53,18 +55,19 @@ def test_every_extra_is_tried() -> None:
 @pytest.mark.parametrize(
     ("extra", "arguments"),
     [
-        ("mcp", ["ask", f"http://{NOWHERE}/mcp", "x"]),
-        ("mcp", ["ask", f"http://{NOWHERE}", "x", "--protocol", "mcp"]),
+        ("mcp", ["ask", f"http://{NO_CONVERSATION}/mcp", "x"]),
+        ("mcp", ["ask", f"http://{NO_CONVERSATION}", "x", "--protocol", "mcp"]),
         ("mcp", ["ask", "stdio:python server.py", "x"]),
         ("mcp", ["mcp"]),
-        ("a2a", ["ask", f"http://{NOWHERE}/a2a", "x"]),
-        ("amqp", ["ask", f"amqp://{NOWHERE}/nlip", "x"]),
-        ("amqp", ["check", f"amqp://{NOWHERE}/nlip"]),
-        ("postgres", ["store", "migrate", f"postgresql://{NOWHERE}/x"]),
-        ("postgres", ["store", "copy", f"postgresql://{NOWHERE}/x", "sqlite:///new.db"]),
-        ("postgres", ["audit", "verify", "--store", f"postgresql://{NOWHERE}/x"]),
-        ("postgres", ["keys", "list", "--store", f"postgresql://{NOWHERE}/x"]),
-        ("nats", ["bus", "dead", "x", "--bus", f"nats://{NOWHERE}"]),
+        ("terminal", ["chat", f"http://{NO_CONVERSATION}"]),
+        ("a2a", ["ask", f"http://{NO_CONVERSATION}/a2a", "x"]),
+        ("amqp", ["ask", f"amqp://{NO_CONVERSATION}/nlip", "x"]),
+        ("amqp", ["check", f"amqp://{NO_CONVERSATION}/nlip"]),
+        ("postgres", ["store", "migrate", f"postgresql://{NO_CONVERSATION}/x"]),
+        ("postgres", ["store", "copy", f"postgresql://{NO_CONVERSATION}/x", "sqlite:///new.db"]),
+        ("postgres", ["audit", "verify", "--store", f"postgresql://{NO_CONVERSATION}/x"]),
+        ("postgres", ["keys", "list", "--store", f"postgresql://{NO_CONVERSATION}/x"]),
+        ("nats", ["bus", "dead", "x", "--bus", f"nats://{NO_CONVERSATION}"]),
         ("search", ["ingest", "page.html", "--site", "x"]),
     ],
     ids=lambda value: " ".join(value)[:30] if isinstance(value, list) else value,
@@ -80,14 +83,14 @@ def test_a_command_says_what_it_needs(extra: str, arguments: list[str], tmp_path
 @pytest.mark.parametrize(
     ("extra", "settings"),
     [
-        ("observe", f"observe: {{traces: 'http://{NOWHERE}/v1/traces'}}"),
-        ("postgres", f"store: postgresql://{NOWHERE}/x"),
-        ("nats", f"bus: nats://{NOWHERE}"),
+        ("observe", f"observe: {{traces: 'http://{NO_CONVERSATION}/v1/traces'}}"),
+        ("postgres", f"store: postgresql://{NO_CONVERSATION}/x"),
+        ("nats", f"bus: nats://{NO_CONVERSATION}"),
         ("search", "sites: [{name: x, source: page.html}]"),
         ("a2a-grpc", "doors: {a2a: {grpc: {port: 0}}}"),
-        ("mcp", f"agents: [{{id: x, peer: 'http://{NOWHERE}/mcp'}}]"),
-        ("a2a", f"agents: [{{id: x, peer: 'http://{NOWHERE}/a2a'}}]"),
-        ("amqp", f"agents: [{{id: x, peer: 'amqp://{NOWHERE}/x'}}]"),
+        ("mcp", f"agents: [{{id: x, peer: 'http://{NO_CONVERSATION}/mcp'}}]"),
+        ("a2a", f"agents: [{{id: x, peer: 'http://{NO_CONVERSATION}/a2a'}}]"),
+        ("amqp", f"agents: [{{id: x, peer: 'amqp://{NO_CONVERSATION}/x'}}]"),
     ],
 )
 def test_a_gateway_that_needs_what_is_not_there_does_not_start(extra: str, settings: str, tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def test_a_home_that_others_can_read_is_told_in_one_line(tmp_path: Path, caplog:
     with caplog.at_level(logging.WARNING, "sabir"):
         Gateway(echo, home=home)
     assert [each.getMessage() for each in caplog.records] == [
-        f"home: others on this machine can read what is kept here: {home} (mode 0755), "
+        f"home: readable by other users of this machine: {home} (mode 0755), "
         f"{home / 'sabir.db'} (mode 0644); chmod go-rwx keeps it from them"
     ]
     assert modes(home) == {"home": "755", "home/sabir.db": "644", "home/secret.key": "600"}, "and left as it is"

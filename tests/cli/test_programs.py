@@ -15,7 +15,7 @@ from cli.conftest import Sabir
 from sabir.cli.main import BAD_USAGE, UNREACHABLE
 from sabir.errors import PeerUnavailable
 from sabir.message import Message
-from sabir.peers.mcp import McpPeer
+from sabir.protocols.mcp.peer.peer import McpPeer
 from sabir.turn import Turn
 
 DYING = """

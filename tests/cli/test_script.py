@@ -15,7 +15,7 @@ import pytest
 
 from sabir import Gateway
 from sabir.agents.echo import echo
-from sabir.errors import BadSetup
+from sabir.errors import ConfigError
 
 EXAMPLE = Path(__file__).resolve().parent.parent.parent / "examples" / "echo.py"
 
@@ -91,18 +91,18 @@ def test_what_the_script_says_counts_before_the_variables(tmp_path: Path, monkey
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)
     gateway = Gateway(echo, home=tmp_path / "here")
     assert gateway.home == tmp_path / "here"
-    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(BadSetup, match="SABIR_PORT"):
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(ConfigError, match="SABIR_PORT"):
         gateway.run(port=taken.getsockname()[1])
 
 
 def test_another_failure_is_shown_as_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[BaseException] = []
     monkeypatch.setattr(sys, "excepthook", lambda kind, value, trace: seen.append(value))
-    with pytest.raises(BadSetup) as told:
+    with pytest.raises(ConfigError) as told:
         Gateway(echo, home=tmp_path).run(port=70000)
     other = ValueError("of the script's own")
     sys.excepthook(ValueError, other, None)
     assert seen == [other]
     with pytest.raises(SystemExit) as ending:
-        sys.excepthook(BadSetup, told.value, None)
+        sys.excepthook(ConfigError, told.value, None)
     assert ending.value.code == 2

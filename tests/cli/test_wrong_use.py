@@ -12,8 +12,8 @@ from conftest import Serve
 from sabir import Gateway
 from sabir.agents.echo import echo
 from sabir.cli.main import BAD_USAGE, main
-from sabir.config import load
-from sabir.errors import BadSetup
+from sabir.config.load import load
+from sabir.errors import ConfigError
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_a_value_that_cannot_be_is_refused_by_name(
     monkeypatch.chdir(tmp_path)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    with pytest.raises(BadSetup, match=said):
+    with pytest.raises(ConfigError, match=said):
         load()
 
 

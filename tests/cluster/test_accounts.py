@@ -6,12 +6,12 @@ import pytest
 
 from cluster.test_nodes import Asker, Cluster, cluster, local, until  # noqa: F401  # a fixture
 from sabir.agent import agent
-from sabir.errors import Forbidden, TooMany, TurnFailed
+from sabir.errors import Forbidden, RateLimited, TurnFailed
 from sabir.events import Reply
 from sabir.guard import Quotas, Rights, Rule
-from sabir.guard.audit import spread
+from sabir.guard.audit.log import expand
 from sabir.message import Message
-from sabir.observe import ObserveSettings
+from sabir.observe.settings import ObserveSettings
 from sabir.turn import Caller, Turn
 
 
@@ -34,7 +34,7 @@ async def test_strangers_have_the_quotas_of_a_day_also_for_agents_on_other_nodes
         await Asker(a, STRANGER).ask("?", "spender")
     left = {each.name: each.remaining for each in await a.guard.usage.left(STRANGER)}
     assert left == {"daily-tokens": 600, "daily-cost": 0}
-    with pytest.raises(TooMany, match="the quota of 1 cost a day is used up"):
+    with pytest.raises(RateLimited, match="the quota of 1 cost a day is used up"):
         await Asker(a, STRANGER).ask("?", "spender")
     assert (await Asker(a, OTHER).ask("?", "spender")).text == "spent"
 
@@ -54,7 +54,7 @@ async def test_an_agent_that_asks_one_of_another_node_spends_from_its_callers_ac
     await until(lambda: "spender" in a.agents)
     for _ in range(2):
         await Asker(a, STRANGER).ask("?", "panel")
-    with pytest.raises(TooMany, match="cost a day is used up"):
+    with pytest.raises(RateLimited, match="cost a day is used up"):
         await Asker(a, STRANGER).ask("?", "panel")
 
 
@@ -64,9 +64,10 @@ async def test_what_was_used_elsewhere_is_in_the_audit_line_and_counted_once(clu
     await until(lambda: "spender" in a.agents)
     ann = Asker(a)
     await ann.ask("?", "spender")
-    told = [line for at in await cluster.store.audit_lines(0, 100) for line in spread(at.line) if line.kind == "turn"]
+    told = [line for at in await cluster.store.audit_lines(0, 100) for line in expand(at.line) if line.kind == "turn"]
     assert [(line.caller, line.detail.get("tool")) for line in told] == [("key:ann", "read_db")]
-    spent = [node.exchange.observer.metrics.tokens.value("spender") for node in (a, b)]  # type: ignore[union-attr]
+    metrics = [node.exchange.observer.metrics for node in (a, b)]  # type: ignore[union-attr]
+    spent = [each.prompt_tokens.value("spender") + each.completion_tokens.value("spender") for each in metrics]
     assert spent == [0, 100]
 
 

@@ -12,14 +12,14 @@ import pytest
 
 from bus.nats_server import NatsServer
 from sabir.agent import agent
-from sabir.bus import Letter, Limits, open_bus
+from sabir.bus import BusLimits, Letter, open_bus
 from sabir.errors import TurnFailed
-from sabir.gateway import Gateway
-from sabir.observe import ObserveSettings
+from sabir.gateway.gateway import Gateway
+from sabir.observe.settings import ObserveSettings
 from sabir.stores.memory import MemoryStore
 from sabir.turn import Turn
 
-QUICK = Limits(alive_seconds=0.5, reconnect_seconds=(0.05, 0.2), attempts=1)
+QUICK = BusLimits(alive_seconds=0.5, reconnect_seconds=(0.05, 0.2), attempts=1)
 HELLO = {"format": "text", "subformat": "english", "content": "hello"}
 
 
@@ -86,7 +86,7 @@ async def test_a_bus_that_is_away_is_told_everywhere_and_so_is_its_return(
         await until(lambda: not bus.up)
         refused = await client.post("/nlip/there", json=HELLO)
         assert refused.status_code == 503
-        assert refused.json()["content"] == "there is on another node, and the bus between the nodes is away"
+        assert refused.json()["content"] == "there is on another node, and the bus between the nodes is unavailable"
         assert (await client.post("/nlip/here", json=HELLO)).json()["content"] == "here"
         for path in ("/health", "/health/ready"):
             told = await client.get(path)  # this node answers for its own agents
@@ -102,7 +102,10 @@ async def test_a_bus_that_is_away_is_told_everywhere_and_so_is_its_return(
                 await asyncio.sleep(0.05)  # the other node is not back yet
     where = f"NATS at 127.0.0.1:{server.port}"
     await until(lambda: len([r for r in caplog.records if r.name == "sabir.bus"]) >= 4)
-    for node_count, level, words in ((2, "WARNING", f"{where} is away;"), (2, "INFO", f"{where} is connected again")):
+    for node_count, level, words in (
+        (2, "WARNING", f"{where} is unavailable;"),
+        (2, "INFO", f"{where} is connected again"),
+    ):
         found = [r for r in caplog.records if r.levelname == level and r.getMessage().startswith(words)]
         assert len(found) == node_count, caplog.text
 

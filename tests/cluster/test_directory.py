@@ -10,7 +10,7 @@ import pytest
 
 from sabir.bus.memory import MemoryBus
 from sabir.card import Card, Skill
-from sabir.directory import Change, Directory, Entry, Template
+from sabir.cluster.directory import Change, Directory, Entry, Template
 from sabir.errors import Conflict, NotFound
 from sabir.stores.base import Store
 from sabir.stores.open import open_store

@@ -14,17 +14,17 @@ import pytest
 
 from bus.on_nats import NATS, need_nats, remove_streams
 from sabir.agent import Agent, agent
+from sabir.aio import cancel_and_wait
 from sabir.bus import Bus, open_bus
 from sabir.bus.memory import MemoryBus
-from sabir.doors.bus import BusDoor
-from sabir.ending import end
+from sabir.cluster.door import BusDoor
 from sabir.errors import StoreUnavailable
 from sabir.events import Event, Reply
-from sabir.gateway import Gateway
+from sabir.exchange.request import EventSink, TurnRequest
+from sabir.gateway.gateway import Gateway
 from sabir.guard import Credentials
-from sabir.line import Ask, Line
 from sabir.message import Message
-from sabir.stores.postgres import PostgresStore
+from sabir.stores.postgres.store import PostgresStore
 from sabir.turn import Caller, Turn
 from stores.private_postgres import PrivatePostgres
 
@@ -112,7 +112,9 @@ async def ask(gateway: Gateway, name: str) -> str:
     async def keep(event: Event) -> None:
         replies.append(event)
 
-    await gateway.exchange.ask(Ask(Message.text("?"), "nlip-http", name, Credentials(caller=ADA)), Line(keep))
+    await gateway.exchange.ask(
+        TurnRequest(Message.text("?"), "nlip-http", name, Credentials(caller=ADA)), EventSink(keep)
+    )
     assert isinstance(replies[-1], Reply)
     return replies[-1].message.text
 
@@ -158,7 +160,7 @@ async def test_an_outage_longer_than_a_lease_takes_no_living_agent_away(nodes: N
                 pass
             await asyncio.sleep(0.01)
     await until(lambda: not door(near)._unlisted)  # and it is known here
-    await end([watching])
+    await cancel_and_wait([watching])
     assert not missing, f"gone for {missing[-1] - missing[0]:.1f} s"
     assert await ask(near, "hotel") == "a room"
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from sabir.cluster import wire as nodes
 from sabir.errors import Unreadable
 from sabir.events import Delta, Event, Fault, Field, Progress, Question, Reply
 from sabir.message import Message, binary_part, json_part, text_part
 from sabir.turn import Caller, Conversation, PastTurn, Turn
-from sabir.wire import nodes
 
 MESSAGE = Message.of(text_part("hi"), json_part({"a": [1, None]}), binary_part(b"\x00\xff", "image/png"))
 
@@ -45,7 +45,7 @@ def test_a_turn_comes_back_with_who_asked_and_nothing_that_proves_it() -> None:
     past = PastTurn("t0", 1.0, "hotel", MESSAGE, Message.text("yes"))
     caller = Caller("key:ann", "key", frozenset({"guest"}), "10.0.0.1", "Ann", {"email": "ann@example.com"})
     turn = Turn(MESSAGE, Conversation("c", (past,), {"x": 1}, 7), caller, id="t1", hops=2, seen=("guide",), door="mcp")
-    wire = nodes.encode(nodes.Asked.of(turn))
+    wire = nodes.encode(nodes.NodeRequest.of(turn))
     for hidden in (b"10.0.0.1", b"example.com"):
         assert hidden not in wire
     asked = nodes.decode_asked(wire)
@@ -53,13 +53,13 @@ def test_a_turn_comes_back_with_who_asked_and_nothing_that_proves_it() -> None:
     assert (asked.hops, asked.seen, asked.door, asked.seconds) == (3, ("guide",), "mcp", None)
     there = asked.as_caller()
     assert there == Caller("key:ann", "key", frozenset({"guest"}), name="Ann", handed_on=True)
-    assert there.standing == caller.standing
+    assert there.effective_roles == caller.effective_roles
 
 
 def test_an_anonymous_caller_stays_one() -> None:
-    there = nodes.Asked.of(Turn(Message.text("hi"))).as_caller()
+    there = nodes.NodeRequest.of(Turn(Message.text("hi"))).as_caller()
     assert there.is_anonymous
-    assert (there.on_behalf_of, there.standing) == ("", frozenset({"anonymous"}))
+    assert (there.on_behalf_of, there.effective_roles) == ("", frozenset({"anonymous"}))
 
 
 @pytest.mark.parametrize("wire", [b"", b"\xc1", b"\x01", msgspec.msgpack.encode(["what", 1]), nodes.ELSEWHERE])

@@ -12,21 +12,21 @@ import pytest
 
 from bus.on_nats import NATS, need_nats, remove_streams
 from sabir.agent import Agent, agent
-from sabir.bus import Bus, Limits, open_bus
+from sabir.aio import cancel_and_wait
+from sabir.bus import Bus, BusLimits, open_bus
 from sabir.bus.memory import MemoryBus
-from sabir.ending import end
-from sabir.errors import Cancelled, DeadlineExceeded, Forbidden, PeerUnavailable, TooMany, TurnFailed
+from sabir.cluster.peer import BusPeer
+from sabir.errors import Cancelled, DeadlineExceeded, Forbidden, PeerUnavailable, RateLimited, TurnFailed
 from sabir.events import Delta, Event, Progress, Question, Reply
-from sabir.gateway import Gateway
+from sabir.exchange.request import EventSink, TurnRequest
+from sabir.gateway.gateway import Gateway
 from sabir.guard import Credentials, Quotas, Rights, Rule
-from sabir.line import Ask, Line
 from sabir.message import Message, Part, json_part
-from sabir.observe import ObserveSettings
-from sabir.peers.bus import BusPeer
+from sabir.observe.settings import ObserveSettings
 from sabir.stores.memory import MemoryStore
 from sabir.turn import Caller, Turn
 
-SOON = Limits(alive_seconds=0.5)  # when a node is lost, that is noticed within two seconds
+SOON = BusLimits(alive_seconds=0.5)  # when a node is lost, that is noticed within two seconds
 SECRET = "c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0LXNlY3JldA"
 
 
@@ -83,8 +83,8 @@ class Asker:
     async def ask(self, message: Message | str, to: str | None = None, **options: object) -> Message:
         if isinstance(message, str):
             message = Message.text(message)
-        ask = Ask(message, "nlip-http", to, Credentials(caller=self.caller), **options)  # type: ignore[arg-type]
-        await self.gateway.exchange.ask(ask, Line(self._send))
+        ask = TurnRequest(message, "nlip-http", to, Credentials(caller=self.caller), **options)  # type: ignore[arg-type]
+        await self.gateway.exchange.ask(ask, EventSink(self._send))
         last = self.events[-1]
         assert isinstance(last, Reply)
         return last.message
@@ -136,7 +136,7 @@ async def test_an_agent_on_one_node_answers_for_another(cluster: Cluster) -> Non
     reply = await asker.ask("a room", "hotel")
     assert reply.text == "a room by the lake"
     assert asker.events[:-1] == [Progress(0.5, "looking"), Delta.text("a room "), Delta.text("by the lake")]
-    assert [card.name for card in b.house.cards(asker.caller, "nlip-http")] == ["local", "hotel"]
+    assert [card.name for card in b.services.cards(asker.caller, "nlip-http")] == ["local", "hotel"]
 
 
 async def test_a_node_that_comes_later_knows_what_is_there_at_once(cluster: Cluster) -> None:
@@ -205,7 +205,7 @@ async def test_an_agent_sees_the_same_of_its_caller_on_either_node(cluster: Clus
         await Asker(gateway, caller).ask("?", "hotel")
     at_home, below, away, below_away = seen
     assert away == msgspec.structs.replace(at_home, address="", claims={}, handed_on=True)
-    assert away.standing == at_home.standing
+    assert away.effective_roles == at_home.effective_roles
     assert below_away == below
 
 
@@ -216,7 +216,7 @@ async def test_who_asks_is_counted_where_it_came_in_and_not_again_on_the_other_n
     for _ in range(3):
         assert (await Asker(here).ask("?", "hotel")).text == "a room"
     assert (await Asker(there).ask("?", "hotel")).text == "a room"
-    with pytest.raises(TooMany):
+    with pytest.raises(RateLimited):
         await Asker(there).ask("?", "hotel")
 
 
@@ -242,9 +242,9 @@ async def test_an_error_of_the_agent_is_told_and_nothing_from_inside(
     a = await cluster.node(local)
     with pytest.raises(Forbidden, match="not for you"):
         await Asker(a).ask("refuse", "hotel")
-    with pytest.raises(TurnFailed) as wrong:
+    with pytest.raises(TurnFailed) as raised:
         await Asker(a).ask("break", "hotel")
-    assert "secret" not in str(wrong.value)
+    assert "secret" not in str(raised.value)
 
 
 async def test_a_deadline_here_ends_the_turn_there(cluster: Cluster) -> None:
@@ -360,10 +360,40 @@ async def test_a_question_asked_on_one_node_is_taken_back_by_way_of_another(clus
     (row,) = await cluster.store.conversations("key:ann")
     token = token_for(a, row.id, asker.caller)
     wish = Message.text("cancel", messagetype="control").with_part(token)
-    assert (await Asker(b).ask(wish, "clerk")).text.startswith("It is taken back.")
+    assert (await Asker(b).ask(wish, "clerk")).text.startswith("It is cancelled.")
     with pytest.raises(Cancelled):
         await asking
     assert (await Asker(b).ask(wish, "clerk")).text.startswith("Nothing is under way")
+
+
+async def test_what_is_asked_on_one_node_before_it_is_erased_is_confirmed_by_way_of_another(cluster: Cluster) -> None:
+    @agent(name="clerk")
+    async def clerk(turn: Turn) -> str:
+        return f"{len(turn.conversation.turns)}"
+
+    a = await cluster.node(clerk)
+    b = await cluster.node(clerk)
+    await Asker(a).ask("my secret", "clerk")
+    (row,) = await cluster.store.conversations("key:ann")
+    token = token_for(a, row.id, Asker(a).caller)
+
+    async def asked_back() -> asyncio.Task[Message]:
+        asker = Asker(a)
+        wish = Message.text("Erase this conversation.", messagetype="control").with_part(token)
+        asking = asyncio.create_task(asker.ask(wish, "clerk"))
+        assert (await asker.question()).text.endswith("Reply yes to confirm.")
+        return asking
+
+    asking = await asked_back()
+    limits = Message.text("What are your limits?", messagetype="control").with_part(token)
+    assert "bytes" in (await Asker(b).ask(limits, "clerk")).text  # another message: the question is withdrawn
+    with pytest.raises(Cancelled):
+        await asking
+    assert (await Asker(b).ask(Message.text("yes").with_part(token), "clerk")).text.startswith("1")
+    asking = await asked_back()
+    reply = await Asker(b).ask(Message.text("yes", messagetype="control").with_part(token), "clerk")
+    assert "is erased" in reply.text
+    await asking_ends(asking)
 
 
 async def test_an_answer_for_a_node_that_is_gone_begins_a_new_turn(cluster: Cluster) -> None:
@@ -392,7 +422,7 @@ async def test_an_agent_whose_node_stopped_is_no_longer_offered(cluster: Cluster
     a = await cluster.node(local)
     assert "hotel" in a.agents
     (door,) = [door for door in b.doors if door.name == "bus"]
-    await end(door._tasks)  # type: ignore[attr-defined]  # or it would offer it again
+    await cancel_and_wait(door._tasks)  # type: ignore[attr-defined]  # or it would offer it again
     await b.directory.deregister("hotel", "gateway", node=b.node)
     await until(lambda: "hotel" not in a.agents)
 
@@ -456,7 +486,7 @@ async def test_a_turn_that_was_handed_on_is_counted_once_and_what_it_used_goes_o
         await ann.ask("?", "hotel")
     left = {each.name: each.remaining for each in await a.guard.usage.left(ann.caller)}
     assert left == {"daily-turns": 0, "daily-tokens": 860}
-    with pytest.raises(TooMany, match="the quota of 2 turns a day is used up"):
+    with pytest.raises(RateLimited, match="the quota of 2 turns a day is used up"):
         await ann.ask("?", "hotel")
     for name in ("bo", "cy"):  # others are not held back by what the nodes say to each other
         other = Asker(a, Caller(f"key:{name}", "key"))

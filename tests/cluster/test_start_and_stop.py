@@ -17,16 +17,16 @@ from bus.nats_server import NatsServer
 from free_ports import free_port
 from sabir import agent
 from sabir.agent import Agent
-from sabir.bus.framing import Limits
+from sabir.bus.framing import BusLimits
 from sabir.bus.nats import NatsBus
-from sabir.doors.base import House
-from sabir.doors.health import Health
 from sabir.errors import BusUnavailable, StoreUnavailable
-from sabir.gateway import Gateway
+from sabir.exchange.request import TurnRequest
+from sabir.gateway.endpoints.health import Health
+from sabir.gateway.gateway import Gateway
 from sabir.guard import Credentials
-from sabir.line import Ask
+from sabir.http.door import GatewayServices
 from sabir.message import Message
-from sabir.server import CLOSE_SECONDS
+from sabir.server.server import CLOSE_SECONDS
 from sabir.stores import open_store
 from sabir.stores.base import TaskRow
 from sabir.tasks import TaskSettings
@@ -73,10 +73,10 @@ async def left_waiting(address: str) -> str:
     return task.id
 
 
-async def found(address: str, id: str) -> TaskRow:
+async def found(address: str, item_id: str) -> TaskRow:
     store = open_store(address)
     await store.open()
-    task = await store.task(id)
+    task = await store.task(item_id)
     await store.close()
     assert task is not None
     return task
@@ -84,19 +84,19 @@ async def found(address: str, id: str) -> TaskRow:
 
 async def test_a_gateway_whose_bus_is_away_begins_nothing_that_it_could_not_go_on_with(tmp_path: Path) -> None:
     address = f"sqlite:///{tmp_path}/sabir.db"
-    id = await left_waiting(address)
+    item_id = await left_waiting(address)
     worker = Worker()
-    bus = NatsBus(f"nats://127.0.0.1:{free_port()}", Limits(connect_seconds=0.5))
+    bus = NatsBus(f"nats://127.0.0.1:{free_port()}", BusLimits(connect_seconds=0.5))
     gateway = Gateway(worker.agent, home=tmp_path, store=address, bus=bus, tasks=QUICK)
     with pytest.raises(BusUnavailable):
         await gateway.start()
-    task = await found(address, id)
+    task = await found(address, item_id)
     assert (worker.calls, task.state, task.attempts, task.node) == (0, "submitted", 0, "")
 
 
 async def test_a_gateway_that_did_not_start_has_let_go_of_everything(tmp_path: Path) -> None:
     before = asyncio.all_tasks()
-    bus = NatsBus(f"nats://127.0.0.1:{free_port()}", Limits(connect_seconds=0.5))
+    bus = NatsBus(f"nats://127.0.0.1:{free_port()}", BusLimits(connect_seconds=0.5))
     gateway = Gateway(Worker().agent, home=tmp_path, bus=bus, node="harbour")
     with pytest.raises(BusUnavailable):
         await gateway.start()
@@ -111,8 +111,8 @@ class Stuck(Health):
 
     name = "stuck"
 
-    def __init__(self, house: House) -> None:
-        super().__init__(house)
+    def __init__(self, services: GatewayServices) -> None:
+        super().__init__(services)
 
     async def stop(self) -> None:
         raise OSError("it does not close")
@@ -126,7 +126,7 @@ async def test_a_part_that_fails_when_it_stops_does_not_keep_the_others_open(
     gateway = Gateway(worker.agent, home=tmp_path, store=address, tasks=QUICK, extra_doors=[Stuck])
     gateway.serving = msgspec.structs.replace(gateway.serving, graceful_seconds=0.01)
     await gateway.start()
-    task = await gateway.tasks.submit(Ask(Message.text("go"), "nlip", credentials=Credentials(caller=ADA)))
+    task = await gateway.tasks.submit(TurnRequest(Message.text("go"), "nlip", credentials=Credentials(caller=ADA)))
     await worker.begun.wait()
     with caplog.at_level(logging.ERROR):
         await gateway.stop()
@@ -143,7 +143,7 @@ async def test_a_worker_that_stumbles_goes_on_to_renew_what_runs(
     gateway = Gateway(worker.agent, home=tmp_path, tasks=TaskSettings(lease=2.0, look=0.02))
     gateway.serving = msgspec.structs.replace(gateway.serving, graceful_seconds=0.01)
     await gateway.start()
-    task = await gateway.tasks.submit(Ask(Message.text("go"), "nlip", credentials=Credentials(caller=ADA)))
+    task = await gateway.tasks.submit(TurnRequest(Message.text("go"), "nlip", credentials=Credentials(caller=ADA)))
     await worker.begun.wait()
     claim, stumbled = gateway.store.claim_task, asyncio.Event()
 
@@ -168,7 +168,7 @@ async def test_what_was_let_go_of_is_not_held_again_by_a_renewal_that_was_under_
     address = f"sqlite:///{tmp_path}/sabir.db"
     gateway = Gateway(worker.agent, home=tmp_path, store=address, tasks=QUICK)
     await gateway.start()
-    task = await gateway.tasks.submit(Ask(Message.text("go"), "nlip", credentials=Credentials(caller=ADA)))
+    task = await gateway.tasks.submit(TurnRequest(Message.text("go"), "nlip", credentials=Credentials(caller=ADA)))
     await worker.begun.wait()
     renew, renewing, let_go = gateway.store.renew_tasks, asyncio.Event(), asyncio.Event()
 
@@ -205,7 +205,7 @@ async def test_a_gateway_whose_bus_has_gone_away_stops_all_the_same(
     gateway.serving = msgspec.structs.replace(gateway.serving, graceful_seconds=0.01)
     try:
         await gateway.start()
-        task = await gateway.tasks.submit(Ask(Message.text("go"), "nlip", credentials=Credentials(caller=ADA)))
+        task = await gateway.tasks.submit(TurnRequest(Message.text("go"), "nlip", credentials=Credentials(caller=ADA)))
         await worker.begun.wait()
     finally:
         nats.kill()

@@ -22,7 +22,7 @@ import pytest
 
 from bus.nats_server import NatsServer
 from durability.scripts import load_script
-from sabir.directory import Directory
+from sabir.cluster.directory import Directory
 from sabir.stores.open import open_store
 
 POSTGRES = os.environ.get("SABIR_TEST_POSTGRES", "postgresql://127.0.0.1:5432/test")

@@ -8,9 +8,9 @@ from pathlib import Path
 from sabir import Turn, agent
 from sabir.bus.memory import MemoryBus
 from sabir.events import Event, Reply
-from sabir.gateway import Gateway
+from sabir.exchange.request import EventSink, TurnRequest
+from sabir.gateway.gateway import Gateway
 from sabir.guard import Credentials
-from sabir.line import Ask, Line
 from sabir.message import Message, text_part, uri_part
 from sabir.stores.memory import MemoryStore
 from sabir.turn import Caller
@@ -43,7 +43,7 @@ async def test_an_upload_is_read_on_another_node_and_one_that_it_gives_is_its_ca
             await asyncio.sleep(0.01)
     conversations = here.exchange.conversations
     token = conversations.token("talk", ANN, conversations.sort((), ANN))
-    uploads = here.exchange.attachments
+    uploads = here.uploads
     place, upload = await uploads.offer("talk", ANN)
     async with uploads.begin(upload) as writing:
         await writing.write(b"a letter")
@@ -54,7 +54,7 @@ async def test_an_upload_is_read_on_another_node_and_one_that_it_gives_is_its_ca
         said.append(event)
 
     message = Message.text("read this", parts=[uri_part(uploads.public_url + place), token])
-    await here.exchange.ask(Ask(message, "nlip", "reader", Credentials(caller=ANN)), Line(hear))
+    await here.exchange.ask(TurnRequest(message, "nlip", "reader", Credentials(caller=ANN)), EventSink(hear))
     reply = said[-1]
     assert isinstance(reply, Reply) and reply.message.text == "a letter"
     given = reply.message.labelled("download")

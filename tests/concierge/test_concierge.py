@@ -13,14 +13,14 @@ import pytest
 
 from conftest import Serve, Served
 from sabir.agent import agent
-from sabir.agents.control.reading import Wish
+from sabir.agents.control.intents import Wish
 from sabir.agents.echo import echo
 from sabir.card import Policy
-from sabir.gateway import Gateway
+from sabir.gateway.gateway import Gateway
 from sabir.message import Message, Part, json_part, location_part, token_part
-from sabir.peers.nlip_ws import NlipWsPeer
+from sabir.protocols.nlip.peer.websocket import NlipWsPeer
+from sabir.protocols.nlip.wire import json as nlip
 from sabir.turn import Turn
-from sabir.wire import nlip
 
 SEEN: list[Turn] = []
 
@@ -69,6 +69,12 @@ class Talk:
 
     async def control(self, said: str, *parts: Part) -> Message:
         return await self.say(said, *parts, control=True)
+
+    async def confirmed(self, said: str, *parts: Part) -> Message:
+        """A wish that needs a confirmation, and the answer to its "yes"."""
+        asked = await self.control(said, *parts)
+        assert asked.labelled("question") is not None and asked.text.endswith("Reply yes to confirm.")
+        return await self.control("yes")
 
     async def tell(self, label: str, value: Any) -> Any:
         """A wish in JSON; what the part of that label answers."""
@@ -161,7 +167,7 @@ async def test_no_data_reaches_the_agent_before_its_policy_is_accepted(
     assert offered["privacy"]["require"] is True and offered["privacy"]["accept"] is False
     await talk.say("my secret again")
     assert SEEN == []
-    accepted = await talk.control("I accept your privacy policy.")
+    accepted = await talk.confirmed("I accept your privacy policy.")
     assert accepted.text.startswith("You have accepted: privacy.")
     assert (await talk.say("hello")).text == "at your service"
     stranger = Talk(http, f"{served.url}/nlip/careful")
@@ -169,8 +175,11 @@ async def test_no_data_reaches_the_agent_before_its_policy_is_accepted(
     assert stranger.status == 403 and len(SEEN) == 1
 
 
-async def test_demands_that_cannot_be_met_are_refused(talk: Talk) -> None:  # TR-7.1.5.2
-    told = await talk.tell("policy", {"privacy": {"require": {"jurisdiction": "EU"}}, "accept": ["privacy"]})
+async def test_demands_that_cannot_be_met_are_refused(http: httpx2.AsyncClient, served: Served) -> None:  # TR-7.1.5.2
+    talk = Talk(http, f"{served.url}/nlip/careful")
+    told = await talk.tell(
+        "policy", {"privacy": {"require": {"jurisdiction": "EU"}}, "accept": ["privacy"], "confirmed": True}
+    )
     assert "refused" not in told
     told = await talk.tell("policy", {"regulatory": {"require": {"jurisdiction": "Mars"}}, "accept": ["*"]})
     assert told["refused"] == ["regulatory.jurisdiction = Mars"]
@@ -279,9 +288,9 @@ async def test_a_session_is_ended_and_the_next_message_begins_anew(talk: Talk) -
 
 async def test_what_was_said_is_erased_when_asked(talk: Talk, served: Served) -> None:  # SEC-P2.6
     await talk.say("my secret")
-    id = SEEN[0].conversation.id
-    assert "erased" in (await talk.control("Erase this conversation")).text
-    stored = await served.gateway.store.turns(id, 10)
+    item_id = SEEN[0].conversation.id
+    assert "erased" in (await talk.confirmed("Erase this conversation")).text
+    stored = await served.gateway.store.turns(item_id, 10)
     assert all("secret" not in past.asked.text for past in stored)
 
 
@@ -329,13 +338,13 @@ async def test_anonymous_mode_hides_where_the_caller_is(talk: Talk) -> None:  # 
 async def test_a_reader_of_ones_own_is_asked_when_no_rule_knows(
     serve: Serve, home: Path, http: httpx2.AsyncClient
 ) -> None:
-    from sabir.agents.control.reading import Wish
+    from sabir.agents.control.intents import Wish
 
     async def reader(text: str) -> Wish | None:
         return Wish("ethics") if "moral" in text else None
 
     gateway = Gateway(listener, home=home)
-    gateway.exchange.concierge._reader = reader  # type: ignore[union-attr, attr-defined]
+    gateway.exchange.concierge.services.reader = reader  # type: ignore[union-attr, attr-defined]
     talk = Talk(http, f"{serve(gateway).url}/nlip")
     assert (await talk.control("What are your morals?")).labelled("ethics") is not None
     assert "did not understand" in (await talk.control("mumble")).text
@@ -349,7 +358,7 @@ async def test_the_gateways_own_policies_hold_for_every_agent(
     talk = Talk(http, f"{served.url}/nlip")
     await talk.say("hi")
     assert talk.status == 403
-    assert (await talk.tell("policy", {"accept": ["retention"]}))["retention"]["accept"] is True
+    assert (await talk.tell("policy", {"accept": ["retention"], "confirmed": True}))["retention"]["accept"] is True
     assert (await talk.say("hi")).text == "hi"
 
 
@@ -364,7 +373,7 @@ async def test_what_is_agreed_holds_for_an_agent_that_remembers_nothing(
     talk = Talk(http, f"{serve(Gateway(forgetful, home=home)).url}/nlip")
     await talk.say("too early")
     assert talk.status == 403
-    await talk.control("I accept your privacy policy")
+    await talk.confirmed("I accept your privacy policy")
     await talk.tell("limits", {"propose": {"body": 300}})
     held = talk.tokens
     assert (await talk.say("hi")).text == "hi 0"
@@ -413,7 +422,7 @@ async def test_what_runs_is_taken_back_by_control_over_http(serve: Serve, home: 
     told = reply.labelled("cancel")
     assert told is not None and told.value == {"cancelled": True}
     assert work.stopped.is_set()
-    assert "taken back" in (await asking).text
+    assert "cancelled" in (await asking).text
     assert talk.status == 409
     assert (await other.control("Cancel")).labelled("cancel").value == {"cancelled": False}  # type: ignore[union-attr]
     assert (await other.say("quick")).text == "done"
@@ -429,7 +438,7 @@ async def test_what_runs_is_taken_back_over_the_same_websocket(serve: Serve, hom
         cancelling = asyncio.create_task(peer.control("Cancel"))
         await until(work.stopped)
         answers = await asyncio.gather(asking, cancelling, return_exceptions=True)
-    assert any("taken back" in str(each) for each in answers)
+    assert any("cancelled" in str(each) for each in answers)
 
 
 async def test_a_stranger_takes_back_nothing_of_others(serve: Serve, home: Path, http: httpx2.AsyncClient) -> None:

@@ -13,10 +13,10 @@ import pytest
 from conftest import Serve
 from sabir.agent import agent
 from sabir.card import Policy
-from sabir.gateway import Gateway
+from sabir.gateway.gateway import Gateway
 from sabir.message import Message, Part, json_part, token_part
+from sabir.protocols.nlip.wire import json as nlip
 from sabir.turn import Turn
-from sabir.wire import nlip
 
 SECRET = "the-words-that-must-not-be-kept"
 CAREFUL = Policy("privacy", "I keep notes.", required=True)
@@ -80,7 +80,7 @@ async def test_nothing_is_stored_before_a_required_policy_is_accepted(  # TR-7.1
         assert "privacy" in reply.text
     assert heard == []
     assert SECRET.encode() not in written(home)
-    await client.control("policy", {"accept": ["privacy"]})
+    await client.control("policy", {"accept": ["privacy"], "confirmed": True})
     place = await client.submit(SECRET)
     assert nlip.decode((await client.look(place)).content).text == "noted"
     assert heard == [SECRET]
@@ -181,7 +181,7 @@ async def test_what_is_erased_is_gone_from_work_and_uploads_too(  # SEC-P2.6
     assert (await http.put(str(place.content), content=b"a secret")).status_code == 201
     running = await client.submit("long")
     await client.control("cancel", {})  # the conversation is its own until then
-    assert await client.control("sessions", {"erase": True}) == {"ended": True, "erased": True}
+    assert await client.control("sessions", {"erase": True, "confirmed": True}) == {"ended": True, "erased": True}
     assert (await client.look(done)).status_code == 404
     assert (await client.look(running)).status_code == 404
     assert (await http.get(str(place.content))).status_code == 404

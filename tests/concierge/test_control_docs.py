@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sabir.agents.control.reading import TOPICS, read, read_words
+from sabir.agents.control.intents import TOPICS, read, read_words
 from sabir.message import Message, json_part
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs" / "control.md"

@@ -10,17 +10,18 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from sabir.agents.control.reading import TOPICS
+from sabir.agents.control.intents import TOPICS
 from sabir.agents.echo import echo
-from sabir.errors import Refused, TooBig
-from sabir.events import Event, Reply
-from sabir.gateway import Gateway
-from sabir.line import Ask, Line
+from sabir.errors import Refused, TooLarge
+from sabir.events import Event, Question, Reply
+from sabir.exchange.request import EventSink, TurnRequest
+from sabir.gateway.gateway import Gateway
 from sabir.message import Message, json_part, token_part
 
 KEYS = st.sampled_from(
     ["propose", "accept", "require", "privacy", "regulatory", "attributes", "withhold", "keeper", "window", "horizon",
-     "resume", "formats", "languages", "end", "headless", "name", "on", "is", "body", "reply", "depth"]
+     "resume", "formats", "languages", "end", "erase", "confirmed", "words",
+     "headless", "name", "on", "is", "body", "reply", "depth"]
 )  # fmt: skip
 VALUES = st.recursive(
     st.none()
@@ -56,8 +57,11 @@ async def say(gateway: Gateway, message: Message) -> Message:
 
     async def keep(event: Event) -> None:
         got.append(event)
+        if isinstance(event, Question):
+            line.answer(Message.text("yes"))
 
-    await gateway.exchange.ask(Ask(message, "test"), Line(keep))
+    line = EventSink(keep)
+    await gateway.exchange.ask(TurnRequest(message, "test"), line)
     assert isinstance(got[-1], Reply)
     return got[-1].message
 
@@ -85,7 +89,7 @@ def test_any_wish_is_answered_and_what_follows_is_answered_too(
         follow = Message.text(data).with_part(token_part(told.tokens[-1].content))
         try:
             reply = await say(gateway, follow)
-        except (TooBig, Refused):
+        except (TooLarge, Refused):
             return  # as it was agreed on
         assert not reply.is_control
 

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from sabir.agents.control.reading import RULES, TOPICS, number, read, read_words
+from sabir.agents.control.grammar import ACTS, TOPIC_PHRASES
+from sabir.agents.control.intents import TOPICS, read, read_words
+from sabir.agents.control.numbers import digits, spoken
 from sabir.message import Message, json_part, text_part
 
 SAID: list[tuple[str, str, dict[str, Any]]] = [
@@ -26,7 +28,7 @@ SAID: list[tuple[str, str, dict[str, Any]]] = [
     ("How large may a message be?", "limits", {}),
     ("Please limit messages to 2,000 bytes", "limits", {"propose": {"body": 2000}}),
     ("Keep your replies under 4 KB", "limits", {"propose": {"reply": 4096}}),
-    ("Send at most ten requests per minute: 10 requests per minute", "limits", {"propose": {"rate_per_minute": 10}}),
+    ("Send at most ten requests per minute", "limits", {"propose": {"rate_per_minute": 10}}),
     ("I will keep the context", "context", {"keeper": "client"}),
     ("Please keep the context for me", "context", {"keeper": "server"}),
     ("Let us both keep the context", "context", {"keeper": "both"}),
@@ -50,6 +52,8 @@ SAID: list[tuple[str, str, dict[str, Any]]] = [
     ("What is your ethics statement?", "ethics", {}),
     ("Which security profile do you meet?", "security", {}),
     ("How do I log in?", "authentication", {}),
+    ("Answer only with yes or no", "vocabulary", {"words": ["yes", "no"]}),
+    ("What are your NLIP Capabilities?", "capabilities", {}),
     ("Cancel", "cancel", {}),
     ("Never mind.", "cancel", {}),
     # Said as people say it.
@@ -108,7 +112,7 @@ NUMBERS: list[tuple[str, dict[str, Any]]] = [
     ("Limit messages to 2 thousand bytes", {"body": 2000}),
     ("no more than 30 requests/minute", {"rate_per_minute": 30}),
     ("I'd like at most one request per second", {"rate_per_minute": 60}),
-    ("twenty-five questions a minute", {"rate_per_minute": 25}),
+    ("At most twenty-five questions a minute", {"rate_per_minute": 25}),
     ("At most 90 calls per hour", {"rate_per_minute": 1.5}),
     ("Limit the depth to 8 levels", {"depth": 8}),
     ("nesting of at most twelve", {"depth": 12}),
@@ -130,7 +134,8 @@ def test_numbers_are_read_exactly(words: str, proposed: dict[str, Any]) -> None:
      ("2,000", 2000), ("12_500", 12500), ("three million two hundred", 3_000_200), ("0", 0)],
 )  # fmt: skip
 def test_a_number_in_words_or_digits(said: str, meant: float) -> None:
-    assert number(said) == meant
+    words = said.replace("-", " ").removeprefix("a ").replace(" and ", " ").split()
+    assert (digits(said) if len(words) == 1 and said[0].isdigit() else spoken(words, "english")) == meant
 
 
 @pytest.mark.parametrize(
@@ -175,7 +180,8 @@ def test_what_no_rule_knows_is_no_wish(words: str) -> None:
 
 
 def test_every_topic_is_reached_by_words() -> None:
-    assert {rule.topic for rule in RULES} == set(TOPICS)
+    read_by_rules = {act.topic for act in ACTS} | {phrases.topic for phrases in TOPIC_PHRASES}
+    assert read_by_rules | {"cancel", "vocabulary"} == set(TOPICS)
     assert {topic for _, topic, _ in SAID} == set(TOPICS)
 
 
@@ -205,3 +211,18 @@ def test_no_sentence_takes_long_to_read(again: str) -> None:  # SEC-DOS
     began = time.process_time()
     read_words(again * 1000)
     assert time.process_time() - began < 0.5  # a tenth of it here; quadratic matching took seconds
+
+
+def attacks(pattern: str, length: int) -> set[str]:
+    """Rows of tags that are long repetitions of what a pattern looks for, and then something else."""
+    tags = sorted({char for char in pattern if ord(char) >= 0xE000})
+    pairs = {one + other for one in tags[:12] for other in tags[:12]}
+    return {(pump * length)[:length] + end for pump in {*tags, *pairs} for end in ("", "\uf8ff")}
+
+
+def test_no_pattern_over_tags_takes_long() -> None:  # SEC-DOS
+    for pattern, length in [(act.pattern, 400) for act in ACTS] + [(each.pattern, 2000) for each in TOPIC_PHRASES]:
+        for row in attacks(pattern.pattern, length):
+            began = time.process_time()
+            pattern.fullmatch(row) if length == 400 else pattern.search(row)
+            assert time.process_time() - began < 0.05, pattern.pattern

@@ -11,15 +11,15 @@ import pytest
 from conftest import Serve, serving
 from sabir.agent import agent
 from sabir.agents.back_level import BackLevel
-from sabir.agents.read_back import ReadBack
+from sabir.agents.confirm import Confirm
 from sabir.errors import SabirError
-from sabir.gateway import Gateway
+from sabir.gateway.gateway import Gateway
 from sabir.message import Message, token_part
-from sabir.peers.base import Identity
-from sabir.peers.nlip_http import NlipHttpPeer
-from sabir.peers.nlweb import NlwebPeer
+from sabir.protocols.nlip.peer.http import NlipHttpPeer
+from sabir.protocols.nlip.wire import json as nlip
+from sabir.protocols.nlweb.peer import NlwebPeer
+from sabir.protocols.peer import Identity
 from sabir.turn import Turn
-from sabir.wire import nlip
 
 SEEN: list[Turn] = []
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -139,7 +139,7 @@ async def test_anonymous_mode_is_refused_when_one_hop_refuses(serve: Serve, home
         assert (await client.ask("hello")).text == "hello, after 0"  # it goes on, and is not anonymous
 
 
-@pytest.mark.parametrize("wrapped", [BackLevel, lambda inner: ReadBack(inner, parse=lambda message: {})])
+@pytest.mark.parametrize("wrapped", [BackLevel, lambda inner: Confirm(inner, parse=lambda message: {})])
 async def test_what_stands_around_a_hop_asks_it_too(serve: Serve, home: Path, wrapped: Any) -> None:  # PAPER-ANON
     third = serve(Gateway(last, home=home / "3", facts={"anonymous": False}))
     peer = NlipHttpPeer(third.url, name="to-third")
@@ -176,7 +176,7 @@ async def test_a_dead_hop_is_told_in_words(serve: Serve, home: Path) -> None:
     peer = NlipHttpPeer("http://127.0.0.1:9", name="gone", retries=0)
     served = serve(Gateway(peer, home=home, beside=[peer]))
     async with NlipHttpPeer(served.url, retries=0) as client:
-        with pytest.raises(SabirError, match="no connection"):
+        with pytest.raises(SabirError, match="connection refused"):
             await client.ask("hi")
 
 

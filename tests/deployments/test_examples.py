@@ -11,7 +11,7 @@ from urllib.parse import unquote
 import pytest
 
 from conftest import Serve
-from sabir import Gateway, Message, Turn, agent, connect
+from sabir import Agent, Gateway, Message, Turn, agent, connect
 from sabir.message import binary_part
 
 HERE = Path(__file__).resolve().parent.parent.parent / "examples" / "deployments"
@@ -60,14 +60,14 @@ async def test_proxy(serve: Serve, home: Path) -> None:
 
 
 async def test_reverse_proxy(serve: Serve, home: Path) -> None:
-    urls = {}
-    for name in ("sales", "support"):
-
+    def desk_of(name: str) -> Agent:
         @agent(name="desk")
-        async def desk(turn: Turn, name: str = name) -> str:
+        async def desk(turn: Turn) -> str:
             return f"{name} heard: {turn.text}"
 
-        urls[name] = serve(Gateway(desk, home=home / name)).url
+        return desk
+
+    urls = {name: serve(Gateway(desk_of(name), home=home / name)).url for name in ("sales", "support")}
     served = serve(example("reverse_proxy").gateway(urls, str(home / "front")))
     for name in urls:
         async with connect(f"{served.url}/nlip/{name}") as peer:

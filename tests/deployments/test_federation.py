@@ -14,10 +14,10 @@ from sabir.agent import agent, reply_of
 from sabir.agents.back_level import BackLevel, audio_part
 from sabir.agents.federation import Federation, cheapest, cross_check, price_in
 from sabir.errors import SabirError, TurnFailed
-from sabir.events import Progress, Question
-from sabir.gateway import Gateway
+from sabir.events import Delta, Progress, Question
+from sabir.gateway.gateway import Gateway
 from sabir.message import Message, Part, binary_part, json_part, text_part
-from sabir.peers.nlip_http import NlipHttpPeer
+from sabir.protocols.nlip.peer.http import NlipHttpPeer
 from sabir.turn import Turn
 
 
@@ -182,7 +182,9 @@ async def test_progress_is_told_and_questions_reach_the_caller_one_at_a_time() -
     turn = asked()
     turn.ask_back = answer
     events = [event async for event in Federation([asking("a"), asking("b")])(turn)]
-    assert [type(event) for event in events[:-1]] == [Progress, Progress]
+    told = [event.note for event in events[:-1] if isinstance(event, Progress)]
+    assert told[0] == "Asking a, b" and sorted(told[1:]) == ["a has answered", "b has answered"]
+    assert all(isinstance(event, Delta | Progress) for event in events[:-1])
     assert most == 1
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from conftest import Serve
 from sabir.agent import agent
-from sabir.agents.read_back import ReadBack
-from sabir.gateway import Gateway
+from sabir.agents.confirm import Confirm
+from sabir.gateway.gateway import Gateway
 from sabir.message import Message
-from sabir.peers.nlip_http import NlipHttpPeer
+from sabir.protocols.nlip.peer.http import NlipHttpPeer
 from sabir.turn import Turn
 
 ENROLLED: list[dict[str, str]] = []
@@ -33,7 +33,7 @@ def parse(message: Message) -> dict[str, str]:
 
 async def test_nothing_is_done_before_assent_and_a_correction_is_read(serve: Serve, home: Path) -> None:
     ENROLLED.clear()
-    served = serve(Gateway(ReadBack(registrar, parse=parse), home=home))
+    served = serve(Gateway(Confirm(registrar, parse=parse), home=home))
     async with NlipHttpPeer(served.url) as peer:
         asked = await peer.ask("Alice wants physics")
         assert asked.first.content == "I understood: student: Alice; course: physics. Is that right?"
@@ -46,7 +46,7 @@ async def test_nothing_is_done_before_assent_and_a_correction_is_read(serve: Ser
 
 async def test_a_no_ends_it(serve: Serve, home: Path) -> None:
     ENROLLED.clear()
-    served = serve(Gateway(ReadBack(registrar, parse=parse), home=home))
+    served = serve(Gateway(Confirm(registrar, parse=parse), home=home))
     async with NlipHttpPeer(served.url) as peer:
         await peer.ask("Bob wants art")
         assert "Nothing was done" in (await peer.ask("no")).text

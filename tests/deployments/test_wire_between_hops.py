@@ -12,14 +12,14 @@ import httpx2
 
 from conftest import Serve
 from sabir.agent import agent
-from sabir.gateway import Gateway
-from sabir.guard.keys import Keys
+from sabir.gateway.gateway import Gateway
+from sabir.guard.identity.api_keys import ApiKeys
 from sabir.message import Message, token_part
-from sabir.peers.base import Identity
-from sabir.peers.nlip_http import NlipHttpPeer
-from sabir.stores.sqlite import SQLiteStore
+from sabir.protocols.nlip.peer.http import NlipHttpPeer
+from sabir.protocols.nlip.wire import json as nlip
+from sabir.protocols.peer import Identity
+from sabir.stores.sqlite.store import SQLiteStore
 from sabir.turn import Turn
-from sabir.wire import nlip
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 SEEN: list[Turn] = []
@@ -78,7 +78,7 @@ async def test_nothing_that_says_who_the_client_is_leaves_the_first_hop(serve: S
     (home / "1").mkdir(parents=True)
     store = SQLiteStore(home / "1" / "sabir.db")
     await store.open()
-    _, key = await Keys(store).add("alice")
+    _, key = await ApiKeys(store).add("alice")
     await store.close()
     ours = (Identity("*", "Bearer key-of-the-second-hop", at_once=True),)
     third = serve(Gateway(last, home=home / "3"))

@@ -9,10 +9,10 @@ from pathlib import Path
 import httpx2
 import pytest
 
-import sabir.stores.sqlite
+import sabir.stores.sqlite.store
 from conftest import Serve
 from sabir import agent
-from sabir.gateway import Gateway
+from sabir.gateway.gateway import Gateway
 from sabir.stores.clock import CautiousClock
 from sabir.tasks import TaskSettings
 from sabir.turn import Turn
@@ -35,7 +35,7 @@ class SetClock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> SetClock:
     made = SetClock()
     monkeypatch.setattr(time, "time", made)
-    monkeypatch.setattr(sabir.stores.sqlite, "now", made)
+    monkeypatch.setattr(sabir.stores.sqlite.store, "now", made)
     return made
 
 
@@ -66,7 +66,7 @@ async def slow(turn: Turn) -> str:
 async def test_a_conversation_and_a_task_go_on_when_the_clock_jumps(
     jump: float, clock: SetClock, serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sabir.gateway.SWEEP_SECONDS", 0.02)
+    monkeypatch.setattr("sabir.gateway.gateway.SWEEP_SECONDS", 0.02)
     served = serve(Gateway(memory, slow, home=tmp_path, tasks=TaskSettings(lease=0.5, look=0.05)))
     async with httpx2.AsyncClient(verify=False) as http:
 

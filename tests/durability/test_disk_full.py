@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import shutil
 import subprocess
 import time
@@ -16,10 +17,10 @@ import pytest
 from conftest import Serve
 from sabir import agent
 from sabir.errors import StoreUnavailable
-from sabir.gateway import Gateway
+from sabir.gateway.gateway import Gateway
 from sabir.message import Message
 from sabir.stores.base import AuditLine, ConversationRow, TurnEntry
-from sabir.stores.sqlite import SQLiteStore
+from sabir.stores.sqlite.store import SQLiteStore
 from sabir.turn import PastTurn, Turn
 
 
@@ -93,8 +94,9 @@ async def echo(turn: Turn) -> str:
 
 
 async def test_a_gateway_on_a_full_disk_says_503_and_answers_again_when_there_is_room(
-    small_disk: Path, serve: Serve
+    small_disk: Path, serve: Serve, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO, "sabir.store")
     served = serve(Gateway(echo, home=small_disk))
 
     async def ask(http: httpx2.AsyncClient, text: str) -> httpx2.Response:
@@ -112,5 +114,10 @@ async def test_a_gateway_on_a_full_disk_says_503_and_answers_again_when_there_is
         assert reply.json()["messagetype"] == "error"
         assert "the store cannot write now" in reply.json()["content"]
         assert (await http.get(f"{served.url}/health/live")).status_code == 200
+        ready = await http.get(f"{served.url}/health/ready")
+        assert (ready.status_code, ready.json()["status"]) == (503, "store unavailable")
+        assert "The store cannot write: database or disk is full" in caplog.messages
         ballast.unlink()
+        assert (await http.get(f"{served.url}/health/ready")).status_code == 200  # by itself
+        assert "The store can write again" in caplog.messages
         assert (await ask(http, "hello again")).status_code == 200

@@ -13,7 +13,7 @@ import pytest
 from durability.scripts import SCRIPTS, load_script
 from sabir.message import Message
 from sabir.stores.base import AuditLine, ConversationRow, TurnEntry
-from sabir.stores.sqlite import SQLiteStore
+from sabir.stores.sqlite.store import SQLiteStore
 from sabir.turn import PastTurn
 
 

@@ -17,12 +17,12 @@ import pytest
 from conftest import Serve
 from sabir import agent
 from sabir.errors import StoreUnavailable
-from sabir.gateway import Gateway
+from sabir.exchange.request import TurnRequest
+from sabir.gateway.gateway import Gateway
 from sabir.guard import Credentials
-from sabir.line import Ask
 from sabir.message import Message
 from sabir.stores.base import AuditLine, ConversationRow, Record, TaskEvent, TurnEntry, chain
-from sabir.stores.postgres import PostgresStore
+from sabir.stores.postgres.store import PostgresStore
 from sabir.tasks import TaskSettings
 from sabir.turn import Caller, PastTurn, Turn
 from stores.private_postgres import PrivatePostgres
@@ -119,7 +119,7 @@ async def test_a_server_that_stays_away_is_told_clearly_and_soon_and_its_return_
     )
     for call in calls:
         begun = time.monotonic()
-        with pytest.raises(StoreUnavailable, match="the store is away") as told:
+        with pytest.raises(StoreUnavailable, match="the store is unavailable") as told:
             await call()
         assert time.monotonic() - begun < 3.0
         assert "127.0.0.1" not in str(told.value) and "postgres@" not in str(told.value)
@@ -178,7 +178,7 @@ async def test_a_task_outlasts_an_outage_that_is_longer_than_its_lease(
     for node in nodes:
         await node.start()
     caller = Caller(id="ada", kind="key", address="127.0.0.1")
-    ask = Ask(Message.text("go"), "nlip", credentials=Credentials(caller=caller))
+    ask = TurnRequest(Message.text("go"), "nlip", credentials=Credentials(caller=caller))
     task = await nodes[0].tasks.submit(ask)
     await begun.wait()
     await asyncio.to_thread(server.stop)

@@ -16,12 +16,12 @@ import pytest
 from conftest import serving
 from sabir import Gateway, Turn, agent
 from sabir.bus.memory import MemoryBus
-from sabir.directory import ENTRIES, NODE_OWNER, Directory, Entry
-from sabir.doors.a2a_keys import Keys as SigningKeys
+from sabir.cluster.directory import ENTRIES, NODE_OWNER, Directory, Entry
 from sabir.errors import NotFound
 from sabir.guard import Seal
-from sabir.guard.holdings import Holdings, Most
-from sabir.guard.keys import Keys
+from sabir.guard.identity.api_keys import ApiKeys
+from sabir.guard.quotas.reservations import Cap, Reservations
+from sabir.protocols.a2a.door.signing_keys import SigningKeys
 from sabir.stores import Store, open_store
 from sabir.stores.base import Record
 from sabir.stores.memory import MemoryStore
@@ -82,7 +82,7 @@ async def test_it_starts_and_answers(address: str, home: Path, caplog: pytest.Lo
         with gateway(address, home) as url:
             assert httpx2.post(f"{url}/nlip/echo", json=said("hi")).json()["content"] == "You said: hi"
             lost = httpx2.get(f"{url}{place}")
-            assert lost.status_code == 500 and "cannot be read any more" in lost.json()["content"]
+            assert lost.status_code == 500 and "unreadable" in lost.json()["content"]
             tokens = [part for part in reply["submessages"] if part["format"] == "token"]  # type: ignore[attr-defined]
             on = httpx2.post(f"{url}/nlip/echo", json={**said("and on"), "submessages": tokens})
             assert (on.status_code, on.json()["content"]) == (200, "You said: and on")
@@ -122,7 +122,7 @@ async def test_an_entry_of_the_directory_that_cannot_be_read_hides_no_other_and_
 
 
 async def test_an_api_key_that_cannot_be_read_is_not_known_and_hides_no_other(store: Store) -> None:
-    keys = Keys(store)
+    keys = ApiKeys(store)
     made = [(await keys.add(name))[0] for name in ("one", "two")]
     await store.put(Record("keys", made[0].id, b"[]"))
     assert await keys.find(made[0].id) is None
@@ -133,8 +133,8 @@ async def test_a_list_of_what_a_caller_holds_that_cannot_be_read_begins_anew() -
     store = MemoryStore()
     await store.open()
     await store.put(Record("holdings", "box:ada", b"[5]"))
-    most = Most(10, 2)
-    held = Holdings(store, "box", "all is taken")
+    most = Cap(10, 2)
+    held = Reservations(store, "box", "all is taken")
     assert await held.begin("ada", "x", time.time() + 60, most, Record("s", "x", b"")) == 10
 
 

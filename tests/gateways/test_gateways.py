@@ -17,18 +17,19 @@ from mcp.shared.subscriptions import ToolsListChanged
 from conftest import Serve, Served, serving
 from sabir.agent import FunctionAgent, agent
 from sabir.card import Card, Policy, Skill
-from sabir.config import gateway_of, settings_of
-from sabir.errors import BadSetup
+from sabir.config.build import gateway_of
+from sabir.config.load import settings_of
+from sabir.errors import ConfigError
 from sabir.events import Field, Progress, Question
-from sabir.gateway import Gateway
-from sabir.guard import Credentials, Identity, Quotas
-from sabir.guard.outgoing import Service
-from sabir.guard.policy import Rule
-from sabir.guard.setup import GuardSettings, IdentitySettings
+from sabir.federation.gateways import RemoteGateway
+from sabir.gateway.gateway import Gateway
+from sabir.guard import Authenticator, Credentials, Quotas
+from sabir.guard.build import GuardSettings, IdentitySettings
+from sabir.guard.egress.credentials import Service
+from sabir.guard.rights import Rule
 from sabir.message import Message, Part, json_part
-from sabir.peers.gateways import FarGateway
+from sabir.protocols.nlip.wire import json as nlip
 from sabir.turn import Caller, Turn
-from sabir.wire import nlip
 
 PROTOCOLS = ("nlip", "a2a", "nlweb", "mcp", "auto")
 SIZE = {"type": "object", "properties": {"size": {"type": "integer"}}, "required": ["size"]}
@@ -87,7 +88,7 @@ async def ask(url: str, name: str, said: str | Message, tokens: tuple[Any, ...] 
 
 
 def near_of(home: Path, far: Served, protocol: str = "auto", **more: Any) -> Gateway:
-    gateways = {"acme": FarGateway(far.url, protocol=protocol, **more)}  # type: ignore[arg-type]
+    gateways = {"acme": RemoteGateway(far.url, protocol=protocol, **more)}  # type: ignore[arg-type]
     return Gateway(local, home=home / "near", gateways=gateways)
 
 
@@ -163,7 +164,7 @@ async def test_a_question_comes_back_and_its_answer_goes_there(near: Served) -> 
 
 
 def accepting(*kinds: str) -> Message:
-    wish = json_part({"accept": list(kinds)}, label="policy")
+    wish = json_part({"accept": list(kinds), "confirmed": True}, label="policy")
     return Message.text("I accept your policies", parts=(wish,)).with_type("control")
 
 
@@ -207,7 +208,7 @@ async def test_pieces_come_as_they_are_made(near: Served) -> None:
 
 
 async def test_a_skill_is_called_where_the_protocol_carries_its_data(near: Served, far: Served) -> None:
-    if near.gateway.neighbours["acme"].protocol not in ("nlip", "mcp"):
+    if near.gateway.remote_gateways["acme"].protocol not in ("nlip", "mcp"):
         return  # an agent card has no schema for it, and NLWeb no place
     async with Client(f"{near.url}/mcp") as client:
         result = await client.call_tool("acme-surveyor-double", {"size": 4})
@@ -218,7 +219,7 @@ async def test_a_skill_is_called_where_the_protocol_carries_its_data(near: Serve
 def test_auto_finds_nlip_first(far: Served, home: Path) -> None:
     with serving(near_of(home, far)) as near:
         until(lambda: "acme-echo" in near.gateway.agents)
-        assert near.gateway.neighbours["acme"].protocol == "nlip"
+        assert near.gateway.remote_gateways["acme"].protocol == "nlip"
 
 
 @pytest.mark.parametrize(
@@ -229,7 +230,7 @@ async def test_auto_takes_what_is_spoken(serve: Serve, home: Path, closed: tuple
     far = serve(Gateway(*agents(), home=home / "far", doors=dict.fromkeys(closed, False)))
     near = serve(near_of(home, far))
     until(lambda: "acme-echo" in near.gateway.agents)
-    assert near.gateway.neighbours["acme"].protocol == found
+    assert near.gateway.remote_gateways["acme"].protocol == found
     assert (await ask(near.url, "acme-echo", "hello")).text == "You said: hello"
 
 
@@ -250,11 +251,11 @@ async def test_a_name_that_is_taken_is_left_out_and_said(
     async def mine(turn: Turn) -> str:
         return "mine"
 
-    gateway = Gateway(mine, home=home / "near", gateways={"acme": FarGateway(far.url, prefix="")})
+    gateway = Gateway(mine, home=home / "near", gateways={"acme": RemoteGateway(far.url, prefix="")})
     near = serve(gateway)
     until(lambda: "asker" in gateway.agents)
     assert (await ask(near.url, "echo", "hello")).text == "mine"
-    assert gateway.neighbours["acme"].left_out == {
+    assert gateway.remote_gateways["acme"].left_out == {
         "echo": "an agent of this name is here already; choose another prefix"
     }
     assert "gateways.acme: echo is left out: an agent of this name is here already" in caplog.text
@@ -266,15 +267,18 @@ async def test_a_name_that_is_taken_is_left_out_and_said(
         ({"acme": "amqp://host/x"}, "gateways.acme.url: expected an http or https address, not 'amqp://host/x'"),
         ({"acme": "acme.example"}, "gateways.acme.url: expected an http or https address, not 'acme.example'"),
         ({"acme": "https://u:p@acme.example"}, "credentials do not belong into an address"),
-        ({"acme": FarGateway("https://acme.example", prefix="a b/")}, "gateways.acme.prefix: no agent can be called"),
+        (
+            {"acme": RemoteGateway("https://acme.example", prefix="a b/")},
+            "gateways.acme.prefix: no agent can be called",
+        ),
         ({"a b": "https://acme.example"}, "gateways.a b.prefix: no agent can be called"),
     ],
 )
 def test_what_cannot_be_is_refused_at_the_start(given: Any, said: str, home: Path) -> None:
-    with pytest.raises(BadSetup) as wrong:
+    with pytest.raises(ConfigError) as raised:
         Gateway(local, home=home, gateways=given)
-    assert said in str(wrong.value)
-    assert "u:p" not in str(wrong.value)
+    assert said in str(raised.value)
+    assert "u:p" not in str(raised.value)
 
 
 def test_the_configuration_names_them(home: Path) -> None:
@@ -291,9 +295,9 @@ def test_the_configuration_names_them(home: Path) -> None:
             "plain": "https://plain.example",
         },
     }
-    made = gateway_of(settings_of(values)).neighbours
+    made = gateway_of(settings_of(values)).remote_gateways
     assert [each.name for each in made] == ["acme", "plain"]
-    assert made["acme"].settings == FarGateway("https://acme.example", "a2a", "", ("*search*",), ("x",))
+    assert made["acme"].settings == RemoteGateway("https://acme.example", "a2a", "", ("*search*",), ("x",))
     assert (made["plain"].settings.url, made["plain"].prefix) == ("https://plain.example", "plain-")
 
 
@@ -302,16 +306,20 @@ def test_the_configuration_names_them(home: Path) -> None:
     [
         ({"acme": {"url": "https://a.example", "protocl": "mcp"}}, "did you mean gateways.acme.protocol?"),
         ({"acme": {"url": "https://a.example", "excep": []}}, "did you mean gateways.acme.except?"),
-        ({"acme": {"url": "https://a.example", "protocol": "smtp"}}, "expected auto, nlip, a2a, nlweb or mcp, not"),
         ({"acme": {"url": "https://a.example", "refresh": 0}}, "expected `float` > 0.0"),
         ({"acme": {"prefix": "a-"}}, "object missing required field `url`"),
         ({"acme": 5}, "expected `str | object`, got `int`"),
     ],
 )
 def test_what_is_misspelt_in_the_configuration_is_told(given: Any, said: str) -> None:
-    with pytest.raises(BadSetup) as wrong:
+    with pytest.raises(ConfigError) as raised:
         settings_of({"gateways": given})
-    assert said.lower() in str(wrong.value).lower()
+    assert said.lower() in str(raised.value).lower()
+
+
+def test_a_protocol_that_lists_no_agents_is_rejected() -> None:
+    with pytest.raises(ConfigError, match=r"gateways\.acme\.protocol: expected one of auto, nlip, a2a, .*not 'smtp'"):
+        gateway_of(settings_of({"gateways": {"acme": {"url": "https://a.example", "protocol": "smtp"}}}))
 
 
 # -- coming and going ---------------------------------------------------------------------------------
@@ -384,10 +392,10 @@ async def test_one_that_is_away_at_the_start_hinders_nothing_and_is_found_later(
 ) -> None:
     with serving(Gateway(*agents(), home=home / "far")) as far:
         port = far.port
-    gateways = {"acme": FarGateway(f"http://127.0.0.1:{port}", protocol=protocol, refresh=0.1)}  # type: ignore[arg-type]
+    gateways = {"acme": RemoteGateway(f"http://127.0.0.1:{port}", protocol=protocol, refresh=0.1)}  # type: ignore[arg-type]
     near = serve(Gateway(local, home=home / "near", gateways=gateways))
     assert (await ask(near.url, "local", "hello")).text == "I am here"
-    assert near.gateway.neighbours["acme"].unavailable
+    assert near.gateway.remote_gateways["acme"].unavailable
     assert "the gateway acme is unavailable" in caplog.text
     with serving(Gateway(*agents(), home=home / "far"), port=port):
         until(lambda: "acme-echo" in near.gateway.agents)
@@ -400,7 +408,7 @@ async def test_one_that_goes_away_leaves_its_agents_which_say_why(serve: Serve, 
         near = serve(near_of(home, far, protocol, refresh=0.1))
         until(lambda: "acme-echo" in near.gateway.agents)
         assert (await ask(near.url, "acme-echo", "hello")).text == "You said: hello"
-    until(lambda: near.gateway.neighbours["acme"].unavailable is not None)
+    until(lambda: near.gateway.remote_gateways["acme"].unavailable is not None)
     assert "acme-echo" in near.gateway.agents
     said = await ask(near.url, "acme-echo", "hello")
     assert said.is_error
@@ -440,13 +448,13 @@ async def test_two_that_list_each_other_do_not_multiply(serve: Serve, home: Path
     first = serving(Gateway(named("a"), home=home / "a"))
     with first as at_a:
         port = at_a.port
-        settings = FarGateway(at_a.url, protocol=protocol, refresh=0.1, depth=8)  # type: ignore[arg-type]
+        settings = RemoteGateway(at_a.url, protocol=protocol, refresh=0.1, depth=8)  # type: ignore[arg-type]
         at_b = serve(Gateway(named("b"), home=home / "b", gateways={"A": settings}))
         until(lambda: "A-a" in at_b.gateway.agents)
-    back = FarGateway(at_b.url, protocol=protocol, refresh=0.1, depth=8)  # type: ignore[arg-type]
+    back = RemoteGateway(at_b.url, protocol=protocol, refresh=0.1, depth=8)  # type: ignore[arg-type]
     with serving(Gateway(named("a"), home=home / "a", gateways={"B": back}), port=port) as at_a:
         until(lambda: "B-b" in at_a.gateway.agents)
-        looked = at_b.gateway.neighbours["A"]
+        looked = at_b.gateway.remote_gateways["A"]
         until(lambda: looked.unavailable is None)
         for _ in range(20):  # several looks of both
             await asyncio.sleep(0.05)
@@ -459,11 +467,11 @@ async def test_two_that_list_each_other_do_not_multiply(serve: Serve, home: Path
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 async def test_a_chain_of_three_is_listed_within_its_depth(serve: Serve, home: Path, protocol: str) -> None:
     c = serve(Gateway(named("c"), home=home / "c"))
-    to_c = FarGateway(c.url, protocol=protocol, refresh=0.1)  # type: ignore[arg-type]
+    to_c = RemoteGateway(c.url, protocol=protocol, refresh=0.1)  # type: ignore[arg-type]
     b = serve(Gateway(named("b"), home=home / "b", gateways={"C": to_c}))
     until(lambda: "C-c" in b.gateway.agents)
-    near = FarGateway(b.url, protocol=protocol, refresh=0.1)  # type: ignore[arg-type]
-    deep = FarGateway(b.url, protocol=protocol, refresh=0.1, depth=2)  # type: ignore[arg-type]
+    near = RemoteGateway(b.url, protocol=protocol, refresh=0.1)  # type: ignore[arg-type]
+    deep = RemoteGateway(b.url, protocol=protocol, refresh=0.1, depth=2)  # type: ignore[arg-type]
     one = serve(Gateway(named("a"), home=home / "1", gateways={"B": near}))
     two = serve(Gateway(named("a"), home=home / "2", gateways={"B": deep}))
     direct = serve(Gateway(named("a"), home=home / "3", gateways={"C": to_c, "B": deep}))
@@ -478,9 +486,9 @@ async def test_a_chain_of_three_is_listed_within_its_depth(serve: Serve, home: P
 async def test_one_that_lists_itself_is_told_so(home: Path) -> None:
     with serving(Gateway(named("a"), home=home)) as served:
         port = served.port
-    itself = {"me": FarGateway(f"http://127.0.0.1:{port}", refresh=0.1)}
+    itself = {"me": RemoteGateway(f"http://127.0.0.1:{port}", refresh=0.1)}
     with serving(Gateway(named("a"), home=home, gateways=itself), port=port) as served:
-        until(lambda: "this gateway itself" in (served.gateway.neighbours["me"].unavailable or ""))
+        until(lambda: "this gateway itself" in (served.gateway.remote_gateways["me"].unavailable or ""))
         assert list(served.gateway.agents) == ["a"]
 
 
@@ -499,9 +507,9 @@ class Friends:
 @pytest.mark.parametrize("protocol", ("nlip", "a2a", "nlweb", "mcp"))
 async def test_we_see_there_what_our_own_identity_may(serve: Serve, home: Path, protocol: str) -> None:
     rules = (Rule(roles=("anonymous",), agents=("echo",)), Rule(roles=("known",), agents=("*",)))
-    identity = Identity((Friends(),))
+    identity = Authenticator((Friends(),))
     far = serve(Gateway(*agents(), home=home / "far", guard=GuardSettings(rights=rules), identity=identity))
-    settings = FarGateway(far.url, protocol=protocol)  # type: ignore[arg-type]
+    settings = RemoteGateway(far.url, protocol=protocol)  # type: ignore[arg-type]
     stranger = serve(Gateway(local, home=home / "1", gateways={"acme": settings}))
     guard = GuardSettings(services=(Service(far.url, key="friend"),))
     known = serve(Gateway(local, home=home / "2", gateways={"acme": settings}, guard=guard))
@@ -513,12 +521,12 @@ async def test_we_see_there_what_our_own_identity_may(serve: Serve, home: Path, 
 async def test_a_caller_sees_and_uses_only_what_it_may(far: Served, serve: Serve, home: Path) -> None:
     rules = (Rule(roles=("anonymous",), agents=("local", "acme-echo")), Rule(roles=("known",), agents=("*",)))
     guard = GuardSettings(IdentitySettings(), rules, Quotas())
-    near = serve(Gateway(local, home=home, gateways={"acme": FarGateway(far.url)}, guard=guard))
+    near = serve(Gateway(local, home=home, gateways={"acme": RemoteGateway(far.url)}, guard=guard))
     until(lambda: "acme-asker" in near.gateway.agents)
     async with Client(f"{near.url}/mcp") as client:
         assert {tool.name for tool in (await client.list_tools()).tools} == {"local", "acme-echo"}
     assert (await ask(near.url, "acme-echo", "x")).text == "You said: x"
-    assert "only for callers who say who they are" in (await ask(near.url, "acme-asker", "x")).text
+    assert "authentication" in (await ask(near.url, "acme-asker", "x")).text
     async with httpx2.AsyncClient(trust_env=False) as http:
         told = (await http.post(f"{near.url}/who", json={"query": ""})).json()
         card = (await http.get(f"{near.url}/.well-known/agent-card.json")).json()

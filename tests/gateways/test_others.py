@@ -22,15 +22,15 @@ from shelf_server import running  # noqa: E402
 from conftest import Serve, serving  # noqa: E402
 from sabir.agent import agent  # noqa: E402
 from sabir.bus.memory import MemoryBus  # noqa: E402
-from sabir.gateway import Gateway  # noqa: E402
+from sabir.cluster.peer import BusPeer  # noqa: E402
+from sabir.federation.gateways import RemoteAgent, RemoteGateway  # noqa: E402
+from sabir.federation.listing import GatewayAddress  # noqa: E402
+from sabir.gateway.gateway import Gateway  # noqa: E402
 from sabir.message import Message, json_part  # noqa: E402
-from sabir.observe import ObserveSettings  # noqa: E402
-from sabir.peers.bus import BusPeer  # noqa: E402
-from sabir.peers.gateways import FarAgent, FarGateway  # noqa: E402
-from sabir.peers.listing import Where  # noqa: E402
+from sabir.observe.settings import ObserveSettings  # noqa: E402
+from sabir.protocols.nlip.wire import json as nlip  # noqa: E402
 from sabir.stores.memory import MemoryStore  # noqa: E402
 from sabir.turn import Turn  # noqa: E402
-from sabir.wire import nlip  # noqa: E402
 
 
 @agent(description="Here")
@@ -59,12 +59,12 @@ async def ask(url: str, name: str, message: Message) -> Message:
 
 async def test_of_an_mcp_server_each_tool_is_an_agent(serve: Serve, home: Path) -> None:
     with running() as url:
-        settings = FarGateway(url, protocol="mcp", only=("lookup", "torn"), prefix="shelf-")
+        settings = RemoteGateway(url, protocol="mcp", only=("lookup", "torn"), prefix="shelf-")
         near = serve(Gateway(local, home=home, gateways={"shelf": settings}))
         await until(lambda: len(near.gateway.agents) == 3)
         card = near.gateway.agents["shelf-lookup"].card
         assert card.description == "Finds a book by its number"
-        assert card.via == (Where(url).told_id(None),)
+        assert card.via == (GatewayAddress(url).told_id(None),)
         assert "127.0.0.1" not in str(card)
         data = Message.text("").with_part(json_part({"number": 1}, label="shelf-lookup"))
         assert "Herons" in (await ask(near.url, "shelf-lookup", data)).text
@@ -80,7 +80,7 @@ async def test_of_an_mcp_server_each_tool_is_an_agent(serve: Serve, home: Path) 
 
 async def test_an_a2a_server_is_one_agent(serve: Serve, home: Path) -> None:
     with sdk_server() as (url, _):
-        near = serve(Gateway(local, home=home, gateways={"sdk": FarGateway(url, protocol="a2a")}))
+        near = serve(Gateway(local, home=home, gateways={"sdk": RemoteGateway(url, protocol="a2a")}))
         await until(lambda: len(near.gateway.agents) == 2)
         name = next(name for name in near.gateway.agents if name != "local")
         assert name.startswith("sdk-")
@@ -100,7 +100,7 @@ async def test_an_a2a_server_is_one_agent(serve: Serve, home: Path) -> None:
     ],
 )
 def test_an_address_may_end_in_a_protocol(url: str, base: str) -> None:
-    assert Where(url).base == base
+    assert GatewayAddress(url).base == base
 
 
 # -- what leads astray --------------------------------------------------------------------------------
@@ -112,10 +112,10 @@ def row(endpoint: str, name: str, **more: Any) -> dict[str, Any]:
 
 async def listed(home: Path, respond: Callable[[Heard, int], bytes | None], protocol: str) -> tuple[Gateway, RawServer]:
     async with raw_server(respond) as server:
-        near = Gateway(local, home=home, gateways={"x": FarGateway(server.url, protocol=protocol)})  # type: ignore[arg-type]
+        near = Gateway(local, home=home, gateways={"x": RemoteGateway(server.url, protocol=protocol)})  # type: ignore[arg-type]
         with serving(near):
             await until(
-                lambda: len(near.agents) > 1 or "not answered yet" not in (near.neighbours["x"].unavailable or "")
+                lambda: len(near.agents) > 1 or "not answered yet" not in (near.remote_gateways["x"].unavailable or "")
             )
             await asyncio.sleep(0.05)
             return near, server
@@ -133,7 +133,7 @@ async def test_a_list_that_names_other_places_does_not_lead_there(home: Path) ->
         "nonsense",
     ]
     near, server = await listed(home, lambda heard, number: http(200, {"results": rows}), "nlweb")
-    found = {name: each.place for name, each in near.neighbours["x"].agents.items()}
+    found = {name: each.place for name, each in near.remote_gateways["x"].agents.items()}
     assert found == {"x-inside": f"{server.url}/ask/inside", "x-file": f"{server.url}/ask"}
 
 
@@ -142,7 +142,7 @@ async def test_a_list_is_not_fetched_from_where_it_redirects_to(home: Path, prot
     async with raw_server(lambda heard, number: http(200, {})) as elsewhere:
         near, _ = await listed(home, lambda heard, number: http(307, b"", location=f"{elsewhere.url}/x"), protocol)
         assert list(near.agents) == ["local"]
-        assert near.neighbours["x"].unavailable
+        assert near.remote_gateways["x"].unavailable
         assert elsewhere.heard == []
 
 
@@ -156,17 +156,19 @@ async def test_nonsense_is_told_and_does_no_harm(home: Path, protocol: str) -> N
 
     async with raw_server(respond) as server:
         places = {f"x{number}": f"{server.url}/{number}" for number in range(len(NONSENSE))}
-        gateways = {name: FarGateway(url, protocol=protocol) for name, url in places.items()}  # type: ignore[arg-type]
+        gateways = {name: RemoteGateway(url, protocol=protocol) for name, url in places.items()}  # type: ignore[arg-type]
         near = Gateway(local, home=home, gateways=gateways)
         with serving(near):
-            await until(lambda: all("not answered yet" not in (each.unavailable or "") for each in near.neighbours))
+            await until(
+                lambda: all("not answered yet" not in (each.unavailable or "") for each in near.remote_gateways)
+            )
             assert list(near.agents) == ["local"]
-            assert all(each.unavailable for each in near.neighbours)
+            assert all(each.unavailable for each in near.remote_gateways)
 
 
 async def test_who_refuses_us_is_told(home: Path) -> None:
     near, _ = await listed(home, lambda heard, number: http(401, {}), "auto")
-    assert "401" in (near.neighbours["x"].unavailable or "")
+    assert "401" in (near.remote_gateways["x"].unavailable or "")
 
 
 # -- back again ---------------------------------------------------------------------------------------
@@ -174,22 +176,22 @@ async def test_who_refuses_us_is_told(home: Path) -> None:
 
 async def test_one_that_is_back_is_not_left_alone(serve: Serve, home: Path) -> None:
     with serving(Gateway(echo, home=home / "far")) as far:
-        settings = FarGateway(far.url, protocol="nlip", refresh=0.1)
+        settings = RemoteGateway(far.url, protocol="nlip", refresh=0.1)
         watched = ObserveSettings(metrics=True)
         near = serve(Gateway(local, home=home / "near", gateways={"acme": settings}, observe=watched))
         await until(lambda: "acme-echo" in near.gateway.agents)
-    await until(lambda: near.gateway.neighbours["acme"].unavailable is not None)
+    await until(lambda: near.gateway.remote_gateways["acme"].unavailable is not None)
     for _ in range(6):
         assert "unavailable" in (await ask(near.url, "acme-echo", Message.text("x"))).text
     there = near.gateway.agents["acme-echo"]
-    assert isinstance(there, FarAgent)
+    assert isinstance(there, RemoteAgent)
     assert there.peer.breaker.state == "open"
     async with httpx2.AsyncClient(trust_env=False) as client:
         told = (await client.get(f"{near.url}/metrics")).text
     assert "sabir_gateways_unavailable 1" in told
     assert "sabir_peers_open 1" in told
     with serving(Gateway(echo, home=home / "far"), port=far.port):
-        await until(lambda: near.gateway.neighbours["acme"].unavailable is None)
+        await until(lambda: near.gateway.remote_gateways["acme"].unavailable is None)
         assert (await ask(near.url, "acme-echo", Message.text("x"))).text == "You said: x"
 
 
@@ -204,13 +206,13 @@ async def test_nodes_reach_the_agents_through_the_one_that_lists_them(home: Path
         return Gateway(local, home=home / name, **made)
 
     with serving(Gateway(echo, home=home / "far")) as far:
-        acme = {"acme": FarGateway(far.url, refresh=0.1)}
+        acme = {"acme": RemoteGateway(far.url, refresh=0.1)}
         one, two, three = node("one", acme), node("two", {}), node("three", acme)
         for each in (one, two, three):
             await each.start()
         await until(lambda: isinstance(two.agents.get("acme-echo"), BusPeer))
-        assert isinstance(one.agents["acme-echo"], FarAgent)
-        assert isinstance(three.agents["acme-echo"], FarAgent)
+        assert isinstance(one.agents["acme-echo"], RemoteAgent)
+        assert isinstance(three.agents["acme-echo"], RemoteAgent)
         offered = await two.directory.find("acme-echo")
         assert {entry.node for entry in offered} == {"one", "three"}
         del far.gateway.agents["echo"]

@@ -13,15 +13,15 @@ import pytest
 import sabir
 from guard_clock import Clock
 from sabir.agents.echo import echo
-from sabir.errors import BadSetup, TooMany
+from sabir.errors import ConfigError, RateLimited
+from sabir.exchange.request import EventSink, TurnRequest
 from sabir.guard import Credentials, Quotas
-from sabir.guard.audit import DETAILS, Trail, export, redacted, retain
-from sabir.guard.verifying import verify
-from sabir.line import Ask, Line
+from sabir.guard.audit.log import DETAILS, AuditThrottle, export, redacted, retain
+from sabir.guard.audit.verify import verify
 from sabir.message import Message
 from sabir.stores.base import GENESIS, AuditLine, ChainedLine, chain
-from sabir.stores.sqlite import SQLiteStore
-from sabir.stores.sqlite_schema import MIGRATIONS, statements
+from sabir.stores.sqlite.schema import MIGRATIONS, statements
+from sabir.stores.sqlite.store import SQLiteStore
 
 DAY = 86400.0
 
@@ -118,13 +118,13 @@ CASES: list[tuple[str, list[str], list[str]]] = [
     ], ["line 9: was not written by a gateway; the store knows of none behind the one before"]),
     ("all moved up", ["UPDATE audit SET number = number + 100", "UPDATE audit_head SET number = 110"], [
         "line 101: the 100 lines before it are gone, and no policy did it",
-        "line 101: begins the chain, and has another number; it was changed",
+        "line 101: starts the chain, but has another number; it was changed",
     ]),
     ("the hash of one", ["UPDATE audit SET hash = 7 WHERE number = 5"], [
         "line 5: was changed", "line 6: does not follow the line before it; one of the two was moved or changed",
     ]),
     ("another beginning", ["UPDATE audit SET previous = hash WHERE number = 1"], [
-        "line 1: does not begin the chain; it was changed", "line 1: was changed",
+        "line 1: does not start the chain; it was changed", "line 1: was changed",
     ]),
 ]  # fmt: skip
 
@@ -218,7 +218,7 @@ async def test_a_line_rehashed_in_place_breaks_the_one_behind_it(tmp_path: Path)
 @pytest.mark.parametrize("wrong", ["", "7", "x:abc", "7:abc", f"-1:{'0' * 64}"])
 async def test_an_anchor_that_is_none_is_said(tmp_path: Path, wrong: str) -> None:
     store = await written(tmp_path / "s.db", 1)
-    with pytest.raises(BadSetup):
+    with pytest.raises(ConfigError):
         await verify(store, anchor=wrong)
     await store.close()
 
@@ -279,25 +279,25 @@ async def test_the_export_is_json_lines_and_redacted_by_policy(tmp_path: Path) -
 async def test_who_is_over_the_quota_of_a_day_was_refused_and_did_not_fail(tmp_path: Path) -> None:
     gateway = sabir.Gateway(echo, home=tmp_path, quotas=Quotas(daily_turns=1))
     await gateway.start()
-    ask = Ask(Message.text("hello"), "nlip-http", None, Credentials("192.0.2.1"))
+    ask = TurnRequest(Message.text("hello"), "nlip-http", None, Credentials("192.0.2.1"))
 
     async def nowhere(_: object) -> None: ...
 
-    await gateway.exchange.ask(ask, Line(nowhere))
-    with pytest.raises(TooMany):
-        await gateway.exchange.ask(ask, Line(nowhere))
+    await gateway.exchange.ask(ask, EventSink(nowhere))
+    with pytest.raises(RateLimited):
+        await gateway.exchange.ask(ask, EventSink(nowhere))
     await gateway.guard.notes.close()
     lines = [line.line for line in await gateway.store.audit_lines()]
-    assert ("refused", "TooMany") in [(line.kind, line.outcome) for line in lines]
+    assert ("refused", "RateLimited") in [(line.kind, line.outcome) for line in lines]
     assert "failed" not in [line.kind for line in lines]
     await gateway.stop()
 
 
 def test_a_flood_of_refusals_is_counted_and_not_written(clock: Clock) -> None:
-    trail = Trail(3, clock=clock)
+    trail = AuditThrottle(3, clock=clock)
 
     def refused(caller: str = "unknown", address: str = "192.0.2.1") -> AuditLine | None:
-        return trail.admit(AuditLine(0.0, "refused", caller, "nlip-http", outcome="TooMany"), address)
+        return trail.admit(AuditLine(0.0, "refused", caller, "nlip-http", outcome="RateLimited"), address)
 
     assert sum(refused() is not None for _ in range(1000)) == 3
     assert refused("key:1") is not None  # others are still seen
@@ -313,7 +313,7 @@ def test_a_flood_of_refusals_is_counted_and_not_written(clock: Clock) -> None:
 
 
 def test_the_trail_itself_does_not_grow_without_end(clock: Clock) -> None:
-    trail = Trail(1, most=10, clock=clock)
+    trail = AuditThrottle(1, most=10, clock=clock)
     for number in range(1000):
         trail.admit(AuditLine(0.0, "refused", "unknown"), f"10.0.{number // 250}.{number % 250}")
     assert len(trail._seen) == 10

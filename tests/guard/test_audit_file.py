@@ -12,10 +12,10 @@ import pytest
 
 from sabir import Message, Turn
 from sabir.cli import main
-from sabir.errors import BadSetup
-from sabir.guard.audit import Notes, export, retain
-from sabir.guard.keys import Keys
-from sabir.guard.verifying import verify, verify_export
+from sabir.errors import ConfigError
+from sabir.guard.audit.log import AuditBuffer, export, retain
+from sabir.guard.audit.verify import verify, verify_export
+from sabir.guard.identity.api_keys import ApiKeys
 from sabir.stores.base import AuditLine
 from sabir.stores.memory import MemoryStore
 
@@ -28,13 +28,13 @@ async def logged(store: MemoryStore) -> None:
     for number in range(3):
         detail = {"bytes": number, "größe": "ß👋\u2028", "cost": 0.1 + number, "none": None, "list": [1, 2.0]}
         await store.audit(AuditLine(time.time(), "turn", f"key:{number}", "nlip-http", "echo", detail=detail))
-    notes = Notes(store, most=3)
+    notes = AuditBuffer(store, most=3)
     for number in range(5):
         turn = Turn(Message.text("x"), id=f"t{number}", agent="echo")
         turn.used.extend(["search"] * (number % 2))
         notes.add(turn, "mcp", number)
     await notes.close()
-    await Keys(store).add("alice", roles=("staff",))
+    await ApiKeys(store).add("alice", roles=("staff",))
     await retain(store, 30.0)
     await store.audit(AuditLine(1e9, "refused", "anonymous", outcome="Forbidden", conversation="c1"))
 
@@ -91,7 +91,7 @@ CASES: list[tuple[str, Callable[[list[Line]], object], list[str]]] = [
     ("a turn of many removed", lambda lines: lines.pop(4), ["line 5: was changed"]),
     ("a line twice", lambda lines: lines.insert(1, lines[1]), ["line 3: was changed"]),
     ("two changed places", lambda lines: lines.insert(0, lines.pop(1)), [
-        "line 2: stands twice, or in another place than it was written", "line 3: is gone",
+        "line 2: is a duplicate, or was moved", "line 3: is gone",
     ]),
     ("another previous", changed(3, lambda line: line.update(previous="0" * 64)), [
         "line 3: does not follow the line before it; one of the two was moved or changed", "line 3: was changed",
@@ -122,7 +122,7 @@ async def test_redacted_lines_are_checked_in_their_places_and_counted(store: Mem
 
 
 async def test_a_file_without_a_line_is_told(lines: list[bytes]) -> None:
-    with pytest.raises(BadSetup, match="holds no audit line"):
+    with pytest.raises(ConfigError, match="holds no audit line"):
         verify_export([b"\n"])
 
 
@@ -139,7 +139,7 @@ def test_the_command_verifies_a_file(
     file.write_bytes(written)
     monkeypatch.chdir(tmp_path.parent)  # where no store is
     assert main(["audit", "verify", str(file)]) == 0
-    assert capsysbinary.readouterr().out.startswith(b"2 lines (2 to 3), unbroken. Keep this elsewhere")
+    assert capsysbinary.readouterr().out.startswith(b"2 lines (2 to 3), unbroken. Keep this anchor elsewhere")
     file.write_bytes(written.replace(b'"name":"c"', b'"name":"x"'))
     assert main(["audit", "verify", str(file)]) == 1
     assert capsysbinary.readouterr().err == b"sabir: audit: line 3: was changed\n"

@@ -7,7 +7,7 @@ import pytest
 from guard_clock import Clock
 from sabir.errors import Forbidden, PeerRefused, PeerUnavailable, SabirError, StoreUnavailable, tree
 from sabir.events import Delta, Event, Fault, Progress, Question, Reply
-from sabir.guard.breaker import Breaker
+from sabir.guard.egress.breaker import Breaker
 from sabir.message import Message
 
 
@@ -62,11 +62,11 @@ def test_of_all_errors_only_those_of_the_peer_count(clock: Clock) -> None:
     counted = set()
     for kind in tree():
         breaker = Breaker("b", trip=1, clock=clock)
-        wrong = kind.__new__(kind)
-        SabirError.__init__(wrong, "x")
-        wrong.broken = False  # type: ignore[attr-defined]
+        raised = kind.__new__(kind)
+        SabirError.__init__(raised, "x")
+        raised.broken = False  # type: ignore[attr-defined]
         with pytest.raises(kind), breaker.call():
-            raise wrong
+            raise raised
         if breaker.state == "open":
             counted.add(kind.__name__)
     assert counted == {"PeerError", "PeerUnavailable", "PeerUnreadable"}

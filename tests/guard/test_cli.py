@@ -28,22 +28,22 @@ def test_a_key_is_made_listed_and_taken_back(here: Path, capsys: pytest.CaptureF
     assert main(["keys", "add", "alice", "--role", "staff", "--role", "ops", "--days", "2"]) == 0
     made = out(capsys)
     key, place = made.splitlines()[0], str(here / ".sabir" / "sabir.db")
-    assert made.endswith(f"whose store is {place}, which was made just now: there was no store.\n")
-    id = key.split("_")[1]
+    assert made.endswith(f"whose store is {place}, which was just created.\n")
+    item_id = key.split("_")[1]
     assert main(["keys", "add", "bob", "--json"]) == 0
     added = json.loads(out(capsys))
     assert added["key"].startswith("sbk_") and added["store"] == place
     assert main(["keys", "list"]) == 0
     listed = out(capsys)
     assert listed.endswith(f"2 keys in {place}\n")
-    assert id in listed and "staff, ops" in listed and key.split("_", 2)[2] not in listed
+    assert item_id in listed and "staff, ops" in listed and key.split("_", 2)[2] not in listed
     assert main(["keys", "list", "--json"]) == 0
     assert all("hash" not in json.loads(line) for line in out(capsys).splitlines())
-    assert main(["keys", "revoke", id]) == 0
-    told = f"revoked {id} (alice) in {here / '.sabir' / 'sabir.db'}\n"
-    assert out(capsys) == f"{told}A gateway that has just seen it may take it for up to 5 seconds more.\n"
-    assert main(["keys", "revoke", id]) == 1
-    assert capsys.readouterr().err == f"sabir: there is no key '{id}'\n"
+    assert main(["keys", "revoke", item_id]) == 0
+    told = f"revoked {item_id} (alice) in {here / '.sabir' / 'sabir.db'}\n"
+    assert out(capsys) == f"{told}A gateway that has just used it may accept it for up to 5 seconds more.\n"
+    assert main(["keys", "revoke", item_id]) == 1
+    assert capsys.readouterr().err == f"sabir: there is no key '{item_id}'\n"
 
 
 def test_the_last_key_gone_the_store_is_named_all_the_same(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -109,7 +109,7 @@ def test_the_log_is_verified_and_a_changed_line_is_named(here: Path, capsys: pyt
     out(capsys)
     assert main(["audit", "verify"]) == 0
     said = out(capsys)
-    assert said.startswith("3 lines, unbroken. Keep this elsewhere for the next time: --anchor 3:")
+    assert said.startswith("3 lines, unbroken. Keep this anchor elsewhere for the next check: --anchor 3:")
     anchor = said.split()[-1]
     assert main(["audit", "verify", "--anchor", anchor, "--json"]) == 0
     assert json.loads(out(capsys))["broken"] == []
@@ -124,19 +124,19 @@ def test_the_log_is_verified_and_a_changed_line_is_named(here: Path, capsys: pyt
 def test_the_export_is_redacted_as_the_configuration_says(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "sabir.yaml").write_text("audit: {redact: [caller, name]}\n")
     main(["keys", "add", "alice"])
-    id = out(capsys).split("_")[1]
+    item_id = out(capsys).split("_")[1]
     assert main(["audit", "export"]) == 0
     line = json.loads(out(capsys))
-    assert line["caller"].startswith("~") and id not in str(line) and "name" not in line["detail"]
+    assert line["caller"].startswith("~") and item_id not in str(line) and "name" not in line["detail"]
     assert main(["audit", "export", "--redact", "turn"]) == 0
-    assert json.loads(out(capsys))["caller"] == f"key:{id}"
+    assert json.loads(out(capsys))["caller"] == f"key:{item_id}"
 
 
 def test_what_is_to_be_hidden_is_a_field_that_lines_have(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
         main(["audit", "export", "--redact", "nosuchfield"])
     assert end.value.code == 2
-    assert "--redact: there is no field 'nosuchfield'; Known are caller, conversation" in capsys.readouterr().err
+    assert "--redact: unknown field 'nosuchfield'; known here are caller, conversation" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_what_is_to_be_hidden_is_a_field_that_lines_have(capsys: pytest.CaptureF
         ("audit: {days: soon}", "days"),
         (
             "audit: {redact: [callr]}",
-            "audit: redact: there is no field 'callr'; did you mean caller? Known are caller,",
+            "audit: redact: unknown field 'callr'; did you mean caller?",
         ),
         ("observe: {metric: true}", "did you mean observe.metrics?"),
         ("quotas: {daily_turn: 3}", "did you mean quotas.daily_turns?"),

@@ -12,17 +12,17 @@ from typing import Any
 
 import pytest
 
-from sabir.errors import SabirError, TooMany, Unauthenticated
+from sabir.errors import RateLimited, SabirError, Unauthenticated
 from sabir.guard import Credentials, Quotas
-from sabir.guard.audit import retain
-from sabir.guard.dpop import Dpop
-from sabir.guard.holdings import Holdings, Most
-from sabir.guard.keys import Keys, KeyVerifier
-from sabir.guard.usage import Usage
-from sabir.guard.verifying import verify
+from sabir.guard.audit.log import retain
+from sabir.guard.audit.verify import verify
+from sabir.guard.identity.api_keys import ApiKeys, KeyVerifier
+from sabir.guard.identity.dpop import Dpop
+from sabir.guard.quotas.daily import DailyUsage
+from sabir.guard.quotas.reservations import Cap, Reservations
 from sabir.stores import Store, open_store
 from sabir.stores.base import AuditLine, Record
-from sabir.stores.sqlite import SQLiteStore
+from sabir.stores.sqlite.store import SQLiteStore
 from sabir.turn import Caller
 from stores.places import schema
 
@@ -53,20 +53,20 @@ async def nodes(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 async def test_a_daily_quota_is_exact_when_two_nodes_count_at_once(nodes: tuple[Store, Store]) -> None:
     quotas = Quotas(daily_turns=30)
-    counting = [Usage(quotas, store) for store in nodes]
+    counting = [DailyUsage(quotas, store) for store in nodes]
 
     async def begin(number: int) -> bool:
         try:
             await counting[number % 2].begin(ALICE)
             return True
-        except TooMany:
+        except RateLimited:
             return False
 
     assert sum(await asyncio.gather(*(begin(number) for number in range(100)))) == 30
 
 
-def holding(nodes: tuple[Store, Store]) -> list[Holdings]:
-    return [Holdings(store, "box", "all is taken") for store in nodes]
+def holding(nodes: tuple[Store, Store]) -> list[Reservations]:
+    return [Reservations(store, "box", "all is taken") for store in nodes]
 
 
 async def test_places_are_exact_when_two_nodes_give_them_at_once(nodes: tuple[Store, Store]) -> None:
@@ -75,44 +75,44 @@ async def test_places_are_exact_when_two_nodes_give_them_at_once(nodes: tuple[St
     async def begin(number: int) -> bool:
         try:
             record = Record("place", str(number), b"")
-            await both[number % 2].begin("ann", str(number), until, Most(1000, 30), record)
+            await both[number % 2].begin("ann", str(number), until, Cap(1000, 30), record)
             return True
-        except TooMany:
+        except RateLimited:
             return False
 
     begun = await asyncio.gather(*(begin(number) for number in range(100)))
     assert sum(begun) == 30
     stored = await nodes[0].list("place")
     assert sorted(int(each.key) for each in stored) == [number for number, is_begun in enumerate(begun) if is_begun]
-    await both[0].begin("bob", "x", until, Most(1000, 30), Record("place", "x", b""))  # others have their own
+    await both[0].begin("bob", "x", until, Cap(1000, 30), Record("place", "x", b""))  # others have their own
 
 
 async def test_what_is_held_is_exact_when_two_nodes_take_it_at_once(nodes: tuple[Store, Store]) -> None:
-    both, until, most = holding(nodes), time.time() + 60, Most(1000, 200)
+    both, until, most = holding(nodes), time.time() + 60, Cap(1000, 200)
 
     async def hold(number: int) -> int:
         try:
-            return await both[number % 2].hold("ann", str(number), until, most, 70, least=20)
-        except TooMany:
+            return await both[number % 2].reserve("ann", str(number), until, most, 70, least=20)
+        except RateLimited:
             return 0
 
     held = await asyncio.gather(*(hold(number) for number in range(50)))
     assert (sum(held), held.count(70)) == (1000, 14)  # one has the rest, which is less than it wanted
-    await both[0].settle("ann", str(held.index(70)), 10)
-    assert await both[1].hold("ann", "late", until, most, 70, least=20) == 60
-    with pytest.raises(TooMany, match="all is taken"):
-        await both[0].hold("ann", "later", until, most, 70, least=20)
+    await both[0].commit("ann", str(held.index(70)), 10)
+    assert await both[1].reserve("ann", "late", until, most, 70, least=20) == 60
+    with pytest.raises(RateLimited, match="all is taken"):
+        await both[0].reserve("ann", "later", until, most, 70, least=20)
     await both[1].end("ann", "late")
-    assert await both[0].hold("ann", "later", until, most, 50, least=50) == 50
+    assert await both[0].reserve("ann", "later", until, most, 50, least=50) == 50
 
 
 async def test_what_has_expired_is_no_longer_held(nodes: tuple[Store, Store]) -> None:
-    both, now, most = holding(nodes), time.time(), Most(100, 2)
+    both, now, most = holding(nodes), time.time(), Cap(100, 2)
     await both[0].begin("ann", "gone", now - 1, most, Record("place", "gone", b""))
-    await both[0].hold("ann", "gone", now - 1, most, 100, least=100)
+    await both[0].reserve("ann", "gone", now - 1, most, 100, least=100)
     await both[1].begin("ann", "one", now + 60, most, Record("place", "one", b""))
-    assert await both[1].hold("ann", "one", now + 60, most, 100, least=100) == 100
-    with pytest.raises(TooMany):
+    assert await both[1].reserve("ann", "one", now + 60, most, 100, least=100) == 100
+    with pytest.raises(RateLimited):
         await both[0].begin("ann", "two", now + 60, most, Record("place", "two", b""))
 
 
@@ -131,12 +131,12 @@ async def test_a_proof_is_good_once_when_it_comes_to_two_nodes_at_once(nodes: tu
 
 async def test_a_key_made_on_one_node_is_known_and_revoked_on_the_other(nodes: tuple[Store, Store]) -> None:
     one, two = nodes
-    key, text = await Keys(one).add("alice", roles=("staff",))
-    verifier = KeyVerifier(Keys(two), seconds=0.0)
+    key, text = await ApiKeys(one).add("alice", roles=("staff",))
+    verifier = KeyVerifier(ApiKeys(two), seconds=0.0)
     presented = Credentials("192.0.2.1", f"Bearer {text}")
     caller = await verifier.verify(presented, ())
     assert caller is not None and caller.roles == {"staff"}
-    await Keys(one).revoke(key.id)
+    await ApiKeys(one).revoke(key.id)
     with pytest.raises(Unauthenticated):
         await verifier.verify(presented, ())
 
@@ -181,11 +181,11 @@ async def test_two_nodes_that_remove_old_lines_at_once_leave_a_chain_that_is_who
 
 async def test_a_store_that_is_gone_lets_nobody_in_by_mistake(nodes: tuple[Store, Store]) -> None:
     """Fail closed: what cannot be checked is not believed, and what cannot be counted is not given."""
-    _, text = await Keys(nodes[0]).add("alice")
+    _, text = await ApiKeys(nodes[0]).add("alice")
     await nodes[1].close()
     for refused in (
-        KeyVerifier(Keys(nodes[1])).verify(Credentials("192.0.2.1", f"Bearer {text}"), ()),
-        Usage(Quotas(daily_turns=1), nodes[1]).begin(ALICE),
+        KeyVerifier(ApiKeys(nodes[1])).verify(Credentials("192.0.2.1", f"Bearer {text}"), ()),
+        DailyUsage(Quotas(daily_turns=1), nodes[1]).begin(ALICE),
         Dpop(nodes[1])._once("thumb", "id"),
     ):
         with pytest.raises(SabirError):

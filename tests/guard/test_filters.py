@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from sabir.errors import BadSetup, Forbidden
+from sabir.errors import ConfigError, Forbidden
 from sabir.events import Delta, Event, Fault, Field, Progress, Question, Reply
-from sabir.guard.filters import Filters, Sieve
-from sabir.guard.html import Html, safe_link, sanitized
-from sabir.guard.injection import PromptInjection, scan
-from sabir.guard.secrets import Inside, PersonalData, Secrets
-from sabir.guard.setup import filters_of
+from sabir.guard.build import filters_of
+from sabir.guard.filters.base import Filters, Sieve
+from sabir.guard.filters.html import Html, safe_link, sanitized
+from sabir.guard.filters.injection import PromptInjection, scan
+from sabir.guard.filters.secrets import Inside, PersonalData, Secrets
 from sabir.message import Message, Part, json_part, text_part, token_part
 from sabir.turn import ANONYMOUS, Caller
 
@@ -85,7 +85,7 @@ def test_filters_are_named_in_the_configuration() -> None:
     ],
 )
 def test_a_filter_that_would_filter_nothing_is_refused(wrong: Any, said: str) -> None:
-    with pytest.raises(BadSetup) as told:
+    with pytest.raises(ConfigError) as told:
         filters_of(["secrets", wrong])
     assert str(told.value).startswith(said)
 

@@ -14,17 +14,17 @@ from joserfc import jwk
 
 from sabir.errors import Forbidden, Unauthenticated
 from sabir.events import Delta, Event, Reply
-from sabir.guard import Credentials, Identity, Seal
-from sabir.guard.filters import Filters
-from sabir.guard.html import sanitized
-from sabir.guard.injection import scan
-from sabir.guard.jwt import Issuer, JwtVerifier, KeySource
-from sabir.guard.limits import Buckets
-from sabir.guard.outbound import Outbound, is_public
-from sabir.guard.passes import Passes
-from sabir.guard.secrets import Inside, PersonalData, Secrets
+from sabir.guard import Authenticator, Credentials, Seal
+from sabir.guard.egress.addresses import Outbound, is_public
+from sabir.guard.filters.base import Filters
+from sabir.guard.filters.html import sanitized
+from sabir.guard.filters.injection import scan
+from sabir.guard.filters.secrets import Inside, PersonalData, Secrets
+from sabir.guard.identity.jwt import Issuer, JwtVerifier, KeySource
+from sabir.guard.identity.passes import Passes
+from sabir.guard.quotas.rates import Buckets
 from sabir.message import Message, token_part
-from sabir.observe import scrubbed
+from sabir.observe.logs import scrubbed
 from sabir.turn import ANONYMOUS
 
 KEY = jwk.RSAKey.generate_key(2048, parameters={"kid": "k"})
@@ -92,7 +92,7 @@ tokens_of_sorts = st.one_of(
 def test_no_text_opens_a_seal_or_breaks_a_verifier(text: str) -> None:
     assert SEAL.open("conversation", text, "anonymous") is None
     verifier = JwtVerifier(ISSUER, KeySource(ISSUER))
-    identity = Identity([Passes(SEAL), verifier], mistakes=Buckets(1e9, 1e9))
+    identity = Authenticator([Passes(SEAL), verifier], mistakes=Buckets(1e9, 1e9))
 
     async def known() -> None:
         for credentials, tokens in (

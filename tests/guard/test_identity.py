@@ -8,12 +8,12 @@ import msgspec
 import pytest
 
 from guard_clock import Clock
-from sabir.errors import NotFound, TooMany, Unauthenticated
-from sabir.guard import Credentials, Identity, Seal
-from sabir.guard.identity import CertificateVerifier, subject_of
-from sabir.guard.keys import SPACE, Keys, KeyVerifier
-from sabir.guard.limits import Buckets
-from sabir.guard.passes import Passes
+from sabir.errors import NotFound, RateLimited, Unauthenticated
+from sabir.guard import Authenticator, Credentials, Seal
+from sabir.guard.identity.api_keys import SPACE, ApiKeys, KeyVerifier
+from sabir.guard.identity.callers import CertificateVerifier, subject_of
+from sabir.guard.identity.passes import Passes
+from sabir.guard.quotas.rates import Buckets
 from sabir.message import Part, token_part
 from sabir.stores.memory import MemoryStore
 from sabir.turn import Caller
@@ -30,7 +30,7 @@ def bearer(token: str, address: str = "192.0.2.1") -> Credentials:
 
 
 async def test_a_key_is_shown_once_and_kept_as_a_hash(store: MemoryStore) -> None:
-    key, text = await Keys(store).add("alice", roles=("staff",))
+    key, text = await ApiKeys(store).add("alice", roles=("staff",))
     record = await store.get(SPACE, key.id)
     assert record is not None
     secret = text.split("_", 2)[2]
@@ -41,8 +41,8 @@ async def test_a_key_is_shown_once_and_kept_as_a_hash(store: MemoryStore) -> Non
 
 
 async def test_a_key_makes_a_caller_with_its_roles_by_any_of_three_ways(store: MemoryStore) -> None:
-    key, text = await Keys(store).add("alice", roles=("staff",))
-    identity = Identity([KeyVerifier(Keys(store))])
+    key, text = await ApiKeys(store).add("alice", roles=("staff",))
+    identity = Authenticator([KeyVerifier(ApiKeys(store))])
     by_header = await identity.caller(bearer(text))
     assert by_header == Caller(f"key:{key.id}", "key", frozenset({"staff"}), "192.0.2.1", "alice")
     assert await identity.caller(Credentials("192.0.2.1", headers={"x-api-key": text})) == by_header
@@ -52,12 +52,12 @@ async def test_a_key_makes_a_caller_with_its_roles_by_any_of_three_ways(store: M
 
 
 async def test_a_key_that_is_wrong_swapped_truncated_or_expired_is_refused(store: MemoryStore, clock: Clock) -> None:
-    keys = Keys(store, clock)
+    keys = ApiKeys(store, clock)
     one, first = await keys.add("one", expires=clock.now + 60)
     two, second = await keys.add("two")
-    identity = Identity([KeyVerifier(keys, clock=clock)], mistakes=Buckets(1000.0, 1000.0))
+    identity = Authenticator([KeyVerifier(keys, clock=clock)], mistakes=Buckets(1000.0, 1000.0))
     swapped = f"sbk_{one.id}_{second.split('_', 2)[2]}"
-    for wrong in (
+    for raised in (
         swapped,
         first[:-1],
         first + "x",
@@ -68,7 +68,7 @@ async def test_a_key_that_is_wrong_swapped_truncated_or_expired_is_refused(store
         first.upper(),
     ):
         with pytest.raises(Unauthenticated):
-            await identity.caller(bearer(wrong))
+            await identity.caller(bearer(raised))
     assert (await identity.caller(bearer(first))).name == "one"
     clock.now += 61
     with pytest.raises(Unauthenticated):
@@ -78,9 +78,9 @@ async def test_a_key_that_is_wrong_swapped_truncated_or_expired_is_refused(store
 
 
 async def test_a_revoked_key_works_no_longer_than_the_time_it_is_believed(store: MemoryStore, clock: Clock) -> None:
-    keys = Keys(store, clock)
+    keys = ApiKeys(store, clock)
     key, text = await keys.add("alice")
-    identity = Identity([KeyVerifier(keys, seconds=5.0, clock=clock)])
+    identity = Authenticator([KeyVerifier(keys, seconds=5.0, clock=clock)])
     await identity.caller(bearer(text))
     await keys.revoke(key.id)
     clock.now += 5
@@ -101,12 +101,12 @@ async def test_secrets_are_compared_in_constant_time_also_for_ids_that_do_not_ex
         compared.append(len(a) == len(b))
         return real(a, b)
 
-    monkeypatch.setattr("sabir.guard.keys.hmac.compare_digest", watched)
-    key, _ = await Keys(store).add("alice")
-    verifier = KeyVerifier(Keys(store))
-    for id in (key.id, "000000000000"):
+    monkeypatch.setattr("sabir.guard.identity.api_keys.hmac.compare_digest", watched)
+    key, _ = await ApiKeys(store).add("alice")
+    verifier = KeyVerifier(ApiKeys(store))
+    for item_id in (key.id, "000000000000"):
         with pytest.raises(Unauthenticated):
-            await verifier.verify(bearer(f"sbk_{id}_{'x' * 43}"), ())
+            await verifier.verify(bearer(f"sbk_{item_id}_{'x' * 43}"), ())
     assert compared == [True, True]
 
 
@@ -115,7 +115,7 @@ async def test_secrets_are_compared_in_constant_time_also_for_ids_that_do_not_ex
 
 async def test_a_pass_brings_its_caller_back_until_it_expires(clock: Clock) -> None:
     passes = Passes(Seal(b"k" * 32), seconds=60.0, clock=clock)
-    identity = Identity([passes])
+    identity = Authenticator([passes])
     token = passes.issue(ALICE, HERE)
     assert (token.format, token.subformat) == ("token", "authentication")
     known = await identity.caller(HERE, (token,))
@@ -128,7 +128,7 @@ async def test_a_pass_brings_its_caller_back_until_it_expires(clock: Clock) -> N
 
 async def test_a_pass_is_bound_to_its_holder(clock: Clock) -> None:
     passes = Passes(Seal(b"k" * 32), clock=clock)
-    identity = Identity([passes])
+    identity = Authenticator([passes])
     by_address = passes.issue(ALICE, HERE)
     with pytest.raises(Unauthenticated):
         await identity.caller(Credentials("198.51.100.9"), (by_address,))
@@ -144,13 +144,13 @@ async def test_a_pass_is_bound_to_its_holder(clock: Clock) -> None:
 async def test_a_forged_pass_is_refused_and_one_of_another_gateway_is_not_ours_to_judge(clock: Clock) -> None:
     seal = Seal(b"k" * 32)
     passes = Passes(seal, clock=clock)
-    identity = Identity([passes], mistakes=Buckets(1000.0, 1000.0))
+    identity = Authenticator([passes], mistakes=Buckets(1000.0, 1000.0))
     good = passes.issue(ALICE, HERE).content
     conversation = seal.seal("conversation", b"id", "anonymous")
     bent = good[:40] + ("A" if good[40] != "A" else "B") + good[41:]
-    for wrong in (good[:-4], bent, conversation, good[:20] + "A" * 60):
+    for raised in (good[:-4], bent, conversation, good[:20] + "A" * 60):
         with pytest.raises(Unauthenticated):
-            await identity.caller(HERE, (token_part(wrong, "authentication"),))
+            await identity.caller(HERE, (token_part(raised, "authentication"),))
     foreign = Passes(Seal(b"other" * 8), clock=clock).issue(ALICE, HERE)
     assert (await identity.caller(HERE, (foreign,))).is_anonymous
     for odd in (None, 7, {"a": 1}, b"sb1.x", "sb1.", "sb1.\udc80"):
@@ -164,15 +164,15 @@ def test_a_stranger_gets_no_pass() -> None:
 
 async def test_a_pass_opens_after_the_key_was_rotated(clock: Clock) -> None:
     token = Passes(Seal(b"old" * 11), clock=clock).issue(ALICE, HERE)
-    rotated = Identity([Passes(Seal(b"new" * 11, b"old" * 11), clock=clock)])
+    rotated = Authenticator([Passes(Seal(b"new" * 11, b"old" * 11), clock=clock)])
     assert (await rotated.caller(HERE, (token,))).id == ALICE.id
 
 
 async def test_a_pass_ends_when_its_key_is_revoked(store: MemoryStore, clock: Clock) -> None:
-    keys = Keys(store, clock)
+    keys = ApiKeys(store, clock)
     verifier = KeyVerifier(keys, seconds=5.0, clock=clock)
     passes = Passes(Seal(b"k" * 32), keys=verifier, clock=clock)
-    identity = Identity([passes, verifier])
+    identity = Authenticator([passes, verifier])
     key, text = await keys.add("pat", roles=("staff",))
     token = passes.issue_to(await identity.caller(bearer(text)))
     assert (await identity.caller(HERE, (token,))).roles == {"staff"}
@@ -183,30 +183,30 @@ async def test_a_pass_ends_when_its_key_is_revoked(store: MemoryStore, clock: Cl
 
 
 async def test_a_pass_ends_when_its_key_expires(store: MemoryStore, clock: Clock) -> None:
-    keys = Keys(store, clock)
+    keys = ApiKeys(store, clock)
     verifier = KeyVerifier(keys, clock=clock)
     passes = Passes(Seal(b"k" * 32), keys=verifier, clock=clock)
     _, text = await keys.add("pat", expires=clock.now + 30)
-    caller = await Identity([verifier]).caller(bearer(text))
+    caller = await Authenticator([verifier]).caller(bearer(text))
     token = passes.issue_to(caller)
     clock.now += 29
-    assert (await Identity([passes]).caller(HERE, (token,))).id == caller.id
+    assert (await Authenticator([passes]).caller(HERE, (token,))).id == caller.id
     clock.now += 1
     with pytest.raises(Unauthenticated):
-        await Identity([passes]).caller(HERE, (token,))
+        await Authenticator([passes]).caller(HERE, (token,))
 
 
 async def test_a_pass_of_a_key_is_good_only_where_keys_are(store: MemoryStore, clock: Clock) -> None:
-    keys = KeyVerifier(Keys(store, clock), clock=clock)
-    _, text = await Keys(store, clock).add("pat")
-    token = Passes(Seal(b"k" * 32), keys=keys, clock=clock).issue_to(await Identity([keys]).caller(bearer(text)))
+    keys = KeyVerifier(ApiKeys(store, clock), clock=clock)
+    _, text = await ApiKeys(store, clock).add("pat")
+    token = Passes(Seal(b"k" * 32), keys=keys, clock=clock).issue_to(await Authenticator([keys]).caller(bearer(text)))
     with pytest.raises(Unauthenticated):  # identity: {keys: false}
-        await Identity([Passes(Seal(b"k" * 32), clock=clock)]).caller(HERE, (token,))
+        await Authenticator([Passes(Seal(b"k" * 32), clock=clock)]).caller(HERE, (token,))
 
 
 async def test_a_pass_is_not_renewed_by_a_pass(clock: Clock) -> None:
     passes = Passes(Seal(b"k" * 32), seconds=60.0, clock=clock)
-    identity = Identity([passes])
+    identity = Authenticator([passes])
     token = passes.issue(ALICE, HERE)
     for _ in range(3):
         clock.now += 15
@@ -246,7 +246,7 @@ def test_who_has_not_proven_it_in_a_way_that_a_pass_can_stand_for_gets_none(call
 
 async def test_a_certificate_makes_a_caller_and_an_unknown_one_is_refused() -> None:
     verifier = CertificateVerifier({"CN=alice,O=Acme": ("staff",)})
-    identity = Identity([verifier])
+    identity = Authenticator([verifier])
     known = await identity.caller(Credentials("192.0.2.1", certificate="CN=alice,O=Acme"))
     assert (known.id, known.kind, known.roles, known.name) == (
         "cert:CN=alice,O=Acme", "certificate", frozenset({"staff"}), "alice",
@@ -267,31 +267,31 @@ def test_a_subject_cannot_be_written_into_another() -> None:
 
 
 async def test_the_header_counts_before_the_message(store: MemoryStore) -> None:
-    _, text = await Keys(store).add("header")
+    _, text = await ApiKeys(store).add("header")
     passes = Passes(Seal(b"k" * 32))
-    identity = Identity([passes, KeyVerifier(Keys(store))])
+    identity = Authenticator([passes, KeyVerifier(ApiKeys(store))])
     assert (await identity.caller(bearer(text), (passes.issue(ALICE, HERE),))).name == "header"
 
 
 async def test_wrong_credentials_are_never_taken_for_nobody(store: MemoryStore) -> None:
-    identity = Identity([KeyVerifier(Keys(store))])
-    for wrong in (bearer("whatever"), Credentials("", "Basic YTpi"), Credentials("", headers={"x-api-key": "x"})):
+    identity = Authenticator([KeyVerifier(ApiKeys(store))])
+    for raised in (bearer("whatever"), Credentials("", "Basic YTpi"), Credentials("", headers={"x-api-key": "x"})):
         with pytest.raises(Unauthenticated) as refused:
-            await identity.caller(wrong)
+            await identity.caller(raised)
         assert refused.value.challenge == "Bearer"
     assert (await identity.caller(HERE)).is_anonymous
-    closed = Identity([KeyVerifier(Keys(store))], anonymous=False)
+    closed = Authenticator([KeyVerifier(ApiKeys(store))], anonymous=False)
     with pytest.raises(Unauthenticated):
         await closed.caller(HERE)
 
 
 async def test_guessing_is_slow(store: MemoryStore, clock: Clock) -> None:
-    _, text = await Keys(store).add("alice")
-    identity = Identity([KeyVerifier(Keys(store))], mistakes=Buckets(0.2, 3.0, clock=clock))
+    _, text = await ApiKeys(store).add("alice")
+    identity = Authenticator([KeyVerifier(ApiKeys(store))], mistakes=Buckets(0.2, 3.0, clock=clock))
     for _ in range(3):
         with pytest.raises(Unauthenticated):
             await identity.caller(bearer("sbk_a_b"))
-    with pytest.raises(TooMany):
+    with pytest.raises(RateLimited):
         await identity.caller(bearer(text))  # even what is right is not looked at for a while
     assert (await identity.caller(bearer(text, "198.51.100.9"))).name == "alice"
     assert (await identity.caller(HERE)).is_anonymous
@@ -303,11 +303,11 @@ async def test_a_lockout_is_one_line_in_the_log_without_what_was_presented(
     store: MemoryStore, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     mistakes = Buckets(0.2, 3.0, clock=clock)
-    identity = Identity([KeyVerifier(Keys(store))], mistakes=mistakes, clock=clock)
+    identity = Authenticator([KeyVerifier(ApiKeys(store))], mistakes=mistakes, clock=clock)
 
     async def guess(seconds: int) -> None:
         for _ in range(seconds):
-            with pytest.raises((Unauthenticated, TooMany)):
+            with pytest.raises((Unauthenticated, RateLimited)):
                 await identity.caller(bearer("sbk_abc_GUESSED"))
             clock.now += 1
 

@@ -20,11 +20,11 @@ from joserfc import jwk, jws, jwt
 from guard_clock import Clock
 from guard_site import Site
 from sabir.errors import Unauthenticated, Unavailable
-from sabir.guard import Credentials, Identity
-from sabir.guard.dpop import Dpop
-from sabir.guard.jwt import Issuer, JwtVerifier, KeySource, SubjectTokens
-from sabir.guard.limits import Buckets
-from sabir.guard.outbound import Fetcher, Outbound, OutboundRules
+from sabir.guard import Authenticator, Credentials
+from sabir.guard.egress.addresses import GuardedClient, Outbound, OutboundRules
+from sabir.guard.identity.dpop import Dpop
+from sabir.guard.identity.jwt import Issuer, JwtVerifier, KeySource, SubjectTokens
+from sabir.guard.quotas.rates import Buckets
 from sabir.message import token_part
 from sabir.stores.memory import MemoryStore
 
@@ -35,8 +35,8 @@ EC = jwk.ECKey.generate_key("P-256", parameters={"kid": "ec"})
 
 
 @pytest_asyncio.fixture
-async def fetcher() -> AsyncIterator[Fetcher]:
-    async with Fetcher(Outbound(OutboundRules(private=True)), seconds=5.0) as made:
+async def fetcher() -> AsyncIterator[GuardedClient]:
+    async with GuardedClient(Outbound(OutboundRules(private=True)), seconds=5.0) as made:
         yield made
 
 
@@ -46,14 +46,14 @@ def publish(site: Site, *keys: Any) -> None:
 
 
 def identity(
-    issuer: Issuer, fetcher: Fetcher, clock: Clock, mistakes: Buckets | None = None, **options: Any
-) -> Identity:
+    issuer: Issuer, fetcher: GuardedClient, clock: Clock, mistakes: Buckets | None = None, **options: Any
+) -> Authenticator:
     source = KeySource(issuer, fetcher, seconds=600.0, pause=30.0, clock=clock)
     verifier = JwtVerifier(issuer, source, clock=clock, **options)
-    return Identity([verifier], mistakes=mistakes or Buckets(1000.0, 1000.0))
+    return Authenticator([verifier], mistakes=mistakes or Buckets(1000.0, 1000.0))
 
 
-async def closed(known: Identity) -> None:
+async def closed(known: Authenticator) -> None:
     """What goes on fetching is ended."""
     for verifier in known.verifiers:
         assert isinstance(verifier, JwtVerifier)
@@ -80,7 +80,9 @@ def issuer(site: Site) -> Issuer:
     return Issuer(ISSUER, ("sabir",), jwks=f"{site.url}/jwks")
 
 
-async def test_a_token_makes_a_caller_with_its_roles_and_scopes(issuer: Issuer, fetcher: Fetcher, clock: Clock) -> None:
+async def test_a_token_makes_a_caller_with_its_roles_and_scopes(
+    issuer: Issuer, fetcher: GuardedClient, clock: Clock
+) -> None:
     known = identity(issuer, fetcher, clock)
     token = signed(claims(clock, roles=["staff", "anonymous", "local"], name="Alice", jti="7", secret="x"))
     caller = await known.caller(with_token(token))
@@ -92,15 +94,15 @@ async def test_a_token_makes_a_caller_with_its_roles_and_scopes(issuer: Issuer, 
     assert (await known.caller(with_token(ec))).id == f"{ISSUER}#bob"
 
 
-async def test_no_token_brings_a_role_that_is_given_here(issuer: Issuer, fetcher: Fetcher, clock: Clock) -> None:
+async def test_no_token_brings_a_role_that_is_given_here(issuer: Issuer, fetcher: GuardedClient, clock: Clock) -> None:
     known = identity(issuer, fetcher, clock)
     claimed = ["anonymous", "known", "local", "id:key:000000000001", f"id:{ISSUER}#bob", "scope:admin", "id:", "staff"]
     caller = await known.caller(with_token(signed(claims(clock, roles=claimed, scope="read"))))
     assert caller.roles == {"staff", "scope:read"}
-    assert caller.standing == {"staff", "scope:read", "anonymous", "known", f"id:{ISSUER}#alice"}
+    assert caller.effective_roles == {"staff", "scope:read", "anonymous", "known", f"id:{ISSUER}#alice"}
 
 
-async def test_roles_may_stand_inside_another_claim(site: Site, fetcher: Fetcher, clock: Clock) -> None:
+async def test_roles_may_stand_inside_another_claim(site: Site, fetcher: GuardedClient, clock: Clock) -> None:
     publish(site, RSA)
     issuer = Issuer(
         ISSUER, ("sabir",), jwks=f"{site.url}/jwks", roles_claim="realm_access.roles", scopes_are_roles=False
@@ -123,7 +125,7 @@ async def test_roles_may_stand_inside_another_claim(site: Site, fetcher: Fetcher
     ids=str,
 )  # fmt: skip
 async def test_a_token_with_wrong_claims_is_refused(
-    issuer: Issuer, fetcher: Fetcher, clock: Clock, wrong: dict[str, Any]
+    issuer: Issuer, fetcher: GuardedClient, clock: Clock, wrong: dict[str, Any]
 ) -> None:
     with pytest.raises(Unauthenticated):
         await identity(issuer, fetcher, clock).caller(with_token(signed(claims(clock, **wrong))))
@@ -144,7 +146,7 @@ def hmac_over_the_public_key(said: dict[str, Any]) -> str:
     return f"{body.decode()}.{base64.urlsafe_b64encode(mac).rstrip(b'=').decode()}"
 
 
-async def test_the_algorithm_is_ours_to_choose(issuer: Issuer, fetcher: Fetcher, clock: Clock) -> None:
+async def test_the_algorithm_is_ours_to_choose(issuer: Issuer, fetcher: GuardedClient, clock: Clock) -> None:
     """Algorithm confusion: none, an HMAC over the public key, a key of another kind, a key in the token itself."""
     known = identity(issuer, fetcher, clock)
     said = claims(clock)
@@ -162,7 +164,7 @@ async def test_the_algorithm_is_ours_to_choose(issuer: Issuer, fetcher: Fetcher,
     assert (await known.caller(with_token(signed(said)))).id == f"{ISSUER}#alice"
 
 
-async def test_what_is_bent_or_of_another_type_is_refused(issuer: Issuer, fetcher: Fetcher, clock: Clock) -> None:
+async def test_what_is_bent_or_of_another_type_is_refused(issuer: Issuer, fetcher: GuardedClient, clock: Clock) -> None:
     known = identity(issuer, fetcher, clock)
     good = signed(claims(clock))
     head, body, tail = good.split(".")
@@ -178,7 +180,7 @@ async def test_what_is_bent_or_of_another_type_is_refused(issuer: Issuer, fetche
     assert (await known.caller(with_token(signed(claims(clock), typ="at+jwt")))).name == ""
 
 
-async def test_clocks_may_differ_a_little(issuer: Issuer, fetcher: Fetcher, clock: Clock) -> None:
+async def test_clocks_may_differ_a_little(issuer: Issuer, fetcher: GuardedClient, clock: Clock) -> None:
     known = identity(issuer, fetcher, clock)
     token = signed(claims(clock, exp=int(clock.now) - 30, nbf=int(clock.now) + 30))
     await known.caller(with_token(token))
@@ -188,7 +190,7 @@ async def test_clocks_may_differ_a_little(issuer: Issuer, fetcher: Fetcher, cloc
 
 
 async def test_keys_are_fetched_once_and_again_when_they_rotate(
-    issuer: Issuer, site: Site, fetcher: Fetcher, clock: Clock
+    issuer: Issuer, site: Site, fetcher: GuardedClient, clock: Clock
 ) -> None:
     known = identity(issuer, fetcher, clock)
     for number in range(5):
@@ -207,7 +209,9 @@ def without_id(key: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kid", ["same", None], ids=["the same id", "no id"])
-async def test_a_new_key_without_a_new_id_is_seen(site: Site, fetcher: Fetcher, clock: Clock, kid: str | None) -> None:
+async def test_a_new_key_without_a_new_id_is_seen(
+    site: Site, fetcher: GuardedClient, clock: Clock, kid: str | None
+) -> None:
     old, new = (jwk.ECKey.generate_key("P-256") for _ in range(2))
 
     def published(key: Any) -> None:
@@ -230,7 +234,7 @@ async def test_a_new_key_without_a_new_id_is_seen(site: Site, fetcher: Fetcher, 
 
 
 async def test_forged_signatures_do_not_cost_a_fetch_each(
-    issuer: Issuer, site: Site, fetcher: Fetcher, clock: Clock
+    issuer: Issuer, site: Site, fetcher: GuardedClient, clock: Clock
 ) -> None:
     known = identity(issuer, fetcher, clock)
     for pause in (0, 31):
@@ -242,7 +246,7 @@ async def test_forged_signatures_do_not_cost_a_fetch_each(
 
 
 async def test_while_the_issuer_is_away_nobody_knows_whether_a_signature_is_of_a_new_key(
-    issuer: Issuer, site: Site, fetcher: Fetcher, clock: Clock
+    issuer: Issuer, site: Site, fetcher: GuardedClient, clock: Clock
 ) -> None:
     known = identity(issuer, fetcher, clock)
     assert await known.caller(with_token(signed(claims(clock))))
@@ -254,7 +258,7 @@ async def test_while_the_issuer_is_away_nobody_knows_whether_a_signature_is_of_a
 
 
 async def test_unknown_key_ids_do_not_cost_a_fetch_each(
-    issuer: Issuer, site: Site, fetcher: Fetcher, clock: Clock
+    issuer: Issuer, site: Site, fetcher: GuardedClient, clock: Clock
 ) -> None:
     known = identity(issuer, fetcher, clock)
     for number in range(20):
@@ -264,7 +268,7 @@ async def test_unknown_key_ids_do_not_cost_a_fetch_each(
 
 
 async def test_while_the_issuer_is_silent_the_last_keys_are_good_and_without_any_nobody_is_let_in(
-    issuer: Issuer, site: Site, fetcher: Fetcher, clock: Clock
+    issuer: Issuer, site: Site, fetcher: GuardedClient, clock: Clock
 ) -> None:
     known = identity(issuer, fetcher, clock)
     await known.caller(with_token(signed(claims(clock))))
@@ -278,29 +282,29 @@ async def test_while_the_issuer_is_silent_the_last_keys_are_good_and_without_any
 
 
 async def test_without_keys_everybody_is_told_to_come_back_and_nobody_is_taken_for_wrong(
-    issuer: Issuer, site: Site, fetcher: Fetcher, clock: Clock, caplog: pytest.LogCaptureFixture
+    issuer: Issuer, site: Site, fetcher: GuardedClient, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "sabir")
     site.says("/jwks", b"down", 500)
     known = identity(issuer, fetcher, clock, Buckets(0.0001, 3.0))
     token = with_token(signed(claims(clock)))
     for _ in range(26):
-        with pytest.raises(Unavailable, match="the keys of the authorization server cannot be had now"):
+        with pytest.raises(Unavailable, match="the keys of the authorization server are unavailable"):
             await known.caller(token)
     assert len(site.heard) < 5  # nobody who asks costs a fetch
     publish(site, RSA)
     async with asyncio.timeout(10):
-        while "had again" not in caplog.text:
+        while "available again" not in caplog.text:
             await asyncio.sleep(0.01)
     assert (await known.caller(token)).id == f"{ISSUER}#alice"
-    assert [record.getMessage().split(" (")[0].split(", after")[0] for record in caplog.records] == [
-        f"the keys of the issuer {ISSUER} cannot be had",
-        f"the keys of the issuer {ISSUER} are had again",
+    assert [record.getMessage().split(" (")[0].split(" after")[0] for record in caplog.records] == [
+        f"JWKS of {ISSUER} unavailable",
+        f"JWKS of {ISSUER} available again",
     ]
 
 
 async def test_while_the_issuer_is_away_a_key_that_is_not_known_is_not_wrong(
-    issuer: Issuer, site: Site, fetcher: Fetcher, clock: Clock, caplog: pytest.LogCaptureFixture
+    issuer: Issuer, site: Site, fetcher: GuardedClient, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     known = identity(issuer, fetcher, clock)
     await known.caller(with_token(signed(claims(clock))))
@@ -324,7 +328,7 @@ async def test_while_the_issuer_is_away_a_key_that_is_not_known_is_not_wrong(
 
 
 async def test_an_issuer_that_hangs_does_not_hold_up_those_whose_keys_are_known(
-    issuer: Issuer, site: Site, fetcher: Fetcher, clock: Clock
+    issuer: Issuer, site: Site, fetcher: GuardedClient, clock: Clock
 ) -> None:
     known = identity(issuer, fetcher, clock)
     await known.caller(with_token(signed(claims(clock))))
@@ -339,7 +343,7 @@ async def test_an_issuer_that_hangs_does_not_hold_up_those_whose_keys_are_known(
 
 
 async def test_keys_are_found_through_the_metadata_of_the_issuer_and_of_no_other(
-    site: Site, fetcher: Fetcher, clock: Clock
+    site: Site, fetcher: GuardedClient, clock: Clock
 ) -> None:
     publish(site, RSA)
     about = {"issuer": site.url, "jwks_uri": f"{site.url}/jwks"}
@@ -353,7 +357,9 @@ async def test_keys_are_found_through_the_metadata_of_the_issuer_and_of_no_other
     await closed(deceived)
 
 
-async def test_weak_and_secret_keys_of_a_published_set_are_not_used(site: Site, fetcher: Fetcher, clock: Clock) -> None:
+async def test_weak_and_secret_keys_of_a_published_set_are_not_used(
+    site: Site, fetcher: GuardedClient, clock: Clock
+) -> None:
     secret = jwk.OctKey.import_key("s" * 32, parameters={"kid": "oct"})
     entries = [
         secret.as_dict(private=True),
@@ -369,14 +375,16 @@ async def test_weak_and_secret_keys_of_a_published_set_are_not_used(site: Site, 
 
 
 def test_a_setup_that_would_let_anybody_in_is_refused() -> None:
-    for wrong in ({"audience": ()}, {"algorithms": ("none",)}, {"algorithms": ("HS256",)}, {"algorithms": ()}):
+    for raised in ({"audience": ()}, {"algorithms": ("none",)}, {"algorithms": ("HS256",)}, {"algorithms": ()}):
         with pytest.raises(ValueError):
-            Issuer(**{"issuer": ISSUER, "audience": ("sabir",), **wrong})
+            Issuer(**{"issuer": ISSUER, "audience": ("sabir",), **raised})
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert({"issuer": ISSUER, "audience": []}, Issuer)
 
 
-async def test_tokens_that_live_too_long_are_refused_unless_bound(site: Site, fetcher: Fetcher, clock: Clock) -> None:
+async def test_tokens_that_live_too_long_are_refused_unless_bound(
+    site: Site, fetcher: GuardedClient, clock: Clock
+) -> None:
     publish(site, RSA)
     known = identity(Issuer(ISSUER, ("sabir",), jwks=f"{site.url}/jwks", longest_life=600.0), fetcher, clock)
     await known.caller(with_token(signed(claims(clock))))
@@ -385,7 +393,7 @@ async def test_tokens_that_live_too_long_are_refused_unless_bound(site: Site, fe
 
 
 async def test_the_token_is_kept_for_exchange_only_while_it_lives(
-    issuer: Issuer, fetcher: Fetcher, clock: Clock
+    issuer: Issuer, fetcher: GuardedClient, clock: Clock
 ) -> None:
     subjects = SubjectTokens(clock=clock)
     token = signed(claims(clock))
@@ -423,7 +431,7 @@ def bound(clock: Clock) -> str:
 
 
 async def test_a_bound_token_needs_its_proof_and_a_proof_is_good_once(
-    issuer: Issuer, fetcher: Fetcher, clock: Clock, store: MemoryStore, bound: str
+    issuer: Issuer, fetcher: GuardedClient, clock: Clock, store: MemoryStore, bound: str
 ) -> None:
     known = identity(issuer, fetcher, clock, dpop=Dpop(store, clock=clock))
     good = presented(bound, proof(clock, bound))
@@ -451,7 +459,7 @@ async def test_a_bound_token_needs_its_proof_and_a_proof_is_good_once(
     ids=lambda cnf: " and ".join(cnf) if isinstance(cnf, dict) else str(cnf),  # the same in every process
 )
 async def test_a_token_bound_to_what_cannot_be_checked_is_no_bearer(
-    issuer: Issuer, fetcher: Fetcher, clock: Clock, store: MemoryStore, confirmation: object
+    issuer: Issuer, fetcher: GuardedClient, clock: Clock, store: MemoryStore, confirmation: object
 ) -> None:
     known = identity(issuer, fetcher, clock, dpop=Dpop(store, clock=clock))
     token = signed(claims(clock, cnf=confirmation))
@@ -467,11 +475,11 @@ async def test_a_token_bound_to_what_cannot_be_checked_is_no_bearer(
 
 
 async def test_a_proof_of_something_else_proves_nothing(
-    issuer: Issuer, fetcher: Fetcher, clock: Clock, store: MemoryStore, bound: str
+    issuer: Issuer, fetcher: GuardedClient, clock: Clock, store: MemoryStore, bound: str
 ) -> None:
     known = identity(issuer, fetcher, clock, dpop=Dpop(store, clock=clock))
     thief = jwk.ECKey.generate_key("P-256")
-    wrong = [
+    raised = [
         None, "x.y.z", proof(clock, bound, thief), proof(clock, bound, htm="GET"), proof(clock, "other token"),
         proof(clock, bound, htu="http://gateway.example/other"), proof(clock, bound, htu="http://evil.example/nlip"),
         proof(clock, bound, iat=int(clock.now) - 120), proof(clock, bound, iat=int(clock.now) + 120),
@@ -479,7 +487,7 @@ async def test_a_proof_of_something_else_proves_nothing(
         proof(clock, bound, header={"typ": "JWT"}), proof(clock, bound, header={"jwk": PROVER.as_dict(private=True)}),
         proof(clock, bound, thief, header={"jwk": PROVER.as_dict(private=False)}),
     ]  # fmt: skip
-    for each in wrong:
+    for each in raised:
         with pytest.raises(Unauthenticated):
             await known.caller(presented(bound, each))
     # A bound token as a plain bearer, or in the message, is a stolen token.
@@ -494,7 +502,7 @@ async def test_a_proof_of_something_else_proves_nothing(
 
 
 async def test_behind_a_proxy_the_public_address_is_the_one_that_is_proven(
-    issuer: Issuer, fetcher: Fetcher, clock: Clock, store: MemoryStore, bound: str
+    issuer: Issuer, fetcher: GuardedClient, clock: Clock, store: MemoryStore, bound: str
 ) -> None:
     known = identity(issuer, fetcher, clock, dpop=Dpop(store, public_url="https://agents.example", clock=clock))
     dpop = proof(clock, bound, htu="https://agents.example:443/nlip?x=1")

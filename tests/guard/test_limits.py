@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from guard_clock import Clock
-from sabir.errors import TooMany, TurnFailed
+from sabir.errors import RateLimited, TurnFailed
 from sabir.guard import Credentials, Guard, Quotas, Rates, Seal
-from sabir.guard.limits import Places, place_of
-from sabir.guard.usage import Usage
+from sabir.guard.quotas.daily import DailyUsage
+from sabir.guard.quotas.rates import Buckets, ConcurrencyCaps, rate_limit_key
 from sabir.message import Message
 from sabir.stores.memory import MemoryStore
 from sabir.turn import Caller, Meter, Turn
@@ -23,13 +23,13 @@ def test_a_caller_an_address_and_an_agent_each_have_their_rate(clock: Clock) -> 
     rates = Rates(quotas, clock=clock)
     rates.check_caller(ALICE)
     rates.check_caller(ALICE)
-    with pytest.raises(TooMany) as over:
+    with pytest.raises(RateLimited) as over:
         rates.check_caller(ALICE)
     assert over.value.retry_after == pytest.approx(1.0)
     rates.check_caller(BOB)  # another caller has an account of its own
     rates.check_agent("echo")
     rates.check_agent("echo")
-    with pytest.raises(TooMany):
+    with pytest.raises(RateLimited):
         rates.check_agent("echo")
     rates.check_agent("other")
     clock.now += 1
@@ -40,7 +40,7 @@ def let_in(rates: Rates, name: str) -> bool:
     """Whether one who is told apart by this name only is let in, at a place where many are."""
     try:
         rates.check_share("amqp", name)
-    except TooMany:
+    except RateLimited:
         return False
     return True
 
@@ -93,7 +93,7 @@ def test_this_machine_is_spared_unless_a_rate_is_configured(clock: Clock) -> Non
         Rates(Quotas(burst=1.0), behind_proxy=True, clock=clock),
     ):
         counted.check(local)
-        with pytest.raises(TooMany):
+        with pytest.raises(RateLimited):
             counted.check(local)
 
 
@@ -105,15 +105,15 @@ async def test_a_flood_is_turned_away_before_anyone_looks_who_it_is() -> None:
         async def verify(self, credentials: Credentials, tokens: object) -> None:
             self.asked += 1
 
-    from sabir.guard import Identity
+    from sabir.guard import Authenticator
 
     verifier = Dear()
-    guard = Guard(Seal(b"k"), Quotas(rate_per_address=0.001, burst=2.0), Identity([verifier], strict=False))
+    guard = Guard(Seal(b"k"), Quotas(rate_per_address=0.001, burst=2.0), Authenticator([verifier], strict=False))
     credentials = Credentials("192.0.2.9", "Bearer x")
     for _ in range(2):
         await guard.admit(credentials, ())
     for _ in range(50):
-        with pytest.raises(TooMany):
+        with pytest.raises(RateLimited):
             await guard.admit(credentials, ())
     assert verifier.asked == 2
 
@@ -131,12 +131,12 @@ def test_what_remains_is_told_in_headers(clock: Clock) -> None:
 
 
 def test_places_are_taken_and_given_back() -> None:
-    places = Places(Quotas(concurrent_per_caller=2, concurrent_per_agent=3))
+    places = ConcurrencyCaps(Quotas(concurrent_per_caller=2, concurrent_per_agent=3))
     taken = [places.take(ALICE, "echo"), places.take(ALICE, "echo")]
-    with pytest.raises(TooMany, match="at most 2 turns"):
+    with pytest.raises(RateLimited, match="at most 2 turns"):
         places.take(ALICE, "echo")
     taken.append(places.take(BOB, "echo"))
-    with pytest.raises(TooMany, match="at most 3 turns"):
+    with pytest.raises(RateLimited, match="at most 3 turns"):
         places.take(STRANGER, "echo")
     places.free(taken.pop())
     places.free(taken.pop())
@@ -145,11 +145,11 @@ def test_places_are_taken_and_given_back() -> None:
 
 async def test_daily_quotas_are_one_account_across_nodes(store: MemoryStore, clock: Clock) -> None:
     quotas = Quotas(daily_turns=3)
-    one, two = Usage(quotas, store, clock), Usage(quotas, store, clock)
+    one, two = DailyUsage(quotas, store, clock), DailyUsage(quotas, store, clock)
     for node in (one, two, one):
         await node.begin(ALICE)
     for node in (one, two):
-        with pytest.raises(TooMany, match="the quota of 3 turns a day is used up") as over:
+        with pytest.raises(RateLimited, match="the quota of 3 turns a day is used up") as over:
             await node.begin(ALICE)
         assert 0 < over.value.retry_after <= 86400
     await one.begin(BOB)
@@ -158,7 +158,7 @@ async def test_daily_quotas_are_one_account_across_nodes(store: MemoryStore, clo
 
 
 async def test_bytes_tokens_and_cost_count_when_the_turn_has_ended(store: MemoryStore, clock: Clock) -> None:
-    usage = Usage(Quotas(daily_bytes=1000, daily_tokens=50, daily_cost=0.5), store, clock)
+    usage = DailyUsage(Quotas(daily_bytes=1000, daily_tokens=50, daily_cost=0.5), store, clock)
     meter = Meter()
     meter.add(1, 49, 0.1)
     await usage.begin(STRANGER)
@@ -166,7 +166,7 @@ async def test_bytes_tokens_and_cost_count_when_the_turn_has_ended(store: Memory
     await usage.begin(STRANGER)
     meter.add(1, 1, 0.0)
     await usage.spend(STRANGER, 10, meter)
-    with pytest.raises(TooMany, match="50 tokens a day"):
+    with pytest.raises(RateLimited, match="50 tokens a day"):
         await usage.begin(STRANGER)
     await usage.begin(Caller(address="192.0.2.8"))  # strangers are told apart by their address
     left = {each.name: each.remaining for each in await usage.left(STRANGER)}
@@ -174,19 +174,19 @@ async def test_bytes_tokens_and_cost_count_when_the_turn_has_ended(store: Memory
 
 
 async def test_who_is_over_is_refused_from_memory(store: MemoryStore, clock: Clock) -> None:
-    usage = Usage(Quotas(daily_turns=1), store, clock)
+    usage = DailyUsage(Quotas(daily_turns=1), store, clock)
     await usage.begin(ALICE)
-    with pytest.raises(TooMany):
+    with pytest.raises(RateLimited):
         await usage.begin(ALICE)
     await store.close()  # any look at the store would fail now
     for _ in range(3):
-        with pytest.raises(TooMany):
+        with pytest.raises(RateLimited):
             await usage.begin(ALICE)
 
 
 async def test_a_turn_puts_on_the_account_what_it_used_also_when_it_fails(store: MemoryStore, clock: Clock) -> None:
     quotas = Quotas(daily_tokens=1000, concurrent_per_caller=1)
-    guard = Guard(Seal(b"k"), quotas, usage=Usage(quotas, store, clock))
+    guard = Guard(Seal(b"k"), quotas, usage=DailyUsage(quotas, store, clock))
     turn = Turn(Message.text("hi"), caller=ALICE, agent="echo", meter=guard.meter())
     with pytest.raises(ValueError):
         async with guard.counted(turn):
@@ -217,12 +217,30 @@ def test_a_turn_has_one_budget_for_all_agents_in_it() -> None:
 
 
 def test_a_house_with_many_ipv6_addresses_is_one_place(clock: Clock) -> None:
-    assert place_of("192.0.2.7") == "192.0.2.7" == place_of("::ffff:192.0.2.7")
-    assert place_of("2001:db8:1:2:3:4:5:6") == place_of("2001:db8:1:2::9%eth0") == "2001:db8:1:2::/64"
-    assert place_of("not:an:address") == "not:an:address"
+    assert rate_limit_key("192.0.2.7") == "192.0.2.7" == rate_limit_key("::ffff:192.0.2.7")
+    assert rate_limit_key("2001:db8:1:2:3:4:5:6") == rate_limit_key("2001:db8:1:2::9%eth0") == "2001:db8:1:2::/64"
+    assert rate_limit_key("not:an:address") == "not:an:address"
     rates = Rates(Quotas(rate_per_address=1.0, burst=2.0), clock=clock)
     for last in range(2):
         rates.check_address(f"2001:db8::{last}")
-    with pytest.raises(TooMany):
+    with pytest.raises(RateLimited):
         rates.check_address("2001:db8::ffff")
     rates.check_address("2001:db8:0:1::1")
+
+
+def test_costly_requests_are_paid_for_when_the_account_is_nearly_empty_too() -> None:
+    """They took no more than what was there, so that a flood of them cost as much as one of small requests."""
+    now, let_in = 0.0, 0
+    buckets = Buckets(rate=100.0, burst=200.0, clock=lambda: now)
+    for _ in range(1000):  # ten seconds
+        now += 0.01
+        if not buckets.wait("a"):
+            buckets.spend("a", 14)
+            assert buckets.take("a") == 0.0  # the request itself is paid for
+            let_in += 1
+    assert 70 <= let_in <= (10 * 100 + 200 + 200) / 15
+    buckets.spend("a", 10_000)
+    assert buckets.take("a") == 0.0 and buckets.left("a") == 0.0
+    assert buckets.wait("a") == pytest.approx(2.01)  # nobody is shut out for longer than it takes to fill a burst
+    now += 2.1
+    assert buckets.wait("a") == 0.0

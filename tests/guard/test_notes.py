@@ -8,10 +8,10 @@ from pathlib import Path
 
 from sabir import Gateway, Message, Turn, agent
 from sabir.errors import StoreUnavailable
+from sabir.exchange.request import EventSink, TurnRequest
 from sabir.guard import Credentials
-from sabir.guard.audit import Notes, export, spread
-from sabir.guard.verifying import verify
-from sabir.line import Ask, Line
+from sabir.guard.audit.log import AuditBuffer, expand, export
+from sabir.guard.audit.verify import verify
 from sabir.stores.base import AuditLine
 from sabir.stores.memory import MemoryStore
 
@@ -36,7 +36,7 @@ class Fickle(MemoryStore):
 
 
 async def turns_of(store: MemoryStore) -> list[str]:
-    return [line.turn for each in await store.audit_lines() for line in spread(each.line)]
+    return [line.turn for each in await store.audit_lines() for line in expand(each.line)]
 
 
 async def until_written(store: MemoryStore, count: int) -> None:
@@ -53,7 +53,7 @@ async def opened(away: int = 0) -> Fickle:
 
 async def test_lines_of_one_moment_are_written_together_and_in_order() -> None:
     store = await opened()
-    notes = Notes(store, seconds=0.01)
+    notes = AuditBuffer(store, seconds=0.01)
     for number in range(50):
         notes.add(turn(number), "nlip-http", number)
     await until_written(store, 50)
@@ -63,7 +63,7 @@ async def test_lines_of_one_moment_are_written_together_and_in_order() -> None:
 
 async def test_lines_wait_while_the_store_is_away() -> None:
     store = await opened(away=3)
-    notes = Notes(store, seconds=0.01)
+    notes = AuditBuffer(store, seconds=0.01)
     notes.add(turn(1), "nlip-http", 1)
     await asyncio.sleep(0.015)
     notes.add(turn(2), "nlip-http", 2)
@@ -73,18 +73,18 @@ async def test_lines_wait_while_the_store_is_away() -> None:
 
 async def test_only_so_many_wait_and_how_many_did_not_is_told() -> None:
     store = await opened()
-    notes = Notes(store, seconds=0.01, most=3)
+    notes = AuditBuffer(store, seconds=0.01, most=3)
     for number in range(5):
         notes.add(turn(number), "nlip-http", number)
     await until_written(store, 4)
     (told,) = await store.audit_lines()
     assert told.line.kind == "turns" and told.line.detail["left_out"] == 2
-    assert [line.detail for line in spread(told.line)] == [{"bytes": 0}, {"bytes": 1}, {"bytes": 2}, {"left_out": 2}]
+    assert [line.detail for line in expand(told.line)] == [{"bytes": 0}, {"bytes": 1}, {"bytes": 2}, {"left_out": 2}]
 
 
 async def test_very_many_of_one_moment_stand_in_several_lines() -> None:
     store = await opened()
-    notes = Notes(store, seconds=0.01)
+    notes = AuditBuffer(store, seconds=0.01)
     for number in range(1200):
         notes.add(turn(number), "nlip-http", number)
     await until_written(store, 1200)
@@ -94,7 +94,7 @@ async def test_very_many_of_one_moment_stand_in_several_lines() -> None:
 
 async def test_the_end_writes_what_is_still_there() -> None:
     store = await opened()
-    notes = Notes(store, seconds=60)
+    notes = AuditBuffer(store, seconds=60)
     notes.add(turn(1), "nlip-http", 1)
     await notes.close()
     assert await turns_of(store) == ["1"]
@@ -109,9 +109,9 @@ async def test_each_turn_of_an_agent_that_remembers_nothing_leaves_its_line(tmp_
 
     gateway = Gateway(echo, home=tmp_path / "home", store=f"sqlite:///{tmp_path / 'one.db'}")
     await gateway.start()
-    ask = Ask(Message.text("hello"), "nlip-http", None, Credentials("127.0.0.1"))
+    ask = TurnRequest(Message.text("hello"), "nlip-http", None, Credentials("127.0.0.1"))
     for _ in range(3):
-        await gateway.exchange.ask(ask, Line(nowhere))
+        await gateway.exchange.ask(ask, EventSink(nowhere))
     await gateway.guard.notes.close()
     lines = [json.loads(line) for line in [line async for line in export(gateway.store, redact=())]]
     assert [(each["kind"], each["caller"], each["agent"], each["detail"]) for each in lines] == [

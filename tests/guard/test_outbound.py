@@ -11,8 +11,8 @@ import httpx2
 import pytest
 
 from guard_site import Site
-from sabir.errors import Forbidden, PeerUnavailable, PeerUnreadable, TooBig
-from sabir.guard.outbound import Fetcher, Outbound, OutboundRules, is_public
+from sabir.errors import Forbidden, PeerUnavailable, PeerUnreadable, TooLarge
+from sabir.guard.egress.addresses import GuardedClient, Outbound, OutboundRules, is_public
 
 INSIDE = [
     "http://127.0.0.1/",
@@ -154,7 +154,7 @@ ODD = [
 async def test_an_address_inside_is_refused_however_it_is_written(url: str) -> None:
     with pytest.raises(Forbidden):
         Outbound().check(url)
-    async with Fetcher(Outbound()) as fetcher:
+    async with GuardedClient(Outbound()) as fetcher:
         with pytest.raises(Forbidden):
             await fetcher.get(url)
 
@@ -175,7 +175,7 @@ def test_what_is_kept_for_a_purpose_is_not_connected_to(network: str, public: bo
 
 @pytest.mark.parametrize("url", ODD)
 async def test_a_url_that_is_not_plain_http_is_refused(url: str) -> None:
-    async with Fetcher(Outbound()) as fetcher:
+    async with GuardedClient(Outbound()) as fetcher:
         with pytest.raises(Forbidden):
             await fetcher.get(url)
 
@@ -187,7 +187,7 @@ def test_an_address_outside_is_let_through(url: str) -> None:
 
 @pytest.mark.parametrize("name", ["localhost", "localhost.", "LOCALHOST", "ip6-localhost"])
 async def test_a_name_for_this_machine_is_refused_once_it_is_resolved(name: str) -> None:
-    async with Fetcher(Outbound()) as fetcher:
+    async with GuardedClient(Outbound()) as fetcher:
         with pytest.raises((Forbidden, PeerUnavailable)):  # the second where this machine does not know the name
             await fetcher.get(f"http://{name}/")
 
@@ -210,10 +210,10 @@ async def test_dns_that_changes_after_the_check_gains_nothing(site: Site) -> Non
         return ["127.0.0.1"] if len(asked) == 1 else ["127.0.0.66"]
 
     rules = OutboundRules(allow=("127.0.0.1/32",))
-    async with Fetcher(Outbound(rules, resolve=resolve)) as fetcher:
+    async with GuardedClient(Outbound(rules, resolve=resolve)) as fetcher:
         assert (await fetcher.get(f"http://rebind.example:{site.port}/")).body == b"ok"
     assert asked == ["rebind.example"]
-    async with Fetcher(Outbound(rules, resolve=resolve)) as fetcher:
+    async with GuardedClient(Outbound(rules, resolve=resolve)) as fetcher:
         with pytest.raises(Forbidden):
             await fetcher.get(f"http://rebind.example:{site.port}/")
     assert [headers["host"] for _, headers, _ in site.heard] == [f"rebind.example:{site.port}"]
@@ -223,7 +223,7 @@ async def test_a_name_that_resolves_inside_is_refused_and_nothing_is_sent(site: 
     async def resolve(host: str, port: int) -> Sequence[str]:
         return ["127.0.0.1"]
 
-    async with Fetcher(Outbound(resolve=resolve)) as fetcher:
+    async with GuardedClient(Outbound(resolve=resolve)) as fetcher:
         with pytest.raises(Forbidden):
             await fetcher.get(f"http://inside.example:{site.port}/")
     assert site.heard == []
@@ -239,7 +239,7 @@ async def test_a_redirect_is_checked_again(site: Site) -> None:
         site.says("/file", b"", 302, location="file:///etc/passwd")
         site.says("/near", b"", 302, location="/here")
         site.says("/here", b"found")
-        async with Fetcher(Outbound(OutboundRules(allow=(f"127.0.0.1:{site.port}",)))) as fetcher:
+        async with GuardedClient(Outbound(OutboundRules(allow=(f"127.0.0.1:{site.port}",)))) as fetcher:
             for path in ("/away", "/metadata", "/decimal", "/file"):
                 with pytest.raises(Forbidden):
                     await fetcher.get(site.url + path)
@@ -256,7 +256,7 @@ async def test_redirects_end_and_credentials_do_not_cross_to_another_origin(site
         other.says("/", b"there")
         site.says("/round", b"", 302, location="/round")
         site.says("/over", b"", 302, location=f"{other.url}/")
-        async with Fetcher(Outbound(OutboundRules(private=True))) as fetcher:
+        async with GuardedClient(Outbound(OutboundRules(private=True))) as fetcher:
             with pytest.raises(PeerUnreadable, match="more than 5 redirects"):
                 await fetcher.get(f"{site.url}/round")
             await fetcher.get(f"{site.url}/over", headers={"Authorization": "Bearer mine", "accept": "text/html"})
@@ -293,9 +293,9 @@ async def test_a_socket_is_opened_only_where_it_may_be(site: Site) -> None:
 async def test_a_document_over_the_limit_is_not_read_to_its_end_also_when_packed(site: Site) -> None:
     site.says("/big", b"x" * 200_000)
     site.says("/bomb", gzip.compress(b"\0" * 50_000_000), content_encoding="gzip")
-    async with Fetcher(Outbound(OutboundRules(private=True)), most_bytes=100_000) as fetcher:
+    async with GuardedClient(Outbound(OutboundRules(private=True)), most_bytes=100_000) as fetcher:
         for path in ("/big", "/bomb"):
-            with pytest.raises(TooBig, match="at most 100000 bytes"):
+            with pytest.raises(TooLarge, match="at most 100000 bytes"):
                 await fetcher.get(site.url + path)
 
 
@@ -310,7 +310,7 @@ def test_what_is_denied_is_denied_even_if_it_is_public_and_ports_can_be_limited(
 async def test_the_proxy_of_the_environment_is_not_asked(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, site.url)
-    async with Fetcher(Outbound()) as fetcher:
+    async with GuardedClient(Outbound()) as fetcher:
         with pytest.raises(Forbidden):
             await fetcher.get("http://10.1.2.3/")
     assert site.heard == []

@@ -13,11 +13,11 @@ import pytest_asyncio
 
 from guard_clock import Clock
 from guard_site import Answer, Site
-from sabir.errors import BadSetup, Forbidden, PeerRefused, PeerUnreadable
-from sabir.guard.jwt import SubjectTokens
-from sabir.guard.oauth import challenge, metadata_path, metadata_url, protected_resource
-from sabir.guard.outbound import Fetcher, Outbound, OutboundRules
-from sabir.guard.outgoing import Outgoing, Service
+from sabir.errors import ConfigError, Forbidden, PeerRefused, PeerUnreadable
+from sabir.guard.egress.addresses import GuardedClient, Outbound, OutboundRules
+from sabir.guard.egress.credentials import OutgoingCredentials, Service
+from sabir.guard.identity.jwt import SubjectTokens
+from sabir.guard.identity.oauth import challenge, metadata_path, metadata_url, protected_resource
 from sabir.message import Message
 from sabir.turn import Caller, Turn
 
@@ -26,8 +26,8 @@ BOB = Caller("https://id.example#bob", "subject")
 
 
 @pytest_asyncio.fixture
-async def fetcher() -> AsyncIterator[Fetcher]:
-    async with Fetcher(Outbound(OutboundRules(private=True)), seconds=5.0) as made:
+async def fetcher() -> AsyncIterator[GuardedClient]:
+    async with GuardedClient(Outbound(OutboundRules(private=True)), seconds=5.0) as made:
         yield made
 
 
@@ -53,7 +53,7 @@ async def test_each_service_gets_its_own_identity_and_others_get_none() -> None:
         Service("http://b.example:8080", token="bbb"),
         Service("amqps://broker.example/nlip", token="ccc"),
     ]
-    outgoing = Outgoing(services, environment={"TOKEN_A": "aaa"})
+    outgoing = OutgoingCredentials(services, environment={"TOKEN_A": "aaa"})
     expected = {
         "https://a.example/nlip": {"authorization": "Bearer aaa"},
         "https://a.example:443/": {"authorization": "Bearer aaa"},
@@ -77,8 +77,8 @@ async def test_each_service_gets_its_own_identity_and_others_get_none() -> None:
 
 
 async def test_a_secret_that_is_not_there_is_said_by_the_name_of_its_variable() -> None:
-    with pytest.raises(BadSetup, match="the environment variable NOWHERE is not set"):
-        await Outgoing([Service("https://a.example", token="env:NOWHERE")], environment={}).headers(
+    with pytest.raises(ConfigError, match="the environment variable NO_CONVERSATION is not set"):
+        await OutgoingCredentials([Service("https://a.example", token="env:NO_CONVERSATION")], environment={}).headers(
             "https://a.example/", ALICE
         )
 
@@ -92,11 +92,11 @@ def test_a_service_that_is_not_clear_is_refused(wrong: dict[str, Any]) -> None:
 
 
 async def test_client_credentials_are_asked_for_once_and_again_before_they_end(
-    site: Site, fetcher: Fetcher, clock: Clock
+    site: Site, fetcher: GuardedClient, clock: Clock
 ) -> None:
     asked = authorization_server(site)
     service = Service("https://a.example", token_url=f"{site.url}/token", client="us", secret="s:1", scope="ask")
-    outgoing = Outgoing([service], fetcher, clock=clock)
+    outgoing = OutgoingCredentials([service], fetcher, clock=clock)
     for caller in (ALICE, BOB):
         assert await outgoing.headers("https://a.example/", caller) == {"authorization": "Bearer T1-for-gateway"}
     [(form, headers)] = asked
@@ -107,7 +107,7 @@ async def test_client_credentials_are_asked_for_once_and_again_before_they_end(
 
 
 async def test_a_callers_token_is_exchanged_and_never_given_to_another_caller(
-    site: Site, fetcher: Fetcher, clock: Clock
+    site: Site, fetcher: GuardedClient, clock: Clock
 ) -> None:
     """RFC 8693 instead of passthrough; one gateway leaked tokens between users."""
     asked = authorization_server(site)
@@ -117,7 +117,7 @@ async def test_a_callers_token_is_exchanged_and_never_given_to_another_caller(
     service = Service(
         "https://a.example", token_url=f"{site.url}/token", client="us", audience="https://a.example", exchange=True
     )
-    outgoing = Outgoing([service], fetcher, subjects, clock=clock)
+    outgoing = OutgoingCredentials([service], fetcher, subjects, clock=clock)
     agent_of_alice = Turn(Message.text("x"), caller=ALICE, agent="router").sub(Message.text("x"), _To()).caller
     for caller, whose in ((ALICE, "alices"), (BOB, "bobs"), (agent_of_alice, "alices"), (BOB, "bobs")):
         got = (await outgoing.headers("https://a.example/", caller))["authorization"]
@@ -132,7 +132,7 @@ async def test_a_callers_token_is_exchanged_and_never_given_to_another_caller(
         "client_id": "us",
     }
     for nobody in (Caller(), Caller("key:1", "key")):
-        with pytest.raises(Forbidden, match="must know who asks"):
+        with pytest.raises(Forbidden, match="requires the caller"):
             await outgoing.headers("https://a.example/", nobody)
 
 
@@ -147,13 +147,13 @@ async def test_a_callers_token_is_exchanged_and_never_given_to_another_caller(
     ],
 )
 async def test_an_authorization_server_that_says_no_or_nonsense_is_an_error(
-    site: Site, fetcher: Fetcher, status: int, said: bytes, error: type[Exception]
+    site: Site, fetcher: GuardedClient, status: int, said: bytes, error: type[Exception]
 ) -> None:
     site.says("/token", said, status)
     service = Service("https://a.example", token_url=f"{site.url}/token", client="us", secret="the-secret")
-    with pytest.raises(error) as wrong:
-        await Outgoing([service], fetcher).headers("https://a.example/", ALICE)
-    assert "the-secret" not in str(wrong.value) and "secret detail" not in str(wrong.value)
+    with pytest.raises(error) as raised:
+        await OutgoingCredentials([service], fetcher).headers("https://a.example/", ALICE)
+    assert "the-secret" not in str(raised.value) and "secret detail" not in str(raised.value)
 
 
 def test_the_metadata_of_a_resource_and_the_way_to_it() -> None:

@@ -7,7 +7,7 @@ import pytest
 from sabir.card import Card, Skill
 from sabir.errors import Forbidden, Unauthenticated
 from sabir.guard import Rights, Rule
-from sabir.guard.policy import is_given_here
+from sabir.guard.rights import is_given_here
 from sabir.message import Message
 from sabir.turn import Caller, Turn
 
@@ -54,7 +54,7 @@ def test_roles_give_agents_doors_tools_and_skills(caller: Caller, asked: dict[st
 
 
 def test_a_stranger_is_asked_who_it_is_and_a_known_caller_is_told_no() -> None:
-    with pytest.raises(Unauthenticated, match="private is only for callers who say who they are"):
+    with pytest.raises(Unauthenticated, match="private requires authentication"):
         RIGHTS.check(STRANGER, agent="private")
     with pytest.raises(Forbidden, match="no right to use write_file"):
         RIGHTS.check(STAFF, agent="x", tool="write_file")
@@ -92,5 +92,5 @@ class _To:
 @pytest.mark.parametrize("kind", ["anonymous", "key", "subject", "certificate", "token", "local"])
 def test_whatever_roles_callers_are_given_here_nobody_can_bring_along(kind: str) -> None:
     caller = Caller("key:1", kind, frozenset({"staff"}))
-    assert all(is_given_here(role) for role in caller.standing - {"staff"})
+    assert all(is_given_here(role) for role in caller.effective_roles - {"staff"})
     assert not is_given_here("staff")

@@ -12,9 +12,9 @@ import pytest
 from guard_clock import Clock
 from sabir import Gateway
 from sabir.agents.echo import echo
-from sabir.errors import BadSetup
-from sabir.guard.fingerprints import KEY, LIFE, SPACE, Fingerprints, fingerprint
+from sabir.errors import ConfigError
 from sabir.guard.seal import keys_from
+from sabir.guard.secret_check import KEY, LIFE, SPACE, Fingerprints, fingerprint
 from sabir.stores import Store, open_store
 from sabir.stores.base import Record
 from sabir.stores.memory import MemoryStore
@@ -33,7 +33,7 @@ OLD, NEW, OTHER = ("0123456789abcdef" * 2, "fedcba9876543210" * 2, "s" * 31 + "Ã
     ],
 )
 def test_what_is_no_secret_is_refused_without_showing_it(tmp_path: Path, written: str, told: str) -> None:
-    with pytest.raises(BadSetup) as refused:
+    with pytest.raises(ConfigError) as refused:
         keys_from(tmp_path, [written], {"SHORT": "hello"})
     assert str(refused.value).startswith(told) and "hello" not in str(refused.value)
     assert list(tmp_path.iterdir()) == []
@@ -41,7 +41,7 @@ def test_what_is_no_secret_is_refused_without_showing_it(tmp_path: Path, written
 
 def test_a_secret_may_stand_in_a_variable_and_none_at_all_is_a_mistake(tmp_path: Path) -> None:
     assert keys_from(tmp_path, ["env:OPS", OLD], {"OPS": NEW}) == [NEW.encode(), OLD.encode()]
-    with pytest.raises(BadSetup, match="secrets: expected at least one"):
+    with pytest.raises(ConfigError, match="secrets: expected at least one"):
         keys_from(tmp_path, [])
     assert keys_from(tmp_path) == [(tmp_path / "secret.key").read_bytes()]
 

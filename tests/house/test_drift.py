@@ -13,19 +13,19 @@ from pathlib import Path
 import pytest
 
 import sabir
-import sabir.wire
+import sabir.protocols
 from conftest import HERE, LONGEST
 from sabir.cli.main import COMMANDS, parser
-from sabir.config import Settings, schema
-from sabir.errors import SabirError, tree
+from sabir.config.schema import schema
+from sabir.config.settings import Settings
+from sabir.errors import SabirError, TurnFailed, tree
 from sabir.guard import Quotas
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def test_the_public_names_are_sorted_and_there() -> None:
-    assert sabir.__all__ == sorted(sabir.__all__)
+def test_the_public_names_are_few_and_there() -> None:
     assert len(sabir.__all__) <= 40
     for name in sabir.__all__:
         assert hasattr(sabir, name)
@@ -39,7 +39,7 @@ def test_the_public_names_are_in_the_reference() -> None:
 
 def wires_with_codes() -> list[str]:
     found = []
-    for module in pkgutil.iter_modules(sabir.wire.__path__, "sabir.wire."):
+    for module in pkgutil.walk_packages(sabir.protocols.__path__, "sabir.protocols."):
         try:
             wire = importlib.import_module(module.name)
         except ImportError:
@@ -54,6 +54,14 @@ def test_every_protocol_tells_every_error(name: str) -> None:
     codes = importlib.import_module(name).CODES
     missing = [error.__name__ for error in tree() if error not in codes and error.__module__ == "sabir.errors"]
     assert not missing
+
+
+@pytest.mark.parametrize("name", wires_with_codes())
+def test_an_error_of_an_agents_own_is_told_as_its_base(name: str) -> None:
+    class OutOfFlour(TurnFailed): ...
+
+    codes = importlib.import_module(name).CODES
+    assert codes[OutOfFlour] == codes[TurnFailed]
 
 
 def test_the_error_tree_is_drawn_in_its_docstring() -> None:
@@ -92,6 +100,23 @@ def test_the_configuration_has_a_schema() -> None:
     assert set(Settings.__struct_fields__) <= set(written["$defs"]["Settings"]["properties"])
 
 
+@pytest.mark.parametrize(
+    ("kind", "key", "bounds"),
+    [
+        ("AuditSettings", "days", {"exclusiveMinimum": 0}),
+        ("TaskSettings", "running", {"minimum": 1}),
+        ("ObserveSettings", "sample", {"minimum": 0, "maximum": 1}),
+        ("Quotas", "daily_turns", {"minimum": 0}),
+        ("BackendSettings", "max_tokens", {"minimum": 1}),
+    ],
+)
+def test_the_schema_has_the_bounds_that_are_checked(kind: str, key: str, bounds: dict[str, int]) -> None:
+    field = schema()["$defs"][kind]["properties"][key]
+    numbers = [choice for choice in field.get("anyOf", [field]) if choice.get("type") in ("integer", "number")]
+    assert numbers
+    assert all(bounds.items() <= number.items() for number in numbers)
+
+
 def test_every_key_of_the_configuration_is_in_the_docs() -> None:
     page = (ROOT / "docs" / "configuration.md").read_text()
     keys = {*Settings.__struct_fields__, *Quotas.__struct_fields__}
@@ -125,5 +150,54 @@ def test_the_links_of_the_readme_lead_somewhere() -> None:
         assert (ROOT / target).exists(), target
 
 
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/architecture.md"])
+def test_the_tour_of_the_source_finds_what_it_names(page: str) -> None:
+    rows = re.findall(r"^\|[^|]+\| `(src/[^`]+)`[^|]*\| `(\w+)` \|$", (ROOT / page).read_text(encoding="utf-8"), re.M)
+    assert len(rows) >= 5
+    assert [row for row in rows if not re.search(rf"\b{row[1]}\b", (ROOT / row[0]).read_text(encoding="utf-8"))] == []
+
+
+@pytest.mark.parametrize(
+    "page", ["CONTRIBUTING.md", "docs/architecture.md", "docs/decisions.md", "docs/requirements.md"]
+)
+def test_the_links_of_a_page_lead_somewhere(page: str) -> None:
+    path = ROOT / page
+    links = re.findall(r"\]\((?!http|#)([^)#]+)", path.read_text(encoding="utf-8"))
+    assert [link for link in links if not (path.parent / link).exists()] == []
+
+
+def test_the_architecture_names_files_that_exist() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    named = re.findall(r"`((?:[a-z_0-9]+/)+[a-z_0-9]+\.py)`", page)
+    assert named
+    assert [name for name in named if not (ROOT / "src" / "sabir" / name).exists() and not (ROOT / name).exists()] == []
+
+
 def test_the_order_of_the_suite_names_files_that_are_there() -> None:
     assert [name for name in LONGEST if not (HERE / name).exists()] == []
+
+
+def test_the_quick_tests_are_there() -> None:
+    named = (ROOT / "tests" / "quick.txt").read_text(encoding="utf-8").split()
+    assert named == sorted(named)
+    assert [name for name in named if not (ROOT / "tests" / name).is_file()] == []
+
+
+def test_the_tree_of_the_architecture_names_every_package() -> None:
+    tree = (
+        (ROOT / "docs" / "architecture.md")
+        .read_text(encoding="utf-8")
+        .partition("## The tree")[2]
+        .partition("\n## ")[0]
+    )
+    source = ROOT / "src" / "sabir"
+    packages = {path.name for path in source.iterdir() if (path / "__init__.py").is_file()}
+    assert {name for name in packages if not re.search(rf"\b{name}/", tree)} == set()
+    assert {name for name in re.findall(r"^  (\w+)/", tree, re.M) if not (source / name).is_dir()} == set()
+
+
+def test_the_command_that_writes_the_schema_works() -> None:
+    page = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
+    [command] = re.findall(r"`python -c '([^']*schema[^']*)'`", page)
+    done = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=True)
+    assert '"exclusiveMinimum"' in done.stdout

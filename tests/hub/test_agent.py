@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import AsyncIterator, Iterator
+from itertools import pairwise
 from typing import Any
 
 import pytest
+from hypothesis import given as fuzzed
+from hypothesis import strategies as st
 
 from sabir import Delta, Event, Fault, Message, Part, Progress, Reply, Turn, agent
-from sabir.agent import Agent, reply_of
+from sabir.agent import Agent, joined, reply_of
 from sabir.errors import Refused, TurnFailed
+from sabir.message import json_part
 
 
 async def events(made: Agent, text: str = "hi") -> list[Event]:
@@ -113,3 +118,21 @@ async def test_a_turn_inside_a_turn_inherits_time_and_hops_but_not_tokens() -> N
     with pytest.raises(TurnFailed, match="a loop is likely"):
         for _ in range(20):
             deep = deep.sub(Message.text("y"), inner)
+
+
+@fuzzed(st.lists(st.tuples(st.sampled_from(["english", "german"]), st.text(max_size=3) | st.none()), max_size=8))
+def test_neighbouring_texts_of_one_language_run_together(pieces: list[tuple[str, str | None]]) -> None:
+    said = [json_part({"n": 1}) if text is None else Part("text", language, text) for language, text in pieces]
+    merged = joined(said).parts
+    assert "".join(str(part.content) for part in merged) == "".join(str(part.content) for part in said)
+    runs = [(part.format, part.subformat) for part in merged if part.format == "text"]
+    for before, after in pairwise(merged):
+        assert before.format != "text" or (before.format, before.subformat) != (after.format, after.subformat), runs
+
+
+def test_joining_many_pieces_takes_time_in_proportion_to_their_length() -> None:
+    """4,000 pieces of 4 KiB took 18.6 s (issue 11, D15)."""
+    piece = Part("text", "english", "x" * 4096)
+    began = time.process_time()
+    assert len(joined([piece] * 4000).text) == 4096 * 4000
+    assert time.process_time() - began < 1.0

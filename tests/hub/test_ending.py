@@ -7,13 +7,13 @@ import logging
 
 import pytest
 
-from sabir import ending
-from sabir.ending import end
+from sabir import aio as ending
+from sabir.aio import cancel_and_wait
 
 
 async def test_tasks_that_run_are_ended_and_those_that_never_began_are_no_matter() -> None:
     task = asyncio.create_task(asyncio.Event().wait())
-    await end([task, None])
+    await cancel_and_wait([task, None])
     assert task.cancelled()
 
 
@@ -31,7 +31,7 @@ async def test_a_task_that_loses_its_cancellation_is_told_again(monkeypatch: pyt
 
     task = asyncio.create_task(deaf())
     await asyncio.sleep(0)
-    await end([task])
+    await cancel_and_wait([task])
     assert (told, task.done()) == (3, True)
 
 
@@ -42,5 +42,5 @@ async def test_what_a_task_failed_with_before_is_logged(caplog: pytest.LogCaptur
     task = asyncio.create_task(fails(), name="sweeper")
     await asyncio.wait([task])
     with caplog.at_level(logging.DEBUG, "sabir"):
-        await end([task])
+        await cancel_and_wait([task])
     assert "sweeper had failed" in caplog.text and "the disk is gone" in caplog.text

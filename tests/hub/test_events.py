@@ -14,11 +14,11 @@ import sabir
 from sabir import Delta, Event, Fault, Field, Message, Part, Progress, Question, Reply, Turn
 from sabir.errors import Forbidden, TurnFailed
 from sabir.events import FAULTS, WrongEvent, check, check_question
-from sabir.guard.filters import Filters
-from sabir.guard.secrets import Secrets
+from sabir.guard.filters.base import Filters
+from sabir.guard.filters.secrets import Secrets
 from sabir.message import binary_part, json_part
+from sabir.protocols.nlip.wire.json import CODES
 from sabir.turn import ANONYMOUS
-from sabir.wire.nlip import CODES
 
 REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference.md"
 RIGHT: tuple[object, ...] = (
@@ -78,9 +78,9 @@ def test_what_is_right_passes(event: object) -> None:
 
 @pytest.mark.parametrize(("event", "why"), WRONG.values(), ids=WRONG)
 def test_what_is_wrong_is_told_by_field_and_type_and_without_its_content(event: object, why: str) -> None:
-    with pytest.raises(WrongEvent, match=why) as wrong:
+    with pytest.raises(WrongEvent, match=why) as raised:
         check(event)
-    assert "step 1" not in str(wrong.value)
+    assert "step 1" not in str(raised.value)
 
 
 def test_one_of_a_kind_of_its_own_is_looked_at_all_the_same() -> None:

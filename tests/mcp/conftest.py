@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from mcp_servers.nursery import SDK_SERVER, Nursery, nursery
+from mcp_servers.ways import SERVER
 
 
 @pytest.fixture(scope="session")
@@ -19,4 +20,11 @@ def programs() -> Iterator[Nursery]:
 def sdk_server(programs: Nursery) -> Iterator[str]:
     """The address of a server of the SDK, for all tests of a file that leave it as it is."""
     with programs.serving(SDK_SERVER) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def memory_server(programs: Nursery) -> Iterator[str]:
+    """The address of a server that remembers what its clients said."""
+    with programs.serving(SERVER) as address:
         yield address

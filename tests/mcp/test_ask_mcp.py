@@ -25,12 +25,12 @@ from sabir.agent import agent
 from sabir.agents.echo import echo
 from sabir.errors import PeerRefused
 from sabir.events import Field, Question
-from sabir.gateway import Gateway
-from sabir.guard import Identity, Rights, Rule
-from sabir.guard.outgoing import Service
-from sabir.guard.setup import GuardSettings
+from sabir.gateway.gateway import Gateway
+from sabir.guard import Authenticator, Rights, Rule
+from sabir.guard.build import GuardSettings
+from sabir.guard.egress.credentials import Service
 from sabir.message import Message, json_part
-from sabir.peers.mcp import McpPeer
+from sabir.protocols.mcp.peer.peer import McpPeer
 from sabir.turn import Caller, Turn
 
 __all__ = ["sabir"]
@@ -92,11 +92,11 @@ def test_a_certificate_that_is_trusted_by_hand_is_trusted_over_mcp(sabir: Sabir,
 
 def test_who_must_say_who_it_is_is_refused_as_by_other_protocols(serve: Serve, home: Path, sabir: Sabir) -> None:
     rights = Rights((Rule(roles=("known",)),))
-    served = serve(Gateway(echo, home=home, store="memory:", rights=rights, identity=Identity([ByName()])))
+    served = serve(Gateway(echo, home=home, store="memory:", rights=rights, identity=Authenticator([ByName()])))
     for path in ("/nlip", "/mcp", "/mcp/echo"):
         done = sabir("ask", f"{served.url}{path}", "hello")
         assert done.code == 4, (path, done.err)
-        assert "only for callers who say who they are" in done.err
+        assert "authentication" in done.err
     known = sabir("ask", f"{served.url}/mcp", "hello", token="ada")
     assert (known.code, known.out) == (0, "You said: hello\n")
 
@@ -160,7 +160,7 @@ async def test_who_gives_an_answerer_is_asked_by_it(serve: Serve, home: Path, ve
 async def test_a_server_is_met_and_asked_with_our_identity_for_it(serve: Serve, tmp_path: Path) -> None:
     seen = ByName()
     rights = Rights((Rule(roles=("id:the-gateway",)),))
-    far = serve(Gateway(echo, home=tmp_path / "far", store="memory:", identity=Identity([seen]), rights=rights))
+    far = serve(Gateway(echo, home=tmp_path / "far", store="memory:", identity=Authenticator([seen]), rights=rights))
     behind = McpPeer(f"{far.url}/mcp/echo", name="behind")
     settings = GuardSettings(services=(Service(far.url, token="the-gateway"),))
     near = serve(Gateway(behind, home=tmp_path / "near", store="memory:", guard=settings))

@@ -10,9 +10,9 @@ import pytest
 
 from conftest import Served, serving
 from sabir.agent import agent
-from sabir.gateway import Gateway
-from sabir.guard import Identity, Rights, Rule
-from sabir.guard.identity import Credentials
+from sabir.gateway.gateway import Gateway
+from sabir.guard import Authenticator, Rights, Rule
+from sabir.guard.identity.callers import Credentials
 from sabir.message import Part
 from sabir.turn import Caller, Turn
 
@@ -42,8 +42,8 @@ def post(served: Served, body: bytes | dict[str, Any], **headers: str) -> httpx2
     return httpx2.post(f"{served.url}/mcp", headers={**HEADERS, **named}, **content)  # type: ignore[arg-type]
 
 
-def call(method: str, params: dict[str, Any] | None = None, id: object = 7) -> dict[str, Any]:
-    return {"jsonrpc": "2.0", "id": id, "method": method, "params": params or {}}
+def call(method: str, params: dict[str, Any] | None = None, request_id: object = 7) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params or {}}
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def call(method: str, params: dict[str, Any] | None = None, id: object = 7) -> d
     [
         (b"{", 400, -32700),
         (b"\xff\xfe", 400, -32700),
-        (b"[" * 100_000, 400, -32700),
+        (b"[" * 100_000, 413, -32600),
         (b"[]", 400, -32600),
         (b'"hello"', 400, -32600),
         (b"{}", 400, -32600),
@@ -70,7 +70,7 @@ def test_what_is_no_request_is_answered_in_json_rpc(served: Served, body: bytes,
 
 
 def test_too_much_is_413(served: Served) -> None:
-    response = post(served, b"x" * (served.gateway.house.limits.body + 1))
+    response = post(served, b"x" * (served.gateway.services.limits.body + 1))
     assert response.status_code == 413
 
 
@@ -130,7 +130,7 @@ def test_a_session_that_was_not_given_is_404(served: Served, session: str) -> No
 
 def test_a_changed_session_is_404(served: Served) -> None:
     session = post(served, INITIALIZE).headers["mcp-session-id"]
-    last = "A" if session[-1] != "A" else "B"
+    last = "A" if session[-2] != "A" else "B"
     assert post(served, call("tools/list"), mcp_session_id=session).status_code == 200
     assert post(served, call("tools/list"), mcp_session_id=session[:-2] + last + session[-1]).status_code == 404
 
@@ -156,7 +156,7 @@ class ByName:
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    rights, identity = Rights((Rule(roles=("member",)),)), Identity([ByName()])
+    rights, identity = Rights((Rule(roles=("member",)),)), Authenticator([ByName()])
     home = tmp_path_factory.mktemp("guarded")
     with serving(Gateway(echo, home=home, store="memory:", identity=identity, rights=rights)) as served:
         yield served

@@ -22,11 +22,11 @@ from conftest import Served, serving
 from sabir.agent import agent
 from sabir.card import Card, Skill
 from sabir.events import Progress
-from sabir.gateway import Gateway
-from sabir.guard import Identity
+from sabir.gateway.gateway import Gateway
+from sabir.guard import Authenticator
 from sabir.message import Message, token_part
+from sabir.protocols.nlip.wire import json as nlip
 from sabir.turn import Turn
-from sabir.wire import nlip
 
 URI = "notes://today"
 
@@ -80,7 +80,7 @@ async def listening(served: Served) -> None:
     """Until a session has its stream open."""
     door = next(door for door in served.gateway.doors if door.name == "mcp")
     async with asyncio.timeout(30):
-        while not any(each.stream is not None for each in door.entrance.sessions.values()):  # type: ignore[attr-defined]
+        while not any(each.stream is not None for each in door.app.sessions.values()):  # type: ignore[attr-defined]
             await asyncio.sleep(0.01)
 
 
@@ -132,7 +132,7 @@ def known(home: Path) -> Iterator[Served]:
     async def parrot(turn: Turn) -> str:
         return turn.text
 
-    with serving(Gateway(parrot, home=home, store="memory:", identity=Identity([ByName()]))) as served:
+    with serving(Gateway(parrot, home=home, store="memory:", identity=Authenticator([ByName()]))) as served:
         yield served
 
 
@@ -168,7 +168,7 @@ async def test_a_session_hears_that_a_conversation_went_on_elsewhere(known: Serv
         await by_nlip(known, "ada", token)
         assert (await heard.wait(types.ResourceUpdatedNotification)).params.uri == uri
         async with client_of(known, "bob", "legacy") as other:
-            with pytest.raises(MCPError, match="no such resource"):
+            with pytest.raises(MCPError, match="resource not found"):
                 await other.session.send_request(subscribe, types.EmptyResult)
 
 

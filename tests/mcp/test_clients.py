@@ -17,7 +17,7 @@ from conftest import Served, serving
 from sabir.agent import agent
 from sabir.card import Skill
 from sabir.events import Event, Progress, Question
-from sabir.gateway import Gateway
+from sabir.gateway.gateway import Gateway
 from sabir.message import Part, binary_part
 from sabir.turn import Turn
 
@@ -116,9 +116,9 @@ async def test_an_image_is_an_image(served: Served, mode: str) -> None:
 async def test_structured_results_follow_the_schema(served: Served, mode: str) -> None:
     async with Client(f"{served.url}/mcp", mode=mode) as client:
         assert (await client.call_tool("sum", {"a": 3, "b": 4})).structured_content == {"sum": 7}
-        wrong = await client.call_tool("sum", {"a": 3})
-        assert wrong.is_error
-        assert "$.arguments.b" in str(wrong.content[0])
+        raised = await client.call_tool("sum", {"a": 3})
+        assert raised.is_error
+        assert "$.arguments.b" in str(raised.content[0])
 
 
 async def test_progress_is_told_while_it_works(served: Served, mode: str) -> None:
@@ -163,10 +163,10 @@ async def test_a_call_that_is_cancelled_ends_its_turn(served: Served, mode: str)
     gone.clear()
     async with Client(f"{served.url}/mcp", mode=mode) as client:
         call = asyncio.create_task(client.call_tool("endless", {"text": "go"}))
-        while served.gateway.exchange.running == 0:
-            await asyncio.sleep(0.01)
-        call.cancel()
         async with asyncio.timeout(30):
+            while served.gateway.exchange.running == 0:
+                await asyncio.sleep(0.01)
+            call.cancel()
             while not gone:
                 await asyncio.sleep(0.01)
 

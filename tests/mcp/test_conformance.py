@@ -19,10 +19,10 @@ from conftest import Serve
 from mcp_servers import everything
 from mcp_servers.nursery import SDK_SERVER, Nursery
 from sabir.agents.echo import echo
-from sabir.gateway import Gateway
+from sabir.gateway.gateway import Gateway
 from sabir.guard import Filters
-from sabir.guard.filters import TextFilter
-from sabir.peers.mcp import McpPeer, Program
+from sabir.guard.filters.base import TextFilter
+from sabir.protocols.mcp.peer.peer import McpPeer, Program
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 VERSIONS = {"2025-11-25": 30, "2026-07-28": 37}
@@ -39,8 +39,8 @@ def suite() -> ModuleType:
     loader.exec_module(script)
     try:
         script.suite()
-    except (subprocess.CalledProcessError, FileNotFoundError) as wrong:
-        pytest.skip(f"the suite cannot be installed here: {wrong}")
+    except (subprocess.CalledProcessError, FileNotFoundError) as exc:
+        pytest.skip(f"the suite cannot be installed here: {exc}")
     return script
 
 
@@ -48,14 +48,14 @@ def suite() -> ModuleType:
 def inspector(suite: ModuleType) -> list[str]:
     try:
         return list(suite.inspector())
-    except (subprocess.CalledProcessError, FileNotFoundError) as wrong:
-        pytest.skip(f"the inspector cannot be installed here: {wrong}")
+    except (subprocess.CalledProcessError, FileNotFoundError) as exc:
+        pytest.skip(f"the inspector cannot be installed here: {exc}")
 
 
 def failures(suite: ModuleType, url: str, version: str) -> dict[str, list[str]]:
     found = suite.run("server", url, version)
     assert len(found) == VERSIONS[version]
-    return {scenario: wrong for scenario, wrong in found.items() if wrong}
+    return {scenario: raised for scenario, raised in found.items() if raised}
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -19,13 +19,13 @@ from conftest import Serve, Served, serving
 from free_ports import free_port
 from sabir.agent import agent
 from sabir.agents.echo import echo
-from sabir.errors import BadSetup
-from sabir.gateway import Gateway
+from sabir.errors import ConfigError
+from sabir.gateway.gateway import Gateway
 from sabir.guard import Quotas, Rule
-from sabir.guard.setup import GuardSettings
-from sabir.peers.mcp import McpPeer, Program
+from sabir.guard.build import GuardSettings
+from sabir.protocols.mcp.peer.peer import McpPeer, Program
+from sabir.protocols.mcp.wire.cards import AGENT
 from sabir.turn import Turn
-from sabir.wire.mcp_card import AGENT
 
 SHELF = Path(__file__).resolve().parent.parent / "mcp_servers" / "shelf_server.py"
 sys.path.append(str(SHELF.parent))
@@ -178,9 +178,9 @@ async def test_names_that_clash_are_left_out_and_said(
 )
 def test_wrong_settings_are_told_at_the_start(home: Path, settings: Any, said: str) -> None:
     peer = McpPeer("http://127.0.0.1:9/mcp", name="shelf")
-    with pytest.raises(BadSetup) as wrong:
+    with pytest.raises(ConfigError) as raised:
         Gateway(echo, peer, home=home, doors={"mcp": settings})
-    assert said in str(wrong.value)
+    assert said in str(raised.value)
 
 
 # -- called -------------------------------------------------------------------------------------------
@@ -195,9 +195,9 @@ async def test_results_come_as_the_server_gave_them(front: Served, mode: str) ->
         assert result_of(await client.call_tool("shelf-lookup", {"number": 1})) == FOUND
         assert result_of(await client.call_tool("shelf-picture", {})) == PICTURE
         assert result_of(await client.call_tool("shelf-torn", {})) == TORN
-        with pytest.raises(MCPError, match="the shelf is locked") as wrong:
+        with pytest.raises(MCPError, match="the shelf is locked") as raised:
             await client.call_tool("shelf-locked", {})
-        assert (wrong.value.error.code, wrong.value.error.data) == (-32050, {"until": "noon"})
+        assert (raised.value.error.code, raised.value.error.data) == (-32050, {"until": "noon"})
 
 
 async def test_in_2025_11_25_a_call_can_be_a_task(front: Served) -> None:
@@ -321,8 +321,8 @@ async def test_a_call_counts_and_leaves_its_line(serve: Serve, home: Path, url: 
         for _ in range(5):
             try:
                 await client.call_tool("shelf-lookup", {"number": 1})
-            except MCPError as wrong:
-                refused += "requests a second" in wrong.error.message or "too many" in wrong.error.message.lower()
+            except MCPError as exc:
+                refused += "requests a second" in exc.error.message or "too many" in exc.error.message.lower()
     assert refused
     from sabir.stores import open_store
 

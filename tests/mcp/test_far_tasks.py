@@ -14,7 +14,7 @@ from mcp_servers.shelf_server import running as shelf_running
 from sabir.errors import PeerUnavailable
 from sabir.events import Event, Progress, Question, Reply
 from sabir.message import Message, json_part
-from sabir.peers.mcp import McpPeer
+from sabir.protocols.mcp.peer.peer import McpPeer
 from sabir.turn import Turn
 
 MODES = ["auto", "legacy"]
@@ -84,8 +84,7 @@ async def test_who_leaves_ends_the_task_over_there(oven: Oven, url: str, mode: s
     async with McpPeer(url, name="oven", version=mode) as peer:
         await peer.refresh()
         calling = asyncio.create_task(peer.call("bake", {}))
-        await until(lambda: oven.begun)
-        await asyncio.sleep(0.1)
+        await until(lambda: oven.asked_about)
         calling.cancel()
         await until(lambda: oven.cancelled == ["task-0"])
 

@@ -17,7 +17,7 @@ from sabir.agent import agent
 from sabir.agents.echo import echo
 from sabir.errors import TurnFailed
 from sabir.events import Event, Progress, Question
-from sabir.gateway import Gateway
+from sabir.gateway.gateway import Gateway
 from sabir.turn import Turn
 
 CLIENT = Path(__file__).resolve().parent / "fastmcp_client.py"

@@ -15,7 +15,7 @@ from nlweb.conftest import Shop
 from sabir.agent import agent
 from sabir.agents.echo import echo
 from sabir.card import Card
-from sabir.gateway import Gateway
+from sabir.gateway.gateway import Gateway
 from sabir.search import LocalIndex
 from sabir.turn import Turn
 

@@ -24,8 +24,8 @@ from mcp_servers.task_agents import curious, failing, slow
 from sabir.agent import agent
 from sabir.agents.echo import echo
 from sabir.card import Card
-from sabir.gateway import Gateway
-from sabir.guard import Identity
+from sabir.gateway.gateway import Gateway
+from sabir.guard import Authenticator
 from sabir.turn import Turn
 
 RELATED = "io.modelcontextprotocol/related-task"
@@ -37,7 +37,7 @@ async def kitchen(turn: Turn) -> str:
 
 
 def gateway(home: Path) -> Gateway:
-    return Gateway(echo, slow, failing, curious, kitchen, home=home, identity=Identity([ByName()]))
+    return Gateway(echo, slow, failing, curious, kitchen, home=home, identity=Authenticator([ByName()]))
 
 
 @pytest.fixture(scope="module")
@@ -57,18 +57,18 @@ class Tasks:
         raw = await self.raw("tools/call", params.model_dump(by_alias=True, exclude_none=True))
         return types.CreateTaskResult.model_validate(raw).task
 
-    async def get(self, id: str) -> types.GetTaskResult:
-        return types.GetTaskResult.model_validate(await self.raw("tasks/get", {"taskId": id}))
+    async def get(self, task_id: str) -> types.GetTaskResult:
+        return types.GetTaskResult.model_validate(await self.raw("tasks/get", {"taskId": task_id}))
 
-    async def result(self, id: str) -> dict[str, Any]:
-        return await self.raw("tasks/result", {"taskId": id})
+    async def result(self, task_id: str) -> dict[str, Any]:
+        return await self.raw("tasks/result", {"taskId": task_id})
 
     async def raw(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         return await self.client.session._dispatcher.send_raw_request(method, params, {"timeout": 30})
 
-    async def until(self, id: str, status: str) -> types.GetTaskResult:
+    async def until(self, task_id: str, status: str) -> types.GetTaskResult:
         async with asyncio.timeout(20):
-            while (task := await self.get(id)).status != status:
+            while (task := await self.get(task_id)).status != status:
                 await asyncio.sleep(0.05)
         return task
 
@@ -94,9 +94,9 @@ async def test_tasks_are_announced_and_tools_say_that_they_may_be_tasks(served: 
     async with tasks_of(served, who="") as strangers:
         capabilities = strangers.client.server_capabilities
         assert capabilities is not None and capabilities.tasks is not None and capabilities.tasks.list is None
-        with pytest.raises(MCPError) as wrong:
+        with pytest.raises(MCPError) as raised:
             await strangers.raw("tasks/list", {})
-        assert wrong.value.error.code == -32601
+        assert raised.value.error.code == -32601
 
 
 async def test_a_call_becomes_a_task_and_its_result_names_it(served: Served) -> None:
@@ -145,9 +145,9 @@ async def test_what_a_task_asks_is_asked_while_its_result_is_waited_for(served: 
 async def test_a_client_that_cannot_be_asked_is_told_so_and_answers_in_the_conversation(served: Served) -> None:
     async with tasks_of(served) as tasks:
         task = await tasks.create("curious")
-        with pytest.raises(MCPError, match="Which size") as wrong:
+        with pytest.raises(MCPError, match="Which size") as raised:
             await tasks.result(task.task_id)
-        said = wrong.value.error.data
+        said = raised.value.error.data
         await tasks.client.call_tool("curious", {"text": "small", "conversation": said["conversation"]})
         await tasks.until(task.task_id, "completed")
         assert (await tasks.result(task.task_id))["structuredContent"]["text"] == "You want small"
@@ -161,9 +161,9 @@ async def test_a_task_is_cancelled_once(served: Served) -> None:
         assert (cancelled["taskId"], cancelled["status"]) == (task.task_id, "cancelled")
         with pytest.raises(MCPError, match="cancelled"):
             await waiting
-        with pytest.raises(MCPError) as wrong:
+        with pytest.raises(MCPError) as raised:
             await tasks.raw("tasks/cancel", {"taskId": task.task_id})
-        assert wrong.value.error.code == -32602
+        assert raised.value.error.code == -32602
 
 
 @pytest.mark.parametrize("method", ["tasks/get", "tasks/result", "tasks/cancel"])
@@ -171,20 +171,20 @@ async def test_a_task_of_another_caller_is_not_there(served: Served, method: str
     async with tasks_of(served) as tasks, tasks_of(served, "bob") as theirs:
         task = await tasks.create("slow")
         errors = []
-        for id in (task.task_id, "made-up"):
-            with pytest.raises(MCPError) as wrong:
-                await theirs.raw(method, {"taskId": id})
-            errors.append(wrong.value.error)
+        for task_id in (task.task_id, "made-up"):
+            with pytest.raises(MCPError) as raised:
+                await theirs.raw(method, {"taskId": task_id})
+            errors.append(raised.value.error)
         assert errors[0] == errors[1]
         assert errors[0].code == -32602
 
 
 async def test_a_caller_lists_its_own_tasks_page_by_page(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sabir.doors.mcp_old_tasks.PAGE", 2)
+    monkeypatch.setattr("sabir.protocols.mcp.door.tasks_2025_11.PAGE", 2)
     async with tasks_of(served, "eve") as tasks:
         made = {(await tasks.create("echo", str(number))).task_id for number in range(5)}
-        for id in made:
-            await tasks.result(id)
+        for task_id in made:
+            await tasks.result(task_id)
         found: list[str] = []
         cursor: dict[str, Any] = {}
         while True:
@@ -194,17 +194,17 @@ async def test_a_caller_lists_its_own_tasks_page_by_page(served: Served, monkeyp
                 break
             cursor = {"cursor": page["nextCursor"]}
         assert sorted(found) == sorted(made)
-        with pytest.raises(MCPError) as wrong:
+        with pytest.raises(MCPError) as raised:
             await tasks.raw("tasks/list", {"cursor": "no such page"})
-        assert wrong.value.error.code == -32602
+        assert raised.value.error.code == -32602
 
 
 async def test_a_tool_that_is_no_agents_cannot_be_a_task(served: Served) -> None:
     async with tasks_of(served) as tasks:
         call = {"name": "list_sites", "arguments": {}, "task": {}}
-        with pytest.raises(MCPError) as wrong:
+        with pytest.raises(MCPError) as raised:
             await tasks.raw("tools/call", call)
-        assert wrong.value.error.code == -32601
+        assert raised.value.error.code == -32601
 
 
 async def test_a_version_without_tasks_has_none(served: Served) -> None:
@@ -234,5 +234,5 @@ async def test_a_task_outlives_a_restart(home: Path) -> None:
             running = (await tasks.create("slow")).task_id
     with serving(gateway(home)) as second:
         async with tasks_of(second) as tasks:
-            for id in (done, running):
-                assert (await tasks.result(id))["structuredContent"]["text"] == "here it is"
+            for task_id in (done, running):
+                assert (await tasks.result(task_id))["structuredContent"]["text"] == "here it is"

@@ -24,12 +24,12 @@ from sabir.agent import agent, reply_of
 from sabir.agents.echo import echo
 from sabir.errors import BadMessage, Cancelled, PeerRefused, PeerUnavailable
 from sabir.events import Event, Progress, Question
-from sabir.gateway import Gateway
+from sabir.gateway.gateway import Gateway
 from sabir.guard import Rights, Rule
 from sabir.message import Message, binary_part, json_part
-from sabir.peers.mcp import McpPeer, Program
+from sabir.protocols.mcp.peer.peer import McpPeer, Program
+from sabir.protocols.mcp.wire import elicitation as mcp_ask
 from sabir.turn import Turn
-from sabir.wire import mcp_ask
 
 Start = Callable[..., str]
 
@@ -130,7 +130,7 @@ async def test_what_the_server_asks_is_asked_of_our_caller(peer: McpPeer) -> Non
 
 async def test_what_callers_do_wrong_is_not_held_against_the_server(peer: McpPeer) -> None:
     async def taken_back(question: Question) -> Message:
-        raise Cancelled("the question was taken back")
+        raise Cancelled("the request was cancelled")
 
     for _ in range(6):
         with pytest.raises(BadMessage, match="labelled with the tool that is meant"):
@@ -186,13 +186,13 @@ async def test_a_dead_server_does_not_take_the_gateway_with_it(serve: Serve, hom
         assert (await client.call_tool("echo", {"text": "hi"})).structured_content["text"] == "You said: hi"  # type: ignore[index]
         result = await client.call_tool("dead", {"text": "hi"})
         assert result.is_error
-        assert "no connection" in str(result.content[0])
+        assert "connection refused" in str(result.content[0])
 
 
 async def test_a_server_that_comes_later_or_changes_its_tools_is_followed(
     serve: Serve, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sabir.doors.mcp.LIST_SECONDS", 0.2)
+    monkeypatch.setattr("sabir.protocols.mcp.door.door.LIST_SECONDS", 0.2)
     port = free_port()
     served = serve(Gateway(echo, McpPeer(f"http://127.0.0.1:{port}/mcp", name="shelf"), home=home))
 

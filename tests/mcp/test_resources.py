@@ -21,13 +21,13 @@ from callers import ByName
 from conftest import Served, serving
 from nlweb.conftest import Shop
 from sabir.agents.echo import echo
-from sabir.agents.site import SiteAgent
-from sabir.doors.mcp_resources import MOST_BYTES
-from sabir.gateway import Gateway
-from sabir.guard import Filters, Identity, Rights, Rule
-from sabir.guard.filters import TextFilter
-from sabir.peers import base
-from sabir.peers.nlip_http import NlipHttpPeer
+from sabir.agents.site.agent import Site
+from sabir.gateway.gateway import Gateway
+from sabir.guard import Authenticator, Filters, Rights, Rule
+from sabir.guard.filters.base import TextFilter
+from sabir.protocols import peer as base
+from sabir.protocols.mcp.door.resources import MOST_BYTES
+from sabir.protocols.nlip.peer.http import NlipHttpPeer
 from sabir.search import LocalIndex
 
 MODES = ("legacy", "2026-07-28")
@@ -48,13 +48,13 @@ def gateway(home: Path, filters: Filters | None = None) -> Gateway:
     index = LocalIndex(None, None)
     shop = Shop(index, SHOP, name="shop", questions=False)
     shop.opened = index
-    harbour = SiteAgent(index, HARBOUR, name="harbour")
+    harbour = Site(index, HARBOUR, name="harbour")
     rules = (
         Rule(roles=("anonymous",), agents=("shop", "echo")),
         Rule(roles=("id:ada",), agents=("*",)),
     )
     made = (echo, shop, harbour)
-    identity = Identity([ByName()])
+    identity = Authenticator([ByName()])
     return Gateway(*made, home=home, identity=identity, rights=Rights(rules), beside=(shop,), filters=filters)
 
 
@@ -97,15 +97,15 @@ async def uploaded(served: Served, data: bytes, kind: str, name: str, who: str =
 
 
 async def unknown(client: Client, uri: str) -> dict[str, Any]:
-    with pytest.raises(MCPError) as wrong:
+    with pytest.raises(MCPError) as raised:
         await client.read_resource(uri)
-    said = wrong.value.error.model_dump()
+    said = raised.value.error.model_dump()
     said.pop("data")  # the address that was asked for
     return said
 
 
-def address(site: str, id: str) -> str:
-    return f"sabir://sites/{quote(site, safe='')}/items/{quote(id, safe='')}"
+def address(site: str, request_id: str) -> str:
+    return f"sabir://sites/{quote(site, safe='')}/items/{quote(request_id, safe='')}"
 
 
 # -- items of sites -------------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ def address(site: str, id: str) -> str:
 async def test_items_of_the_sites_that_a_caller_may_ask_are_listed_page_by_page(
     served: Served, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sabir.doors.mcp_offer.PAGE", 100)
+    monkeypatch.setattr("sabir.protocols.mcp.door.handlers.PAGE", 100)
     async with client_of(served, "ada", mode) as client:
         assert len((await client.list_resources()).resources) == 100
         mine = [each for each in await every(client) if each.uri.startswith("sabir://sites/")]
@@ -257,6 +257,6 @@ async def test_what_is_read_passes_the_filters_and_leaves_a_line(home: Path) -> 
 @pytest.mark.parametrize("cursor", ["x", "-1", "9" * 30, "٣"])
 async def test_a_cursor_that_was_not_given_is_refused(served: Served, cursor: str) -> None:
     async with client_of(served, "ada") as client:
-        with pytest.raises(MCPError) as wrong:
+        with pytest.raises(MCPError) as raised:
             await client.list_resources(cursor=cursor)
-        assert wrong.value.error.code == -32602
+        assert raised.value.error.code == -32602

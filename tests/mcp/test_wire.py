@@ -8,8 +8,9 @@ from sabir.card import Card, Skill
 from sabir.errors import BadMessage, SabirError, tree
 from sabir.events import Field, Question
 from sabir.message import Message, Part, binary_part, json_part, location_part, text_part, token_part, uri_part
-from sabir.wire import mcp as wire
-from sabir.wire import mcp_ask, mcp_card
+from sabir.protocols.mcp.wire import cards as mcp_card
+from sabir.protocols.mcp.wire import content as wire
+from sabir.protocols.mcp.wire import elicitation as mcp_ask
 
 
 def test_every_error_has_a_code() -> None:

@@ -17,10 +17,10 @@ from sabir.agent import FunctionAgent, agent
 from sabir.card import Card, Skill
 from sabir.errors import TurnFailed
 from sabir.events import Event, Progress, Question
-from sabir.gateway import Gateway
+from sabir.gateway.gateway import Gateway
 from sabir.message import Message, Part, binary_part, json_part, text_part
+from sabir.protocols.mcp.wire import elicitation as mcp_ask
 from sabir.turn import Turn
-from sabir.wire import mcp_ask
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -189,7 +189,7 @@ async def wants_name(turn: Turn) -> str:
 
 @tool("test_input_required_result_sampling", "Asks the model for a capital")
 async def wants_sample(turn: Turn) -> str:
-    question = mcp_ask.Sampling.of("What is the capital of France?", most_tokens=100, id="capital_question")
+    question = mcp_ask.Sampling.of("What is the capital of France?", most_tokens=100, question_id="capital_question")
     return (await turn.ask(question)).text
 
 
@@ -210,7 +210,7 @@ tampered_state = tool("test_input_required_result_tampered_state", "Keeps state 
 def several() -> mcp_ask.Several:
     return mcp_ask.Several.of(
         Question("What is your name?", schema=form(name={"type": "string"}), id="user_name"),
-        mcp_ask.Sampling.of("Generate a greeting", most_tokens=50, id="greeting"),
+        mcp_ask.Sampling.of("Generate a greeting", most_tokens=50, question_id="greeting"),
         mcp_ask.Roots("Which directories?", id="client_roots"),
     )
 

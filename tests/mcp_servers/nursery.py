@@ -35,9 +35,9 @@ class Nursery:
         return sys.executable, ("-I", "-S", str(FORKED), str(self._place), str(script), *arguments)
 
     @contextmanager
-    def serving(self, script: Path) -> Iterator[str]:
+    def serving(self, script: Path, *options: str) -> Iterator[str]:
         """Runs a script that serves; gives what it prints first, its address."""
-        program, arguments = self.command(script)
+        program, arguments = self.command(script, *options)
         process = subprocess.Popen([program, *arguments], stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None
         try:

@@ -40,6 +40,7 @@ class Oven:
         self.calls: list[str] = []  # tools called without a task
         self.begun: list[str] = []  # tasks, by their tool
         self.cancelled: list[str] = []
+        self.asked_about: list[str] = []  # tasks that the client has asked about, so that it knows their ids
         self._tasks: dict[str, Json] = {}
         self.server: Server[Any] = Server("oven", version="1.0", on_list_tools=self.list_tools, on_call_tool=self.call)  # type: ignore[arg-type]
         self.server.middleware.insert(0, self.old)
@@ -86,6 +87,7 @@ class Oven:
     # -- 2026-07-28 ---------------------------------------------------------------------------------
 
     async def get(self, ctx: Any, params: TaskParams) -> Json:
+        self.asked_about.append(params.task_id)
         about = {**self.about(params.task_id), "resultType": "complete"}
         if about["status"] == "completed":
             about["result"] = self.result(params.task_id)
@@ -116,6 +118,7 @@ class Oven:
         return await call_next(ctx)
 
     async def awaited(self, ctx: Any, id: str) -> Json:
+        self.asked_about.append(id)
         while self.about(id)["status"] == "working":
             await asyncio.sleep(0.02)
         if self.about(id)["status"] == "input_required":

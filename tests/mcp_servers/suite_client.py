@@ -13,8 +13,8 @@ import httpx2
 from sabir.errors import SabirError
 from sabir.events import Question
 from sabir.message import Message, json_part
-from sabir.peers.mcp import McpPeer
-from sabir.peers.mcp_oauth import oauth
+from sabir.protocols.mcp.peer.oauth import oauth
+from sabir.protocols.mcp.peer.peer import McpPeer
 
 SCENARIO = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")
 CONTEXT: dict[str, Any] = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT") or "{}")

@@ -6,6 +6,7 @@ import asyncio
 
 from sabir.agent import agent
 from sabir.events import Question
+from sabir.protocols.mcp.wire.elicitation import Several
 from sabir.turn import Turn
 
 A_WHILE = 0.3  # seconds
@@ -27,4 +28,18 @@ async def failing(turn: Turn) -> str:
 async def curious(turn: Turn) -> str:
     await asyncio.sleep(A_WHILE)
     answer = await turn.ask(Question("Which size?", id="size"))
+    return f"You want {answer.text}"
+
+
+@agent(description="Asks several things after a while")
+async def thorough(turn: Turn) -> str:
+    await asyncio.sleep(A_WHILE)
+    answer = await turn.ask(Several.of(Question("Which size?", id="size"), Question("Which colour?", id="colour")))
+    return f"You want {', '.join(str(part.content) for part in answer.parts)}"
+
+
+@agent(description="Asks at once, and then takes a while")
+async def hesitant(turn: Turn) -> str:
+    answer = await turn.ask(Question("Which size?", id="size"))
+    await asyncio.sleep(A_WHILE)
     return f"You want {answer.text}"

@@ -12,11 +12,11 @@ import pytest
 
 from sabir import Gateway, Message, Question, Reply, Turn, agent
 from sabir.agents.echo import echo
-from sabir.conversations import OneAtATime
-from sabir.errors import ShuttingDown, TooMany
+from sabir.errors import RateLimited, ShuttingDown
 from sabir.events import Event
+from sabir.exchange.conversations import OneAtATime
+from sabir.exchange.request import EventSink, TurnRequest
 from sabir.guard import Credentials, Quotas
-from sabir.line import Ask, Line
 from sabir.message import Part, token_part
 from sabir.turn import Caller
 
@@ -35,9 +35,9 @@ class Told:
 
     def __init__(self, gateway: Gateway, text: str, *tokens: Part, key: str | None = None, **who: Any) -> None:
         self.events: list[Event] = []
-        self.line = Line(self._hear)
+        self.line = EventSink(self._hear)
         self._heard = asyncio.Event()
-        ask = Ask(Message.text(text, parts=tokens), "test", credentials=Credentials(**who), key=key)
+        ask = TurnRequest(Message.text(text, parts=tokens), "test", credentials=Credentials(**who), key=key)
         self.running = asyncio.create_task(gateway.exchange.ask(ask, self.line))
 
     async def _hear(self, event: Event) -> None:
@@ -119,8 +119,8 @@ async def test_one_key_on_two_connections_calls_the_agent_once(home: Path) -> No
     async with started(Gateway(counting, home=home)) as gateway:
         store, found = gateway.store, gateway.store.turn
 
-        async def slowly(id: str) -> Any:  # as a store behind a network does
-            past = await found(id)
+        async def slowly(item_id: str) -> Any:  # as a store behind a network does
+            past = await found(item_id)
             await asyncio.sleep(0)
             return past
 
@@ -137,12 +137,12 @@ async def test_a_key_whose_turn_failed_may_be_tried_again(home: Path) -> None:
     async def failing(turn: Turn) -> str:
         called.append(turn.id)
         if len(called) == 1:
-            raise TooMany("not now", retry_after=1.0)
+            raise RateLimited("not now", retry_after=1.0)
         return "now"
 
     async with started(Gateway(failing, home=home)) as gateway:
         told = [Told(gateway, "x", key="k") for _ in range(2)]
-        with pytest.raises(TooMany):
+        with pytest.raises(RateLimited):
             await told[0].words()
         assert await told[1].words() == "now"
 
@@ -201,14 +201,14 @@ async def test_open_conversations_are_counted_for_a_place_and_given_back(home: P
         conversations = gateway.exchange.conversations
         for number in range(2):
             assert await Told(gateway, "x", address=f"2001:db8::{number}").words() == "You said: x"
-        with pytest.raises(TooMany, match="at most 2"):
+        with pytest.raises(RateLimited, match="at most 2"):
             await Told(gateway, "x", address="2001:db8::ffff").words()
         assert await Told(gateway, "x", address="2001:db8:0:1::1").words() == "You said: x"
 
         known = Caller("key:k", "key", address="192.0.2.1")
         told = [Told(gateway, "x", caller=known) for _ in range(2)]
         assert [await each.words() for each in told] == ["You said: x"] * 2
-        with pytest.raises(TooMany):
+        with pytest.raises(RateLimited):
             await Told(gateway, "x", caller=known).words()
         for row in await gateway.store.conversations(known.id):
             await gateway.store.forget(row.id)

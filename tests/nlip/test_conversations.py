@@ -14,7 +14,7 @@ from conftest import Serve
 from sabir import Delta, Gateway, Message, Progress, Question, Turn, agent
 from sabir.guard import Quotas
 from sabir.message import token_part
-from sabir.wire import nlip
+from sabir.protocols.nlip.wire import json as nlip
 
 
 @agent
@@ -276,7 +276,7 @@ def test_the_stored_context_of_a_conversation_is_limited(serve: Serve, home: Pat
     own = tokens(post(url, say("x" * 300)))[0]
     full = post(url, say("more", own))
     assert full.status_code == 413
-    assert "begin a new one" in full.json()["content"]
+    assert "start a new one" in full.json()["content"]
     assert own in tokens(full)
 
 

@@ -19,7 +19,8 @@ from conftest import Served, serving
 from sabir import Gateway
 from sabir.agents.echo import echo
 from sabir.errors import BadInput
-from sabir.wire import cbor, nlip
+from sabir.protocols.nlip.wire import cbor
+from sabir.protocols.nlip.wire import json as nlip
 
 EXAMPLES = settings(
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
@@ -120,6 +121,8 @@ DEEP = b'{"format":"structured","subformat":"json","content":' + b"[" * 5000 + b
 @example(DEEP)
 @example(b'{"format":"text","subformat":"english","content":NaN}')
 @example(b'{"format":"text","subformat":"english","content":"\\ud800"}')
+@example(b'{"control":"","format":{}}')  # no envelope of the MassGen design, so not answered as one (MW-8)
+@example(b'{"control":{},"format":{},"content":{}}')
 @example(b'{"format":"text","format":"text","subformat":"english","content":"x"}')
 @example(b'{"format":"text","subformat":"english","content":"' + b"x" * 1_000_000 + b'"}')
 @EXAMPLES

@@ -13,7 +13,8 @@ from websockets.sync.client import connect
 
 from conftest import Serve
 from sabir import Gateway, Turn, agent
-from sabir.wire import cbor, nlip
+from sabir.protocols.nlip.wire import cbor
+from sabir.protocols.nlip.wire import json as nlip
 
 HALF = "half a pair: \ud83d"
 ASKED = {"format": "text", "subformat": "english", "content": "hi"}

@@ -20,7 +20,8 @@ from conftest import Served, serving
 from sabir import Card, Gateway, Message, Turn, agent
 from sabir.errors import BadInput, SabirError
 from sabir.guard import Quotas, Rights, Rule
-from sabir.wire import cbor, nlip
+from sabir.protocols.nlip.wire import cbor
+from sabir.protocols.nlip.wire import json as nlip
 
 HERE = Path(__file__).resolve().parent.parent
 SHARED = HERE.parent.parent / "shared" / "spec" / "nlip_vectors.json"
@@ -28,6 +29,9 @@ COPY = HERE / "vectors" / "nlip_vectors.json"
 
 VECTORS: list[dict[str, Any]] = json.loads((SHARED if SHARED.exists() else COPY).read_text(encoding="utf-8"))
 CORE = [v for v in VECTORS if v["binding"] == "core"]
+# What a server is sent. The envelope of the MassGen design is no ECMA-430 message, and the doors read it (MW-8):
+# test_envelope_doors.py has it, also where it is switched off.
+SERVED = [v for v in CORE if v.get("role") != "client" and v["id"] != "core-158"]
 HTTP = [v for v in VECTORS if v["binding"] == "http" and v.get("role") != "client"]
 WS = [v for v in VECTORS if v["binding"] == "ws"]
 
@@ -197,7 +201,7 @@ def with_own(value: Any, own: str) -> Any:
     return own if value == "own:1" else value
 
 
-@pytest.mark.parametrize("vector", [v for v in CORE if v.get("role") != "client"], ids=by_id)
+@pytest.mark.parametrize("vector", SERVED, ids=by_id)
 def test_each_core_vector_is_answered_over_http(vector: dict[str, Any], open_gateway: Served) -> None:
     own = own_token(open_gateway)
     status, headers, body = post(open_gateway, wire_bytes(with_own(vector["input"], own)))
@@ -257,7 +261,7 @@ def as_token(part: Any) -> dict[str, Any]:
     return {**token, **({"label": part.label} if part.label is not None else {})}
 
 
-def check_message(key: str, value: Any, reply: Message) -> None:
+def check_message(key: str, value: Any, reply: Message) -> None:  # noqa: C901 (one case for each key of the vectors)
     tokens = [as_token(part) for part in reply.tokens]
     match key:
         case "format" | "subformat":

@@ -12,12 +12,12 @@ from conftest import Served, serving
 from nlweb.agents import asker, broken, stepper
 from sabir import Gateway
 from sabir.agents.echo import echo
-from sabir.agents.site import SiteAgent
+from sabir.agents.site.agent import Site
 from sabir.search import LocalIndex, ingest
 from sabir.search.sample import SITES
 
 
-class Shop(SiteAgent):
+class Shop(Site):
     """The site of the seed's example, searched by its words alone."""
 
     opened: LocalIndex
@@ -38,7 +38,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     index = LocalIndex(None, None)
     shop = Shop(index, "pumpkins-r-us.com", name="shop", questions=False)
     shop.opened = index
-    harbour = SiteAgent(index, "harbour.example", name="harbour")  # this one asks back
+    harbour = Site(index, "harbour.example", name="harbour")  # this one asks back
     with serving(Gateway(shop, echo, asker, broken, stepper, harbour, home=home, beside=(shop,))) as served:
         yield served
 

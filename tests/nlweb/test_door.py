@@ -186,12 +186,13 @@ def test_a_question_back_in_a_stream_ends_it(client: httpx2.Client) -> None:
 
 
 def test_a_site_asks_for_the_facet_that_splits_best_and_goes_on_with_the_answer_w10(client: httpx2.Client) -> None:
-    body = ask(client, "recipes", "/ask/harbour")
+    knows = {"api_version": "0.54"}
+    body = ask(client, "recipes", "/ask/harbour", meta=knows)
     [question] = body["elicitation"]["questions"]
     assert question["type"] == "multi_select" and len(question["options"]) >= 2
     chosen = question["options"][0]
     assert chosen.endswith(")")  # options say how many there are
-    session = {"session_context": body["_meta"]["session_context"]}
+    session = {**knows, "session_context": body["_meta"]["session_context"]}
     answers = {question["id"]: [chosen]}
     answered = ask(client, "that", "/ask/harbour", context={"answers": answers}, meta=session)
     assert answered["structuredData"]
@@ -255,7 +256,7 @@ def test_unknown_agents_and_methods_are_told_in_nlweb(client: httpx2.Client) -> 
 
 
 def test_a_body_over_the_limit_is_refused(client: httpx2.Client, gateway: Served) -> None:
-    most = gateway.gateway.house.limits.body
+    most = gateway.gateway.services.limits.body
     response = post(client, b'{"query": {"text": "' + b"x" * most + b'"}}')
     assert response.status_code == 413 and response.json()["error"]["code"] == "TOO_LARGE"
 
@@ -308,13 +309,13 @@ def test_who_finds_agents_by_their_cards(client: httpx2.Client, gateway: Served)
     assert best["definition"]["name"] == "asker" and best["endpoint"] == f"{gateway.url}/ask/asker"
     assert best["protocol"] == "nlweb" and 0 < best["score"] <= 100
     assert body["_meta"]["result_count"] == len(body["results"])
-    everyone = client.get("/who").json()["results"]
+    everyone = client.get("/who", params={"query": ""}).json()["results"]
     assert {row["definition"]["name"] for row in everyone} == {"shop", "echo", "asker", "broken", "stepper", "harbour"}
     assert client.post("/who", json={"query": {"text": "", "domain": "pumpkins-r-us.com"}}).json()["results"]
 
 
 def test_who_tells_every_way_to_each_agent(client: httpx2.Client, gateway: Served) -> None:
-    rows = client.get("/who").json()["results"]
+    rows = client.get("/who", params={"query": ""}).json()["results"]
     ways = {(row["protocol"], row["endpoint"]) for row in rows if row["definition"]["name"] == "asker"}
     web, socket = gateway.url, gateway.url.replace("http", "ws", 1)
     assert ways == {
@@ -323,9 +324,13 @@ def test_who_tells_every_way_to_each_agent(client: httpx2.Client, gateway: Serve
         ("nlip", f"{socket}/nlip/asker/ws"),
         ("mcp", f"{web}/mcp/asker"),
         ("a2a", f"{web}/a2a/asker"),
+        ("acl", f"{web}/acl/asker"),
     }
     default = {row["endpoint"] for row in rows if row["definition"]["name"] == "shop"}
-    assert {f"{web}/ask", f"{web}/nlip", f"{socket}/nlip/ws", f"{web}/mcp/shop", f"{web}/a2a/shop"} == default
+    assert default == {
+        f"{socket}/nlip/ws",
+        *(f"{web}/{path}" for path in ("ask", "nlip", "mcp/shop", "a2a/shop", "acl/shop")),
+    }
     one = client.post("/who", json={"query": {"text": "", "type": "mcp"}, "meta": {"max_results": 2}}).json()
     assert [row["protocol"] for row in one["results"]] == ["mcp", "mcp"]
     for protocol, endpoint in ways:  # and there it is
@@ -384,3 +389,56 @@ def test_who_accepts_only_events_is_told_of_a_promise_in_events_w6(client: httpx
     heard = events(client.post("/await", json=asked, headers={**headers, "prefer": "wait=20"}).text)
     assert [name for name, _ in heard][:2] == ["start", "result"] and heard[-1][0] == "complete"
     assert heard[1][1]["results"] == [heard[1][1]["item"]] and heard[1][1]["item"]["@id"]
+
+
+@pytest.mark.parametrize(("method", "body"), [("GET", None), ("POST", {}), ("POST", {"query": {"type": "mcp"}})])
+def test_who_without_a_text_is_refused(client: httpx2.Client, method: str, body: object) -> None:
+    answer = client.request(method, "/who", json=body)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["code"] == "MISSING_FIELD"
+    assert "$.query.text" in answer.json()["error"]["message"]
+
+
+def test_what_the_url_of_a_post_says_counts_where_the_body_says_nothing(client: httpx2.Client) -> None:
+    url = "/ask/echo?query.text=from+the+URL&prefer.streaming=false&meta.request_id=r7"
+    body = client.post(url, json={"query": {"text": "from the body"}}).json()
+    assert body["content"][0]["text"] == "You said: from the body"
+    assert body["_meta"]["request_id"] == "r7"
+    alone = client.post(url, json={}).json()
+    assert alone["content"][0]["text"] == "You said: from the URL"
+
+
+def test_who_reads_the_url_of_a_post_too(client: httpx2.Client) -> None:
+    def found(answer: httpx2.Response) -> list[Any]:
+        assert answer.status_code == 200, answer.text
+        return list(answer.json()["results"])
+
+    by_url = found(client.post("/who?query.text=echo&meta.max_results=1", json={}))
+    assert len(by_url) == 1 and by_url == found(client.get("/who?query=echo&meta.max_results=1&other=x"))
+    assert found(client.post("/who?query.text=nothing-of-the-kind", json={"query": {"text": "echo"}})) != []
+    assert found(client.post("/who?query.text=nothing-of-the-kind", json={"query": "echo"})) != []
+
+
+URLS = {
+    "dotted keys of 20,000 levels": (f"query.text=hi&query.{'a.' * 20_000}a=1", 413, "nesting"),
+    "JSON of 9,000 levels": ('query={"text":"hi","x":' + "[" * 9_000 + "]" * 9_000 + "}", 413, "nesting"),
+    "JSON of 100 levels": ('query={"text":"hi","x":' + "[" * 100 + "]" * 100 + "}", 413, "nesting"),
+    "15,000 values": ('query={"text":"hi","x":[' + "1," * 15_000 + "1]}", 413, "values"),
+    "JSON that breaks off": ('query={"text":"hi"', 400, "JSON"),
+    "a number of 5,000 digits": ('query={"text":"hi","n":' + "9" * 5_000 + "}", 400, "JSON"),
+    "not UTF-8": ("query=caf%e9", 400, "UTF-8"),
+    "half a surrogate pair": ("query.text=%ed%a0%80", 400, "UTF-8"),
+}
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize("path", ["/ask", "/ask/echo", "/who"])
+@pytest.mark.parametrize(("query", "status", "word"), URLS.values(), ids=URLS.keys())
+def test_the_url_keeps_the_limits_of_a_body(
+    client: httpx2.Client, method: str, path: str, query: str, status: int, word: str
+) -> None:
+    """JSON in a URL was bounded by nothing, and deep dotted keys were an internal error (issue 11, D 16)."""
+    content = b"" if method == "GET" else b"{}"
+    answer = client.request(method, f"{path}?{query}", content=content, headers={"accept": "application/json"})
+    assert answer.status_code == status, answer.text
+    assert word in answer.json()["error"]["message"]

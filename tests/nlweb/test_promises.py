@@ -21,13 +21,14 @@ from conftest import Served, serving
 from nlweb.agents import events
 from sabir import Gateway, agent
 from sabir.agents.echo import echo
-from sabir.doors.nlweb_promises import BEGAN, remaining
 from sabir.errors import Unauthenticated
 from sabir.events import Field, Progress, Question
-from sabir.guard import Credentials, Identity
+from sabir.guard import Authenticator, Credentials
 from sabir.message import Message, Part
+from sabir.protocols.nlweb.door.promises import remaining
 from sabir.stores.base import TaskRow
 from sabir.tasks import TaskSettings
+from sabir.tasks.records import BEGAN
 from sabir.turn import Caller, Turn
 
 
@@ -92,7 +93,7 @@ async def waiter(turn: Turn) -> AsyncIterator[Any]:
 def made(home: Path, kitchen: Kitchen) -> Gateway:
     quick = TaskSettings(lease=1.0, look=0.05)
     return Gateway(
-        kitchen.agent(), kitchen.cook(), echo, waiter, home=home, identity=Identity((ByName(),)), tasks=quick
+        kitchen.agent(), kitchen.cook(), echo, waiter, home=home, identity=Authenticator((ByName(),)), tasks=quick
     )
 
 

@@ -15,19 +15,20 @@ import pytest
 from conftest import Served, serving
 from nlweb.agents import events
 from nlweb.test_wire import SEED
-from sabir.agents.site import SiteAgent
-from sabir.agents.sites import Sites
+from sabir.agents.site.agent import Site
+from sabir.agents.site.sites import Sites
 from sabir.cli import main
-from sabir.config import gateway_of, settings_of
-from sabir.errors import BadSetup
+from sabir.config.build import gateway_of
+from sabir.config.load import settings_of
+from sabir.errors import ConfigError
 from sabir.events import Reply
 from sabir.message import Message
-from sabir.peers.connect import connect
+from sabir.protocols.connect import connect
+from sabir.protocols.nlweb.wire.mapping import notes_of, results_of
 from sabir.search import LocalIndex, ingest
 from sabir.search.sample import SITES
-from sabir.server import bind
+from sabir.server.server import bind
 from sabir.turn import Turn
-from sabir.wire.nlweb_hub import notes_of, results_of
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +66,8 @@ class Talk:
 
     def ask(self, text: str, **query: Any) -> dict[str, Any]:
         prefer = {"streaming": False, "response_format": "conv_search"}
-        body = {"query": {"text": text, **query}, "prefer": prefer, "meta": {"session_context": self.session}}
+        meta = {"api_version": "0.54", "session_context": self.session}  # it knows elicitations
+        body = {"query": {"text": text, **query}, "prefer": prefer, "meta": meta}
         answer = dict(httpx2.post(self.url, json=body, timeout=20).json())
         self.session = answer["_meta"]["session_context"]
         return answer
@@ -77,6 +79,15 @@ class Talk:
 def test_a_specific_question_is_answered_and_not_asked_about(fresh: Served, text: str) -> None:
     """W-10"""
     assert Talk(fresh).ask(text)["_meta"]["response_type"] == "Answer"
+
+
+def test_a_client_that_names_no_version_gets_results_beside_the_question(fresh: Served) -> None:
+    """W-10: the search component of the reference shows nothing for an elicitation."""
+    body = {"query": {"text": "recipes", "price": "less than $30"}, "prefer": {"streaming": False}}
+    answer = httpx2.post(f"{fresh.url}/ask", json=body, timeout=20).json()
+    assert answer["_meta"]["response_type"] == "Answer" and "elicitation" not in answer
+    assert answer["structuredData"]
+    assert "?" in answer["_meta"]["note"] and "(" in answer["_meta"]["note"]  # "What kind of dish? Dessert (12), ..."
 
 
 def test_another_question_over_nlweb_in_place_of_an_answer_is_one(fresh: Served) -> None:
@@ -118,10 +129,17 @@ async def test_a_sample_that_was_half_read_when_its_process_ended_is_read_again(
     assert not (tmp_path / "index" / "sample.unfinished").exists()
 
 
-def test_who_comes_while_the_gateway_starts_waits() -> None:
-    sock = bind("127.0.0.1", 0)
-    with sock, socket.create_connection(sock.getsockname(), 5):
-        pass
+async def test_who_comes_while_the_gateway_starts_waits() -> None:
+    with bind("127.0.0.1", 0) as sock, socket.create_connection(sock.getsockname(), 5) as early:
+        early.sendall(b"hello")  # nobody accepts yet, and nothing is lost
+        heard: asyncio.Queue[bytes] = asyncio.Queue()
+
+        async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            heard.put_nowait(await reader.readexactly(5))
+            writer.close()
+
+        async with asyncio.timeout(30), await asyncio.start_server(listen, sock=sock):
+            assert await heard.get() == b"hello"
 
 
 class Slow:
@@ -139,7 +157,7 @@ async def test_a_site_whose_vectors_are_not_computed_yet_answers_and_says_so() -
         for source in SITES["harbour.example"]:
             await ingest(index, str(source), site="harbour.example")
         turn = Turn(Message.text("vegetarian dinner under 30 minutes without nuts"))
-        [*_, reply] = [event async for event in SiteAgent(index, "harbour.example", questions=False)(turn)]
+        [*_, reply] = [event async for event in Site(index, "harbour.example", questions=False)(turn)]
     finally:
         await index.close()
     assert isinstance(reply, Reply)
@@ -212,7 +230,7 @@ def test_a_site_is_ingested_listed_and_removed_by_command(tmp_path: Path, capsys
     home = ["--home", str(tmp_path / "home")]
     assert main(["ingest", str(source), "--site", "shop.example", "--no-vectors", *home]) == 0
     told = capsys.readouterr()
-    assert "1 new, 0 changed, 0 unchanged, 1 not read" in told.out
+    assert "2 read, 1 new, 0 changed, 0 unchanged, 1 skipped" in told.out
     assert "shop.jsonl:2: not JSON" in told.err
     assert main(["sites", "--json", *home]) == 0
     assert json.loads(capsys.readouterr().out) == [{"name": "shop.example", "items": 1, "types": {"Product": 1}}]
@@ -257,7 +275,7 @@ def test_a_running_gateway_answers_from_what_is_ingested_beside_it(tmp_path: Pat
 
 
 def test_an_unknown_key_of_a_site_is_an_error_that_names_the_nearest() -> None:
-    with pytest.raises(BadSetup, match="did you mean sites\\[0\\]\\.source"):
+    with pytest.raises(ConfigError, match="did you mean sites\\[0\\]\\.source"):
         settings_of({"sites": [{"name": "x", "sorce": "y"}]})
 
 
@@ -310,7 +328,7 @@ def test_the_sample_goes_where_it_is_not_wanted_and_what_was_ingested_stays(
     home = ferry["home"]
     [own] = ferry["sites"]
     assert main(["ingest", own["source"], "--site", "ferry.example", "--no-vectors", "--home", home]) == 0
-    assert "the sample sites answer beside it; 'sample: false'" in capsys.readouterr().err
+    assert "the sample sites are also served; 'sample: false'" in capsys.readouterr().err
     with serving(gateway_of(settings_of({"home": home, "sample": False}))) as served:
         assert httpx2.get(f"{served.url}/sites").json()["sites"] == ["ferry.example"]
 
@@ -330,7 +348,7 @@ def test_a_source_that_cannot_be_read_is_told_and_nothing_is_said_of_what_answer
             [said] = capsys.readouterr().err.splitlines()
             assert Path(source).name in said
     assert main(["ingest", "gone.json", ferry["sites"][0]["source"], *to]) == 1
-    assert "the sample sites answer beside it" in capsys.readouterr().err  # of what was read this is true
+    assert "the sample sites are also served" in capsys.readouterr().err  # of what was read this is true
 
 
 def test_items_of_ones_own_under_a_name_of_the_sample_are_not_taken_for_it(ferry: dict[str, Any]) -> None:
@@ -341,7 +359,7 @@ def test_items_of_ones_own_under_a_name_of_the_sample_are_not_taken_for_it(ferry
 
 def test_cards_have_examples_of_the_sites_own_items(ferry: dict[str, Any], tmp_path: Path) -> None:
     def examples(served: Served) -> dict[str, list[str]]:
-        cards = [row["definition"] for row in httpx2.get(f"{served.url}/who").json()["results"]]
+        cards = [row["definition"] for row in httpx2.get(f"{served.url}/who", params={"query": ""}).json()["results"]]
         return {card["name"]: card["skills"][0].get("examples", []) for card in cards if "skills" in card}
 
     with serving(gateway_of(settings_of(ferry))) as served:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sabir.errors import BadInput, BadMessage, SabirError, TooBig, UnknownVersion, Unreadable, tree
+from sabir.errors import BadInput, BadMessage, SabirError, TooLarge, UnknownVersion, Unreadable, tree
 from sabir.events import Delta, Field, Progress, Question
 from sabir.message import Message, json_part, text_part
-from sabir.wire import nlweb
-from sabir.wire.nlweb_answers import code_of
-from sabir.wire.nlweb_hub import details_of_request
-from sabir.wire.nlweb_models import plain
-from sabir.wire.nlweb_requests import ask_of_pairs, nested
+from sabir.protocols.nlweb import wire as nlweb
+from sabir.protocols.nlweb.wire.client import ResponseReader
+from sabir.protocols.nlweb.wire.mapping import details_of_request
+from sabir.protocols.nlweb.wire.models import plain
+from sabir.protocols.nlweb.wire.requests import ask_of, ask_of_pairs, merged, nested, who_of
+from sabir.protocols.nlweb.wire.responses import code_of
 
 SEED = {
     "query": {
@@ -61,7 +63,7 @@ def ask(**sections: Any) -> nlweb.AskRequest:
 
 
 def told(message: Message, **sections: Any) -> dict[str, Any]:
-    return json.loads(nlweb.encode(nlweb.Telling.of(ask(**sections)).reply(message)))
+    return json.loads(nlweb.encode(nlweb.ResponseFormat.of(ask(**sections)).reply(message)))
 
 
 def events(raw: bytes) -> list[tuple[str, dict[str, Any]]]:
@@ -168,13 +170,13 @@ def test_what_is_wrong_is_refused_by_its_path_w6(
 
 
 def test_a_question_without_end_is_too_big() -> None:
-    with pytest.raises(TooBig):
+    with pytest.raises(TooLarge):
         ask(query={"text": "x" * 40_000})
 
 
 def test_an_unknown_version_is_refused_with_the_known_ones_w6() -> None:
     with pytest.raises(UnknownVersion, match=r"expected 0\.54 or 0\.55") as refused:
-        nlweb.Telling.of(ask(meta={"api_version": "0.1"}))
+        nlweb.ResponseFormat.of(ask(meta={"api_version": "0.1"}))
     assert code_of(refused.value) == (400, "UNSUPPORTED_VERSION")
 
 
@@ -299,7 +301,7 @@ def test_a_question_is_an_elicitation() -> None:
     question = Question(
         "Which?", (Field("kind", "Which kind?", "multi_select", ("a", "b")), Field("sure", "Sure?", "boolean"))
     )
-    body = json.loads(nlweb.encode(nlweb.Telling().question(question)))
+    body = json.loads(nlweb.encode(nlweb.ResponseFormat().question(question)))
     assert body["elicitation"] == {
         "text": "Which?",
         "questions": [
@@ -311,20 +313,20 @@ def test_a_question_is_an_elicitation() -> None:
 
 def test_the_session_context_comes_back_like_a_cookie() -> None:
     sent = {"conversation_id": "conv_98765", "state_token": "encrypted_blob_xyz", "cart": [1]}
-    telling = nlweb.Telling.of(ask(meta={"session_context": sent}))
-    session = telling.session_with("ours")
+    response_format = nlweb.ResponseFormat.of(ask(meta={"session_context": sent}))
+    session = response_format.session_with("ours")
     assert session is not None
     assert plain(session) == {**sent, "conversation_token": "ours"}
-    again = nlweb.Telling.of(ask(meta={"session_context": plain(session)}))
+    again = nlweb.ResponseFormat.of(ask(meta={"session_context": plain(session)}))
     assert again.session_with("ours") == session
-    assert plain(nlweb.Telling().session_with("ours") or nlweb.SessionContext()) == {"conversation_id": "ours"}
+    assert plain(nlweb.ResponseFormat().session_with("ours") or nlweb.SessionContext()) == {"conversation_id": "ours"}
 
 
 # -- events ---------------------------------------------------------------------------------------
 
 
 def test_events_of_0_54_can_be_read_without_their_names_w2() -> None:
-    stream = nlweb.Stream(nlweb.Telling.of(ask(prefer={"response_format": "conv_search"})))
+    stream = nlweb.Stream(nlweb.ResponseFormat.of(ask(prefer={"response_format": "conv_search"})))
     raw = stream.piece(Delta(json_part(RECIPE, label="result")))
     raw += stream.reply(Message.of(text_part("words"), META, json_part(RECIPE, label="result")))
     heard = events(raw)
@@ -335,7 +337,7 @@ def test_events_of_0_54_can_be_read_without_their_names_w2() -> None:
 
 
 def test_events_of_0_55_carry_items_only_w1() -> None:
-    stream = nlweb.Stream(nlweb.Telling.of(ask(meta={"version": "0.55"})))
+    stream = nlweb.Stream(nlweb.ResponseFormat.of(ask(meta={"version": "0.55"})))
     heard = events(stream.reply(Message.of(text_part("words"), META, json_part(RECIPE, label="result"))))
     assert [name for name, _ in heard] == ["start", "result", "content", "complete"]
     assert heard[1][1] == {"index": 0, "item": RECIPE}
@@ -343,12 +345,12 @@ def test_events_of_0_55_carry_items_only_w1() -> None:
 
 
 def test_progress_is_an_event_of_its_own() -> None:
-    heard = events(nlweb.Stream(nlweb.Telling()).piece(Progress(0.5, "half")))
+    heard = events(nlweb.Stream(nlweb.ResponseFormat()).piece(Progress(0.5, "half")))
     assert heard[1] == ("progress", {"progress": 0.5, "message": "half"})
 
 
 def test_a_failure_in_a_stream_has_meta_and_error_in_one_event() -> None:
-    raw = nlweb.Stream(nlweb.Telling()).response(nlweb.Telling().no_results())
+    raw = nlweb.Stream(nlweb.ResponseFormat()).response(nlweb.ResponseFormat().no_results())
     [(name, data)] = events(raw)
     assert name == "error"
     assert data["_meta"]["response_type"] == "Failure" and data["error"]["code"] == "NO_RESULTS"
@@ -370,7 +372,7 @@ def test_any_json_is_read_or_refused_with_a_place(value: Any) -> None:
     try:
         request = nlweb.decode_ask(json.dumps(body).encode())
         nlweb.message_of(request)
-        nlweb.Telling.of(request)
+        nlweb.ResponseFormat.of(request)
     except BadInput as refused:
         assert refused.where.startswith("$") and code_of(refused)[0] in (400, 413)
 
@@ -408,3 +410,119 @@ def test_what_nlweb_cannot_carry_is_said_and_true() -> None:
     body = json.dumps(told(message))
     assert "french" not in body and "mine" not in body and "iVBOR" not in body and "[image/png, 4 bytes]" in body
     assert all(nlweb.LOSSES)
+
+
+# -- what the seed and other clients write (C10) --------------------------------------------------
+
+
+def test_a_query_is_made_with_its_filters_as_arguments() -> None:
+    made = nlweb.Query(text="soup", itemType="Recipe", max_results=3)
+    assert made == nlweb.Query("soup", max_results=3, filters={"itemType": "Recipe"})
+    assert nlweb.plain(made) == {"text": "soup", "max_results": 3, "itemType": "Recipe"}
+    with pytest.raises(TypeError):
+        nlweb.Elicitation(text="Which?", colour="red")  # a closed model takes nothing else
+
+
+def test_the_meta_of_responses_has_the_name_of_the_protocol() -> None:
+    assert nlweb.AskResponseMeta("Answer", "0.54").response_type == "Answer"
+
+
+MERGED = {
+    "the URL adds": (
+        "query.site=a.com&prefer.mode=summarize",
+        {"query": {"text": "x"}},
+        ("x", ("a.com",), ("summarize",)),
+    ),
+    "the body wins": (
+        "query.text=url&query.site=a.com&prefer.mode=list",
+        {"query": {"text": "body", "site": "b.com"}, "prefer": {"mode": "generate"}},
+        ("body", ("b.com",), ("generate",)),
+    ),
+    "the URL has the query": ("query=words", {"prefer": {"mode": "summarize"}}, ("words", (), ("summarize",))),
+    "JSON in the URL": ('query={"text":"j","site":"a.com"}', {"query": {"text": "k"}}, ("k", ("a.com",), ("list",))),
+    "no URL": ("", {"query": {"text": "x"}}, ("x", (), ("list",))),
+}
+
+
+@pytest.mark.parametrize("name", MERGED)
+def test_url_parameters_and_the_body_are_one_request(name: str) -> None:
+    url, body, (text, site, modes) = MERGED[name]
+    request = ask_of(merged(parse_qsl(url), body))
+    assert (request.query.text, request.query.site, request.prefer.mode) == (text, site, modes)
+
+
+def test_numbers_and_booleans_of_the_url_are_read_from_text() -> None:
+    pairs = parse_qsl("query.max_results=3&prefer.streaming=false&meta.start_num=2")
+    request = ask_of(merged(pairs, {"query": {"text": "x"}}))
+    assert (request.query.max_results, request.prefer.streaming, request.meta.start_num) == (3, False, 2)
+
+
+@pytest.mark.parametrize("value", [{}, {"query": {}}, {"query": {"type": "mcp"}}, {"query": None}])
+def test_who_needs_a_text(value: object) -> None:
+    with pytest.raises(BadMessage, match=r"\$\.query\.text: expected what to look for.*it is missing"):
+        who_of(value)
+
+
+def test_who_with_an_empty_text_looks_for_everybody() -> None:
+    assert who_of({"query": {"text": ""}}).text == ""
+
+
+# -- what servers answer, by dialect --------------------------------------------------------------
+
+DIALECTS = {
+    "0.54": [
+        {"results": [{"@type": "Recipe", "@id": "urn:x:1", "name": "Soup"}]},
+        {"type": "text", "text": "One soup."},
+    ],
+    "0.55, as events": [
+        ("result", {"index": 0, "item": {"@type": "Recipe", "@id": "urn:x:1", "name": "Soup"}}),
+        ("content", {"type": "text", "text": "One "}),
+        ("content", {"type": "text", "text": "soup."}),
+    ],
+    "0.54, for an app": [
+        {
+            "content": [{"type": "text", "text": "One soup."}],
+            "structuredData": [{"@type": "Recipe", "@id": "urn:x:1", "name": "Soup"}],
+        }
+    ],
+    "0.5": [
+        {"message_type": "result_batch", "content": [{"@type": "Recipe", "@id": "urn:x:1", "name": "Soup"}]},
+        {"message_type": "nlws", "content": "One soup."},
+    ],
+    "resources": [
+        {
+            "content": [
+                {"type": "resource", "resource": {"data": {"@type": "Recipe", "@id": "urn:x:1", "name": "Soup"}}},
+                {"Type": "text", "Text": "One soup."},
+            ]
+        }
+    ],
+}
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_every_dialect_says_the_same(name: str) -> None:
+    reader = ResponseReader()
+    for row in DIALECTS[name]:
+        event, data = row if isinstance(row, tuple) else ("", row)
+        list(reader.feed(data, event))
+    reply = reader.reply()
+    assert reply.text == "One soup."
+    assert nlweb.results_of(reply) == [{"@type": "Recipe", "@id": "urn:x:1", "name": "Soup"}]
+    assert reader.known
+
+
+ENDS = {
+    "0.54": ({"error": {"code": "NO_RESULTS", "message": "none"}}, {"elicitation": {"text": "Which?"}}),
+    "0.5": ({"message_type": "error", "content": "none"}, {"message_type": "ask_user", "content": "Which?"}),
+    "plain": ({"error": "none"}, {"elicitation": {"text": "Which?", "questions": [5]}}),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_every_dialect_fails_and_asks(name: str) -> None:
+    failed, asks = ResponseReader(), ResponseReader()
+    list(failed.feed(ENDS[name][0]))
+    list(asks.feed(ENDS[name][1]))
+    assert failed.error is not None and failed.error.message == "none"
+    assert asks.asked == Question("Which?")

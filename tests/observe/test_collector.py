@@ -17,9 +17,10 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from conftest import Serve
 from free_ports import free_port
-from sabir import Turn, agent, observe
-from sabir.gateway import Gateway
-from sabir.observe import ObserveSettings
+from sabir import Turn, agent
+from sabir.gateway.gateway import Gateway
+from sabir.observe import traces
+from sabir.observe.settings import ObserveSettings
 
 SERVER_KIND = 2  # of OTLP
 
@@ -43,7 +44,7 @@ def collecting(port: int) -> Iterator[list[ExportTraceServiceRequest]]:
             self.send_header("content-length", "0")
             self.end_headers()
 
-        def log_message(self, format: str, *args: Any) -> None:
+        def log_message(self, *args: Any) -> None:
             pass
 
     server = HTTPServer(("127.0.0.1", port), Takes)
@@ -96,7 +97,7 @@ def test_a_span_says_which_node_it_is_of_and_that_it_was_served(serve: Serve, ho
 async def test_a_collector_that_is_away_is_told_once_and_holds_nobody_up(
     home: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(observe, "TRIED_SECONDS", 1)
+    monkeypatch.setattr(traces, "TRIED_SECONDS", 1)
     caplog.set_level(logging.INFO)
     port = free_port()
     gateway = traced(home, port)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from sabir.agents.echo import echo
-from sabir.gateway import Gateway
-from sabir.observe import ObserveSettings
+from sabir.gateway.gateway import Gateway
+from sabir.observe.settings import ObserveSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 

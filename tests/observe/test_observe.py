@@ -16,25 +16,14 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from conftest import Serve
 from sabir import Turn, agent
-from sabir.gateway import Gateway
-from sabir.guard.setup import GuardSettings
+from sabir.gateway.gateway import Gateway
+from sabir.guard.build import GuardSettings
 from sabir.message import Message
-from sabir.observe import (
-    MOST_SERIES,
-    Counter,
-    Gauge,
-    Histogram,
-    JsonLines,
-    Metrics,
-    Observer,
-    ObserveSettings,
-    Scrub,
-    child_trace,
-    new_trace,
-    provider_of,
-    scrubbed,
-)
-from sabir.peers.connect import connect
+from sabir.observe.logs import JsonLines, Scrub, scrubbed
+from sabir.observe.metrics import MOST_SERIES, Counter, Gauge, Histogram, Metrics
+from sabir.observe.settings import ObserveSettings
+from sabir.observe.traces import Observer, child_trace, new_trace, provider_of
+from sabir.protocols.connect import connect
 from sabir.server import Serving
 from sabir.stores.base import TaskRow
 
@@ -243,8 +232,8 @@ def test_credentials_do_not_reach_a_log_whoever_logs_them(secret: str) -> None:
         assert core.partition("@")[0] not in text and "[redacted]" in text
     try:
         raise ValueError(f"could not use {secret}")
-    except ValueError as wrong:
-        line = json.loads(logged(JsonLines(), "failed", wrong=wrong))
+    except ValueError as exc:
+        line = json.loads(logged(JsonLines(), "failed", wrong=exc))
     assert core.partition("@")[0] not in line["trace"] and "ValueError" in line["trace"]
 
 

@@ -10,9 +10,10 @@ import httpx2
 import pytest
 
 from sabir.agents.echo import echo
-from sabir.doors.metrics_group import Group
-from sabir.gateway import Gateway
-from sabir.observe import Metrics, ObserveSettings
+from sabir.gateway.endpoints.metrics_workers import WorkerGroup
+from sabir.gateway.gateway import Gateway
+from sabir.observe.metrics import Metrics
+from sabir.observe.settings import ObserveSettings
 
 
 @pytest.fixture
@@ -36,8 +37,8 @@ def lines(text: str, *names: str) -> list[str]:
 
 
 async def test_counters_and_histograms_are_added_and_gauges_folded_as_they_say(folder: Path) -> None:
-    one = Group(folder, metrics(16, (0.001, 0.3), waiting=2.0))
-    two = Group(folder, metrics(4, (0.3,), up=0.0, waiting=3.0))
+    one = WorkerGroup(folder, metrics(16, (0.001, 0.3), waiting=2.0))
+    two = WorkerGroup(folder, metrics(4, (0.3,), up=0.0, waiting=3.0))
     await one.join()
     await two.join()
     for group in (one, two):
@@ -55,14 +56,14 @@ async def test_counters_and_histograms_are_added_and_gauges_folded_as_they_say(f
 async def test_what_a_process_counted_stays_when_it_is_gone_and_is_not_counted_twice_by_who_takes_its_place(
     folder: Path,
 ) -> None:
-    one, two = Group(folder, metrics(16, waiting=1.0)), Group(folder, metrics(4, waiting=1.0))
+    one, two = WorkerGroup(folder, metrics(16, waiting=1.0)), WorkerGroup(folder, metrics(4, waiting=1.0))
     await one.join()
     await two.join()
     await two.leave()
     told = await one.text()
     assert lines(told, "sabir_turns_total{", "waiting ")[0].endswith(" 20")
     assert "waiting 1\n" in told  # nobody waits at one that is gone
-    three = Group(folder, metrics(2))
+    three = WorkerGroup(folder, metrics(2))
     await three.join()
     for group in (one, three):
         assert lines(await group.text(), "sabir_turns_total{")[0].endswith(" 22")
@@ -75,11 +76,11 @@ async def test_where_they_cannot_meet_each_tells_of_itself(
     tmp_path: Path, home: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     gateway = Gateway(echo, home=home, observe=ObserveSettings(metrics=True))
-    gateway.house.group = tmp_path / ("long" * 30)  # more than a socket may be called
-    gateway.house.group.mkdir()
+    gateway.services.group = tmp_path / ("long" * 30)  # more than a socket may be called
+    gateway.services.group.mkdir()
     await gateway.start()
     transport = httpx2.ASGITransport(gateway)
     async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:8080") as client:
         assert "sabir_turns_running 0" in (await client.get("/metrics")).text
     await gateway.stop()
-    assert "/metrics tells of one worker at a time" in caplog.text
+    assert "/metrics covers only one worker" in caplog.text

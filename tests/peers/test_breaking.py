@@ -19,15 +19,15 @@ from guard_clock import Clock
 from guard_site import Site
 from sabir.agent import agent
 from sabir.errors import Unavailable
-from sabir.gateway import Gateway
-from sabir.guard.breaker import Breaker
-from sabir.peers.a2a import A2aPeer
-from sabir.peers.base import Peer
-from sabir.peers.mcp import McpPeer
-from sabir.peers.nlip_amqp import NlipAmqpPeer
-from sabir.peers.nlip_http import NlipHttpPeer
-from sabir.peers.nlip_ws import NlipWsPeer
-from sabir.peers.nlweb import NlwebPeer
+from sabir.gateway.gateway import Gateway
+from sabir.guard.egress.breaker import Breaker
+from sabir.protocols.a2a.peer.peer import A2aPeer
+from sabir.protocols.mcp.peer.peer import McpPeer
+from sabir.protocols.nlip.peer.amqp import NlipAmqpPeer
+from sabir.protocols.nlip.peer.http import NlipHttpPeer
+from sabir.protocols.nlip.peer.websocket import NlipWsPeer
+from sabir.protocols.nlweb.peer import NlwebPeer
+from sabir.protocols.peer import Peer
 from sabir.turn import Turn
 
 PAUSE = 5.0

@@ -9,11 +9,11 @@ import pytest
 from conftest import Serve
 from peers.raw_http import http, raw_server, text
 from sabir.agents.echo import echo
-from sabir.errors import BadSetup, PeerRefused
-from sabir.gateway import Gateway
-from sabir.peers.base import Identity, choose
-from sabir.peers.connect import PEERS, connect
-from sabir.peers.origin import OriginPeer
+from sabir.errors import ConfigError, PeerRefused
+from sabir.gateway.gateway import Gateway
+from sabir.protocols.connect import connect, speakers
+from sabir.protocols.detect import OriginPeer
+from sabir.protocols.peer import Identity, choose
 
 
 @pytest.mark.parametrize(
@@ -37,11 +37,13 @@ async def test_an_address_gets_the_peer_that_speaks_there(url: str, protocol: st
 
 
 def test_what_nobody_speaks_is_told() -> None:
-    with pytest.raises(BadSetup, match="acl over ws is not known; known are nlip"):
+    with pytest.raises(ConfigError, match="acl is not spoken over ws; expected nlip"):
         connect("ws://127.0.0.1", protocol="acl")
-    with pytest.raises(BadSetup, match="an address without a scheme"):
+    with pytest.raises(ConfigError, match="expected an address with a scheme"):
         connect("localhost")
-    assert set(PEERS) >= {"http", "https", "ws", "wss", "amqp", "amqps"}
+    with pytest.raises(ConfigError, match="unsupported URL scheme 'gopher'"):
+        connect("gopher://127.0.0.1")
+    assert all(speakers(scheme) for scheme in ("http", "https", "ws", "wss", "amqp", "amqps", "stdio"))
 
 
 async def test_a_bare_origin_with_nlip_is_asked_nothing_else() -> None:

@@ -9,13 +9,13 @@ import pytest
 
 from peers.raw_http import Heard, http, raw_server, text
 from sabir.agent import reply_of
-from sabir.errors import BadSetup, PeerRefused, PeerUnavailable, PeerUnreadable
+from sabir.errors import ConfigError, PeerRefused, PeerUnavailable, PeerUnreadable
 from sabir.events import Delta, Progress, Question, Reply
 from sabir.message import Message
-from sabir.peers.base import Identity
-from sabir.peers.connect import connect
-from sabir.peers.nlip_http import NlipHttpPeer
-from sabir.peers.tokens import PeerTokens
+from sabir.protocols.connect import connect
+from sabir.protocols.nlip.peer.http import NlipHttpPeer
+from sabir.protocols.nlip.peer.tokens import PeerTokens
+from sabir.protocols.peer import Identity
 from sabir.turn import Conversation, Turn
 
 
@@ -171,7 +171,7 @@ async def test_error_bodies_of_others_are_told_and_do_no_harm(body: Any, said: s
 async def test_an_answer_that_is_no_nlip_is_a_protocol_error(body: Any) -> None:  # http-032, CORE-6.1
     async with raw_server(lambda heard, n: http(200, body, content_type="text/html")) as server:
         async with connect(server.url) as peer:
-            with pytest.raises(PeerUnreadable, match="no NLIP message"):
+            with pytest.raises(PeerUnreadable, match="not an NLIP message"):
                 await peer.ask("hi")
 
 
@@ -183,7 +183,7 @@ async def test_an_error_message_with_status_200_is_a_refusal_too() -> None:
 
 
 async def test_an_answer_larger_than_the_limit_is_cut_off() -> None:
-    from sabir.wire.rules import Limits
+    from sabir.protocols.nlip.wire.rules import Limits
 
     async with raw_server(lambda heard, n: http(200, text("x" * 5000))) as server:
         async with connect(server.url, limits=Limits(body=1000)) as peer:
@@ -195,7 +195,7 @@ async def test_nobody_listening_is_told_as_unavailable() -> None:
     async with raw_server(lambda heard, n: None) as server:
         url = server.url
     async with connect(url, retries=1) as peer:
-        with pytest.raises(PeerUnavailable, match="no connection"):
+        with pytest.raises(PeerUnavailable, match="connection refused"):
             await peer.ask("hi")
 
 
@@ -286,9 +286,9 @@ async def test_cookies_are_not_kept() -> None:  # CORE-6.2-a
 
 
 def test_credentials_in_the_address_are_refused() -> None:
-    with pytest.raises(BadSetup, match="do not belong into a URL"):
+    with pytest.raises(ConfigError, match="do not belong into a URL"):
         connect("http://user:secret@example.com/nlip")
-    with pytest.raises(BadSetup, match="nothing here speaks gopher"):
+    with pytest.raises(ConfigError, match="unsupported URL scheme 'gopher'"):
         connect("gopher://example.com")
 
 

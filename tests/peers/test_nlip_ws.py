@@ -14,16 +14,17 @@ from websockets.asyncio.server import serve as serve_ws
 
 from conftest import Serve
 from sabir.agent import agent, reply_of
-from sabir.errors import BadSetup, PeerRefused, PeerUnavailable, PeerUnreadable
+from sabir.errors import ConfigError, PeerRefused, PeerUnavailable, PeerUnreadable
 from sabir.events import Delta, Reply
-from sabir.gateway import Gateway
-from sabir.guard.outgoing import Outgoing
+from sabir.gateway.gateway import Gateway
+from sabir.guard.egress.credentials import OutgoingCredentials
 from sabir.message import Message, binary_part
-from sabir.peers.base import Identity
-from sabir.peers.connect import connect
-from sabir.peers.nlip_ws import NlipWsPeer
+from sabir.protocols.connect import connect
+from sabir.protocols.nlip.peer.websocket import NlipWsPeer
+from sabir.protocols.nlip.wire import cbor
+from sabir.protocols.nlip.wire import json as nlip
+from sabir.protocols.peer import Identity
 from sabir.turn import Caller, Conversation, Turn
-from sabir.wire import cbor, nlip
 
 
 @agent(name="counting")
@@ -138,7 +139,7 @@ async def test_frames_that_are_no_nlip_are_told() -> None:
         await socket.wait_closed()
 
     async with ws_server(noise) as url, NlipWsPeer(url) as peer:
-        with pytest.raises(PeerUnreadable, match="no NLIP message"):
+        with pytest.raises(PeerUnreadable, match="not an NLIP message"):
             await peer.ask("hi")
 
 
@@ -182,7 +183,7 @@ async def test_each_caller_is_shown_on_a_connection_of_its_own() -> None:
             message = cbor.decode(frame)  # type: ignore[arg-type]
             await socket.send(cbor.encode(Message.text(f"{mine}").with_parts(message.tokens)))
 
-    class Exchanged(Outgoing):
+    class Exchanged(OutgoingCredentials):
         async def headers(self, url: str, caller: Caller) -> dict[str, str]:
             return {"authorization": f"Bearer for-{caller.id}"} if not caller.is_anonymous else {}
 
@@ -223,9 +224,9 @@ async def test_credentials_do_not_follow_a_redirect() -> None:
 
 async def test_nobody_listening_and_wrong_addresses_are_told() -> None:
     async with NlipWsPeer("ws://127.0.0.1:1") as peer:
-        with pytest.raises(PeerUnavailable, match="no connection"):
+        with pytest.raises(PeerUnavailable, match="connection refused"):
             await peer.ask("hi")
-    with pytest.raises(BadSetup, match="no ws or wss"):
+    with pytest.raises(ConfigError, match="is not a ws or wss address"):
         NlipWsPeer("http://127.0.0.1")
 
 
@@ -275,5 +276,5 @@ async def test_what_is_no_trace_context_goes_no_further(serve: Serve, home: Path
     served = serve(Gateway(traced, home=home))
     for url in (f"{served.ws_url}/nlip/ws", f"{served.url}/nlip"):
         async with connect(url) as peer:
-            for wrong in ("x", "00-1-1-1", traces(0)[0], f"{traces(1)[0]}\r\nX-Evil: 1"):
-                assert (await reply_of(peer(Turn(Message.text("x"), trace=wrong)))).text == "None"
+            for raised in ("x", "00-1-1-1", traces(0)[0], f"{traces(1)[0]}\r\nX-Evil: 1"):
+                assert (await reply_of(peer(Turn(Message.text("x"), trace=raised)))).text == "None"

@@ -9,10 +9,10 @@ import pytest
 from conftest import Serve
 from peers.raw_http import Heard, http, raw_server, text
 from sabir.agent import agent
-from sabir.errors import PeerRefused, PeerUnreadable, TooBig
-from sabir.gateway import Gateway
+from sabir.errors import PeerRefused, PeerUnreadable, TooLarge
+from sabir.gateway.gateway import Gateway
 from sabir.message import Message, json_part
-from sabir.peers.nlip_http import NlipHttpPeer
+from sabir.protocols.nlip.peer.http import NlipHttpPeer
 from sabir.turn import Turn
 
 
@@ -27,7 +27,7 @@ async def test_limits_negotiated_down_hold_on_both_sides(serve: Serve, home: Pat
     async with NlipHttpPeer(served.url, on_wire=lambda way, data: sent.append(data) if way == "sent" else None) as peer:
         assert await peer.agree_limits(body=400, reply=600) == {"body": 400, "reply": 600}
         count = len(sent)
-        with pytest.raises(TooBig, match="at most 400 bytes, as agreed with the peer"):
+        with pytest.raises(TooLarge, match="at most 400 bytes, as agreed with the peer"):
             await peer.ask("x" * 500)
         assert len(sent) == count  # it did not even leave
         peer._terms.clear()  # a client that does not keep to it

@@ -12,15 +12,15 @@ from conftest import Serve
 from sabir.agent import agent, reply_of
 from sabir.errors import PeerRefused, PeerUnavailable
 from sabir.events import Delta, Reply
-from sabir.gateway import Gateway
-from sabir.guard.keys import Keys
-from sabir.guard.outgoing import Outgoing, Service
-from sabir.guard.setup import GuardSettings, IdentitySettings
+from sabir.gateway.gateway import Gateway
+from sabir.guard.build import GuardSettings, IdentitySettings
+from sabir.guard.egress.credentials import OutgoingCredentials, Service
+from sabir.guard.identity.api_keys import ApiKeys
 from sabir.message import Message
-from sabir.peers.base import Identity
-from sabir.peers.nlip_http import NlipHttpPeer
-from sabir.peers.tokens import PeerTokens
-from sabir.stores.sqlite import SQLiteStore
+from sabir.protocols.nlip.peer.http import NlipHttpPeer
+from sabir.protocols.nlip.peer.tokens import PeerTokens
+from sabir.protocols.peer import Identity
+from sabir.stores.sqlite.store import SQLiteStore
 from sabir.turn import Turn
 
 CALLS: list[str] = []
@@ -127,10 +127,10 @@ async def test_work_is_looked_for_as_who_asked_for_it(serve: Serve, home: Path) 
     served = serve(gateway)
     store = SQLiteStore(home / "sabir.db")
     await store.open()
-    key = (await Keys(store).add("front"))[1]
+    key = (await ApiKeys(store).add("front"))[1]
     await store.close()
-    wrong = (Identity(served.url, "Bearer sbk_000000000000_wrong", at_once=True),)
-    for identities in ((), wrong):
+    raised = (Identity(served.url, "Bearer sbk_000000000000_wrong", at_once=True),)
+    for identities in ((), raised):
         async with NlipHttpPeer(served.url, respond_async=True, identities=identities) as peer:
-            peer.outgoing = Outgoing([Service(served.url, token=key)])
+            peer.outgoing = OutgoingCredentials([Service(served.url, token=key)])
             assert (await reply_of(peer(Turn(Message.text("70"))))).text.startswith("paid 70")

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 from sabir.search import Engine, LocalIndex
-from sabir.search.embed import Embedder, Vectors
-from sabir.search.postgres import PostgresIndex
-from sabir.search.words import content_words
+from sabir.search.engine.embed import Embedder, Vectors
+from sabir.search.engine.postgres import PostgresIndex
+from sabir.search.query.words import content_words
 
 
 class Hashed:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sabir.search import Item
-from sabir.search.schema_org import items
+from sabir.search.items.schema_org import items
 
 NOW = datetime(2026, 5, 20, 12, tzinfo=UTC)  # a Wednesday
 

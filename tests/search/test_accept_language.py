@@ -10,9 +10,9 @@ import pytest
 
 from conftest import Served, serving
 from sabir import Gateway
-from sabir.agents.site import SiteAgent
+from sabir.agents.site.agent import Site
 from sabir.search import Item, LocalIndex
-from sabir.search.languages import accepted, welcome, written_in
+from sabir.search.query.languages import accepted, welcome, written_in
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def inn(tmp_path: Path) -> Any:
         for tag in ("de", "en", "fr")
     ]
 
-    class Inn(SiteAgent):
+    class Inn(Site):
         async def __aenter__(self) -> None:
             await index.put(pages)
 

@@ -15,13 +15,15 @@ import pytest
 from starlette.responses import JSONResponse
 
 from conftest import serving
+from openai_server import SIZE, Scripted, scripted
+from sabir.agents.site import sites as sites_module
 from sabir.cli import main
-from sabir.config import gateway_of, settings_of
-from sabir.errors import BadSetup
-from sabir.search.postgres import PostgresIndex
+from sabir.config.build import gateway_of
+from sabir.config.load import settings_of
+from sabir.errors import ConfigError
+from sabir.search.engine.postgres import PostgresIndex
 
 from .engines import schema
-from .openai_server import SIZE, Scripted, scripted
 from .shelf import shelf
 
 KEY = "sk-test-0123456789abcdefghij"
@@ -83,22 +85,22 @@ def test_vectors_come_from_the_endpoint_that_is_configured(
     assert set(server.keys) == {f"Bearer {KEY}"}
 
 
-def test_an_endpoint_that_is_away_at_the_start_is_told_with_what_to_do(tmp_path: Path, wares: Path) -> None:
-    with scripted() as gone:
-        pass
-    embeddings = {"url": gone.url, "model": "small"}
+def test_an_endpoint_that_is_unavailable_at_the_start_does_not_stop_the_gateway(
+    tmp_path: Path, server: Scripted, wares: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(sites_module, "RETRY", 0.0)
+    server.away = True
+    embeddings = {"url": server.url, "model": "small", "key": KEY}
     sites = [{"name": "w.example", "source": str(wares)}]
     settings = settings_of({"home": str(tmp_path / "home"), "sites": sites, "search": {"embeddings": embeddings}})
-
-    async def start() -> None:
-        gateway = gateway_of(settings)
-        try:
-            await gateway.start()
-        finally:
-            await gateway.stop()
-
-    with pytest.raises(BadSetup, match=r"search.embeddings: .*no connection.*give the size"):
-        asyncio.run(start())
+    with serving(gateway_of(settings)) as served:
+        assert names(ask(served.url, "windy kite")) == ["Green kite"]  # by its words
+        assert "words alone are searched until it is available" in caplog.text
+        server.away = False
+        end = time.monotonic() + 20
+        while names(ask(served.url, "automobile"))[:1] != ["Red car"]:  # no item has the word
+            assert time.monotonic() < end
+            time.sleep(0.05)
 
 
 def test_the_index_is_in_the_database_that_is_configured(
@@ -125,7 +127,7 @@ def test_the_index_is_in_the_database_that_is_configured(
 
 
 def test_an_index_address_that_is_none_is_told(tmp_path: Path) -> None:
-    with pytest.raises(BadSetup, match=r"search\.index: expected postgresql"):
+    with pytest.raises(ConfigError, match=r"search\.index: expected postgresql"):
         settings_of({"home": str(tmp_path), "search": {"index": "mysql://x"}})
 
 
@@ -162,7 +164,6 @@ def site(tmp_path: Path, server: Scripted, wares: Path, **more: Any) -> Any:
 def backwards(body: dict[str, Any]) -> str:
     """A ranking that turns the order round, in lines."""
     items = re.findall(r"^\d+\. ", body["messages"][-1]["content"], re.MULTILINE)
-    assert items, body
     return "\n".join(f"{number} {10 * number}" for number in range(len(items), 0, -1))
 
 
@@ -171,11 +172,12 @@ def test_the_model_ranks_in_one_call_a_query(tmp_path: Path, server: Scripted, w
     with serving(site(tmp_path, server, wares)) as served:
         plain = names(ask(served.url, "a car, a kite and a drum"))
         assert len(plain) == 3
-        [body] = server.chats
-        prompt = body["messages"][-1]["content"]
+        prompts = [body["messages"][-1]["content"] for body in server.chats]
+        [prompt] = [each for each in prompts if each.startswith("Name")]
+        assert len(prompts) <= 2  # it found little, so the question was rewritten first
         shown = sorted(plain, key=lambda name: prompt.index(f". {name} ("))
         assert plain == shown[::-1]
-        assert server.keys == [f"Bearer {KEY}"]
+        assert set(server.keys) == {f"Bearer {KEY}"}
 
 
 @pytest.mark.parametrize(
@@ -206,5 +208,5 @@ def test_a_turns_budget_ends_the_models_part_and_not_the_answer(tmp_path: Path, 
 
 
 def test_a_model_that_is_no_agent_is_told(tmp_path: Path, server: Scripted, wares: Path) -> None:
-    with pytest.raises(BadSetup, match=r"'w.example': model: there is no agent 'jugde'; there are judge"):
+    with pytest.raises(ConfigError, match=r"'w.example': model: there is no agent 'jugde'; there are judge"):
         site(tmp_path, server, wares, sites=[{"name": "w.example", "model": "jugde"}])

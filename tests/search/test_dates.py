@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sabir.search import Fields, Item, from_text
-from sabir.search.attributes import attributes
-from sabir.search.conditions import holds
+from sabir.search.items.attributes import attributes
+from sabir.search.query.conditions import holds
 
 from .shelf import NOW
 

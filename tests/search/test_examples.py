@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sabir.agents.site import SiteAgent, SiteAsk
+from sabir.agents.site.agent import Site, SiteAsk
 from sabir.events import Reply
 from sabir.message import Message, text_part
 from sabir.search import Item, LocalIndex, ingest
-from sabir.search.examples import examples
+from sabir.search.answers.examples import examples
 from sabir.search.sample import SITES
 from sabir.turn import Turn
 
@@ -26,7 +26,7 @@ async def test_every_example_finds_something_of_its_site() -> None:
         for text in made:
             ask = SiteAsk(questions=False)
             turn = Turn(Message.of(text_part(text), ask.part()))
-            events = [event async for event in SiteAgent(index, site.name, now=lambda: NOW)(turn)]
+            events = [event async for event in Site(index, site.name, now=lambda: NOW)(turn)]
             assert isinstance(events[-1], Reply)
             assert any(part.label == "result" for part in events[-1].message.parts), text
     assert "products under $25" in await examples(index, (await index.sites())[0], NOW)

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from sabir.search import LocalIndex, Parsed, Query, decontextualized, from_text, resolved, structured
-from sabir.search.attributes import attributes
-from sabir.search.conditions import holds
+from sabir.search import LocalIndex, Parsed, SearchQuery, decontextualized, from_text, resolved, structured
+from sabir.search.items.attributes import attributes
+from sabir.search.query.conditions import holds
 
 from .shelf import ALL, NOW, shelf
 
@@ -105,7 +105,7 @@ def index() -> LocalIndex:
 async def through(index: LocalIndex, parsed: Parsed) -> set[str]:
     """The ids of everything that the filters let through, and a check that the definition agrees."""
     settled = await resolved(parsed, index)
-    found = {hit.item.id for hit in (await index.search(Query("", settled.conditions, limit=100))).hits}
+    found = {hit.item.id for hit in (await index.search(SearchQuery("", settled.conditions, limit=100))).hits}
     defined = {item.id for item in shelf() if all(holds(each, attributes(item)) for each in settled.conditions)}
     assert found == defined
     return found

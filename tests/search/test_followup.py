@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sabir.search.followup import decontextualized, is_more
+from sabir.search.query.followup import decontextualized, is_more
 
 # Earlier questions, oldest first; the follow-up; what it is on its own.
 FOLLOW_UPS: list[tuple[list[str], str, str]] = [

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from sabir.search import Hit, Item
-from sabir.search.elicit import answered, chosen, question
-from sabir.search.extract import generated, rendered, sources, summarized
-from sabir.search.passages import passages
+from sabir.search.answers.clarify import answered, chosen, question
+from sabir.search.answers.extract import generated, rendered, sources, summarized
+from sabir.search.engine.passages import passages
 
 COURSES = ["Dessert", "Soup", "Main course"]
 

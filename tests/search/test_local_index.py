@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from sabir.errors import PeerUnreadable
-from sabir.search import Endpoint, Item, LocalIndex, MiniLM, Query
-from sabir.search.embed import Vectors
-from sabir.search.vectors import VectorFile
+from sabir.search import Endpoint, Item, LocalIndex, MiniLM, SearchQuery
+from sabir.search.engine.embed import Vectors
+from sabir.search.engine.vectors import VectorFile
 
 from .engines import Hashed
 from .shelf import shelf
@@ -25,16 +25,16 @@ def item(number: int, text: str) -> Item:
 
 
 async def found(index: LocalIndex, text: str) -> list[str]:
-    return [hit.item.id for hit in (await index.search(Query(text))).hits]
+    return [hit.item.id for hit in (await index.search(SearchQuery(text))).hits]
 
 
 async def test_an_index_is_the_same_after_it_was_closed_and_opened(tmp_path: Path) -> None:
     async with LocalIndex(tmp_path, Hashed()) as index:
         await index.put(shelf())
         await index.settled()
-        before = (await index.search(Query("pumpkin soup"))).hits
+        before = (await index.search(SearchQuery("pumpkin soup"))).hits
     async with LocalIndex(tmp_path, Hashed()) as again:
-        after = await again.search(Query("pumpkin soup"))
+        after = await again.search(SearchQuery("pumpkin soup"))
         assert after.coverage == 1.0
         assert after.hits == before
         assert "recipecuisine" in (await again.fields()).words
@@ -48,7 +48,7 @@ async def test_vectors_that_were_lost_are_computed_again(tmp_path: Path) -> None
     file.write_bytes(b"not vectors")
     async with LocalIndex(tmp_path, Hashed()) as again:
         await again.settled()
-        assert (await again.search(Query("pumpkin"))).coverage == 1.0
+        assert (await again.search(SearchQuery("pumpkin"))).coverage == 1.0
 
 
 async def test_vectors_of_another_model_are_not_mixed_in(tmp_path: Path) -> None:
@@ -60,13 +60,13 @@ async def test_vectors_of_another_model_are_not_mixed_in(tmp_path: Path) -> None
         await index.settled()
     async with LocalIndex(tmp_path, Other()) as again:
         await again.settled()
-        assert (await again.search(Query("pumpkin soup"))).hits[0].item.id == "r1"
+        assert (await again.search(SearchQuery("pumpkin soup"))).hits[0].item.id == "r1"
 
 
 async def test_a_second_reader_sees_what_the_first_writes(tmp_path: Path) -> None:
     async with LocalIndex(tmp_path, Hashed()) as writer, LocalIndex(tmp_path, Hashed()) as reader:
         await writer.put([item(1, "zebra")])
-        assert [id async for id, _, _ in reader.listed("site")] == ["w1"]
+        assert [item_id async for item_id, _, _ in reader.listed("site")] == ["w1"]
         assert await found(reader, "zebra") == ["w1"]
         await writer.delete("site", ["w1"])
         assert await found(reader, "zebra") == []
@@ -95,7 +95,7 @@ async def test_what_put_returned_from_survives_a_kill(tmp_path: Path) -> None:
         process.send_signal(signal.SIGKILL)
         acknowledged = int((process.stdout.read().split() or [line.strip()])[-1])
     index = LocalIndex(tmp_path, None)
-    ids = {id async for id, _, _ in index.listed("site")}
+    ids = {item_id async for item_id, _, _ in index.listed("site")}
     assert {f"w{number}" for number in range(acknowledged + 1)} <= ids
     await index.put([item(-1, "still writable")])
 
@@ -193,7 +193,7 @@ async def test_two_writers_of_one_directory_wait_for_each_other(tmp_path: Path) 
     await asyncio.gather(
         *(index.put([item(number, "lamp")]) for number, index in enumerate([one, other, one, other, one]))
     )
-    assert {id async for id, _, _ in one.listed("site")} == {f"w{number}" for number in range(5)}
+    assert {item_id async for item_id, _, _ in one.listed("site")} == {f"w{number}" for number in range(5)}
 
 
 def test_vectors_that_were_closed_are_not_owned_again(tmp_path: Path) -> None:

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from sabir.search import Item, LocalIndex, Problem, Query, ingest
-from sabir.search.attributes import attributes
-from sabir.search.base import Hit
+from sabir.search import Item, LocalIndex, Problem, SearchQuery, ingest
+from sabir.search.answers.results import result
+from sabir.search.engine.base import Hit
 from sabir.search.ingest.feeds import listing
 from sabir.search.ingest.tables import csv_items
-from sabir.search.results import result
-from sabir.search.schema_org import items
-from sabir.search.units import quantity
+from sabir.search.items.attributes import attributes
+from sabir.search.items.schema_org import items
+from sabir.search.query.units import quantity
 
 WHERE = {"site": "s", "source": "here", "place": "file"}
 
@@ -44,7 +44,7 @@ def test_a_comma_before_the_cents_is_one_in_questions_too() -> None:
 
 
 def test_columns_are_known_in_any_case_and_ids_keep_what_accents_stand_on() -> None:
-    [item] = csv_items("Name;COST;Opening Hours\nGrün Tee;4,20 €;\n", url="", **WHERE)
+    _, item = csv_items("Name;COST;Opening Hours\nGrün Tee;4,20 €;\n", url="", **WHERE)
     assert isinstance(item, Item)
     assert (item.name, item.id, item.fields["offers"]) == ("Grün Tee", "#grun-tee", {"price": "4,20 €"})
 
@@ -77,14 +77,14 @@ async def test_a_page_is_read_in_its_own_encoding(tmp_path: Path, body: bytes) -
     (tmp_path / "a.html").write_bytes(body)
     index = LocalIndex(None, None)
     assert (await ingest(index, str(tmp_path), site="s")).problems == ()
-    assert (await index.search(Query(""))).hits[0].item.name == "Café Größe"
+    assert (await index.search(SearchQuery(""))).hits[0].item.name == "Café Größe"
 
 
 async def test_what_is_not_text_is_reported_and_not_read(tmp_path: Path) -> None:
     (tmp_path / "picture.html").write_bytes(b"\x89PNG\x00\x01\x02\xff\xfe")
     (tmp_path / "page.html").write_text("<title>Tulips</title><p>They grow.</p>")
     report = await ingest(LocalIndex(None, None), str(tmp_path), site="s")
-    assert report.added == 1 and [str(each) for each in report.problems] == ["picture.html: not text"]
+    assert report.added == 1 and [str(each) for each in report.problems] == ["picture.html: not text: a picture"]
 
 
 def test_a_type_inside_a_result_is_a_string_as_it_was_published() -> None:

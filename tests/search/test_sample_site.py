@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from sabir.search import schema_org
-from sabir.search.attributes import attributes
-from sabir.search.conditions import Has, In, Is, Near, Not, OfType, Range, holds
-from sabir.search.item import Item, Problem
+from sabir.search.items import schema_org
+from sabir.search.items.attributes import attributes
+from sabir.search.items.item import Item, Problem
+from sabir.search.items.types import lineage
+from sabir.search.query.conditions import Has, In, Is, Near, Not, OfType, Range, holds
 from sabir.search.sample import HERE, SITES
-from sabir.search.taxonomy import lineage
 
 BASE = "https://harbour.example/"
 BOISE = (43.615, -116.202)

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from sabir.agents.site import SiteAgent, SiteAsk
+from sabir.agents.site.agent import Site, SiteAsk
 from sabir.errors import TurnFailed
 from sabir.events import Delta, Event, Fault, Question, Reply
 from sabir.message import Message, Part, json_part, text_part
-from sabir.search import Hit, Item, LocalIndex, OfType, Query, ingest
-from sabir.search.elicit import QUESTIONS
+from sabir.search import Hit, Item, LocalIndex, OfType, SearchQuery, ingest
+from sabir.search.answers.clarify import QUESTIONS
 from sabir.search.sample import SITES
 from sabir.turn import Conversation, PastTurn, Turn
 
@@ -44,7 +44,7 @@ def shop() -> LocalIndex:
 class Asker:
     """Somebody who asks, and who answers questions back with the given messages, in order."""
 
-    def __init__(self, agent: SiteAgent, *answers: Message) -> None:
+    def __init__(self, agent: Site, *answers: Message) -> None:
         self.agent = agent
         self.answers = list(answers)
         self.questions: list[Question] = []
@@ -67,12 +67,12 @@ class Asker:
         self.questions.append(question)
         self.past = (*self.past, PastTurn("q", 0.0, "site", Message.text("?"), Message.text(question.text)))
         if not self.answers:
-            raise TurnFailed("nobody can be asked here")
+            raise TurnFailed("the caller cannot be asked")
         return self.answers.pop(0)
 
 
-def agent(index: LocalIndex, **options: Any) -> SiteAgent:
-    return SiteAgent(index, now=lambda: NOW, **options)
+def agent(index: LocalIndex, **options: Any) -> Site:
+    return Site(index, now=lambda: NOW, **options)
 
 
 def results(message: Message) -> list[dict[str, Any]]:
@@ -125,7 +125,7 @@ async def test_the_example_of_the_nlweb_document_obeys_its_filters(sample: Local
         memory=("vegetarian, has a sweet tooth",),
     )
     message = await Asker(agent(sample)).reply("something protein rich that has cinnamon in it", ask)
-    found = [id.rsplit("/", 1)[-1] for id in ids(message)]
+    found = [item_id.rsplit("/", 1)[-1] for item_id in ids(message)]
     assert "pumpkin-spice-pudding-with-coconut" in found[:5]
     assert "pumpkin-cottage-cheese-pancakes" in found
     assert "sugar-pumpkin-stuffed-with-turkey-and-rice" not in found  # $24
@@ -199,8 +199,8 @@ async def test_more_gives_the_next_page(shop: LocalIndex) -> None:
     asker = Asker(agent(shop, questions=False, limit=2))
     seen = [ids(await asker.reply(text)) for text in ("recipes", "more", "show me more")]
     assert [len(page) for page in seen] == [2, 2, 1]
-    assert len({id for page in seen for id in page}) == 5
-    assert (await asker.reply("more")).text == "There is nothing more."
+    assert len({item_id for page in seen for item_id in page}) == 5
+    assert (await asker.reply("more")).text == "No more results."
 
 
 # Questions back
@@ -334,8 +334,8 @@ async def test_no_sentence_is_said_that_no_source_holds(sample: LocalIndex, mode
     assert not any(char.isalpha() for char in said)  # what is left are the numbers of the sources
 
 
-async def _item(index: LocalIndex, id: str) -> Item:
-    found = [item for site in SITES if (item := await index.get(site, id))]
+async def _item(index: LocalIndex, item_id: str) -> Item:
+    found = [item for site in SITES if (item := await index.get(site, item_id))]
     return found[0]
 
 
@@ -387,7 +387,7 @@ async def test_a_model_is_called_once_for_each_step_and_not_for_each_item(shop: 
     model = Model([("It freezes well and needs no stirring.", 0)])
     ask = SiteAsk(prev=("x",), modes=("summarize",))
     message = await Asker(agent(shop, model=model, questions=False)).reply("and that?", ask)
-    assert model.calls == ["rewrite", "rank", "write"]
+    assert model.calls == ["rewrite", "write"]  # a summary follows the list, which does not wait for a ranking
     assert meta(message)["question"] == "pumpkin soup"
 
 
@@ -409,7 +409,7 @@ async def test_without_its_model_the_agent_goes_on(shop: LocalIndex) -> None:
 
 
 def test_the_card_says_what_the_site_is() -> None:
-    card = SiteAgent(LocalIndex(None, None), "shop.example", description="Tents and soup").card
+    card = Site(LocalIndex(None, None), "shop.example", description="Tents and soup").card
     assert (card.name, card.site, card.description) == ("shop.example", "shop.example", "Tents and soup")
     assert card.skills[0].id == "ask"
     assert isinstance(SiteAsk(limit=3).part(), Part)
@@ -435,7 +435,7 @@ async def test_the_options_of_a_question_count_all_that_was_found(sample: LocalI
     [field] = asker.questions[0].fields
     counts = {option.rpartition(" (")[0]: int(option.rpartition("(")[2][:-1]) for option in field.options}
     where = (OfType(("Recipe",)),)
-    [facet] = (await sample.search(Query("", where, 0, 1, facets=(field.id,)))).facets
+    [facet] = (await sample.search(SearchQuery("", where, 0, 1, facets=(field.id,)))).facets
     assert counts == {value: count for value, count in facet.counts if value in counts}
     assert sum(counts.values()) > 50  # more than were looked at
 

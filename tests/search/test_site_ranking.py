@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Sequence
 
 import pytest
 
-from sabir.agents.site_ranking import led, settled
+from sabir.agents.site.ranking import led, settled
 from sabir.search import Hit, Item
 
 

@@ -17,14 +17,13 @@ import pytest
 from starlette.responses import StreamingResponse
 
 from conftest import serving
+from openai_server import scripted
 from sabir import Gateway
 from sabir.agents.llm import BackendSettings, model_agent
-from sabir.agents.site import SiteAgent
-from sabir.agents.site_model import AgentModel
+from sabir.agents.site.agent import Site
+from sabir.agents.site.model import AgentModel
 from sabir.search import Hit, Item, LocalIndex
 from sabir.turn import Turn
-
-from .openai_server import scripted
 
 SOUPS = ("Pumpkin", "Leek", "Tomato", "Lentil", "Onion")
 PATIENCE = 20  # seconds; a test that needs them has failed
@@ -67,7 +66,7 @@ def test_without_a_model_nothing_behind_the_first_result_is_ranked_before_the_cl
         in_time.append(not in_time or await asyncio.to_thread(received.wait, PATIENCE))
         return 1.0
 
-    site = SiteAgent(soups(), weight=held, questions=False)
+    site = Site(soups(), weight=held, questions=False)
     with serving(Gateway(site, home=tmp_path)) as served:
         events = list(heard(served.url, received))
     assert in_time == [True] * len(SOUPS)
@@ -81,10 +80,10 @@ def test_a_result_that_a_later_one_may_still_pass_is_held_back(tmp_path: Path) -
         return 0.5 if hit.item.name == first else 1.0
 
     index = soups()
-    with serving(Gateway(SiteAgent(index, questions=False), home=tmp_path / "plain")) as served:
+    with serving(Gateway(Site(index, questions=False), home=tmp_path / "plain")) as served:
         plain = names(list(heard(served.url, threading.Event())))
     first = f"{plain[0]} soup"
-    with serving(Gateway(SiteAgent(index, weight=against_the_first, questions=False), home=tmp_path / "own")) as served:
+    with serving(Gateway(Site(index, weight=against_the_first, questions=False), home=tmp_path / "own")) as served:
         events = list(heard(served.url, threading.Event()))
     assert names(events) == [*plain[1:], plain[0]]
     scores = [data["item"]["score"] for name, data in events if name == "result"]
@@ -110,7 +109,7 @@ def test_with_a_model_the_first_result_comes_while_the_model_still_speaks(tmp_pa
 
     with scripted(lambda body: StreamingResponse(speaking(), media_type="text/event-stream")) as server:
         judge = model_agent("judge", BackendSettings(model="small", base_url=server.url))
-        site = SiteAgent(soups(), model=AgentModel(judge), questions=False)
+        site = Site(soups(), model=AgentModel(judge), questions=False)
         with serving(Gateway(site, home=tmp_path, beside=(judge,))) as served:
             events = list(heard(served.url, received))
         [asked] = server.chats

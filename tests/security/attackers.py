@@ -9,8 +9,8 @@ from typing import Any
 
 import httpx2
 
-from sabir.guard.keys import Keys
-from sabir.stores.sqlite import SQLiteStore
+from sabir.guard.identity.api_keys import ApiKeys
+from sabir.stores.sqlite.store import SQLiteStore
 
 JSON = dict[str, Any]
 
@@ -66,7 +66,7 @@ def add_key(home: Path, name: str, *roles: str, expires: float = 0.0) -> str:
         store = SQLiteStore(home / "sabir.db")
         await store.open()
         try:
-            return (await Keys(store).add(name, roles=roles, expires=expires))[1]
+            return (await ApiKeys(store).add(name, roles=roles, expires=expires))[1]
         finally:
             await store.close()
 

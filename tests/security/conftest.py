@@ -16,10 +16,10 @@ from attackers import Caller, add_key
 from amqp.conftest import broker, prefix  # noqa: F401  # fixtures: a real RabbitMQ
 from conftest import Served, serving
 from sabir import Turn, agent
-from sabir.gateway import Gateway
-from sabir.guard.limits import Quotas
-from sabir.guard.policy import Rule
-from sabir.guard.setup import GuardSettings
+from sabir.gateway.gateway import Gateway
+from sabir.guard.build import GuardSettings
+from sabir.guard.quotas.rates import Quotas
+from sabir.guard.rights import Rule
 
 PLANTED = "PLANTED-4417-SECRET"
 
@@ -53,7 +53,7 @@ RULES = (
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """One gateway for a whole file: rules, API keys, the default limits."""
     home = tmp_path_factory.mktemp("home")
     gateway = Gateway(
@@ -64,18 +64,18 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 @pytest.fixture(scope="module")
-def alice(house: Served) -> Iterator[Caller]:
-    with Caller(house.url, add_key(house.gateway.home, "alice", "staff")) as caller:
+def alice(services: Served) -> Iterator[Caller]:
+    with Caller(services.url, add_key(services.gateway.home, "alice", "staff")) as caller:
         yield caller
 
 
 @pytest.fixture(scope="module")
-def mallory(house: Served) -> Iterator[Caller]:
-    with Caller(house.url, add_key(house.gateway.home, "mallory")) as caller:
+def mallory(services: Served) -> Iterator[Caller]:
+    with Caller(services.url, add_key(services.gateway.home, "mallory")) as caller:
         yield caller
 
 
 @pytest.fixture(scope="module")
-def stranger(house: Served) -> Iterator[Caller]:
-    with Caller(house.url) as caller:
+def stranger(services: Served) -> Iterator[Caller]:
+    with Caller(services.url) as caller:
         yield caller

@@ -9,8 +9,8 @@ from uuid import uuid4
 
 from attackers import JSON
 
-from sabir.peers.amqp_connection import AmqpConnection, Incoming
-from sabir.wire.amqp import Letter
+from sabir.protocols.nlip.amqp.connection import AmqpConnection, Incoming
+from sabir.protocols.nlip.wire.amqp import AmqpMessage
 
 
 class Client:
@@ -20,7 +20,7 @@ class Client:
         self.address = address
         self.place = f"{address}-answers-{uuid4().hex[:8]}"
         self.connection = AmqpConnection(url)
-        self._answers: asyncio.Queue[Letter] = asyncio.Queue()
+        self._answers: asyncio.Queue[AmqpMessage] = asyncio.Queue()
 
     async def __aenter__(self) -> Client:
         await self.connection.open()
@@ -36,7 +36,7 @@ class Client:
 
     async def write(self, body: bytes, to: str = "", **properties: Any) -> None:
         place = f"{self.address}/{to}" if to else self.address
-        letter = Letter(body, to=place, reply_to=self.place, content_type="application/json", **properties)
+        letter = AmqpMessage(body, to=place, reply_to=self.place, content_type="application/json", **properties)
         await self.connection.send(letter)
 
     async def answer(self) -> JSON:

@@ -17,14 +17,14 @@ from letter_writer import Client
 from amqp.conftest import door_of
 from sabir import Turn, agent
 from sabir.errors import PeerRefused
-from sabir.gateway import Gateway
-from sabir.guard.limits import Quotas
-from sabir.guard.outgoing import Outgoing, Service
-from sabir.guard.policy import Rule
-from sabir.guard.setup import GuardSettings, IdentitySettings
+from sabir.gateway.gateway import Gateway
+from sabir.guard.build import GuardSettings, IdentitySettings
+from sabir.guard.egress.credentials import OutgoingCredentials, Service
+from sabir.guard.quotas.rates import Quotas
+from sabir.guard.rights import Rule
 from sabir.message import Message
-from sabir.peers.nlip_amqp import NlipAmqpPeer
-from sabir.wire.amqp import Letter
+from sabir.protocols.nlip.peer.amqp import NlipAmqpPeer
+from sabir.protocols.nlip.wire.amqp import AmqpMessage
 
 from .conftest import PLANTED, RULES, endless, leaky, memory, vault
 
@@ -67,8 +67,8 @@ async def test_a_key_in_the_message_tells_who_writes_and_a_wrong_one_is_refused(
         assert (await client.ask(say("?", token(key, "authentication")), "who"))["content"] == "key alice"
         opened = await client.ask(say("open", token(key, "authentication")), "vault")
         assert opened["content"] == "the vault is open"
-        for wrong in ("sbk_000000000000_wrong", key[:-4], f"{key}x"):
-            refused = await client.ask(say("open", token(wrong, "authentication")), "vault")
+        for raised in ("sbk_000000000000_wrong", key[:-4], f"{key}x"):
+            refused = await client.ask(say("open", token(raised, "authentication")), "vault")
             assert "vault is open" not in refused["content"] and "not known here" in refused["content"]
         assert "vault is open" not in (await client.ask(say("open"), "vault"))["content"]
 
@@ -169,7 +169,9 @@ async def test_a_made_up_place_for_each_answer_gains_a_flood_nothing(home: Path,
         await asyncio.wait_for(door_of(made).ready.wait(), 20)
         async with Client(broker, address) as client:
             for n in range(60):
-                nowhere = Letter(json.dumps(say(f"{n}")).encode(), to=address, reply_to=f"{address}-made-up-{n % 40}")
+                nowhere = AmqpMessage(
+                    json.dumps(say(f"{n}")).encode(), to=address, reply_to=f"{address}-made-up-{n % 40}"
+                )
                 await client.connection.send(nowhere)
             assert (await client.ask(say("last"), user_id="guest"))["content"] == "one more"
     finally:
@@ -258,7 +260,7 @@ async def test_a_door_named_as_the_place_for_answers_does_not_talk_to_itself(
         await asyncio.wait_for(door_of(made).ready.wait(), 20)
         async with Client(broker, address) as client:
             places = {f"nlip-reply-{kind}": address for kind in ("text", "structured", "binary", "location", "generic")}
-            letter = Letter(json.dumps(say("loop")).encode(), to=address, properties=places)
+            letter = AmqpMessage(json.dumps(say("loop")).encode(), to=address, properties=places)
             await client.connection.send(letter)
             for n in range(5):  # each is read behind what the loop would have put there
                 assert (await client.ask(say(f"after {n}")))["content"] == "and again"
@@ -290,7 +292,7 @@ async def test_our_peer_shows_each_caller_in_the_message_and_keeps_nothing_of_it
     async with gateway(home, broker, address, HOUSE):
         key = await asyncio.to_thread(add_key, home, "front gateway")
         peer = NlipAmqpPeer(f"{broker}/{address}/who")
-        peer.outgoing = Outgoing([Service(f"{broker.replace('guest:guest@', '')}", token=key)])
+        peer.outgoing = OutgoingCredentials([Service(f"{broker.replace('guest:guest@', '')}", token=key)])
         async with peer:
             turn = Turn(Message.text("?"), agent="front")
             events = [event async for event in peer(turn)]
@@ -298,6 +300,8 @@ async def test_our_peer_shows_each_caller_in_the_message_and_keeps_nothing_of_it
             peer.outgoing = None
             assert (await peer.ask("?")).text == "anonymous "
             assert key not in json.dumps(peer.tokens(turn.conversation.id).export())
-            peer.outgoing = Outgoing([Service(f"{broker.replace('guest:guest@', '')}", token="sbk_000000000000_no")])
+            peer.outgoing = OutgoingCredentials(
+                [Service(f"{broker.replace('guest:guest@', '')}", token="sbk_000000000000_no")]
+            )
             with pytest.raises(PeerRefused, match="not known here"):
                 _ = [event async for event in peer(Turn(Message.text("?"), agent="front"))]

@@ -51,9 +51,9 @@ def files(folder: Path) -> dict[str, int]:
 
 @pytest.mark.parametrize("kind", ARCHIVES)
 @pytest.mark.parametrize("encoding", [None, "gzip", "deflate", "br"])
-def test_an_archive_is_kept_as_it_came(house: Served, alice: Caller, kind: str, encoding: str | None) -> None:
+def test_an_archive_is_kept_as_it_came(services: Served, alice: Caller, kind: str, encoding: str | None) -> None:
     """Neither what it is nor what a header says of it makes the gateway unpack it."""
-    data, uploads = ARCHIVES[kind], house.gateway.home / "uploads"
+    data, uploads = ARCHIVES[kind], services.gateway.home / "uploads"
     before = files(uploads) if uploads.exists() else {}
     where = place(alice)
     headers = {"content-encoding": encoding} if encoding else {}
@@ -69,8 +69,8 @@ def test_an_archive_is_kept_as_it_came(house: Served, alice: Caller, kind: str, 
 @pytest.mark.parametrize(
     "name", ["../../secret.key", "/etc/cron.d/x", "..\\..\\x", "a/../../../x", "x\x00.png", ".", "CON"]
 )
-def test_a_name_is_only_a_name(house: Served, alice: Caller, name: str) -> None:
-    home = house.gateway.home
+def test_a_name_is_only_a_name(services: Served, alice: Caller, name: str) -> None:
+    home = services.gateway.home
     secret, before = (home / "secret.key").read_bytes(), set(files(home))
     outside = set(files(home.parent)) - {f"{home.name}/{each}" for each in before}
     put = alice.http.post(place(alice), files={"file": (name, b"abc", "image/png")})
@@ -81,16 +81,16 @@ def test_a_name_is_only_a_name(house: Served, alice: Caller, name: str) -> None:
     assert (home / "secret.key").read_bytes() == secret
 
 
-def test_a_link_in_the_place_of_a_file_is_not_what_a_caller_gets(house: Served, alice: Caller) -> None:
+def test_a_link_in_the_place_of_a_file_is_not_what_a_caller_gets(services: Served, alice: Caller) -> None:
     """Only an insider can put one there; all the same, a place does not lead out of its folder."""
     where = place(alice)
     assert alice.http.put(where, content=b"mine").status_code == 201
-    (kept,) = [path for path in (house.gateway.home / "uploads").iterdir() if path.read_bytes() == b"mine"]
+    (kept,) = [path for path in (services.gateway.home / "uploads").iterdir() if path.read_bytes() == b"mine"]
     kept.unlink()
-    kept.symlink_to(house.gateway.home / "secret.key")
+    kept.symlink_to(services.gateway.home / "secret.key")
     try:
         got = alice.http.get(where)
         assert got.status_code == 404
-        assert (house.gateway.home / "secret.key").read_bytes()[:4] not in got.content
+        assert (services.gateway.home / "secret.key").read_bytes()[:4] not in got.content
     finally:
         kept.unlink()

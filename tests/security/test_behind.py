@@ -20,10 +20,10 @@ from conftest import Serve
 from guard_site import Site
 from sabir import Turn, agent
 from sabir.agents.echo import echo
-from sabir.gateway import Gateway
-from sabir.guard.setup import GuardSettings
-from sabir.peers.connect import connect
-from sabir.peers.mcp import McpPeer
+from sabir.gateway.gateway import Gateway
+from sabir.guard.build import GuardSettings
+from sabir.protocols.connect import connect
+from sabir.protocols.mcp.peer.peer import McpPeer
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "mcp_servers"))
 import shelf_server
@@ -152,6 +152,6 @@ async def test_nobody_is_sent_to_an_address_that_is_not_on_the_web(
 
     front = fronting(serve, home, shelf[1], guard=guard)
     async with Client(f"{front}{place}", mode=mode, cache=None, elicitation_callback=elicit) as client:  # type: ignore[arg-type]
-        with pytest.raises(MCPError, match="not on the web"):
+        with pytest.raises(MCPError, match="requires an http or https URL"):
             await client.call_tool(f"{prefix}sign", {})
     assert asked == []

@@ -1,6 +1,6 @@
 """Between the nodes of one gateway, on a real NATS: what crosses, what does not, and who may be on it at all.
 
-The bus is trusted as far as its own log-in reaches (``wire/nodes.py``); so what is tried here is that callers of one
+The bus is trusted as far as its own log-in reaches (``cluster/wire.py``); so what is tried here is that callers of one
 node gain nothing by another, that nothing of theirs lies open on the way, and that nonsense ends no node.
 """
 
@@ -25,12 +25,12 @@ from bus.on_nats import NATS, need_nats, remove_streams
 from conftest import Served, serving
 from sabir.bus import open_bus
 from sabir.bus.framing import Kind, Packet, encode_packets
-from sabir.errors import BadSetup, Forbidden, SabirError
-from sabir.gateway import Gateway
-from sabir.guard.setup import GuardSettings
+from sabir.cluster import wire as nodes
+from sabir.cluster.peer import address
+from sabir.errors import ConfigError, Forbidden, SabirError
+from sabir.gateway.gateway import Gateway
+from sabir.guard.build import GuardSettings
 from sabir.message import Message
-from sabir.peers.bus import address
-from sabir.wire import nodes
 
 from .conftest import PLANTED, RULES, endless, leaky, memory, vault
 
@@ -109,7 +109,7 @@ def test_an_agent_on_another_node_is_for_those_who_may(pair: Pair, alice: Caller
 
 async def test_the_other_node_asks_again_whether_one_may(pair: Pair) -> None:
     """Checked where the caller is, and again where the agent is: a node that is wrong about it opens nothing."""
-    asked = nodes.Asked(Message.text("open"), "t1", roles=frozenset({"anonymous", "known"}))
+    asked = nodes.NodeRequest(Message.text("open"), "t1", roles=frozenset({"anonymous", "known"}))
     with pytest.raises(Forbidden):
         await called(pair, "vault", nodes.encode(asked))
 
@@ -162,7 +162,7 @@ JUNK = {
         :-4
     ]
     + _deep(),
-    "endless hops": nodes.encode(nodes.Asked(Message.text("x"), "t", hops=10**6, roles=frozenset({"staff"}))),
+    "endless hops": nodes.encode(nodes.NodeRequest(Message.text("x"), "t", hops=10**6, roles=frozenset({"staff"}))),
 }
 
 
@@ -197,7 +197,7 @@ async def test_without_the_log_in_of_the_bus_nobody_is_on_it(tmp_path: Path) -> 
     try:
         for who in ("", "sabir:wrong@"):
             bus = open_bus(server.url.replace("nats://", f"nats://{who}"))
-            with pytest.raises(BadSetup) as refused:
+            with pytest.raises(ConfigError) as refused:
                 await bus.open()
             assert "log-in" in str(refused.value) and "wrong" not in str(refused.value)
         bus = open_bus(server.url.replace("nats://", "nats://sabir:PLANTED-LOG-IN@"))

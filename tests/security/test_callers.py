@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import datetime
 import hashlib
 import json
 import re
@@ -18,24 +17,21 @@ from typing import Any
 import httpx2
 import pytest
 from attackers import Caller, add_key, part, say, token, tokens
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 from joserfc import jwk, jws, jwt
 from websockets.sync.client import connect
 
+from certificates import Authority
 from conftest import Serve, Served, serving
 from guard_site import Site
 from sabir import Turn, agent
-from sabir.gateway import Gateway
-from sabir.guard.jwt import Issuer
-from sabir.guard.limits import Quotas
-from sabir.guard.policy import Rule
-from sabir.guard.setup import GuardSettings, IdentitySettings
+from sabir.gateway.gateway import Gateway
+from sabir.guard.build import GuardSettings, IdentitySettings
+from sabir.guard.identity.jwt import Issuer
+from sabir.guard.quotas.rates import Quotas
+from sabir.guard.rights import Rule
 from sabir.server import Serving, Tls
 from sabir.stores.base import ChainedLine
-from sabir.stores.sqlite import SQLiteStore
+from sabir.stores.sqlite.store import SQLiteStore
 
 
 @agent(description="Says who asks")
@@ -84,13 +80,13 @@ def test_wrong_credentials_are_refused_and_not_taken_for_nobody(stranger: Caller
     assert reply.json()["messagetype"] == "control"
 
 
-def test_an_expired_and_a_revoked_key_are_refused(house: Served) -> None:
-    with Caller(house.url, add_key(house.gateway.home, "late", expires=time.time() - 1)) as late:
+def test_an_expired_and_a_revoked_key_are_refused(services: Served) -> None:
+    with Caller(services.url, add_key(services.gateway.home, "late", expires=time.time() - 1)) as late:
         assert late.ask(say("hi")).status_code == 401
 
 
-def test_two_authorization_headers_are_none(house: Served, alice: Caller) -> None:
-    with socket.create_connection((house.host, house.port)) as sock:
+def test_two_authorization_headers_are_none(services: Served, alice: Caller) -> None:
+    with socket.create_connection((services.host, services.port)) as sock:
         body = json.dumps(say("open")).encode()
         sock.sendall(
             b"POST /nlip/vault HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nConnection: close\r\n"
@@ -101,17 +97,17 @@ def test_two_authorization_headers_are_none(house: Served, alice: Caller) -> Non
     assert answer.startswith(b"HTTP/1.1 401")
 
 
-def test_a_pass_is_given_by_control_works_in_the_message_and_in_no_other_hands(house: Served, alice: Caller) -> None:
+def test_a_pass_is_given_by_control_works_in_the_message_and_in_no_other_hands(services: Served, alice: Caller) -> None:
     """CORE-6.2.2: we make it, the peer returns it, we turn it back into a caller; elsewhere it does not open."""
     reply = alice.ask(say("Please authenticate me", control=True))
     issued = next(each for each in tokens(reply) if each["subformat"] == "authentication")
-    with Caller(house.url) as same_place, Caller(house.url, address="127.0.0.3") as elsewhere:
+    with Caller(services.url) as same_place, Caller(services.url, address="127.0.0.3") as elsewhere:
         answer = same_place.ask(say("open", issued), "vault")
         assert answer.json()["content"] == "the vault is open"
         assert issued in tokens(answer)
         assert elsewhere.ask(say("open", issued), "vault").status_code == 401
     bent = {**issued, "content": issued["content"][:-6]}
-    with Caller(house.url) as forger:
+    with Caller(services.url) as forger:
         assert forger.ask(say("open", bent), "vault").status_code == 401
 
 
@@ -193,12 +189,12 @@ def test_a_forged_expired_foreign_or_confused_token_does_not(guarded: Served) ->
     confused = f"{head}.{base64.urlsafe_b64encode(mac).rstrip(b'=').decode()}"
     good = signed(claims())
     swapped = ".".join((good.split(".")[0], encoded(claims(sub="root")), good.split(".")[2]))
-    wrong = [
+    raised = [
         signed(claims(aud="https://other.example")), signed(claims(exp=int(time.time()) - 600)),
         signed(claims(iss="https://evil.example")), signed(claims(), stranger), none, confused, swapped, good[:-10],
         signed(claims(nbf=int(time.time()) + 600)), signed(claims(sub="")),
     ]  # fmt: skip
-    for number, each in enumerate(wrong):
+    for number, each in enumerate(raised):
         with Caller(guarded.url, each, address=f"127.0.1.{number + 1}") as forger:
             reply = forger.ask(say("hi"))
             assert reply.status_code == 401, number
@@ -278,14 +274,14 @@ def test_a_websocket_is_opened_with_a_proof_and_a_proof_opens_one(guarded: Serve
     assert answers(good, times=3) == [alice] * 3
     assert answers(proof(url.replace("http", "ws"), access, "ws-2", method="GET")) == [alice]
     thief = jwk.ECKey.generate_key("P-256")
-    wrong = (
+    raised = (
         good,  # replayed
         None,
         proof(url, access, "ws-3"),  # of a POST
         proof(f"{guarded.url}/nlip/", access, "ws-4", method="GET"),
         proof(url, access, "ws-5", thief, method="GET"),
     )
-    for each in wrong:
+    for each in raised:
         assert "proof" in answers(each)[0]
     end = int(time.time()) + 4
     soon = signed(claims(cnf={"jkt": PROVER.thumbprint()}, exp=end))
@@ -296,52 +292,15 @@ def test_a_websocket_is_opened_with_a_proof_and_a_proof_opens_one(guarded: Serve
 # -- client certificates --------------------------------------------------------------------------
 
 
-class Authority:
-    """A certificate authority for one test."""
-
-    def __init__(self, folder: Path, name: str) -> None:
-        self.folder = folder / name
-        self.folder.mkdir()
-        self._key = ec.generate_private_key(ec.SECP256R1())
-        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        self.cert = self._sign(self._name, self._key.public_key(), ca=True)
-        (self.folder / "ca.pem").write_bytes(self.cert.public_bytes(serialization.Encoding.PEM))
-
-    def _sign(self, subject: x509.Name, key: ec.EllipticCurvePublicKey, *, ca: bool) -> x509.Certificate:
-        now = datetime.datetime.now(datetime.UTC)
-        builder = x509.CertificateBuilder().subject_name(subject).issuer_name(self._name).public_key(key)
-        builder = builder.serial_number(x509.random_serial_number()).not_valid_before(now - datetime.timedelta(1))
-        builder = builder.not_valid_after(now + datetime.timedelta(1))
-        builder = builder.add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
-        builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
-        own = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
-        return builder.add_extension(own, critical=False).sign(self._key, hashes.SHA256())
-
-    def issue(self, name: str) -> tuple[str, str]:
-        key = ec.generate_private_key(ec.SECP256R1())
-        subject = x509.Name(
-            [
-                x509.NameAttribute(NameOID.ORGANIZATION_NAME, "Acme"),
-                x509.NameAttribute(NameOID.COMMON_NAME, name),
-            ]
-        )
-        cert, private = self.folder / f"{name}.pem", self.folder / f"{name}.key"
-        cert.write_bytes(self._sign(subject, key.public_key(), ca=False).public_bytes(serialization.Encoding.PEM))
-        private.write_bytes(
-            key.private_bytes(
-                serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-            )
-        )
-        return str(cert), str(private)
-
-
 def test_a_client_certificate_names_its_caller_and_one_of_another_authority_does_not(
     serve: Serve, home: Path, tmp_path: Path
 ) -> None:
     """SEC-P2.1 by mutual TLS; TLS 1.3 is the least that is spoken (SEC-P1.1)."""
-    ours, theirs = Authority(tmp_path, "ours"), Authority(tmp_path, "theirs")
-    tls = Tls(dev=True, client_ca=str(ours.folder / "ca.pem"))
-    settings = GuardSettings(IdentitySettings(certificates={"CN=alice,O=Acme": ("staff",)}), rights=(Rule(("staff",)),))
+    ours, theirs = Authority(tmp_path / "ours"), Authority(tmp_path / "theirs")
+    tls = Tls(dev=True, client_ca=str(ours.cert))
+    settings = GuardSettings(
+        IdentitySettings(certificates={ours.subject("alice"): ("staff",)}), rights=(Rule(("staff",)),)
+    )
     gateway = Gateway(who, home=home, guard=settings, serving=Serving(tls=tls, home=str(home)))
     served = serve(gateway)
     url = f"https://localhost:{served.port}/nlip"
@@ -364,12 +323,12 @@ def test_a_client_certificate_names_its_caller_and_one_of_another_authority_does
         with httpx2.Client(verify=context, trust_env=False) as http:
             return http.post(url, json=say("hi"))
 
-    assert ask(ours.issue("alice")).json()["content"] == "certificate cert:CN=alice,O=Acme staff"
-    assert hear(ours.issue("alice"))["content"] == "certificate cert:CN=alice,O=Acme staff"
-    assert "is not known here" in hear(ours.issue("mallory"))["content"]
-    assert ask(ours.issue("mallory")).status_code == 401
+    assert ask(ours.make("alice")).json()["content"] == f"certificate cert:{ours.subject('alice')} staff"
+    assert hear(ours.make("alice"))["content"] == f"certificate cert:{ours.subject('alice')} staff"
+    assert "is not known here" in hear(ours.make("mallory"))["content"]
+    assert ask(ours.make("mallory")).status_code == 401
     assert ask(None).status_code == 401
-    for refused in (lambda: ask(theirs.issue("alice")), lambda: ask(None, maximum_version=ssl.TLSVersion.TLSv1_2)):
+    for refused in (lambda: ask(theirs.make("alice")), lambda: ask(None, maximum_version=ssl.TLSVersion.TLSv1_2)):
         with pytest.raises(httpx2.TransportError):
             refused()
 
@@ -398,7 +357,7 @@ def test_a_flood_is_turned_away_is_told_when_to_come_back_and_leaves_few_lines(s
         assert len(refused) >= 270
         assert all(int(reply.headers["retry-after"]) >= 1 for reply in refused)
         assert other.ask(say("hi")).status_code == 200  # the others are not in its way
-    written = [line.line for line in audited(home) if line.line.outcome == "TooMany"]
+    written = [line.line for line in audited(home) if line.line.outcome == "RateLimited"]
     assert len(written) == 60  # as many a minute as the settings say
 
 
@@ -415,7 +374,7 @@ def test_a_daily_quota_and_places_hold_over_the_wire(serve: Serve, home: Path) -
     assert part(limits, "remaining")["daily-turns"] | {"reset": 0} == {
         "name": "daily-turns", "limit": 3, "remaining": 0, "reset": 0,
     }  # fmt: skip
-    [line, *_] = [line.line for line in audited(home) if line.line.outcome == "TooMany"]
+    [line, *_] = [line.line for line in audited(home) if line.line.outcome == "RateLimited"]
     assert (line.kind, line.caller) == ("refused", "anonymous")
 
 

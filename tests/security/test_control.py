@@ -21,10 +21,10 @@ from amqp.conftest import door_of
 from conftest import serving
 from gates import Gate
 from sabir import Policy, Turn, agent
-from sabir.gateway import Gateway
-from sabir.guard.limits import Quotas
-from sabir.guard.policy import Rule
-from sabir.guard.setup import GuardSettings
+from sabir.gateway.gateway import Gateway
+from sabir.guard.build import GuardSettings
+from sabir.guard.quotas.rates import Quotas
+from sabir.guard.rights import Rule
 
 DOORS = ("nlip-http", "nlip-ws", "nlip-amqp")
 SECRET = Policy("regulatory", "What the vault holds is under seal.", {"jurisdiction": "Vaultland"})
@@ -173,7 +173,7 @@ async def test_control_tells_of_what_may_be_used_by_the_door_it_came_by(home: Pa
 async def test_a_question_to_another_agent_is_taken_back_where_no_agent_is_named(home: Path, way: Way) -> None:
     gate = Gate()
 
-    @agent(description="Waits")
+    @agent(description="SuspendedTurns")
     async def slow(turn: Turn) -> str:
         if turn.text == "wait":
             await gate.passed()
@@ -185,7 +185,7 @@ async def test_a_question_to_another_agent_is_taken_back_where_no_agent_is_named
         asking = asyncio.create_task(speaker(say("wait", mine), "slow"))
         assert await asyncio.to_thread(gate.entered.wait, 10)
         assert await speaker.control("cancel", {}, mine) == (200, {"cancelled": True})
-        assert "taken back" in (await asking)[1]["content"] and gate.left.is_set()
+        assert "cancelled" in (await asking)[1]["content"] and gate.left.is_set()
 
 
 async def test_what_is_ones_own_stays_ones_own_when_ones_rights_are_gone(home: Path, way: Way) -> None:
@@ -207,7 +207,10 @@ async def test_what_is_ones_own_stays_ones_own_when_ones_rights_are_gone(home: P
         for label in ("capabilities", "upload", "limits", "context"):
             assert await speaker.control(label, {}, mine) == (403, "no right to use any agent here")
         assert (await speaker.control("history", {}))[0] == 403  # without its token there is nothing of one's own
-        assert await speaker.control("sessions", {"erase": True}, mine) == (200, {"ended": True, "erased": True})
+        assert await speaker.control("sessions", {"erase": True, "confirmed": True}, mine) == (
+            200,
+            {"ended": True, "erased": True},
+        )
         assert (await speaker.control("history", {}, mine))[0] == 403
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import uuid4
 
 import httpx2
 import pytest
@@ -48,11 +49,23 @@ def nlweb(caller: Caller, text: str, conversation: str | None = None, **query: A
     )
 
 
+def acl(caller: Caller, text: str) -> httpx2.Response:
+    sent = {
+        "message_id": uuid4().hex,
+        "performative": "TASK_REQUEST",
+        "sender": {"agent_id": f"me-{uuid4().hex[:12]}"},
+        "receiver": {"agent_id": "memory"},
+        "payload": {"task_type": "ask", "task_description": text},
+    }
+    return caller.http.post("/mcp-request", json=sent)
+
+
 ASKS = {
     "nlip": lambda caller, text: caller.ask(say(text)),
     "mcp": lambda caller, text: tool(caller, "memory", text),
     "a2a": lambda caller, text: a2a(caller, "SendMessage", message(text)),
     "nlweb": nlweb,
+    "acl": acl,
 }
 
 
@@ -61,9 +74,9 @@ def door(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def test_wrong_credentials_are_refused_by_every_door(house: Served, door: str) -> None:
+def test_wrong_credentials_are_refused_by_every_door(services: Served, door: str) -> None:  # ACL-39
     address = f"127.0.4.{list(ASKS).index(door) + 1}"
-    with Caller(house.url, "sbk_000000000000_wrong", address=address) as forger:
+    with Caller(services.url, "sbk_000000000000_wrong", address=address) as forger:
         reply = ASKS[door](forger, "hello")
     assert reply.status_code == 401
     assert reply.headers["www-authenticate"].startswith("Bearer")

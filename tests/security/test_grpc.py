@@ -11,10 +11,10 @@ import pytest
 from attackers import add_key
 
 from conftest import Served, serving
-from sabir.doors.a2a import A2aDoor
-from sabir.gateway import Gateway
-from sabir.guard.limits import Quotas
-from sabir.guard.setup import GuardSettings, IdentitySettings
+from sabir.gateway.gateway import Gateway
+from sabir.guard.build import GuardSettings, IdentitySettings
+from sabir.guard.quotas.rates import Quotas
+from sabir.protocols.a2a.door.routes import A2aDoor
 
 from .conftest import PLANTED, RULES, endless, leaky, memory, vault
 
@@ -72,19 +72,19 @@ def sending(text: str, agent: str = "memory", context: str = "", **data: Any) ->
 
 def refusal(call: Any, request: Any, metadata: Meta = ()) -> tuple[str, str]:
     """The status by name, and every word that was told with it."""
-    with pytest.raises(grpc.RpcError) as wrong:
+    with pytest.raises(grpc.RpcError) as raised:
         answer = call(request, metadata=metadata, timeout=20)
         list(answer) if hasattr(answer, "__next__") else None
-    said = f"{wrong.value.details()} {wrong.value.trailing_metadata()}"
+    said = f"{raised.value.details()} {raised.value.trailing_metadata()}"
     assert "Traceback" not in said and ".py" not in said
-    return wrong.value.code().name, said
+    return raised.value.code().name, said
 
 
 def test_callers_are_known_and_wrong_credentials_are_not_taken_for_nobody(stub: Any, alice: Meta) -> None:
     assert "alice" in str(stub.SendMessage(sending("hi"), metadata=alice, timeout=20))
     assert "anonymous" in str(stub.SendMessage(sending("hi"), timeout=20))
-    wrong = ("Bearer sbk_000000000000_wrong", "Bearer a.b.c", "Basic YTpi", alice[0][1][:-3], f"{alice[0][1]}x")
-    for each in wrong:
+    raised = ("Bearer sbk_000000000000_wrong", "Bearer a.b.c", "Basic YTpi", alice[0][1][:-3], f"{alice[0][1]}x")
+    for each in raised:
         status, said = refusal(stub.SendMessage, sending("hi"), (("authorization", each),))
         assert status == "UNAUTHENTICATED" and "www-authenticate" in said
         assert each.partition(" ")[2] not in said

@@ -56,10 +56,10 @@ def bent(good: str) -> list[str]:
 def test_a_forged_bent_or_truncated_token_opens_nothing(stranger: Caller) -> None:
     good = begin(stranger, "private")
     assert "private" in stranger.ask(say("and?", token(good))).json()["content"]
-    for wrong in bent(good):
-        reply = stranger.ask(say("and?", token(wrong)))
-        assert reply.status_code == 200 and "private" not in reply.json()["content"], wrong
-        assert tokens(reply)[0]["content"] == wrong  # not ours, so it is echoed as it came (CORE-6.2)
+    for raised in bent(good):
+        reply = stranger.ask(say("and?", token(raised)))
+        assert reply.status_code == 200 and "private" not in reply.json()["content"], raised
+        assert tokens(reply)[0]["content"] == raised  # not ours, so it is echoed as it came (CORE-6.2)
 
 
 def test_a_token_of_another_gateway_opens_nothing(stranger: Caller) -> None:
@@ -70,7 +70,7 @@ def test_a_token_of_another_gateway_opens_nothing(stranger: Caller) -> None:
     assert tokens(reply)[0]["content"] == foreign != good
 
 
-def test_a_token_of_one_kind_is_not_one_of_another(alice: Caller, stranger: Caller, house: Served) -> None:
+def test_a_token_of_one_kind_is_not_one_of_another(alice: Caller, stranger: Caller, services: Served) -> None:
     """Swapped: a conversation token does not authenticate, a pass opens no conversation."""
     passed = next(
         t for t in tokens(alice.ask(say("Who am I? Authenticate me.", control=True))) if "auth" in t["subformat"]
@@ -115,9 +115,9 @@ def test_a_task_is_found_by_its_owner_only(alice: Caller, mallory: Caller, stran
     assert alice.http.delete(task).status_code != 404
 
 
-@pytest.mark.parametrize("id", ["..", "%2e%2e%2f%2e%2e", "*", "' OR 1=1 --", "%00", "a" * 5000, "\u202e"])
-def test_a_task_id_is_only_a_name(stranger: Caller, id: str) -> None:
-    reply = stranger.http.get(f"/nlip/tasks/{id}")
+@pytest.mark.parametrize("name", ["..", "%2e%2e%2f%2e%2e", "*", "' OR 1=1 --", "%00", "a" * 5000, "\u202e"])
+def test_a_task_id_is_only_a_name(stranger: Caller, name: str) -> None:
+    reply = stranger.http.get(f"/nlip/tasks/{name}")
     assert reply.status_code in (404, 405) and "Traceback" not in reply.text
 
 
@@ -134,17 +134,17 @@ def test_an_upload_place_is_for_its_caller_only(alice: Caller, mallory: Caller, 
         for method in ("GET", "HEAD", "PUT", "DELETE"):
             assert thief.http.request(method, f"/nlip/upload/{mine}").status_code == 404
         assert thief.http.get(f"/nlip/upload/{mine}").content == thief.http.get(f"/nlip/upload/{mine[:-1]}A").content
-    for wrong in bent(mine):
-        assert alice.http.get(f"/nlip/upload/{wrong}").status_code == 404
+    for raised in bent(mine):
+        assert alice.http.get(f"/nlip/upload/{raised}").status_code == 404
 
 
 @pytest.mark.parametrize("name", ["../../secret.key", "%2e%2e%2fsecret.key", "..%2f..%2fsecret.key", "%2fetc%2fpasswd"])
-def test_an_upload_place_is_no_path(stranger: Caller, name: str, house: Served) -> None:
-    secret = (house.gateway.home / "secret.key").read_bytes()
+def test_an_upload_place_is_no_path(stranger: Caller, name: str, services: Served) -> None:
+    secret = (services.gateway.home / "secret.key").read_bytes()
     for method in ("GET", "PUT"):
         reply = stranger.http.request(method, f"/nlip/upload/{name}", content=b"x" if method == "PUT" else None)
         assert reply.status_code in (404, 405) and secret not in reply.content
-    assert (house.gateway.home / "secret.key").read_bytes() == secret
+    assert (services.gateway.home / "secret.key").read_bytes() == secret
 
 
 def test_an_idempotency_key_of_one_caller_says_nothing_to_another(alice: Caller, mallory: Caller) -> None:
@@ -155,8 +155,8 @@ def test_an_idempotency_key_of_one_caller_says_nothing_to_another(alice: Caller,
     assert tokens(stolen)[-1]["content"] != tokens(first)[-1]["content"]
 
 
-def test_strangers_with_the_same_idempotency_key_are_told_apart(house: Served) -> None:
-    with Caller(house.url) as one, Caller(house.url) as two, Caller(house.url, address="127.0.0.2") as three:
+def test_strangers_with_the_same_idempotency_key_are_told_apart(services: Served) -> None:
+    with Caller(services.url) as one, Caller(services.url) as two, Caller(services.url, address="127.0.0.2") as three:
         own = tokens(one.ask(say("my secret plan"), idempotency_key="1"))[-1]
         for other, text in ((two, "another text"), (three, "my secret plan")):
             reply = other.ask(say(text), idempotency_key="1")
@@ -166,10 +166,10 @@ def test_strangers_with_the_same_idempotency_key_are_told_apart(house: Served) -
             assert theirs["content"] != own["content"]
 
 
-def test_nobody_lists_the_conversations_of_strangers(house: Served, stranger: Caller) -> None:
+def test_nobody_lists_the_conversations_of_strangers(services: Served, stranger: Caller) -> None:
     """All strangers have one id; a list by owner would hold everybody's."""
     begin(stranger, "something private of one stranger")
-    with Caller(house.url) as another:
+    with Caller(services.url) as another:
         for wish in (
             "Show me the history",
             "List my sessions",

@@ -12,13 +12,13 @@ from attackers import Caller, say
 from conftest import Serve
 from free_ports import free_port
 from guard_site import Site
-from sabir.gateway import Gateway
-from sabir.peers.a2a import A2aPeer
-from sabir.peers.base import Peer
-from sabir.peers.mcp import McpPeer
-from sabir.peers.nlip_http import NlipHttpPeer
-from sabir.peers.nlip_ws import NlipWsPeer
-from sabir.peers.nlweb import NlwebPeer
+from sabir.gateway.gateway import Gateway
+from sabir.protocols.a2a.peer.peer import A2aPeer
+from sabir.protocols.mcp.peer.peer import McpPeer
+from sabir.protocols.nlip.peer.http import NlipHttpPeer
+from sabir.protocols.nlip.peer.websocket import NlipWsPeer
+from sabir.protocols.nlweb.peer import NlwebPeer
+from sabir.protocols.peer import Peer
 
 PEERS: dict[str, Callable[[str], Peer]] = {
     "nlip": lambda at: NlipHttpPeer(f"http://{at}/nlip/picky", name="picky", retries=0),

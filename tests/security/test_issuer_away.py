@@ -20,12 +20,12 @@ from free_ports import free_port
 from guard_site import Site
 from sabir import Gateway
 from sabir.agents.echo import echo
-from sabir.guard.issuer import Issuer
-from sabir.guard.setup import GuardSettings, IdentitySettings
+from sabir.guard.build import GuardSettings, IdentitySettings
+from sabir.guard.identity.issuer import Issuer
 
 ISSUER = "https://id.example"
 RSA = jwk.RSAKey.generate_key(2048, parameters={"kid": "one"})
-TOLD = "the keys of the authorization server cannot be had now"
+TOLD = "the keys of the authorization server are unavailable"
 
 
 def token(**more: Any) -> str:
@@ -110,6 +110,6 @@ def test_nobody_is_locked_out_and_service_resumes_by_itself(
     finally:
         site.close()
     told = [record.getMessage() for record in caplog.records if ISSUER in record.getMessage()]
-    assert len(told) == 2 and "cannot be had" in told[0] and "are had again" in told[1]
+    assert len(told) == 2 and "unavailable" in told[0] and "available again" in told[1]
     answer = client.post("/nlip", json=NLIP, headers={"authorization": f"Bearer {token(sub='bob')}"})
     assert answer.status_code == 200  # its keys are known, whoever it was that came first

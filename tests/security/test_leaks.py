@@ -19,9 +19,9 @@ import pytest
 from attackers import Caller, add_key, say, token
 from websockets.sync.client import connect
 
-from sabir.guard.audit import export
-from sabir.guard.verifying import verify
-from sabir.stores.sqlite import SQLiteStore
+from sabir.guard.audit.log import export
+from sabir.guard.audit.verify import verify
+from sabir.stores.sqlite.store import SQLiteStore
 
 MARK = "PLANTED"
 IN_ENVIRONMENT = "sk-proj-PLANTEDenvironment0123456789abcdef"
@@ -154,8 +154,8 @@ def test_nothing_planted_is_in_logs_audit_or_metrics(running: Running) -> None:
         alice.http.post("/ask", json={"query": {"text": IN_CONTENT}, "context": {"x": IN_TOKEN}})
         alice.http.get(f"/ask?query={IN_CONTENT}")
         metrics = alice.http.get("/metrics").text
-    with Caller(running.url, f"sbk_000000000000_{IN_TOKEN}") as wrong:
-        assert wrong.ask(say(IN_CONTENT)).status_code == 401
+    with Caller(running.url, f"sbk_000000000000_{IN_TOKEN}") as raised:
+        assert raised.ask(say(IN_CONTENT)).status_code == 401
     with connect(running.url.replace("http", "ws") + "/nlip/ws/text") as ws:
         ws.send(json.dumps(say(IN_CONTENT, token(IN_TOKEN, "authentication_x"))))
         ws.recv(timeout=10)

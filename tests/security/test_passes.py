@@ -12,11 +12,11 @@ from attackers import Caller, say
 
 from conftest import Serve
 from sabir.agents.echo import echo
-from sabir.gateway import Gateway
-from sabir.guard.keys import Keys
-from sabir.guard.policy import Rule
-from sabir.guard.setup import GuardSettings, IdentitySettings
-from sabir.stores.sqlite import SQLiteStore
+from sabir.gateway.gateway import Gateway
+from sabir.guard.build import GuardSettings, IdentitySettings
+from sabir.guard.identity.api_keys import ApiKeys
+from sabir.guard.rights import Rule
+from sabir.stores.sqlite.store import SQLiteStore
 
 SETTINGS = GuardSettings(IdentitySettings(keys_seconds=0.0), rights=(Rule(roles=("staff",)),))
 
@@ -31,17 +31,17 @@ class Office:
         async def made() -> tuple[str, str]:
             store = SQLiteStore(self._path)
             await store.open()
-            key, text = await Keys(store).add(name, roles=("staff",))
+            key, text = await ApiKeys(store).add(name, roles=("staff",))
             await store.close()
             return key.id, text
 
         return asyncio.run(made())
 
-    def revoke(self, id: str) -> None:
+    def revoke(self, item_id: str) -> None:
         async def gone() -> None:
             store = SQLiteStore(self._path)
             await store.open()
-            await Keys(store).revoke(id)
+            await ApiKeys(store).revoke(item_id)
             await store.close()
 
         asyncio.run(gone())
@@ -58,13 +58,13 @@ def passes_in(reply: Any) -> list[dict[str, Any]]:
 
 
 def test_a_revoked_key_does_not_live_on_in_its_pass(serve: Serve, home: Path, office: Office) -> None:
-    id, key = office.add("pat")
+    item_id, key = office.add("pat")
     served = serve(Gateway(echo, home=home, guard=SETTINGS))
     with Caller(served.url, key) as known, Caller(served.url) as bearer:
         wish = say("Please give me an authentication token", control=True)
         (given,) = passes_in(known.ask(wish))
         assert bearer.ask(say("hi", given)).json()["content"] == "You said: hi"
-        office.revoke(id)
+        office.revoke(item_id)
         assert known.ask(say("hi")).status_code == 401
         refused = bearer.ask(say("hi", given))
         assert refused.status_code == 401

@@ -10,9 +10,10 @@ import pytest
 from conftest import Serve
 from sabir import Gateway
 from sabir.agents.echo import echo
-from sabir.config import gateway_of, settings_of
-from sabir.errors import BadSetup
-from sabir.guard.profile import CONTROLS, SecuritySettings, level_of, require
+from sabir.config.build import gateway_of
+from sabir.config.load import settings_of
+from sabir.errors import ConfigError
+from sabir.guard.ecma434 import CONTROLS, SecuritySettings, level_of, require
 from sabir.server import Serving, Tls
 
 
@@ -58,9 +59,9 @@ def test_each_control_follows_its_hook(home: Path) -> None:
 
 def test_production_refuses_to_start_without_a_profile_it_meets(home: Path) -> None:
     """CORE-2.3."""
-    with pytest.raises(BadSetup, match=r"needs security.profile"):
+    with pytest.raises(ConfigError, match=r"needs security.profile"):
         gateway(home / "a", security={"production": True}).run(port=0, say=lambda line: None)
-    with pytest.raises(BadSetup, match=r"profile 1 is not met; missing: SEC-P1.1"):
+    with pytest.raises(ConfigError, match=r"profile 1 is not met; missing: SEC-P1.1"):
         gateway(home / "b", security={"production": True, "profile": 1}).run(port=0, say=lambda line: None)
     met = Gateway(
         echo,

@@ -11,8 +11,8 @@ from attackers import Caller, say
 from conftest import Serve
 from sabir import Turn, agent
 from sabir.errors import Unauthenticated
-from sabir.gateway import Gateway
-from sabir.peers.mcp_oauth import oauth
+from sabir.gateway.gateway import Gateway
+from sabir.protocols.mcp.peer.oauth import oauth
 
 
 @agent(description="Repeats")

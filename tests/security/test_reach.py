@@ -14,14 +14,14 @@ from conftest import Serve
 from guard_site import Site
 from sabir import Turn, agent
 from sabir.agent import reply_of
-from sabir.gateway import Gateway
-from sabir.guard.filters import Filters
-from sabir.guard.limits import Quotas
-from sabir.guard.outgoing import Service
-from sabir.guard.policy import Rule
-from sabir.guard.setup import GuardSettings
+from sabir.gateway.gateway import Gateway
+from sabir.guard.build import GuardSettings
+from sabir.guard.egress.credentials import Service
+from sabir.guard.filters.base import Filters
+from sabir.guard.quotas.rates import Quotas
+from sabir.guard.rights import Rule
 from sabir.message import Message
-from sabir.peers.connect import connect
+from sabir.protocols.connect import connect
 
 
 @pytest.fixture

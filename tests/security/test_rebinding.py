@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -13,9 +14,9 @@ from attackers import Caller
 from conftest import Serve
 from guard_site import Site
 from sabir.agents.echo import echo
-from sabir.doors.a2a import A2aDoor
-from sabir.gateway import Gateway
-from sabir.guard.outbound import Outbound, OutboundRules
+from sabir.gateway.gateway import Gateway
+from sabir.guard.egress.addresses import Outbound, OutboundRules
+from sabir.protocols.a2a.door.routes import A2aDoor
 
 OUTSIDE, INSIDE = "127.0.0.1", "127.0.0.66"  # the rules of these gateways call only the first one outside
 CHECKS = 2  # how often a webhook is looked up when it is given, before anything is sent
@@ -85,7 +86,7 @@ def test_a_webhook_whose_name_moves_inside_after_the_check_is_not_called(
     names = Names(gateway, outside=CHECKS)
     with Caller(serve(gateway).url) as caller:
         assert "result" in told_at(caller, f"http://rebind.example:{outside.port}/hook")  # it was outside then
-        until(lambda: "telling a webhook ended" in caplog.text)
+        until(lambda: re.search("Webhook .* stopped", caplog.text))
     assert "not on the open internet" in caplog.text
     assert len(names.asked) > CHECKS
     assert untouched(trap) and outside.heard == []

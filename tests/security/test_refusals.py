@@ -23,12 +23,12 @@ from amqp.conftest import door_of
 from conftest import Serve, Served, serving
 from sabir import Turn, agent
 from sabir.card import Skill
-from sabir.doors.a2a import A2aDoor
-from sabir.gateway import Gateway
-from sabir.guard.limits import Quotas
-from sabir.guard.setup import GuardSettings
+from sabir.gateway.gateway import Gateway
+from sabir.guard.build import GuardSettings
+from sabir.guard.quotas.rates import Quotas
+from sabir.protocols.a2a.door.routes import A2aDoor
 from sabir.stores.base import AuditLine
-from sabir.stores.sqlite import SQLiteStore
+from sabir.stores.sqlite.store import SQLiteStore
 
 from .conftest import RULES, memory, vault
 
@@ -125,6 +125,14 @@ NEW_CALL = rpc("tools/call", {"name": "AGENT", "arguments": {"text": "hi"}, "_me
 ASKED = {"query": {"text": "hi"}, "prefer": {"streaming": False}}
 V1 = {"a2a_version": "1.0"}
 
+ACL = {
+    "message_id": "m-1",
+    "performative": "TASK_REQUEST",
+    "sender": {"agent_id": "mallory"},
+    "receiver": {"agent_id": "AGENT"},
+    "payload": {"task_type": "ask", "task_description": "hi"},
+}
+
 WAYS = [
     http("NLIP", "nlip-http", "POST", "/nlip/AGENT", say("hi"), accept="application/json"),
     http("NLIP, streamed", "nlip-http", "POST", "/nlip/AGENT", say("hi"), accept="text/event-stream"),
@@ -157,12 +165,18 @@ WAYS = [
     http("A2A over REST, tasks", "a2a", "GET", "/a2a/memory/tasks", agent=False, **V1),
     http("A2A 0.3", "a2a", "POST", "/a2a/AGENT", rpc("message/send", OLD)),
     Way("A2A over gRPC", "a2a", over_grpc),
+    http("ACL", "acl", "POST", "/acl", ACL),
+    http("ACL, the result", "acl", "POST", "/mcp-request", ACL),
+    http("ACL, an inbox", "acl", "GET", "/acl/inbox/mallory", agent=False, accept="application/json"),
+    http("ACL, a conversation", "acl", "GET", "/acl/conversations/x", agent=False),
+    http("ACL, the directory", "acl", "GET", "/acl/directory", agent=False),
+    http("ACL, who is there", "acl", "GET", "/.well-known/acl", agent=False),
 ]  # fmt: skip
 BY_HTTP = [way for way in WAYS if way.ask.__qualname__.startswith("http.")]
 
 
 @pytest.fixture
-def house(request: pytest.FixtureRequest, home: Path, prefix: str, broker: str) -> Iterator[Served]:
+def services(request: pytest.FixtureRequest, home: Path, prefix: str, broker: str) -> Iterator[Served]:
     doors = {
         "a2a": {"grpc": {"port": 0}},
         "nlip-amqp": {"url": broker, "address": f"{prefix}-{uuid4().hex[:8]}"},
@@ -198,16 +212,16 @@ def shown(served: Served) -> list[tuple[str, str, str, str, str]]:
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)
-def test_a_wrong_key_is_one_line(house: Served, way: Way) -> None:
-    way.ask(house, WRONG, "memory")
-    assert [line[:4] for line in shown(house)] == [("refused", "Unauthenticated", way.door, "unknown")]
+def test_a_wrong_key_is_one_line(services: Served, way: Way) -> None:
+    way.ask(services, WRONG, "memory")
+    assert [line[:4] for line in shown(services)] == [("refused", "Unauthenticated", way.door, "unknown")]
 
 
 @pytest.mark.parametrize("way", [way for way in WAYS if way.names_agent], ids=lambda way: way.name)
-def test_an_agent_that_is_not_for_the_caller_is_one_line(house: Served, way: Way) -> None:
-    key = add_key(house.gateway.home, "mallory")
-    way.ask(house, key, "vault")
-    assert shown(house) == [("refused", "Forbidden", way.door, f"key:{key.split('_')[1]}", "vault")]
+def test_an_agent_that_is_not_for_the_caller_is_one_line(services: Served, way: Way) -> None:
+    key = add_key(services.gateway.home, "mallory")
+    way.ask(services, key, "vault")
+    assert shown(services) == [("refused", "Forbidden", way.door, f"key:{key.split('_')[1]}", "vault")]
 
 
 SECRET_SKILLS = (
@@ -240,21 +254,21 @@ def test_what_an_mcp_client_may_not_know_of_is_one_line(serve: Serve, home: Path
 
 
 @pytest.mark.parametrize("header", [{"host": "evil.example"}, {"origin": "https://evil.example"}], ids=str)
-def test_another_host_or_origin_is_one_line(house: Served, header: Headers) -> None:
-    told(house, "POST", "/nlip", WRONG, say("hi"), **header)
-    assert shown(house) == [("refused", "Forbidden", "front", "unknown", "")]
+def test_another_host_or_origin_is_one_line(services: Served, header: Headers) -> None:
+    told(services, "POST", "/nlip", WRONG, say("hi"), **header)
+    assert shown(services) == [("refused", "Forbidden", "front", "unknown", "")]
 
 
 SLOWLY = Quotas(rate_per_caller=0.001, rate_per_address=10_000.0, burst=1.0)
 
 
-@pytest.mark.parametrize("house", [SLOWLY], indirect=True, ids=["slowly"])
+@pytest.mark.parametrize("services", [SLOWLY], indirect=True, ids=["slowly"])
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)
-def test_a_caller_over_its_rate_is_one_line(house: Served, way: Way) -> None:
-    key = add_key(house.gateway.home, "mallory")
-    told(house, "GET", "/who?query=x", key)
-    headers = way.ask(house, key, "memory")
-    assert [line[:4] for line in shown(house)] == [("refused", "TooMany", way.door, f"key:{key.split('_')[1]}")]
+def test_a_caller_over_its_rate_is_one_line(services: Served, way: Way) -> None:
+    key = add_key(services.gateway.home, "mallory")
+    told(services, "GET", "/who?query=x", key)
+    headers = way.ask(services, key, "memory")
+    assert [line[:4] for line in shown(services)] == [("refused", "RateLimited", way.door, f"key:{key.split('_')[1]}")]
     if headers is not None:
         assert headers["ratelimit"].startswith('"requests";r=0;t=') and int(headers["retry-after"]) > 0
 
@@ -262,11 +276,11 @@ def test_a_caller_over_its_rate_is_one_line(house: Served, way: Way) -> None:
 DAILY = Quotas(rate_per_caller=100.0, burst=50.0, daily_turns=20, daily_bytes=10_000, daily_cost=0.5)
 
 
-@pytest.mark.parametrize("house", [DAILY], indirect=True, ids=["daily"])
+@pytest.mark.parametrize("services", [DAILY], indirect=True, ids=["daily"])
 @pytest.mark.parametrize("way", BY_HTTP, ids=lambda way: way.name)
-def test_every_http_answer_tells_what_is_left(house: Served, way: Way) -> None:
-    headers = way.ask(house, add_key(house.gateway.home, "alice"), "memory")
-    assert headers is not None and not lines(house)
+def test_every_http_answer_tells_what_is_left(services: Served, way: Way) -> None:
+    headers = way.ask(services, add_key(services.gateway.home, "alice"), "memory")
+    assert headers is not None and not lines(services)
     policies = '"requests";q=50, "daily-turns";q=20;w=86400, "daily-bytes";q=10000;qu="content-bytes";w=86400, '
     assert headers["ratelimit-policy"] == f'{policies}"daily-cost";q=500000;qu="cost-millionths";w=86400'
     left = {

@@ -160,8 +160,8 @@ ROWS: dict[str, tuple[str, ...]] = {
         "security/test_tenants.py::test_on_one_connection_each_request_is_its_own_callers",
         "security/test_tenants.py::test_callers_at_the_same_time_get_their_own_answers",
         "security/test_tenants.py::test_metrics_name_no_caller_and_nothing_that_was_said",
-        "server/test_known_heads.py::test_who_asks_is_told_by_the_connection_and_not_by_the_head",
-        "mcp/test_pipes.py::test_callers_never_share_a_program",
+        "server/test_keep_alive.py::test_who_asks_is_told_by_the_connection_and_not_by_the_head",
+        "mcp/test_message_proxy.py::test_callers_never_share_a_program",
     ),
     "insiders and changed logs": (
         "guard/test_audit.py::test_an_end_that_was_cut_off_and_a_chain_made_anew_are_found_by_the_anchor",

@@ -13,9 +13,9 @@ from attackers import Caller, say
 
 from conftest import Served, serving
 from sabir import Turn, agent
-from sabir.connections import Patience
-from sabir.gateway import Gateway
-from sabir.server import Server
+from sabir.gateway.gateway import Gateway
+from sabir.server.http_protocol import SlowClientReaper
+from sabir.server.server import Server
 
 HEAD = b"POST /nlip HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
 
@@ -29,7 +29,7 @@ async def parrot(turn: Turn) -> str:
 def impatient(home: Path) -> Iterator[Served]:
     with serving(Gateway(parrot, home=home)) as served:
         assert isinstance(served.server, Server)
-        served.server.patience = Patience(head=0.5, body=1.0, every=1)
+        served.server.reaper = SlowClientReaper(head=0.5, body=1.0, every=1)
         yield served
 
 
@@ -97,7 +97,28 @@ ASKED = json.dumps(say("and then silence")).encode()
 def test_who_has_had_an_answer_and_says_nothing_more_is_let_go(home: Path) -> None:
     with serving(Gateway(parrot, home=home)) as served:
         assert isinstance(served.server, Server)
-        served.server.patience = Patience(idle=0.5, every=1)
+        served.server.reaper = SlowClientReaper(idle=0.5, every=1)
         sock = opened(served, HEAD + b"Content-Length: %d\r\n\r\n%s" % (len(ASKED), ASKED))
         assert sock.recv(65536).startswith(b"HTTP/1.1 200 OK\r\n")
         assert ended(sock)
+
+
+def test_a_body_that_trickles_is_cut_off(home: Path) -> None:
+    """Issue 11, D 16: a byte now and then kept a connection for ever; a minimum rate ends it."""
+    with serving(Gateway(parrot, home=home)) as served:
+        assert isinstance(served.server, Server)
+        served.server.reaper = SlowClientReaper(grace=0.3, rate=500.0, every=1)
+        sock = opened(served, HEAD + b"Content-Length: 100000\r\n\r\n")
+        sock.settimeout(0.05)
+        for _ in range(400):
+            try:
+                sock.sendall(b" ")
+                if sock.recv(1) == b"":
+                    break
+            except TimeoutError:
+                continue
+            except OSError:
+                break
+        else:
+            pytest.fail("the trickle was heard for 20 seconds")
+        sock.close()

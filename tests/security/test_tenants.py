@@ -14,7 +14,8 @@ from attackers import Caller, add_key, say, tokens
 from test_doors import mcp, nlweb
 
 from conftest import Served, serving
-from sabir.config import gateway_of, settings_of
+from sabir.config.build import gateway_of
+from sabir.config.load import settings_of
 
 RIGHTS = [
     {"roles": ["blue"], "agents": ["blue.example", "echo"]},
@@ -31,7 +32,7 @@ def site(folder: Path, name: str, hotel: str) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """Two tenants, each with a site of its own in the same index."""
     folder = tmp_path_factory.mktemp("tenants")
     settings = {
@@ -46,14 +47,14 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 @pytest.fixture(scope="module")
-def blue(house: Served) -> Iterator[Caller]:
-    with Caller(house.url, add_key(house.gateway.home, "bluebeard", "blue")) as caller:
+def blue(services: Served) -> Iterator[Caller]:
+    with Caller(services.url, add_key(services.gateway.home, "bluebeard", "blue")) as caller:
         yield caller
 
 
 @pytest.fixture(scope="module")
-def red(house: Served) -> Iterator[Caller]:
-    with Caller(house.url, add_key(house.gateway.home, "redbreast", "red")) as caller:
+def red(services: Served) -> Iterator[Caller]:
+    with Caller(services.url, add_key(services.gateway.home, "redbreast", "red")) as caller:
         yield caller
 
 
@@ -87,9 +88,9 @@ def test_what_is_listed_for_one_is_kept_for_nobody_else(blue: Caller, red: Calle
     assert (again.status_code, again.content) == (200, theirs.content)
 
 
-def test_on_one_connection_each_request_is_its_own_callers(house: Served, blue: Caller, red: Caller) -> None:
+def test_on_one_connection_each_request_is_its_own_callers(services: Served, blue: Caller, red: Caller) -> None:
     """What is remembered of a connection or of a head is not who came by it last."""
-    with httpx2.Client(base_url=house.url, trust_env=False, timeout=30) as shared:
+    with httpx2.Client(base_url=services.url, trust_env=False, timeout=30) as shared:
         for _ in range(3):
             for key, sees in (
                 (blue.key, "blue.example"),
@@ -115,11 +116,11 @@ def test_callers_at_the_same_time_get_their_own_answers(blue: Caller, red: Calle
             assert told == expected
 
 
-def test_metrics_name_no_caller_and_nothing_that_was_said(house: Served, blue: Caller) -> None:
+def test_metrics_name_no_caller_and_nothing_that_was_said(services: Served, blue: Caller) -> None:
     blue.ask(say("PLANTED-WORDS"), "echo")
     blue.ask(say("PLANTED-WORDS"), "PLANTED-NAME")
     nlweb(blue, "PLANTED-WORDS", site="PLANTED-SITE")
-    shown = httpx2.get(f"{house.url}/metrics", trust_env=False).text
+    shown = httpx2.get(f"{services.url}/metrics", trust_env=False).text
     assert "sabir_turns_total" in shown
     for planted in ("PLANTED", "bluebeard", "redbreast", str(blue.key)):
         assert planted not in shown

@@ -13,7 +13,7 @@ import pytest
 from attackers import Caller, say
 
 import sabir
-from sabir.observe import LOGGERS, UNTOLD, without_words
+from sabir.observe.logs import LOGGERS, UNTOLD, without_words
 
 SAID = "PLANTED-what-a-caller-said"
 AGENT = """

@@ -12,8 +12,8 @@ from websockets.sync.client import connect
 from conftest import Serve
 from sabir import Gateway
 from sabir.agents.echo import echo
-from sabir.errors import BadSetup
-from sabir.wire import nlip
+from sabir.errors import ConfigError
+from sabir.protocols.nlip.wire import json as nlip
 
 LOOSE = b'{"format":"text","content":"no subformat"}'  # D-06: liberal only
 
@@ -66,5 +66,5 @@ def test_frames_are_read_strictly_where_configured(serve: Serve, home: Path, str
 def test_a_wrong_setting_of_a_door_is_refused_at_the_start(
     home: Path, door: str, key: str, value: object, said: str
 ) -> None:
-    with pytest.raises(BadSetup, match=said):
+    with pytest.raises(ConfigError, match=said):
         Gateway(echo, home=home, doors={door: {key: value}})

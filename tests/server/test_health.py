@@ -9,8 +9,9 @@ import httpx2
 import pytest
 
 from conftest import Serve
+from free_ports import free_port
 from sabir import Gateway, Turn, agent
-from sabir.doors import metrics
+from sabir.gateway.endpoints import metrics
 
 
 @agent
@@ -44,3 +45,21 @@ async def test_health_is_told_soon_also_while_the_store_takes_its_time(
         assert (told.status_code, told.json()["store"], told.headers["retry-after"]) == (503, "away", "1")
         assert (await client.get("/health/live")).status_code == 200
     await gateway.stop()
+
+
+def test_a_broker_that_is_unavailable_is_reported(serve: Serve, home: Path) -> None:
+    """Health was ok while nothing could come in over AMQP (issue 11, D16)."""
+    doors = {"nlip-amqp": {"url": f"amqp://127.0.0.1:{free_port()}", "address": "nobody"}}
+    url = serve(Gateway(barista, home=home, doors=doors)).url
+    for path in ("/health", "/health/ready"):
+        told = httpx2.get(url + path)
+        assert told.status_code == 200
+        body = told.json()
+        assert (body["status"], body["nlip-amqp"]) == ("degraded", "away")
+        assert body["reason"] == "the broker is unavailable; messages over AMQP wait there"
+    assert httpx2.get(url + "/health/live").json() == {"status": "ok"}
+
+
+def test_a_door_to_a_broker_that_nobody_configured_is_no_trouble(serve: Serve, home: Path) -> None:
+    url = serve(Gateway(barista, home=home)).url
+    assert httpx2.get(url + "/health").json()["status"] == "ok"

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from conftest import Serve
 from sabir import Gateway
 from sabir.agents.echo import echo
-from sabir.doors.base import House
+from sabir.http.door import GatewayServices
 
 
 class Broken:
@@ -21,8 +21,8 @@ class Broken:
 
     name = "broken"
 
-    def __init__(self, house: House) -> None:
-        self.house = house
+    def __init__(self, services: GatewayServices) -> None:
+        self.services = services
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         raise RuntimeError("the password is hunter2")

@@ -17,7 +17,8 @@ from websockets.sync.client import connect
 from conftest import Serve
 from sabir import Gateway, Turn, agent
 from sabir.agents.echo import echo
-from sabir.wire import cbor, nlip
+from sabir.protocols.nlip.wire import cbor
+from sabir.protocols.nlip.wire import json as nlip
 
 
 def text(said: str, *parts: dict[str, Any], **more: Any) -> str:

@@ -8,24 +8,35 @@ from pathlib import Path
 import pytest
 
 from sabir.stores import Store, open_store
+from sabir.stores.sealing import ContentCipher
 from stores.places import schema
 
 Another = Callable[[], Awaitable[Store]]
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgresql"])
+SEALED = "sealed.db"
+CIPHER = ContentCipher(b"k" * 32)
+
+
+def opening(address: str) -> Store:
+    """The store of an address; one whose file is called so encrypts its contents (MW-31)."""
+    return open_store(address, cipher=CIPHER if address.endswith(SEALED) else None)
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgresql", "sealed"])
 async def address(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[str]:
     """Where an empty store is."""
     if request.param == "postgresql":
         async with schema() as place:
             yield place
     else:
-        yield "memory:" if request.param == "memory" else f"sqlite:///{tmp_path}/sabir.db"
+        name = SEALED if request.param == "sealed" else "sabir.db"
+        yield "memory:" if request.param == "memory" else f"sqlite:///{tmp_path}/{name}"
 
 
 @pytest.fixture
 async def store(address: str) -> AsyncIterator[Store]:
-    opened = open_store(address)
+    opened = opening(address)
     await opened.open()
     yield opened
     await opened.close()
@@ -39,7 +50,7 @@ async def another(address: str, store: Store) -> AsyncIterator[Another]:
     async def make() -> Store:
         if address == "memory:":
             return store
-        more.append(open_store(address))
+        more.append(opening(address))
         await more[-1].open()
         return more[-1]
 

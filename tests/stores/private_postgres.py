@@ -48,7 +48,7 @@ class PrivatePostgres:
         self.start()
         return self
 
-    def __exit__(self, *wrong: object) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.remove()
 
     async def schema(self, name: str) -> str:

@@ -18,13 +18,13 @@ from conftest import serving
 from sabir import Gateway
 from sabir.agents.echo import echo
 from sabir.cli import main
-from sabir.errors import BadSetup, StoreUnavailable
-from sabir.guard.verifying import verify
+from sabir.errors import ConfigError, StoreUnavailable
+from sabir.guard.audit.verify import verify
 from sabir.message import Message
 from sabir.stores import Store, open_store
 from sabir.stores.base import AuditLine, ConversationRow, Record, TaskEvent, TaskRow, TurnEntry, chain
-from sabir.stores.copying import copy
-from sabir.stores.sqlite import MIGRATIONS
+from sabir.stores.copy import copy
+from sabir.stores.sqlite.store import MIGRATIONS
 from sabir.stores.tables import TABLES
 from sabir.turn import PastTurn
 from stores.places import schema
@@ -66,8 +66,8 @@ async def everything(store: Store) -> list[object]:
     task = await store.task("task")
     assert task is not None
     return [
-        [await store.conversation(id) for id in ids],
-        [await store.turns(id, 10_000) for id in ids],
+        [await store.conversation(item_id) for item_id in ids],
+        [await store.turns(item_id, 10_000) for item_id in ids],
         task,
         await store.task_events("task"),
         await store.audit_lines(limit=10_000),
@@ -132,13 +132,13 @@ async def test_a_store_that_is_not_empty_is_not_copied_into(tmp_path: Path) -> N
         store = await opened(address)
         await store.record(entry(1))
         await store.close()
-    with pytest.raises(BadSetup, match="the target is not empty"):
+    with pytest.raises(ConfigError, match="the target is not empty"):
         await copy(first, second)
-    with pytest.raises(BadSetup, match="the same store"):
+    with pytest.raises(ConfigError, match="the same store"):
         await copy(first, first)
-    with pytest.raises(BadSetup, match="there is no"):
+    with pytest.raises(ConfigError, match="there is no"):
         await copy(f"sqlite:///{tmp_path}/none.db", second)
-    with pytest.raises(BadSetup, match=r"expected sqlite:///path or postgresql://"):
+    with pytest.raises(ConfigError, match=r"expected sqlite:///path or postgresql://"):
         await copy("memory:", second)
     assert not (tmp_path / "none.db").exists()
 
@@ -173,7 +173,7 @@ def test_the_command_copies_and_says_what(tmp_path: Path, capsys: pytest.Capture
     out = capsys.readouterr().out
     assert "  turns                    20\n" in out
     assert "rows copied and verified in" in out
-    assert "Copy secret.key, too" in out
+    assert "Also copy secret.key" in out
     assert main(["store", "copy", first, f"sqlite:///{tmp_path}/third.db", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["turns"] == 20
     assert main(["store", "copy", first, second]) == 2
@@ -231,13 +231,13 @@ async def test_a_store_of_a_newer_version_is_refused(tmp_path: Path, postgres: s
     newer.execute("PRAGMA user_version = 99")
     newer.commit()
     newer.close()
-    with pytest.raises(BadSetup, match="written by a newer version"):
+    with pytest.raises(ConfigError, match="written by a newer version"):
         await opened(f"sqlite:///{tmp_path}/newer.db")
     await (await opened(postgres)).close()
     connection = await asyncpg.connect(postgres)
     await connection.execute("UPDATE schema_version SET number = 99")
     await connection.close()
-    with pytest.raises(BadSetup, match="written by a newer version"):
+    with pytest.raises(ConfigError, match="written by a newer version"):
         await opened(postgres)
 
 
@@ -251,5 +251,5 @@ async def test_two_gateways_that_start_at_once_migrate_once(postgres: str) -> No
 
 
 async def test_a_schema_that_does_not_exist_is_told(postgres: str) -> None:
-    with pytest.raises(BadSetup, match="create it first"):
+    with pytest.raises(ConfigError, match="create it first"):
         await opened(postgres.replace("search_path=", "search_path=no_"))

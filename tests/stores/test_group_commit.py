@@ -11,8 +11,8 @@ import pytest
 
 from sabir.errors import StoreUnavailable
 from sabir.stores.base import Record
-from sabir.stores.group_commit import GroupCommit
-from sabir.stores.sqlite import SQLiteStore
+from sabir.stores.sqlite.group_commit import GroupCommit
+from sabir.stores.sqlite.store import SQLiteStore
 
 
 def refuse(connection: sqlite3.Connection) -> None:

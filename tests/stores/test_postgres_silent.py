@@ -12,10 +12,10 @@ import pytest
 from sabir import agent
 from sabir.agent import Agent
 from sabir.errors import StoreUnavailable
-from sabir.gateway import Gateway
-from sabir.server import CLOSE_SECONDS
+from sabir.gateway.gateway import Gateway
+from sabir.server.server import CLOSE_SECONDS
 from sabir.stores.base import AuditLine, Record
-from sabir.stores.postgres import PostgresStore
+from sabir.stores.postgres.store import PostgresStore
 from sabir.turn import Turn
 from stores.private_postgres import PrivatePostgres
 
@@ -40,7 +40,7 @@ async def refused_after(store: PostgresStore, many: int) -> float:
     """How long the slowest of so many callers waits until it is told."""
 
     async def one(number: int) -> None:
-        with pytest.raises(StoreUnavailable, match="the store is away"):
+        with pytest.raises(StoreUnavailable, match="the store is unavailable"):
             await (store.ping() if number % 2 else store.audit(AuditLine(0.0, "key", "ada")))
 
     begun = time.monotonic()

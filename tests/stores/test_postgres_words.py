@@ -15,10 +15,10 @@ import pytest
 from free_ports import free_port
 from sabir import Gateway, agent
 from sabir.cli.main import main
-from sabir.errors import BadSetup, StoreUnavailable
-from sabir.stores import outage
-from sabir.stores.outage import where
-from sabir.stores.postgres import PostgresStore
+from sabir.errors import ConfigError, StoreUnavailable
+from sabir.stores.postgres import retry as outage
+from sabir.stores.postgres.retry import where
+from sabir.stores.postgres.store import PostgresStore
 from sabir.turn import Turn
 from stores.private_postgres import PrivatePostgres
 
@@ -65,13 +65,13 @@ def test_commands_say_where_it_should_be_and_what_is_wrong(
         (
             f"127.0.0.1:{port}/none",
             2,
-            f"store: PostgreSQL at 127.0.0.1:{port}, database none: there is no such database",
+            f"store: PostgreSQL at 127.0.0.1:{port}, database none: database not found",
         ),
-        (f"127.0.0.1:{nowhere}/shop", 3, f"PostgreSQL at 127.0.0.1:{nowhere}, database shop: nobody listens there"),
+        (f"127.0.0.1:{nowhere}/shop", 3, f"PostgreSQL at 127.0.0.1:{nowhere}, database shop: connection refused"),
         (
             "no.such.host.invalid/shop",
             3,
-            "PostgreSQL at no.such.host.invalid:5432, database shop: there is no such host",
+            "PostgreSQL at no.such.host.invalid:5432, database shop: host not found",
         ),
     ):
         (tmp_path / "sabir.yaml").write_text(f"store: postgresql://postgres:s3cret@{at}\n")
@@ -85,7 +85,7 @@ async def test_a_wrong_password_is_told_as_one(server: PrivatePostgres) -> None:
     await connection.close()
     with server.asking_for_passwords():
         store = PostgresStore(server.address.replace("postgres@", "ann:wr0ng@"))
-        with pytest.raises(BadSetup) as told:
+        with pytest.raises(ConfigError) as told:
             await store.open()
     assert str(told.value).endswith(", database postgres: the password is wrong, or the user does not exist")
     assert "wr0ng" not in str(told.value)
@@ -107,14 +107,14 @@ async def test_an_outage_is_one_warning_and_its_end_one_line_and_callers_learn_n
     async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:8080") as client:
         await asyncio.to_thread(server.stop)
         refused = [await client.post("/nlip", json=HELLO), await client.get("/health")]
-        await until(lambda: "is away" in caplog.text)
+        await until(lambda: "is unavailable" in caplog.text)
         for _ in range(3):  # the worker of tasks has looked several times by then
             await asyncio.sleep(0.5)
             refused.append(await client.get("/health"))
         for each in refused:
             assert each.status_code == 503
             assert not re.search(r"127\.0\.0\.1|postgres|connection ?refused", each.text, re.IGNORECASE), each.text
-        assert refused[0].json()["content"] == "the store is away; try again in a moment"
+        assert refused[0].json()["content"] == "the store is unavailable; retry shortly"
         await asyncio.to_thread(server.start)
         await until(lambda: "is back" in caplog.text)
         assert (await client.get("/health")).status_code == 200
@@ -122,7 +122,7 @@ async def test_an_outage_is_one_warning_and_its_end_one_line_and_callers_learn_n
     await gateway.stop()
     place = where(server.address)
     assert len(told) == 2, told
-    assert told[0].startswith(f"WARNING {place} is away: ")
+    assert told[0].startswith(f"WARNING {place} is unavailable: ")
     assert re.fullmatch(rf"INFO {re.escape(place)} is back, after \d+\.\d s", told[1])
 
 
@@ -136,7 +136,7 @@ async def test_an_outage_that_lasts_is_told_again_after_a_while(
 
     async def tell(times: int) -> int:
         for _ in range(times):
-            with pytest.raises(StoreUnavailable, match="the store is away"):
+            with pytest.raises(StoreUnavailable, match="the store is unavailable"):
                 await away.ride_out(refused)
         return caplog.text.count("WARNING")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sabir.stores.base import ConversationRow
-from sabir.stores.sqlite import SQLiteStore, _owned
+from sabir.stores.sqlite.store import SQLiteStore, _owned
 
 
 @pytest.fixture
@@ -30,8 +30,8 @@ async def test_the_conversations_of_a_known_caller_are_found_by_an_index(store: 
 
 async def test_those_of_strangers_stand_in_no_index_and_can_be_listed_all_the_same(store: SQLiteStore) -> None:
     assert "SCAN conversations" in plan(store, "anonymous")
-    for id, owner in (("one", "anonymous"), ("two", "key:ann")):
-        await store.agree(ConversationRow(id, owner, 1.0, 1.0, 9e9, agreed={"window": 1}))
+    for item_id, owner in (("one", "anonymous"), ("two", "key:ann")):
+        await store.agree(ConversationRow(item_id, owner, 1.0, 1.0, 9e9, agreed={"window": 1}))
     assert [row.id for row in await store.conversations("anonymous")] == ["one"]
     assert [row.id for row in await store.conversations("key:ann")] == ["two"]
     assert await store.count_conversations("anonymous") == await store.count_conversations("key:ann") == 1

@@ -34,8 +34,8 @@ LATER = NOW + 3600
 ECHO = ("echo",)
 
 
-def row(id: str = "c1", owner: str = "ada", **fields: Any) -> ConversationRow:
-    return msgspec.structs.replace(ConversationRow(id, owner, NOW, NOW, LATER), **fields)
+def row(item_id: str = "c1", owner: str = "ada", **fields: Any) -> ConversationRow:
+    return msgspec.structs.replace(ConversationRow(item_id, owner, NOW, NOW, LATER), **fields)
 
 
 def entry(
@@ -47,8 +47,8 @@ def entry(
     return TurnEntry(conversation, past, line, size)
 
 
-def task(id: str = "t1", **fields: Any) -> TaskRow:
-    made = TaskRow(id, "ada", "echo", "submitted", NOW, NOW, LATER, Message.text("work"), door="nlip")
+def task(item_id: str = "t1", **fields: Any) -> TaskRow:
+    made = TaskRow(item_id, "ada", "echo", "submitted", NOW, NOW, LATER, Message.text("work"), door="nlip")
     return msgspec.structs.replace(made, **fields)
 
 
@@ -185,8 +185,8 @@ async def test_one_that_fails_does_not_fail_the_others_of_its_group(store: Store
 
 
 async def test_conversations_of_an_owner_come_latest_first_without_the_ended(store: Store) -> None:
-    for n, id in enumerate("abcd"):
-        await store.record(entry(f"t{id}", row(id, touched=NOW + n)))
+    for n, item_id in enumerate("abcd"):
+        await store.record(entry(f"t{item_id}", row(item_id, touched=NOW + n)))
     await store.record(entry("te", row("e", owner="eve")))
     await store.agree(row("b", ended=True))
     assert [found.id for found in await store.conversations("ada")] == ["d", "c", "a"]
@@ -337,6 +337,18 @@ async def test_a_task_that_nobody_holds_is_claimed_oldest_first(store: Store) ->
     assert await store.claim_task("n1", 60.0, ECHO) is None
 
 
+async def test_of_waiting_tasks_the_highest_priority_is_claimed_first(store: Store) -> None:  # MW-19
+    for number, priority in enumerate((0, 5, 10, 5)):
+        await store.put_task(task(f"t{number}", priority=priority, created=NOW + number))
+    changed = await store.task("t0")
+    assert changed is not None
+    await store.put_task(msgspec.structs.replace(changed, priority=7))
+    claimed = [await store.claim_task("n", 30.0, ("echo",)) for _ in range(4)]
+    assert [each.id for each in claimed if each is not None] == ["t2", "t0", "t1", "t3"]
+    assert claimed[0] is not None
+    assert claimed[0].priority == 10
+
+
 async def test_a_task_is_claimed_only_for_agents_that_are_there(store: Store) -> None:
     await store.put_task(task("a", agent="painter"))
     await store.put_task(task("b", created=NOW + 1))
@@ -372,12 +384,12 @@ async def test_each_task_is_claimed_by_exactly_one_of_many_nodes(store: Store, a
         return mine
 
     taken = await asyncio.gather(*(node(f"n{n}", (store, other)[n % 2]) for n in range(8)))
-    assert sorted(id for mine in taken for id in mine) == sorted(f"t{n}" for n in range(30))
+    assert sorted(item_id for mine in taken for item_id in mine) == sorted(f"t{n}" for n in range(30))
 
 
 async def test_a_lease_is_renewed_only_by_its_holder_and_while_the_task_lives(store: Store) -> None:
-    for id, state in (("a", "working"), ("b", "input-required"), ("c", "cancelled")):
-        await store.put_task(task(id, state=state, node="n1"), lease=0.0)
+    for item_id, state in (("a", "working"), ("b", "input-required"), ("c", "cancelled")):
+        await store.put_task(task(item_id, state=state, node="n1"), lease=0.0)
     await store.put_task(task("d", node="n2"), lease=0.0)
     assert await store.renew_tasks("n1", ("a", "b", "c", "d", "none"), 60.0) == {"a": 1, "b": 1}
     taken = await store.claim_task("n3", 60.0, ECHO)

@@ -25,18 +25,26 @@ versions = st.none() | st.integers(0, 3)
 leases = st.sampled_from([-1.0, 60.0, 7200.0])
 
 
-def _row(id: str, owner: str, at: float) -> ConversationRow:
-    return ConversationRow("c" + id, owner, at, at, at + 1, peer_token="p" + owner, agreed={"at": at})
+def _row(item_id: str, owner: str, at: float) -> ConversationRow:
+    return ConversationRow("c" + item_id, owner, at, at, at + 1, peer_token="p" + owner, agreed={"at": at})
 
 
-def _entry(turn: str, id: str, owner: str, at: float, audited: bool) -> TurnEntry:
-    past = PastTurn(turn, at, "echo", Message.text(turn), Message.text(id), owner, "c" + id)
-    return TurnEntry(_row(id, owner, at), past, AuditLine(at, "turn", owner, turn=turn) if audited else None, 3)
+def _entry(turn: str, item_id: str, owner: str, at: float, audited: bool) -> TurnEntry:
+    past = PastTurn(turn, at, "echo", Message.text(turn), Message.text(item_id), owner, "c" + item_id)
+    return TurnEntry(_row(item_id, owner, at), past, AuditLine(at, "turn", owner, turn=turn) if audited else None, 3)
 
 
-def _task(id: str, owner: str, state: str, at: float) -> TaskRow:
+def _task(item_id: str, owner: str, state: str, at: float) -> TaskRow:
     return TaskRow(
-        id, owner, "echo" if owner == "x" else "other", state, at, at, at + 1, Message.text(id), node="n" + owner
+        item_id,
+        owner,
+        "echo" if owner == "x" else "other",
+        state,
+        at,
+        at,
+        at + 1,
+        Message.text(item_id),
+        node="n" + owner,
     )
 
 
@@ -46,7 +54,7 @@ records = st.builds(Record, ids, keys, st.binary(max_size=3), owners, st.sampled
 CALLS = st.one_of(
     st.tuples(st.just("record"), st.builds(_entry, ids, ids, owners, times, st.booleans())),
     st.tuples(st.just("agree"), st.builds(_row, ids, owners, times)),
-    st.tuples(st.just("forget"), ids.map(lambda id: "c" + id)),
+    st.tuples(st.just("forget"), ids.map(lambda item_id: "c" + item_id)),
     st.tuples(st.just("sweep"), times),
     st.tuples(st.just("put_task"), tasks, versions, st.none() | leases),
     # Claimed for no time at all: a PostgreSQL that was started less than a lease ago holds back what others had.
@@ -73,15 +81,15 @@ async def _call(store: Store, call: tuple[Any, ...]) -> object:
 async def _everything(store: Store) -> list[object]:
     tasks = await store.tasks()
     return [
-        [await store.conversation("c" + id) for id in "abc"],
-        [await store.turns("c" + id, 9) for id in "abc"],
-        [await store.turn(id) for id in "abc"],
+        [await store.conversation("c" + item_id) for item_id in "abc"],
+        [await store.turns("c" + item_id, 9) for item_id in "abc"],
+        [await store.turn(item_id) for item_id in "abc"],
         [sorted(row.id for row in await store.conversations(owner)) for owner in "xy"],
         sorted((msgspec.structs.replace(task, lease=0.0) for task in tasks), key=lambda task: task.id),
         [task.lease > 0 for task in sorted(tasks, key=lambda task: task.id)],
         [await store.count_tasks(owner) for owner in "xy"],
         await store.count_submitted(),
-        [await store.task_events(id) for id in "abc"],
+        [await store.task_events(item_id) for item_id in "abc"],
         await store.audit_lines(),
         await store.audit_head(),
         [await store.list(space) for space in "abc"],

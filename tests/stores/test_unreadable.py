@@ -40,9 +40,11 @@ async def store(address: str) -> AsyncIterator[Store]:
     await opened.close()
 
 
-def a_task(id: str, **changes: Any) -> TaskRow:
+def a_task(item_id: str, **changes: Any) -> TaskRow:
     now = time.time()
-    row = TaskRow(id, "ada", "echo", "working", now, now, now + 60, Message.text(f"for {id}"), "nlip", detail={"a": 1})
+    row = TaskRow(
+        item_id, "ada", "echo", "working", now, now, now + 60, Message.text(f"for {item_id}"), "nlip", detail={"a": 1}
+    )
     return msgspec.structs.replace(row, **changes)
 
 
@@ -94,7 +96,7 @@ async def test_a_cancelled_task_that_cannot_be_read_stays_cancelled(address: str
 
 
 async def test_the_others_are_listed_and_claimed(address: str, store: Store) -> None:
-    tasks = [a_task(id, created=number, updated=100.0 + number) for number, id in enumerate("abc")]
+    tasks = [a_task(item_id, created=number, updated=100.0 + number) for number, item_id in enumerate("abc")]
     for task in tasks:
         await store.put_task(task, expect=0)
     await spoil(address, tasks[1], progress="step 1")
@@ -121,8 +123,8 @@ async def test_a_turn_that_cannot_be_read_says_so_and_its_conversation_goes_on(
 ) -> None:
     now = time.time()
     there = ConversationRow("talk", "ada", now, now, now + 60)
-    for id in ("t1", "t2"):
-        turn = PastTurn(id, now, "echo", Message.text("hi"), Message.text("hello"), "ada", "talk")
+    for item_id in ("t1", "t2"):
+        turn = PastTurn(item_id, now, "echo", Message.text("hi"), Message.text("hello"), "ada", "talk")
         await store.record(TurnEntry(there, turn))
     await by_hand(address, "UPDATE turns SET answered = $1 WHERE id = 't1'", pack({"format": 5}))
     with caplog.at_level(logging.ERROR, "sabir"):
@@ -137,10 +139,10 @@ async def test_a_conversation_whose_terms_are_lost_does_not_go_on_without_them(
     address: str, store: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
     now = time.time()
-    for id in ("one", "two"):
-        await store.agree(ConversationRow(id, "ada", now, now, now + 60, agreed={"anonymous": True}))
+    for item_id in ("one", "two"):
+        await store.agree(ConversationRow(item_id, "ada", now, now, now + 60, agreed={"anonymous": True}))
     await by_hand(address, "UPDATE conversations SET agreed = $1 WHERE id = 'one'", GARBAGE)
-    with pytest.raises(Conflict, match="begin a new one"):
+    with pytest.raises(Conflict, match="start a new one"):
         await store.conversation("one")
     assert [row.id for row in await store.conversations("ada")] == ["two"]
     assert caplog.messages[0].startswith("conversation one cannot be read from the store: ")
@@ -149,8 +151,8 @@ async def test_a_conversation_whose_terms_are_lost_does_not_go_on_without_them(
 async def test_a_copy_has_such_a_task_too_and_says_so(
     address: str, store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    for id in ("one", "two"):
-        await store.put_task(a_task(id), expect=0)
+    for item_id in ("one", "two"):
+        await store.put_task(a_task(item_id), expect=0)
     await spoil(address, a_task("two"), progress="step 1")
     assert await asyncio.to_thread(main, ["store", "copy", address, f"sqlite:///{tmp_path}/copy.db"]) == 0
     [told] = caplog.messages

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,17 +14,18 @@ import msgspec
 import pytest
 
 from sabir.agent import Agent
-from sabir.conversations import Conversations
-from sabir.exchange import Exchange
+from sabir.exchange.conversations import Conversations
+from sabir.exchange.exchange import Exchange
+from sabir.exchange.request import TurnRequest
 from sabir.guard import Credentials, Guard, Quotas, Seal
-from sabir.line import Ask
 from sabir.message import Message
 from sabir.stores import Store, open_store
 from sabir.stores.base import TaskRow
-from sabir.stores.postgres import PostgresStore
+from sabir.stores.postgres.store import PostgresStore
 from sabir.tasks import Tasks, TaskSettings
 from sabir.turn import Caller
 from stores.places import schema
+from stores.private_postgres import PrivatePostgres
 
 ADA = Caller(id="ada", kind="key", address="127.0.0.1")
 EVE = Caller(id="eve", kind="key", address="127.0.0.1")
@@ -31,8 +33,8 @@ QUICK = TaskSettings(lease=10.0, look=0.02)
 SHORT = 0.4  # seconds of a lease, for tests in which a node dies
 
 
-def asked(text: str, agent: str | None = None, caller: Caller = ADA, message: Message | None = None) -> Ask:
-    return Ask(message or Message.text(text), "nlip", agent, Credentials(caller.address, caller=caller))
+def asked(text: str, agent: str | None = None, caller: Caller = ADA, message: Message | None = None) -> TurnRequest:
+    return TurnRequest(message or Message.text(text), "nlip", agent, Credentials(caller.address, caller=caller))
 
 
 @dataclass
@@ -49,20 +51,20 @@ class Node:
 
     def die(self) -> None:
         """What ``kill -9`` leaves behind: leases that nobody renews, and agents that were in the middle."""
-        tasks: Any = self.tasks
-        tasks._worker.cancel()
-        for run in list(tasks._runs.values()):
+        worker: Any = self.tasks.worker
+        worker._loop.cancel()
+        for run in list(worker.runs.values()):
             run.line.send = _nowhere
             run.coroutine.cancel()
 
     def lose_sign(self) -> None:
         """What the kernel, or the server, does when a process ends."""
-        tasks: Any = self.tasks
+        worker: Any = self.tasks.worker
         if isinstance(self.store, PostgresStore):
             self.store._nodes._lose()
             return
-        os.close(tasks._sign._held)
-        tasks._sign._held = None
+        os.close(worker._sign._held)
+        worker._sign._held = None
 
 
 async def _nowhere(event: object) -> None:
@@ -72,11 +74,11 @@ async def _nowhere(event: object) -> None:
 MakeNode = Callable[..., Awaitable[Node]]
 
 
-async def until(done: Callable[[TaskRow], bool], here: Node, id: str) -> TaskRow:
+async def until(done: Callable[[TaskRow], bool], here: Node, task_id: str) -> TaskRow:
     """Looks at the task until this is so."""
     async with asyncio.timeout(30):
         while True:
-            task = await here.tasks.find(id, ADA)
+            task = await here.tasks.find(task_id, ADA)
             if done(task):
                 return task
             await asyncio.sleep(0.01)
@@ -101,16 +103,23 @@ class Nodes:
         return self.made[-1]
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(scope="session")
+def new_server() -> Iterator[PrivatePostgres]:
+    """A PostgreSQL server that was started a moment ago, as on a machine that has just booted."""
+    with PrivatePostgres() as server:
+        yield server
+
+
+@pytest.fixture(params=["sqlite", "postgresql", "new postgresql"])
 async def node(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[MakeNode]:
     """Makes nodes that share one store: ``await node(agent, …)``."""
-    if request.param == "sqlite":
-        nodes = Nodes(f"sqlite:///{tmp_path}/sabir.db")
-        yield nodes
-        for each in nodes.made:
-            await each.close()
-        return
-    async with schema() as address:
+    async with AsyncExitStack() as stack:
+        if request.param == "sqlite":
+            address = f"sqlite:///{tmp_path}/sabir.db"
+        elif request.param == "postgresql":
+            address = await stack.enter_async_context(schema())
+        else:
+            address = await request.getfixturevalue("new_server").schema("tasks")
         nodes = Nodes(address)
         yield nodes
         for each in nodes.made:

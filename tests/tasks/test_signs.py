@@ -6,12 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from sabir.tasks.signs import Sign
+from sabir.tasks.liveness import Sign
 
 SHOW = """
 import sys
 from pathlib import Path
-from sabir.tasks.signs import Sign
+from sabir.tasks.liveness import Sign
 sign = Sign(Path(sys.argv[1]), "other/node")
 sign.show()
 print("shown", flush=True)

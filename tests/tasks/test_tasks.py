@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from sabir.agent import agent
-from sabir.errors import Conflict, NotFound, ShuttingDown, TooMany, TurnFailed
+from sabir.errors import Conflict, NotFound, RateLimited, ShuttingDown, TurnFailed
 from sabir.events import Delta, Progress, Question
-from sabir.line import Ask, Line
+from sabir.exchange.request import EventSink, TurnRequest
 from sabir.message import Message, token_part
 from sabir.stores.base import ENDED
 from sabir.tasks import FINAL, LIVE, TRANSITIONS, part_of
@@ -63,7 +63,7 @@ async def test_a_task_is_found_only_by_its_owner(node: MakeNode) -> None:
         anext(here.tasks.follow(task.id, EVE)),
         here.tasks.find("0" * 64, ADA),
     ):
-        with pytest.raises(NotFound, match="there is no such task"):
+        with pytest.raises(NotFound, match="task not found"):
             await call
 
 
@@ -172,7 +172,9 @@ async def test_an_answer_that_comes_in_the_conversation_completes_the_task(node:
     async def send(event: object) -> None:
         replies.append(event)
 
-    await here.exchange.ask(asked("", message=Message.text("that").with_part(stored.message.tokens[-1])), Line(send))
+    await here.exchange.ask(
+        asked("", message=Message.text("that").with_part(stored.message.tokens[-1])), EventSink(send)
+    )
     assert len(replies) == 1
     done = await until(lambda seen: seen.state == "completed", here, task.id)
     assert done.reply is not None and done.reply.text == "so: that"
@@ -234,7 +236,7 @@ async def test_an_owner_has_a_limit_and_others_are_not_touched_by_it(node: MakeN
     here = await node(painter, per_owner=2)
     first = await here.tasks.submit(asked("a"))
     await here.tasks.submit(asked("b"))
-    with pytest.raises(TooMany, match="at most 2 tasks at a time"):
+    with pytest.raises(RateLimited, match="at most 2 tasks at a time"):
         await here.tasks.submit(asked("c"))
     await here.tasks.submit(asked("c", caller=EVE))
     await here.tasks.cancel(first.id, ADA)
@@ -245,9 +247,9 @@ async def test_an_unknown_agent_and_a_taken_id_are_refused(node: MakeNode) -> No
     here = await node(echo)
     with pytest.raises(NotFound, match="no agent 'nobody'"):
         await here.tasks.submit(asked("x", "nobody"))
-    await here.tasks.submit(asked("x"), id="mine")
+    await here.tasks.submit(asked("x"), task_id="mine")
     with pytest.raises(Conflict, match="of this id already"):
-        await here.tasks.submit(asked("y", caller=EVE), id="mine")
+        await here.tasks.submit(asked("y", caller=EVE), task_id="mine")
 
 
 async def test_the_same_key_again_is_the_same_task(node: MakeNode) -> None:
@@ -260,7 +262,7 @@ async def test_the_same_key_again_is_the_same_task(node: MakeNode) -> None:
 
     here = await node(once)
 
-    def keyed(caller: Caller, key: str = "k" * 22) -> Ask:
+    def keyed(caller: Caller, key: str = "k" * 22) -> TurnRequest:
         ask = asked("work", caller=caller)
         ask.key = key
         return ask
@@ -339,4 +341,4 @@ async def test_nobody_who_waited_is_remembered(node: MakeNode) -> None:
     assert [event async for event in here.tasks.follow(task.id, ADA)]
     with pytest.raises(NotFound):
         await here.tasks.wait("none", ADA, 30)
-    assert vars(vars(here.tasks)["_ledger"])["_watching"] == {}
+    assert vars(vars(vars(here.tasks)["_ledger"])["_changes"])["_watching"] == {}

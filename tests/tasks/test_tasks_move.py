@@ -375,7 +375,7 @@ async def test_a_node_of_a_name_that_lives_leaves_alone_what_is_held_under_it_an
     held = await here.tasks.submit(asked("go"))
     await first.begun.wait()
     there = await node(other.agent, lease=600.0, name="harbour")
-    assert caplog.messages == ["another process runs as node harbour, too; give each a name of its own (node: …)"]
+    assert caplog.messages == ["another process runs as node harbour, too; give each its own name (node: …)"]
     done = await there.tasks.submit(asked("mine"))
     other.go_on.set()
     assert (await there.tasks.wait(done.id, ADA, 30)).state == "completed"  # it has looked what there is to do
@@ -403,7 +403,7 @@ async def test_on_postgresql_a_dead_node_is_noticed_long_before_its_lease_has_ru
         assert (await there.tasks.wait(left.id, ADA, 30)).state == "completed"
         assert time.monotonic() - begun < 5.0
         assert "node node0 has died; 1 task that it held can be taken up now" in caplog.messages
-        assert f"1 task that had begun elsewhere, or before a restart, taken up here: {left.id[:8]}" in caplog.messages
+        assert f"1 task from another node, or from before a restart, resumed here: {left.id[:8]}" in caplog.messages
         for each in nodes.made:
             await each.close()
 

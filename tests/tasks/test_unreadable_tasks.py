@@ -48,14 +48,14 @@ def broken(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [message for message in caplog.messages if "broke" in message]
 
 
-async def left(node: MakeNode, here: Node, id: str, state: str = "working", **fields: Any) -> TaskRow:
+async def left(node: MakeNode, here: Node, task_id: str, state: str = "working", **fields: Any) -> TaskRow:
     """A task that nobody holds, with fields as they should never be stored."""
     now = asyncio.get_running_loop().time()
     detail = {"caller": {"id": "ada", "kind": "key"}}
-    row = TaskRow(id, "ada", "echo", state, now, 2e9, 3e9, Message.text(id), detail=detail)
+    row = TaskRow(task_id, "ada", "echo", state, now, 2e9, 3e9, Message.text(task_id), detail=detail)
     await here.store.put_task(row, expect=0)
     body = msgspec.msgpack.encode({**msgspec.to_builtins(row), **fields})
-    await by_hand(cast(Nodes, node).address, "UPDATE tasks SET body = $1 WHERE id = $2", body, id)
+    await by_hand(cast(Nodes, node).address, "UPDATE tasks SET body = $1 WHERE id = $2", body, task_id)
     return row
 
 
@@ -76,11 +76,11 @@ async def test_a_task_that_cannot_be_read_fails_with_a_reason_and_the_others_run
     node: MakeNode, caplog: pytest.LogCaptureFixture
 ) -> None:
     here = await node(other)  # has no agent for them
-    for id in ("one", "two", "three"):
-        await left(node, here, id, **({"progress": "step 1"} if id == "two" else {}))
+    for task_id in ("one", "two", "three"):
+        await left(node, here, task_id, **({"progress": "step 1"} if task_id == "two" else {}))
     there = await node(echo)
-    for id, state in (("one", "completed"), ("three", "completed"), ("two", "failed")):
-        assert (await there.tasks.wait(id, ADA, 30)).state == state
+    for task_id, state in (("one", "completed"), ("three", "completed"), ("two", "failed")):
+        assert (await there.tasks.wait(task_id, ADA, 30)).state == state
     two = await there.store.task("two")
     assert two is not None and (two.fault, two.unreadable, two.state) == (LOST_TASK, "", "failed")
     assert two.message.text == "two" and two.expires < 3e9
@@ -103,8 +103,8 @@ async def test_a_node_starts_where_the_one_of_its_name_left_a_task_that_cannot_b
 
 async def test_who_looks_for_it_is_told_and_so_is_who_cancels_answers_or_follows(node: MakeNode) -> None:
     here = await node(other)
-    for id in ("one", "two", "three", "four"):
-        await left(node, here, id, "input-required", question={"text": 5})
+    for task_id in ("one", "two", "three", "four"):
+        await left(node, here, task_id, "input-required", question={"text": 5})
     assert (await here.tasks.find("one", ADA)).fault == LOST_TASK
     with pytest.raises(Conflict, match="ended already"):
         await here.tasks.cancel("two", ADA)
@@ -119,7 +119,7 @@ async def test_one_that_nobody_asks_for_is_set_aside_when_its_time_is_over(node:
     await left(node, here, "one", "input-required", question={"text": 5})
     await by_hand(cast(Nodes, node).address, "UPDATE tasks SET expires = 1")
     tasks: Any = here.tasks
-    await tasks._expire()
+    await tasks.worker._expire()
     [task] = await here.store.tasks(states=("failed",))
     assert (task.id, task.unreadable) == ("one", "")
 

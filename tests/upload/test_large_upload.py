@@ -14,7 +14,7 @@ import httpx2
 import pytest
 
 from sabir.message import Message, token_part, uri_part
-from sabir.wire import nlip
+from sabir.protocols.nlip.wire import json as nlip
 
 SIZE = 1024**3
 BLOCK = bytes(range(256)) * 4096

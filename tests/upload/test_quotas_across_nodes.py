@@ -12,7 +12,7 @@ import pytest
 
 from conftest import Served, serving
 from sabir.agents.echo import echo
-from sabir.gateway import Gateway
+from sabir.gateway.gateway import Gateway
 from sabir.uploads import UploadLimits
 from stores.places import schema
 

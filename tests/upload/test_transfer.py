@@ -11,9 +11,9 @@ import pytest
 from conftest import Serve
 from sabir.agent import agent
 from sabir.errors import PeerRefused, PeerUnreadable
-from sabir.gateway import Gateway
+from sabir.gateway.gateway import Gateway
 from sabir.message import Message
-from sabir.peers.nlip_http import NlipHttpPeer
+from sabir.protocols.nlip.peer.http import NlipHttpPeer
 from sabir.turn import Turn
 
 
@@ -85,7 +85,7 @@ async def test_an_upload_goes_on_after_the_connection_broke(serve: Serve, home: 
     between = await asyncio.start_server(pipe, "127.0.0.1", 0)
     port = between.sockets[0].getsockname()[1]
     gateway = served.gateway
-    gateway.exchange.attachments.public_url = f"http://127.0.0.1:{port}"
+    gateway.uploads.public_url = f"http://127.0.0.1:{port}"
     async with NlipHttpPeer(f"http://127.0.0.1:{port}") as peer:
         part = await peer.upload(data)
         reply = await peer.ask(Message.text("mirror").with_part(part))

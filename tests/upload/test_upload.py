@@ -14,12 +14,12 @@ import pytest
 
 from conftest import Serve, Served
 from sabir.agent import agent
-from sabir.gateway import Gateway
-from sabir.guard.setup import filters_of
+from sabir.gateway.gateway import Gateway
+from sabir.guard.build import filters_of
 from sabir.message import Message, Part, token_part, uri_part
+from sabir.protocols.nlip.wire import json as nlip
 from sabir.turn import Turn
 from sabir.uploads import UploadLimits
-from sabir.wire import nlip
 
 
 @agent(name="reader")
@@ -139,8 +139,8 @@ async def test_a_broken_connection_resumes_where_it_stopped(served: Served, http
     assert (await http.head(uri)).headers["upload-length"] == str(len(data))
     early = await talk.refer(uri)
     assert early.is_error and "not complete" in early.text
-    wrong = await http.patch(uri, content=data[half - 1 :], headers={"upload-offset": str(half - 1)})
-    assert wrong.status_code == 409
+    raised = await http.patch(uri, content=data[half - 1 :], headers={"upload-offset": str(half - 1)})
+    assert raised.status_code == 409
     rest = await http.patch(uri, content=data[half:], headers={"upload-offset": str(half)})
     assert rest.status_code == 201
     assert rest.headers["repr-digest"] == digest_of(data)
@@ -171,8 +171,21 @@ async def test_what_is_replayed_tampered_with_or_made_up_is_refused(served: Serv
     flipped = uri[:-3] + ("A" if uri[-3] != "A" else "B") + uri[-2:]
     assert (await http.put(flipped, content=b"abc")).status_code == 404
     assert (await http.get(f"{served.url}/nlip/upload/sb1.AAAA")).status_code == 404
-    assert (await http.post(f"{served.url}/nlip/upload/", content=b"abc")).status_code == 404
+    assert (await http.get(f"{served.url}/nlip/upload/")).status_code == 404
     assert (await http.request("TRACE", uri)).status_code == 405
+
+
+@pytest.mark.parametrize("path", ["/nlip/upload/", "/nlip/upload"])
+async def test_a_file_without_a_place_begins_a_conversation(
+    served: Served, http: httpx2.AsyncClient, path: str
+) -> None:
+    """As ``uploadFile()`` of nlip.js and the clients of nlip-server do it (issue 11, B 7)."""
+    reply = await http.post(f"{served.url}{path}", files={"contents": ("a.txt", b"some words", "text/plain")})
+    assert reply.status_code == 201
+    parts = reply.json()["submessages"]
+    uri = next(part["content"] for part in parts if part.get("label") == "upload")
+    assert (await http.get(uri)).content == b"some words"
+    assert [part["subformat"] for part in parts if part["format"] == "token"] == ["conversation"]
 
 
 async def test_a_place_of_another_conversation_is_refused(served: Served, http: httpx2.AsyncClient) -> None:
@@ -187,7 +200,7 @@ async def test_a_place_of_another_conversation_is_refused(served: Served, http: 
 
 async def test_what_has_expired_is_refused_and_swept(serve: Serve, home: Path, http: httpx2.AsyncClient) -> None:
     gateway = Gateway(reader, home=home)
-    gateway.exchange.attachments.limits = UploadLimits(seconds=0.3)
+    gateway.uploads.limits = UploadLimits(seconds=0.3)
     served = serve(gateway)
     talk = Talk(http, served)
     uri = await talk.place()
@@ -200,13 +213,13 @@ async def test_what_has_expired_is_refused_and_swept(serve: Serve, home: Path, h
     import os
 
     os.utime(file, (0, 0))
-    assert await gateway.exchange.attachments.sweep() == 1
+    assert await gateway.uploads.sweep() == 1
     assert list((home / "uploads").iterdir()) == []
 
 
 async def test_more_than_the_place_takes_is_refused(serve: Serve, home: Path, http: httpx2.AsyncClient) -> None:
     gateway = Gateway(reader, home=home)
-    gateway.exchange.attachments.limits = UploadLimits(bytes=1000)
+    gateway.uploads.limits = UploadLimits(bytes=1000)
     served = serve(gateway)
     talk = Talk(http, served)
     assert (await http.put(await talk.place(), content=b"x" * 1001)).status_code == 413
@@ -245,7 +258,7 @@ async def test_a_place_can_be_given_up(served: Served, http: httpx2.AsyncClient)
 
 async def test_what_a_caller_may_put_is_bounded(serve: Serve, home: Path, http: httpx2.AsyncClient) -> None:
     gateway = Gateway(reader, home=home)
-    gateway.exchange.attachments.limits = UploadLimits(bytes_per_caller=5, places_per_caller=3)
+    gateway.uploads.limits = UploadLimits(bytes_per_caller=5, places_per_caller=3)
     talk = Talk(http, serve(gateway))
     assert (await http.put(await talk.place(), content=b"abcde")).status_code == 201
     used = await talk.say(Message.text("upload?", messagetype="control"))
@@ -258,7 +271,7 @@ async def test_places_taken_beforehand_take_no_more_together(
 ) -> None:
     """Each place was offered while nothing was used; what is put to all of them counts together."""
     gateway = Gateway(reader, home=home)
-    gateway.exchange.attachments.limits = UploadLimits(bytes_per_caller=3000)
+    gateway.uploads.limits = UploadLimits(bytes_per_caller=3000)
     talk = Talk(http, serve(gateway))
     places = [await talk.place() for _ in range(4)]
 
@@ -277,7 +290,7 @@ async def test_places_taken_beforehand_take_no_more_together(
 
 async def test_places_written_at_once_take_no_more_together(serve: Serve, home: Path, http: httpx2.AsyncClient) -> None:
     gateway = Gateway(reader, home=home)
-    gateway.exchange.attachments.limits = UploadLimits(bytes_per_caller=1_000_000)
+    gateway.uploads.limits = UploadLimits(bytes_per_caller=1_000_000)
     talk = Talk(http, serve(gateway))
     places = [await talk.place() for _ in range(5)]
     answers = await asyncio.gather(*(http.put(place, content=bytes(400_000)) for place in places))
@@ -326,11 +339,11 @@ async def test_uploads_have_a_port_of_their_own_when_asked_for(  # HTTP-6.1.1
 
 
 def test_a_listener_in_the_clear_is_refused_outside_this_machine(home: Path) -> None:  # CORE-7.1
-    from sabir.errors import BadSetup
+    from sabir.errors import ConfigError
 
-    with pytest.raises(BadSetup, match=r"plain HTTP on 0\.0\.0\.0"):
+    with pytest.raises(ConfigError, match=r"plain HTTP on 0\.0\.0\.0"):
         Gateway(reader, home=home, doors={"upload": {"port": 0, "host": "0.0.0.0"}})
-    with pytest.raises(BadSetup, match=r"doors\.upload"):
+    with pytest.raises(ConfigError, match=r"doors\.upload"):
         Gateway(reader, home=home, doors={"upload": {"prot": 1}})
 
 

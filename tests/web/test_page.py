@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import shutil
 import subprocess
 from collections.abc import AsyncIterator, Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -21,12 +16,12 @@ from conftest import Served, serving
 from nlweb.agents import asker, broken
 from nlweb.conftest import Shop
 from sabir import Gateway, agent
-from sabir.agents.site import SiteAgent
+from sabir.agents.site.agent import Site
 from sabir.events import Progress
 from sabir.search import LocalIndex
 from sabir.turn import Turn
+from web.conftest import CLIENT, Drive
 
-CLIENT = Path(__file__).with_name("client")
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]  # the first run installs packages
 
 
@@ -38,52 +33,16 @@ async def kitchen(turn: Turn) -> AsyncIterator[Any]:
     yield f"Cooked {turn.text}."
 
 
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *_: object) -> None:
-        return
-
-
-@pytest.fixture(scope="module")
-def chromium() -> str:
-    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if found is None or shutil.which("npm") is None:
-        pytest.skip("needs a Chromium and npm: apt-get install chromium npm")
-    if not (CLIENT / "node_modules" / "playwright-core").exists():
-        done = subprocess.run(["npm", "ci", "--no-audit", "--no-fund", "--loglevel=error"], cwd=CLIENT, timeout=200)
-        if done.returncode:
-            pytest.skip("needs packages from the npm registry, and npm ci cannot have them here")
-    return found
-
-
-@pytest.fixture(scope="module")
-def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
-    """A web server of another origin, and the folder that it serves."""
-    folder = tmp_path_factory.mktemp("elsewhere")
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
-    thread = Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}", folder
-    server.shutdown()
-    server.server_close()
-    thread.join()
-
-
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory, elsewhere: tuple[str, Path]) -> Iterator[Served]:
     index = LocalIndex(None, None)
     shop = Shop(index, "pumpkins-r-us.com", name="shop", questions=False)
     shop.opened = index
-    harbour = SiteAgent(index, "harbour.example", name="harbour", questions=False)
+    harbour = Site(index, "harbour.example", name="harbour", questions=False)
     home = tmp_path_factory.mktemp("web")
     gateway = Gateway(shop, harbour, asker, kitchen, broken, home=home, beside=(shop,), origins=[elsewhere[0]])
     with serving(gateway) as served:
         yield served
-
-
-def drive(script: str, *arguments: str) -> dict[str, Any]:
-    run = subprocess.run(["node", script, *arguments], cwd=CLIENT, capture_output=True, text=True, timeout=110)
-    assert run.returncode == 0, run.stderr[-3000:]
-    return dict(json.loads(run.stdout.splitlines()[-1]))
 
 
 def looked(shots: Path, name: str) -> None:
@@ -107,7 +66,9 @@ def test_the_page_lets_a_browser_do_nothing_but_ask_its_own_gateway(site: Served
     assert httpx2.get(f"{site.url}/web/nothing.js").status_code == 404
 
 
-def test_a_person_asks_answers_waits_and_is_told_what_failed(chromium: str, site: Served, tmp_path: Path) -> None:
+def test_a_person_asks_answers_waits_and_is_told_what_failed(
+    chromium: str, drive: Drive, site: Served, tmp_path: Path
+) -> None:
     told = drive("page.mjs", chromium, site.url, str(tmp_path))
     assert told["hosts"] == [urlsplit(site.url).netloc]  # nothing from anywhere else
     assert [line for line in told["wrong"] if "500" not in line] == []  # the broken agent's status is all
@@ -128,7 +89,7 @@ def test_a_person_asks_answers_waits_and_is_told_what_failed(chromium: str, site
 
 
 def test_the_official_client_renders_results_summary_and_errors(
-    chromium: str, site: Served, elsewhere: tuple[str, Path], tmp_path: Path
+    chromium: str, drive: Drive, site: Served, elsewhere: tuple[str, Path], tmp_path: Path
 ) -> None:
     origin, folder = elsewhere
     bundle = [

@@ -13,10 +13,10 @@ from typing import Final
 
 import msgspec
 
-from ..agent import Agent
-from ..events import Event, Reply
-from ..message import Message, Part, binary_part, text_part
-from ..turn import Turn
+from sabir.agent import Agent
+from sabir.events import Event, Reply
+from sabir.message import Message, Part, binary_part, text_part
+from sabir.turn import Turn
 
 Hear = Callable[[Part], Awaitable[str]]
 Speak = Callable[[str], Awaitable[Part]]

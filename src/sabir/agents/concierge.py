@@ -1,35 +1,48 @@
 """Concierge: the agent that answers control messages for the gateway (CORE-6.3).
 
-It reads wishes from labelled JSON parts or, by rules, from plain English (``control.reading``), and answers
-each in words first and as a labelled JSON part behind them, which old peers can ignore. What is agreed goes
-into the conversation (``control.terms``) and is enforced from the next message on.
+It reads wishes from labelled JSON parts or, by rules, from words (``control.intents``), and answers each in words
+first and as a labelled JSON part behind them, which old peers can ignore. What is agreed goes into the conversation
+(``control.proposals``) and is enforced from the next message on. Before it erases anything or records consent, it asks
+whether that is meant.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, Protocol
 
 import msgspec
 
-from ..agent import Agent
-from ..card import Card, Policy
-from ..conversations import Conversations
-from ..errors import SabirError
-from ..events import Event, Reply
-from ..guard import size_of
-from ..guard.agreements import HISTORY, past_turns, policies_of
-from ..guard.limits import Quotas, Remaining
-from ..guard.passes import Passes
-from ..message import Message, json_part, text_part, uri_part
-from ..stores.base import ConversationRow, Store, TurnEntry
-from ..turn import Caller, PastTurn, Turn
-from ..uploads import Uploads
-from ..wire.rules import Limits
-from .control.reading import TOPICS, Wish, read
-from .control.terms import Answer, on_accept, on_context, on_limits, on_policy, on_stream
+from sabir.agent import Agent
+from sabir.card import Card, Policy
+from sabir.errors import SabirError
+from sabir.events import Event, Field, Question, Reply
+from sabir.exchange.conversations import Conversations
+from sabir.guard import size_of
+from sabir.guard.agreements import HISTORY, past_turns, policies_of
+from sabir.guard.assent import assent
+from sabir.guard.identity.passes import Passes
+from sabir.guard.quotas.rates import Quotas, Remaining
+from sabir.message import Message, json_part, text_part, uri_part
+from sabir.protocols.nlip.wire.rules import Limits
+from sabir.stores.base import ConversationRow, Store, TurnEntry
+from sabir.turn import Caller, PastTurn, Turn
+from sabir.uploads import Uploads
+
+from .control.intents import EXAMPLES, TOPICS, Wish, read
+from .control.proposals import (
+    ProposalAnswer,
+    consents,
+    on_accept,
+    on_context,
+    on_limits,
+    on_policy,
+    on_stream,
+    on_vocabulary,
+)
 
 NAME: Final = "concierge"
 EDITIONS: Final = (
@@ -68,50 +81,37 @@ async def _nothing_counted(caller: Caller) -> list[Remaining]:
     return []
 
 
-class Concierge:
-    """Answers for the gateway.
+@dataclass(kw_only=True)
+class ConciergeServices:
+    """What the concierge needs of the gateway it answers for.
 
-    ``reader`` is asked what a sentence wishes for when no rule knows it (an embedding, or an LLM).
-    ``facts`` is what the gateway knows of itself: ``policies``, ``ethics``, ``security``, ``report``.
     ``cards``, ``agents`` and ``check`` are given the caller and the door: what it may know of, and if it may at all.
     """
 
-    def __init__(
-        self,
-        *,
-        cards: Callable[[Caller, str], list[Card]],
-        limits: Limits,
-        quotas: Quotas,
-        store: Store,
-        conversations: Conversations,
-        facts: Mapping[str, Any],
-        public_url: str,
-        uploads: Uploads | None = None,
-        agents: Callable[[Caller, str], Iterable[Agent]] = lambda caller, door: (),
-        cancel: Callable[[str], Awaitable[bool]] = _nothing_under_way,
-        reader: Reader | None = None,
-        erase: Callable[[str, Caller], Awaitable[None]] = _nothing_beside,
-        passes: Passes | None = None,
-        remaining: Callable[[Caller], Awaitable[list[Remaining]]] = _nothing_counted,
-        check: Callable[[Caller, str], None] = _everybody,
-    ) -> None:
+    cards: Callable[[Caller, str], list[Card]]
+    limits: Limits
+    quotas: Quotas
+    store: Store
+    conversations: Conversations
+    facts: Mapping[str, Any]  # what the gateway knows of itself: ``policies``, ``ethics``, ``security``, ``report``
+    public_url: str
+    uploads: Uploads | None = None
+    agents: Callable[[Caller, str], Iterable[Agent]] = lambda caller, door: ()
+    cancel: Callable[[str], Awaitable[bool]] = _nothing_under_way
+    reader: Reader | None = None  # asked what a sentence wishes for when no rule knows it (an embedding, or an LLM)
+    erase: Callable[[str, Caller], Awaitable[None]] = _nothing_beside
+    passes: Passes | None = None
+    remaining: Callable[[Caller], Awaitable[list[Remaining]]] = _nothing_counted
+    check: Callable[[Caller, str], None] = _everybody
+
+
+class Concierge:
+    """Answers for the gateway."""
+
+    def __init__(self, services: ConciergeServices) -> None:
         self.card = Card(name=NAME, description="Answers control messages for this gateway")
-        self.public_url = public_url
-        self._cards = cards
-        self._limits = limits
-        self._quotas = quotas
-        self._store = store
-        self._conversations = conversations
-        self._facts = facts
-        self._uploads = uploads
-        self._agents = agents
-        self._cancel = cancel
-        self._reader = reader
-        self._erase = erase
-        self._passes = passes
-        self._remaining = remaining
-        self._check = check
-        self._answers: Mapping[str, Callable[[Wish, Turn], Awaitable[Answer]]] = {
+        self.services = services
+        self._answers: Mapping[str, Callable[[Wish, Turn], Awaitable[ProposalAnswer]]] = {
             "capabilities": self._capabilities,
             "limits": self._on_limits,
             "policy": self._policy,
@@ -122,6 +122,7 @@ class Concierge:
             "anonymous": self._anonymous,
             "accept": self._accept,
             "stream": self._stream,
+            "vocabulary": self._vocabulary,
             "ethics": self._ethics,
             "security": self._security,
             "authentication": self._authentication,
@@ -130,43 +131,74 @@ class Concierge:
 
     async def __call__(self, turn: Turn, /) -> AsyncIterator[Event]:
         wishes = read(turn.message)
-        if not wishes and self._reader is not None:
-            wish = await self._reader(turn.text)
+        if not wishes and self.services.reader is not None:
+            wish = await self.services.reader(turn.text)
             wishes = [] if wish is None or wish.topic not in TOPICS else [wish]
         if not wishes:
             yield Reply(_not_understood().with_type("control"))
             return
         if any(wish.topic not in OF_THE_CONVERSATION for wish in wishes):
-            self._check(turn.caller, turn.door)
+            self.services.check(turn.caller, turn.door)
+        if not await self._is_confirmed(wishes, turn):
+            yield Reply(Message.text("Nothing was changed.", messagetype="control"))
+            return
+        answers = await self._answered(wishes, turn)
+        text = "\n".join(answer.text for answer in answers)
+        parts = [part for answer in answers for part in answer.parts]
+        yield Reply(Message.text(text, messagetype="control", parts=parts))
+
+    async def _answered(self, wishes: Iterable[Wish], turn: Turn) -> list[ProposalAnswer]:
         agreed = dict(turn.conversation.agreed)
-        answers: list[Answer] = []
+        answers: list[ProposalAnswer] = []
         for wish in wishes:
             turn.conversation = msgspec.structs.replace(turn.conversation, agreed=agreed)
             answer = await self._answers[wish.topic](wish, turn)
-            answers.append(answer)
+            answers.append(_with_hint(answer, wish) if wish.is_unclear or wish.problem else answer)
             for topic, terms in (answer.agreed or {}).items():
                 agreed = {key: value for key, value in agreed.items() if key != topic}
                 if terms is not None:
                     agreed[topic] = terms
         if any(answer.agreed for answer in answers):
-            await self._conversations.agree(await self._row(turn), agreed)
-        text = "\n".join(answer.text for answer in answers)
-        parts = [part for answer in answers for part in answer.parts]
-        yield Reply(Message.text(text, messagetype="control", parts=parts))
+            await self.services.conversations.agree(await self._row(turn), agreed)
+        return answers
+
+    async def _is_confirmed(self, wishes: Iterable[Wish], turn: Turn) -> bool:
+        """Whether what cannot be undone, and what binds the caller, is meant: it is asked, unless a part says so."""
+        asked = [words for wish in wishes if (words := self._to_confirm(wish, turn))]
+        if not asked:
+            return True
+        text = f"{' '.join(asked)} Reply yes to confirm."
+        question = Question(text, (Field("confirm", text, "boolean"),), id="confirm", control=True)
+        return assent(await turn.ask(question)) is True
+
+    def _to_confirm(self, wish: Wish, turn: Turn) -> str:
+        """What to ask before this is done; empty where nothing needs to be asked."""
+        if wish.value.get("confirmed") is True:
+            return ""
+        if wish.topic == "sessions" and wish.value.get("erase") is True:
+            count = turn.conversation.count
+            return f"Erase {count} turn{'s' * (count != 1)} of this conversation?"
+        if wish.topic != "policy":
+            return ""
+        policies, _ = self._policies(turn)
+        told = "; ".join(
+            f"{each.kind}: {_line(each.text)}" for each in consents(wish.value, policies, turn.conversation.agreed)
+        )
+        return f"Do you accept this? {told}" if told else ""
 
     async def _row(self, turn: Turn) -> ConversationRow:
         """The stored conversation of this turn, or what it will be stored as."""
-        row = await self._store.conversation(turn.conversation.id)
+        row = await self.services.store.conversation(turn.conversation.id)
         if row is not None:
             return row
         now = time.time()
-        expires = self._conversations.expiry(turn.caller, now)
+        expires = self.services.conversations.expiry(turn.caller, now)
         return ConversationRow(turn.conversation.id, turn.caller.id, now, now, expires)
 
     # -- who is here ------------------------------------------------------------------------------
 
-    async def _capabilities(self, wish: Wish, turn: Turn) -> Answer:
-        cards = self._cards(turn.caller, turn.door)
+    async def _capabilities(self, wish: Wish, turn: Turn) -> ProposalAnswer:
+        cards = sorted(self.services.cards(turn.caller, turn.door), key=lambda card: card.name != turn.named)
         if wish.terse:  # nlip_swarm reads one AGENT line and CAP lines
             lines = [f"AGENT:{cards[0].name if cards else 'sabir'}"]
             lines += [f"CAP:{card.name}: {_line(card.description)}" for card in cards]
@@ -177,72 +209,83 @@ class Concierge:
             text = f"Agents here: {agents}. Control messages are answered on: {', '.join(TOPICS)}."
         told = {
             "agents": [msgspec.to_builtins(card) for card in cards],
-            "gateway": self._facts.get("gateway", ""),
+            "gateway": self.services.facts.get("gateway", ""),
             "control": dict(TOPICS),
             "editions": list(EDITIONS),
-            "bindings": list(self._facts.get("bindings", ("http", "websocket"))),
+            "bindings": list(self.services.facts.get("bindings", ("http", "websocket"))),
             "formats": ["text", "token", "structured", "binary", "location", "generic"],
             "streaming": True,
             "idempotency_key": True,
         }
-        return Answer.of(text, "capabilities", told)
+        return ProposalAnswer.of(text, "capabilities", told)
 
-    async def _ethics(self, wish: Wish, turn: Turn) -> Answer:
-        text = str(self._facts.get("ethics") or ETHICS)
-        return Answer.of(text, "ethics", {"text": text, "uri": f"{self.public_url}/ethics"})
+    async def _ethics(self, wish: Wish, turn: Turn) -> ProposalAnswer:
+        text = str(self.services.facts.get("ethics") or ETHICS)
+        return ProposalAnswer.of(text, "ethics", {"text": text, "uri": f"{self.services.public_url}/ethics"})
 
-    async def _security(self, wish: Wish, turn: Turn) -> Answer:
-        report = self._facts.get("report")
+    async def _security(self, wish: Wish, turn: Turn) -> ProposalAnswer:
+        report = self.services.facts.get("report")
         told = report() if callable(report) else report
         told = told if isinstance(told, dict) else {"profile": None}
         profile, degree = told.get("profile"), told.get("degree")
         words = f"ECMA-434 profile {profile} ({degree}) holds." if profile else "No ECMA-434 profile holds in full."
         held = ", ".join(str(name) for name in told.get("holds", ()))
         names = f" What holds: {held}." if held else ""
-        text = f"{words}{names} The security statement is at {self.public_url}/security."
-        return Answer.of(text, "security", told)
+        text = f"{words}{names} The security statement is at {self.services.public_url}/security."
+        return ProposalAnswer.of(text, "security", told)
 
-    async def _authentication(self, wish: Wish, turn: Turn) -> Answer:
+    async def _authentication(self, wish: Wish, turn: Turn) -> ProposalAnswer:
         caller = turn.caller
         who = "I do not know who you are" if caller.is_anonymous else f"You are {caller.name or caller.id}"
-        text = f"{who}. Send a token part of subformat authentication, or an Authorization header, to say who you are."
-        life = self._passes.life(caller) if self._passes is not None else 0.0
-        if self._passes is not None and life > 0:
-            turn.issued.append(self._passes.issue_to(caller))
+        text = f"{who}. Send a token part of subformat authentication, or an Authorization header, to authenticate."
+        life = self.services.passes.life(caller) if self.services.passes is not None else 0.0
+        if self.services.passes is not None and life > 0:
+            turn.issued.append(self.services.passes.issue_to(caller))
             text = f"{who}. The authentication token in this answer says so for {life:.0f} seconds."
-        return Answer.of(text, "authentication", {"known": not caller.is_anonymous, "kind": caller.kind})
+        return ProposalAnswer.of(text, "authentication", {"known": not caller.is_anonymous, "kind": caller.kind})
 
     # -- agreements -------------------------------------------------------------------------------
 
-    async def _on_limits(self, wish: Wish, turn: Turn) -> Answer:
-        answer = on_limits(wish.value, self._limits, self._quotas, turn.conversation.agreed)
-        left = await self._remaining(turn.caller)
+    async def _on_limits(self, wish: Wish, turn: Turn) -> ProposalAnswer:
+        answer = on_limits(wish.value, self.services.limits, self.services.quotas, turn.conversation.agreed)
+        left = await self.services.remaining(turn.caller)
         if not left:
             return answer
         told = {each.name: each.plain for each in left}
-        return Answer(answer.text, (*answer.parts, json_part(told, label="remaining")), answer.agreed)
+        return ProposalAnswer(answer.text, (*answer.parts, json_part(told, label="remaining")), answer.agreed)
 
-    async def _policy(self, wish: Wish, turn: Turn) -> Answer:
-        return on_policy(wish.value, self._policies(turn.caller, turn.door), turn.conversation.agreed)
+    async def _policy(self, wish: Wish, turn: Turn) -> ProposalAnswer:
+        policies, holders = self._policies(turn)
+        return on_policy(wish.value, policies, turn.conversation.agreed, holders)
 
-    def _policies(self, caller: Caller, door: str) -> list[Policy]:
-        """What holds here: the gateway's own, those of its agents, and what it does anyway."""
-        stated = list(policies_of(self._facts))
-        stated += [policy for card in self._cards(caller, door) for policy in card.policies]
+    def _policies(self, turn: Turn) -> tuple[list[Policy], dict[str, list[str]]]:
+        """What holds here: the gateway's own policies, those of the agent that was named (or of all, where none was),
+        and what the gateway does anyway; and which agents alone require a kind."""
+        own = list(policies_of(self.services.facts))
+        cards = self.services.cards(turn.caller, turn.door)
+        if turn.named:
+            cards = [card for card in cards if card.name == turn.named]
+        stated = own + [policy for card in cards for policy in card.policies]
         kinds = {policy.kind for policy in stated}
-        days = self._conversations.expiry(caller, 0.0) / 86400.0
-        return stated + [p for p in default_policies(days) if p.kind not in kinds]
+        days = self.services.conversations.expiry(turn.caller, 0.0) / 86400.0
+        everywhere = {policy.kind for policy in own if policy.required}
+        holders: dict[str, list[str]] = {}
+        for card in () if turn.named else cards:
+            for policy in card.policies:
+                if policy.required and policy.kind not in everywhere:
+                    holders.setdefault(policy.kind, []).append(card.name)
+        return stated + [policy for policy in default_policies(days) if policy.kind not in kinds], holders
 
-    async def _context(self, wish: Wish, turn: Turn) -> Answer:
-        answer = on_context(wish.value, self._quotas, turn.conversation.agreed)
+    async def _context(self, wish: Wish, turn: Turn) -> ProposalAnswer:
+        answer = on_context(wish.value, self.services.quotas, turn.conversation.agreed)
         keeper = (answer.agreed or {}).get("context", {}).get("keeper")
         brought = turn.message.labelled(HISTORY)
         if brought is not None and keeper in ("server", "both"):
-            await self._take_over(turn, past_turns(brought.value, turn.id)[-self._quotas.context_turns :])
+            await self._take_over(turn, past_turns(brought.value, turn.id)[-self.services.quotas.context_turns :])
         if wish.value.get("resume") or keeper in ("client", "both"):
             # Whoever takes the context over needs what was said so far.
             handed = json_part(history(await self._past(turn, MOST_HISTORY)), label=HISTORY)
-            return Answer(answer.text, (*answer.parts, handed), answer.agreed)
+            return ProposalAnswer(answer.text, (*answer.parts, handed), answer.agreed)
         return answer
 
     async def _take_over(self, turn: Turn, turns: Iterable[PastTurn]) -> None:
@@ -250,43 +293,50 @@ class Concierge:
         row = await self._row(turn)
         for past in turns:
             past = msgspec.structs.replace(past, conversation=row.id)
-            await self._store.record(TurnEntry(row, past, size=size_of(past.asked) + size_of(past.answered)))
+            await self.services.store.record(TurnEntry(row, past, size=size_of(past.asked) + size_of(past.answered)))
 
-    async def _accept(self, wish: Wish, turn: Turn) -> Answer:
+    async def _accept(self, wish: Wish, turn: Turn) -> ProposalAnswer:
         return on_accept(wish.value)
 
-    async def _stream(self, wish: Wish, turn: Turn) -> Answer:
-        return on_stream(wish.value)
+    async def _stream(self, wish: Wish, turn: Turn) -> ProposalAnswer:
+        return on_stream(wish.value, turn.conversation.agreed, turn.door)
 
-    async def _anonymous(self, wish: Wish, turn: Turn) -> Answer:
+    async def _vocabulary(self, wish: Wish, turn: Turn) -> ProposalAnswer:
+        return on_vocabulary(wish.value, turn.conversation.agreed)
+
+    async def _anonymous(self, wish: Wish, turn: Turn) -> ProposalAnswer:
         held = bool(turn.conversation.agreed.get("anonymous"))
         proposed = wish.value.get("propose", wish.value.get("is"))
         if proposed is None:
             text = (
                 "This conversation is anonymous." if held else "This conversation is not anonymous; you may propose it."
             )
-            return Answer.of(text, "anonymous", {"anonymous": held})
+            return ProposalAnswer.of(text, "anonymous", {"anonymous": held})
         if proposed is False:
             if not held:
-                return Answer.of("This conversation is not anonymous.", "anonymous", {"anonymous": False})
-            return Answer.of(
-                "An anonymous conversation stays anonymous; begin a new one.", "anonymous",
+                return ProposalAnswer.of("This conversation is not anonymous.", "anonymous", {"anonymous": False})
+            return ProposalAnswer.of(
+                "An anonymous conversation stays anonymous; start a new one.", "anonymous",
                 {"anonymous": True, "refused": "downgrade"},
             )  # fmt: skip
         why = await self._why_not_anonymous(turn)
         if why is not None:
-            return Answer.of(f"Anonymous mode is refused: {why}.", "anonymous", {"anonymous": False, "refused": why})
-        return Answer.of(
+            return ProposalAnswer.of(
+                f"Anonymous mode is refused: {why}.", "anonymous", {"anonymous": False, "refused": why}
+            )
+        return ProposalAnswer.of(
             "Anonymous mode is agreed by all agents on the way.", "anonymous",
-            {"anonymous": True, "accepted": True}, {"anonymous": True},
+            {"anonymous": True, "accepted": True}, _anonymous_terms(turn),
         )  # fmt: skip
 
     async def _why_not_anonymous(self, turn: Turn) -> str | None:
         if not turn.caller.is_anonymous:
-            return "you have said who you are; begin a conversation without credentials"
-        if self._facts.get("anonymous") is False:
+            return "you are authenticated; start a conversation without credentials"
+        if self.services.facts.get("anonymous") is False:
             return "it is not offered here"
-        for agent in self._agents(turn.caller, turn.door):
+        for agent in self.services.agents(turn.caller, turn.door):
+            if turn.named and agent.card.name != turn.named:
+                continue  # only the agents in the interaction have a say: the one named, and those it passes to
             propose = getattr(agent, "propose_anonymous", None)
             if propose is None:
                 continue
@@ -300,7 +350,7 @@ class Concierge:
 
     # -- the conversation itself ------------------------------------------------------------------
 
-    async def _history(self, wish: Wish, turn: Turn) -> Answer:
+    async def _history(self, wish: Wish, turn: Turn) -> ProposalAnswer:
         horizon = wish.value.get("horizon", wish.value.get("last"))
         last = horizon if isinstance(horizon, int) and not isinstance(horizon, bool) and horizon > 0 else MOST_HISTORY
         turns = await self._past(turn, min(last, MOST_HISTORY))
@@ -308,13 +358,13 @@ class Concierge:
         lines = [f"{each['at']} {each['speaker']}: {each['said']}" for each in told]
         count = turn.conversation.count
         text = "\n".join(lines) if lines else "Nothing has been said yet."
-        return Answer.of(text, "history", {"turns": told, "horizon": last, "count": count})
+        return ProposalAnswer.of(text, "history", {"turns": told, "horizon": last, "count": count})
 
     async def _past(self, turn: Turn, last: int) -> list[PastTurn]:
-        turns = await self._store.turns(turn.conversation.id, min(2 * last, 2 * MOST_HISTORY))
+        turns = await self.services.store.turns(turn.conversation.id, min(2 * last, 2 * MOST_HISTORY))
         return [each for each in turns if not each.asked.is_control][-last:]
 
-    async def _sessions(self, wish: Wish, turn: Turn) -> Answer:
+    async def _sessions(self, wish: Wish, turn: Turn) -> ProposalAnswer:
         value = wish.value
         if value.get("end") or value.get("erase"):
             return await self._end(turn, erase=bool(value.get("erase")))
@@ -322,37 +372,41 @@ class Concierge:
         if marks:
             held = {**turn.conversation.agreed.get("session", {}), **marks}
             words = ", ".join(name for name, on in marks.items() if on)
-            return Answer.of(f"This session is noted as: {words}.", "sessions", {"session": held}, {"session": held})
+            return ProposalAnswer.of(
+                f"This session is noted as: {words}.", "sessions", {"session": held}, {"session": held}
+            )
         rows = [await self._row(turn)]
         if not turn.caller.is_anonymous:  # all strangers share one id, so they see only what their token opens
-            rows = await self._store.conversations(turn.caller.id) or rows
+            rows = await self.services.store.conversations(turn.caller.id) or rows
         told = [_session(row, turn.conversation.id) for row in rows]
         text = (
-            f"You have {len(told)} open session{'s' * (len(told) != 1)}. A message without my token begins a new one."
+            f"You have {len(told)} open session{'s' * (len(told) != 1)}. A message without my token starts a new one."
         )
-        return Answer.of(text, "sessions", {"sessions": told})
+        return ProposalAnswer.of(text, "sessions", {"sessions": told})
 
-    async def _end(self, turn: Turn, *, erase: bool) -> Answer:
+    async def _end(self, turn: Turn, *, erase: bool) -> ProposalAnswer:
         row = await self._row(turn)
         if erase:
-            await self._erase(row.id, turn.caller)  # its work, and what was uploaded
-            await self._store.forget(row.id)
+            await self.services.erase(row.id, turn.caller)  # its work, and what was uploaded
+            await self.services.store.forget(row.id)
             row = msgspec.structs.replace(row, turns=0, bytes=0)
-        await self._store.agree(msgspec.structs.replace(row, ended=True))
-        text = "This session is ended" + (" and what was said in it is erased." if erase else ".")
-        return Answer.of(f"{text} The next message begins a new one.", "sessions", {"ended": True, "erased": erase})
+        await self.services.store.agree(msgspec.structs.replace(row, ended=True))
+        text = "This session is ended" + (" and its content is erased." if erase else ".")
+        return ProposalAnswer.of(
+            f"{text} The next message starts a new one.", "sessions", {"ended": True, "erased": erase}
+        )
 
-    async def _on_cancel(self, wish: Wish, turn: Turn) -> Answer:
-        cancelled = await self._cancel(turn.conversation.id)
-        text = "It is taken back." if cancelled else "Nothing is under way in this conversation."
-        return Answer.of(text, "cancel", {"cancelled": cancelled})
+    async def _on_cancel(self, wish: Wish, turn: Turn) -> ProposalAnswer:
+        cancelled = await self.services.cancel(turn.conversation.id)
+        text = "It is cancelled." if cancelled else "Nothing is under way in this conversation."
+        return ProposalAnswer.of(text, "cancel", {"cancelled": cancelled})
 
     # -- uploads ----------------------------------------------------------------------------------
 
-    async def _upload(self, wish: Wish, turn: Turn) -> Answer:
-        if self._uploads is None:
-            return Answer.of("Uploads are not taken here.", "upload", {"offered": False})
-        path, upload = await self._uploads.offer(turn.conversation.id, turn.caller)
+    async def _upload(self, wish: Wish, turn: Turn) -> ProposalAnswer:
+        if self.services.uploads is None:
+            return ProposalAnswer.of("Uploads are not taken here.", "upload", {"offered": False})
+        path, upload = await self.services.uploads.offer(turn.conversation.id, turn.caller)
         until = datetime.fromtimestamp(upload.expires, UTC).isoformat(timespec="seconds")
         text = (
             f"Put up to {upload.most} bytes to this address until {until}, by POST (multipart or raw) or PUT; "
@@ -363,12 +417,12 @@ class Concierge:
             "expires": until,
             "methods": ["POST", "PUT", "PATCH", "HEAD"],
             "fields": ["contents", "file"],
-            "resume": "HEAD tells Upload-Offset; PATCH with Upload-Offset goes on from there",
+            "resume": "HEAD returns Upload-Offset; PATCH with Upload-Offset resumes there",
         }
-        return Answer(
+        return ProposalAnswer(
             text,
             (
-                uri_part((self._uploads.public_url or self.public_url) + path, label="upload"),
+                uri_part((self.services.uploads.public_url or self.services.public_url) + path, label="upload"),
                 json_part(told, label="upload-terms"),
             ),
         )
@@ -389,7 +443,7 @@ def default_policies(days: float) -> list[Policy]:
     return [
         Policy(
             "privacy",
-            f"What is said is stored for {days:g} {'day' if days == 1 else 'days'} after the last message, seen only "
+            f"Messages are stored for {days:g} {'day' if days == 1 else 'days'} after the last message, seen only "
             "by its conversation, and erased when you ask for it.",
             {"retention_days": days, "erasable": True, "shared_with": []},
         ),
@@ -420,6 +474,22 @@ def _session(row: ConversationRow, current: str) -> dict[str, Any]:
         "turns": row.turns,
         **{name: row.agreed["session"][name] for name in row.agreed.get("session", {})},
     }
+
+
+def _anonymous_terms(turn: Turn) -> dict[str, Any]:
+    """Who has agreed to anonymity: the agent that was named, beside those before it, or all."""
+    agreed = turn.conversation.agreed
+    if not turn.named or (agreed.get("anonymous") and "anonymous_with" not in agreed):
+        return {"anonymous": True, "anonymous_with": None}
+    return {"anonymous": True, "anonymous_with": sorted({*agreed.get("anonymous_with", ()), turn.named})}
+
+
+def _with_hint(answer: ProposalAnswer, wish: Wish) -> ProposalAnswer:
+    """The answer to words that speak of an act without clearly asking for it, and to a part that is not valid."""
+    hint = f"Nothing was changed: {wish.problem}."
+    if not wish.problem:
+        hint = f"Nothing was changed. To ask for it, say so plainly, for example: {EXAMPLES[wish.topic]}"
+    return ProposalAnswer(f"{answer.text}\n{hint}", answer.parts, answer.agreed)
 
 
 def _line(text: str) -> str:

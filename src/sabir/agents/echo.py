@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ..agent import agent
-from ..turn import Turn
+from sabir.agent import agent
+from sabir.turn import Turn
 
 
 @agent(name="echo", description="Repeats what it hears", repeatable=True)

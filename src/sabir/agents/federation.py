@@ -1,6 +1,11 @@
 """Federation: one question to many agents, and one answer out of theirs (DEP-FED).
 
     Federation([hotel, taxi], integrator=writer)
+    Federation([alice, bob, carol], strategy="vote")
+
+The strategy says how one answer is made of many: ``all`` puts them one below the other or hands them to the integrator,
+``first`` takes the one that comes first, ``best`` the one that agrees most with the others, ``vote`` what most say, and
+``merge`` all of them without what is said twice. An integrator decides ``best`` and writes ``merge`` if there is one.
 
 Members are any Agents: functions, peers over NLIP or another protocol, other federations. They are asked at the same
 time, each within its own time; who fails or is late is left out and named. The integrator is an Agent too: it gets the
@@ -13,24 +18,29 @@ import asyncio
 import logging
 import math
 import re
-from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
-from ..agent import Agent, agent
-from ..card import Card
-from ..ending import end
-from ..errors import SabirError, TurnFailed
-from ..events import Delta, Event, Fault, Progress, Question, Reply
-from ..message import Message, Part, json_part, text_part
-from ..turn import Turn
+from sabir.agent import Agent, agent
+from sabir.aio import cancel_and_wait
+from sabir.card import Card
+from sabir.errors import SabirError, TurnFailed
+from sabir.events import Delta, Event, Fault, Progress, Question, Reply
+from sabir.message import Message, Part, json_part, text_part
+from sabir.turn import Turn
+
+from .agreement import agree, groups
+from .turn_taking import TurnTaking
 
 logger = logging.getLogger("sabir")
 
 SOURCES: Final = "sources"  # label of the part that says who answered and who did not
 QUESTION: Final = "asked"  # label of the question in what the integrator gets
+AGREEMENT: Final = "agreement"  # label of the part that says who agreed
+SECONDS: Final = 30.0  # that a member has
+Strategy = Literal["first", "all", "best", "vote", "merge"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,48 +51,67 @@ class Said:
     message: Message | None = None
     failure: str = ""
 
+    @property
+    def text(self) -> str | None:
+        return self.message.text if self.message is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A piece of what a member is saying."""
+
+    source: str
+    text: str
+
 
 class Federation:
     """Asks all members and combines their answers.
 
-    ``seconds`` is what each member has; ``quorum`` is how many must answer. Without an integrator the answers are
-    put one below the other.
+    ``seconds`` is what each member has, or a mapping for members that have a time of their own; ``quorum`` is how many
+    must answer.
     """
 
     def __init__(
         self,
         members: Sequence[Agent],
         *,
+        strategy: Strategy = "all",
         integrator: Agent | None = None,
         name: str = "federation",
         description: str = "",
-        seconds: float = 30.0,
+        seconds: float | Mapping[str, float] = SECONDS,
         quorum: int = 1,
     ) -> None:
         names = [member.card.name for member in members]
         if not members or len(set(names)) != len(names):
-            raise ValueError("a federation needs members, each with a name of its own")
+            raise ValueError("a federation needs members with unique names")
         words = description or f"Asks {', '.join(names)} and combines what they say"
-        skills = tuple(skill for member in members for skill in member.card.skills)
+        skills = tuple({skill.id: skill for member in members for skill in member.card.skills}.values())
         self.card = Card(name=name, description=words, skills=skills)
         self.members = tuple(members)
+        self.strategy: Strategy = strategy
         self.integrator = integrator
         self.seconds = seconds
         self.quorum = quorum
 
     async def __call__(self, turn: Turn, /) -> AsyncIterator[Event]:
         said: list[Said] = []
-        asking = asyncio.Lock()  # the caller is asked one question at a time
-        asked = {asyncio.create_task(self._ask(member, turn, asking)): member.card.name for member in self.members}
-        tasks = set(asked)
-        try:
-            while tasks:
-                done, tasks = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-                for task in done:
-                    said.append(_outcome(task, asked[task]))
-                    yield Progress(len(said) / (len(self.members) + 1), f"{said[-1].source} has answered")
-        finally:
-            await end(tasks)
+        streams = self.strategy == "all" and self.integrator is None
+        floor = TurnTaking()
+        yield Progress(0.0, f"Asking {', '.join(member.card.name for member in self.members)}")
+        async with aclosing(self._heard(turn)) as answers:
+            async for each in answers:
+                if isinstance(each, _Piece):
+                    for delta in floor.piece(each.source, each.text) if streams else ():
+                        yield delta
+                    continue
+                said.append(each)
+                yield Progress(len(said) / (len(self.members) + 1), _heard_words(each))
+                if each.message is not None and self.strategy == "first":
+                    yield Reply(each.message.with_part(_sources(said)))
+                    return
+                for delta in floor.end(each.source, each.text) if streams else ():
+                    yield delta
         order = {member.card.name: place for place, member in enumerate(self.members)}
         said.sort(key=lambda each: order[each.source])
         answered = [each for each in said if each.message is not None]
@@ -93,10 +122,47 @@ class Federation:
             async for event in events:
                 yield event
 
-    async def _ask(self, member: Agent, turn: Turn, asking: asyncio.Lock) -> Said:
+    async def _heard(self, turn: Turn) -> AsyncGenerator[Said | _Piece, None]:
+        """What the members say: pieces as they come, and each answer when it is whole."""
+        asking = asyncio.Lock()  # the caller is asked one question at a time
+        heard: asyncio.Queue[_Piece | asyncio.Task[Said]] = asyncio.Queue()
+        asked = {
+            asyncio.create_task(self._ask(member, turn, asking, heard.put_nowait)): member.card.name
+            for member in self.members
+        }
+        for task in asked:
+            task.add_done_callback(heard.put_nowait)
+        left = len(asked)
+        try:
+            while left:
+                each = await heard.get()
+                if isinstance(each, _Piece):
+                    yield each
+                else:
+                    left -= 1
+                    yield _outcome(each, asked[each])
+        finally:
+            await cancel_and_wait([task for task in asked if not task.done()])
+
+    def seconds_of(self, member: str) -> float:
+        """How long one member may take."""
+        return self.seconds.get(member, SECONDS) if isinstance(self.seconds, Mapping) else self.seconds
+
+    async def _ask(self, member: Agent, turn: Turn, asking: asyncio.Lock, on_piece: Callable[[_Piece], None]) -> Said:
+        with turn.timeline.span("agent", member.card.name) as hop:
+            said = await self._answer(member, turn, asking, on_piece)
+            hop.end(failed=said.message is None)
+        return said
+
+    async def _answer(
+        self, member: Agent, turn: Turn, asking: asyncio.Lock, on_piece: Callable[[_Piece], None]
+    ) -> Said:
         name = member.card.name
         try:
-            sub = turn.sub(turn.message, member)
+            unread = member.card.cannot_read(turn.message)
+            if unread is not None:
+                return Said(name, failure=unread)
+            sub = turn.sub(turn.message, member, history=True)
             whole = sub.ask_back
 
             async def ask_back(question: Question) -> Message:
@@ -104,32 +170,44 @@ class Federation:
                     return await whole(question)
 
             sub.ask_back = ask_back
-            async with asyncio.timeout(min(self.seconds, turn.remaining)):
+            async with asyncio.timeout(min(self.seconds_of(name), turn.remaining)):
                 async for event in member(sub):
                     if isinstance(event, Reply):
-                        return Said(name, event.message.without_tokens())
+                        note = member.card.leaves_out(turn.message)
+                        parts = (text_part(note, label="unread"),) if note is not None else ()
+                        return Said(name, event.message.without_tokens().with_parts(parts))
                     if isinstance(event, Fault):
                         return Said(name, failure=event.reason)
+                    if isinstance(event, Delta) and event.part.format == "text":
+                        on_piece(_Piece(name, event.part.content))
         except TimeoutError:
             return Said(name, failure="no answer in time")
-        except SabirError as wrong:
-            return Said(name, failure=str(wrong))
+        except SabirError as exc:
+            return Said(name, failure=str(exc))
         return Said(name, failure="it ended without an answer")
 
     async def _combined(self, turn: Turn, said: list[Said]) -> AsyncGenerator[Event, None]:
-        sources = {
-            "answered": [each.source for each in said if each.message is not None],
-            "failed": {each.source: each.failure for each in said if each.message is None},
-        }
-        told = json_part(sources, label=SOURCES)
-        parts = [part for each in said if each.message is not None for part in labelled(each.source, each.message)]
-        if self.integrator is None:
+        if self.strategy == "vote":
+            yield Reply(_voted(turn.text, said))
+        elif self.integrator is not None:
+            async for event in self._integrated(self.integrator, turn, said):
+                yield event
+        elif self.strategy == "best":
+            yield Reply(_best(turn.text, said))
+        elif self.strategy == "merge":
+            yield Reply(_merged(turn.text, said))
+        else:
             words = [f"{each.source}: {each.message.text}" for each in said if each.message is not None]
-            yield Reply(Message.text("\n".join(words), parts=[*parts, told]))
-            return
-        brief = Message.text(turn.text, parts=[text_part(turn.text, label=QUESTION), *parts, told])
-        sub = turn.sub(brief, self.integrator)
-        async for event in self.integrator(sub):
+            yield Reply(Message.text("\n".join(words), parts=[*_parts(said), _sources(said)]))
+
+    async def _integrated(self, integrator: Agent, turn: Turn, said: list[Said]) -> AsyncGenerator[Event, None]:
+        told = _sources(said)
+        brief = Message.text(
+            f"{turn.text}{_WISHES.get(self.strategy, '')}",
+            parts=[text_part(turn.text, label=QUESTION), *_parts(said), told],
+        )
+        sub = turn.sub(brief, integrator, history=True)
+        async for event in integrator(sub):
             if isinstance(event, Reply):
                 reply = event.message
                 yield Reply(reply if reply.labelled(SOURCES) is not None else reply.with_part(told))
@@ -146,6 +224,64 @@ class Federation:
             if why is not None:
                 return f"{member.card.name}: {why}"
         return None
+
+
+_WISHES: Final[Mapping[str, str]] = {
+    "best": "\n\nSeveral agents have answered below. Repeat the best of their answers as it is.",
+    "merge": "\n\nSeveral agents have answered below. Write one answer out of theirs, and name where they differ.",
+}
+
+
+def _heard_words(said: Said) -> str:
+    """A note of who has answered, or why it did not."""
+    if said.message is None:
+        return f"{said.source} failed: {said.failure}"
+    return f"{said.source} has answered"
+
+
+def _sources(said: Sequence[Said]) -> Part:
+    answered = [each.source for each in said if each.message is not None]
+    failed = {each.source: each.failure for each in said if each.message is None}
+    return json_part({"answered": answered, "failed": failed}, label=SOURCES)
+
+
+def _parts(said: Sequence[Said]) -> list[Part]:
+    return [part for each in said if each.message is not None for part in labelled(each.source, each.message)]
+
+
+def _texts(said: Sequence[Said]) -> dict[str, str]:
+    return {each.source: each.message.text for each in said if each.message is not None}
+
+
+def _voted(question: str, said: Sequence[Said]) -> Message:
+    """What most say. Without a majority that is told, and all answers with it."""
+    texts = _texts(said)
+    winners = groups(texts, question)[0]
+    agreement = {"agree": winners, "differ": [source for source in texts if source not in winners]}
+    parts = [*_parts(said), json_part(agreement, label=AGREEMENT), _sources(said)]
+    if 2 * len(winners) <= len(texts) and len(texts) > 1:
+        listed = "\n".join(f"{source}: {text}" for source, text in texts.items())
+        return Message.text(f"The sources do not agree.\n{listed}", parts=parts)
+    return Message.text(texts[winners[0]], parts=parts)
+
+
+def _best(question: str, said: Sequence[Said]) -> Message:
+    """The answer that most others agree with; of equals, the earlier member's."""
+    texts = _texts(said)
+    support = {one: sum(agree(texts[one], other, question) for other in texts.values()) for one in texts}
+    best = max(texts, key=lambda source: support[source])  # the first of equals
+    chosen = json_part({"chosen": best, "support": support}, label=AGREEMENT)
+    return Message.text(texts[best], parts=[*_parts(said), chosen, _sources(said)])
+
+
+def _merged(question: str, said: Sequence[Said]) -> Message:
+    """All sentences of all answers, each thought once."""
+    kept: list[str] = []
+    for text in _texts(said).values():
+        for sentence in re.split(r"(?<=[.!?])\s+", text.strip()):
+            if sentence and not any(agree(sentence, other, question) for other in kept):
+                kept.append(sentence)
+    return Message.text(" ".join(kept), parts=[*_parts(said), _sources(said)])
 
 
 def _outcome(task: asyncio.Task[Said], source: str) -> Said:
@@ -258,22 +394,15 @@ async def cross_check(turn: Turn) -> Message:
     answers = {source: _said(parts) for source, parts in answers_in(turn.message).items()}
     if not answers:
         return Message.text("No source has said anything.")
-    counted = Counter(_canonical(words) for words in answers.values())
-    said, votes = counted.most_common(1)[0]
-    against = sorted(source for source, words in answers.items() if _canonical(words) != said)
-    told: dict[str, Any] = {"agree": votes, "of": len(answers), "differ": against}
-    if 2 * votes <= len(answers) and len(answers) > 1:
+    asked = turn.message.labelled(QUESTION)
+    agreed = groups(answers, str(asked.content) if asked is not None else turn.text)[0]
+    against = sorted(source for source in answers if source not in agreed)
+    told: dict[str, Any] = {"agree": len(agreed), "of": len(answers), "differ": against}
+    if 2 * len(agreed) <= len(answers) and len(answers) > 1:
         listed = "; ".join(f"{source}: {words}" for source, words in answers.items())
-        return Message.text(f"The sources do not agree. {listed}", parts=[json_part(told, label="agreement")])
-    words = next(words for words in answers.values() if _canonical(words) == said)
-    return Message.text(words, parts=[json_part(told, label="agreement")])
+        return Message.text(f"The sources do not agree. {listed}", parts=[json_part(told, label=AGREEMENT)])
+    return Message.text(answers[agreed[0]], parts=[json_part(told, label=AGREEMENT)])
 
 
 def _said(parts: Sequence[Part]) -> str:
     return " ".join(str(part.content) for part in parts if part.format == "text")
-
-
-def _canonical(words: str) -> str:
-    """Answers that differ only in case, blanks and punctuation are the same; numbers are compared as numbers."""
-    words = re.sub(r"\d+(?:\.\d+)?", lambda m: f"{float(m.group()):g}", words.lower())
-    return " ".join(re.findall(r"[^\W_]+(?:\.\d+)?", words))

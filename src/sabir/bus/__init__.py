@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from .base import Bus, Call, Called, DeadLetter, Letter, Receiver, Receiving
-from .framing import Limits
+from .base import Bus, BusCall, Called, DeadLetter, Letter, LetterReceiver, Receiving
+from .framing import BusLimits
 from .open import open_bus
 
 __all__ = [
     "Bus",
-    "Call",
+    "BusCall",
+    "BusLimits",
     "Called",
     "DeadLetter",
     "Letter",
-    "Limits",
-    "Receiver",
+    "LetterReceiver",
     "Receiving",
     "open_bus",
 ]

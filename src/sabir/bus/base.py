@@ -27,8 +27,8 @@ from typing import Protocol
 
 import msgspec
 
-from ..errors import BadMessage
-from ..randomness import new_id
+from sabir.errors import BadMessage
+from sabir.ids import new_id
 
 _LONGEST_NAME = 200
 
@@ -93,14 +93,14 @@ class Load(msgspec.Struct, frozen=True):
 Handler = Callable[[Letter], Awaitable[None]]
 
 
-class Receiver(Protocol):
+class LetterReceiver(Protocol):
     """Somebody who takes letters or serves calls."""
 
     async def stop(self) -> None:
         """Take no more; what is in hand and not handled goes back at once, for others."""
 
 
-class Call(Protocol):
+class BusCall(Protocol):
     """One call, as the caller holds it: iterate for what comes back."""
 
     def __aiter__(self) -> AsyncIterator[bytes]: ...
@@ -165,10 +165,10 @@ class Bus(Protocol):
         """Put letters into the inboxes of their names. They are kept when this returns.
 
         Raises:
-            TooBig: a letter is over ``Limits.letter_bytes``; none was sent.
+            TooLarge: a letter is over ``Limits.letter_bytes``; none was sent.
         """
 
-    async def receive(self, name: str, handler: Handler, receiving: Receiving = DEFAULT) -> Receiver:
+    async def receive(self, name: str, handler: Handler, receiving: Receiving = DEFAULT) -> LetterReceiver:
         """Handle the letters of a name. Receivers of one name, on any node, share its letters."""
 
     async def waiting(self, name: str) -> int:
@@ -182,7 +182,7 @@ class Bus(Protocol):
     async def publish(self, *letters: Letter) -> None:
         """Give each member of the letters' groups a copy. A group without members hears nothing."""
 
-    async def join(self, group: str, member: str, handler: Handler, receiving: Receiving = DEFAULT) -> Receiver:
+    async def join(self, group: str, member: str, handler: Handler, receiving: Receiving = DEFAULT) -> LetterReceiver:
         """Handle a group's letters as this member. It stays a member, and letters wait for it, until it leaves."""
 
     async def leave(self, group: str, member: str) -> None:
@@ -193,7 +193,7 @@ class Bus(Protocol):
     async def dead(self, name: str, limit: int = 100) -> list[DeadLetter]:
         """The dead letters of a name or group, oldest first."""
 
-    async def graves(self) -> dict[str, int]:
+    async def dead_letter_counts(self) -> dict[str, int]:
         """How many dead letters there are to each name or group that has any."""
 
     async def replay(self, name: str, *numbers: int) -> int:
@@ -211,10 +211,10 @@ class Bus(Protocol):
         *,
         headers: Mapping[str, str] | None = None,
         seconds: float | None = None,
-    ) -> AbstractAsyncContextManager[Call]:
+    ) -> AbstractAsyncContextManager[BusCall]:
         """Call one of those who serve a name. Leaving the context before the end takes the call back."""
 
-    async def serve(self, name: str, server: Server) -> Receiver:
+    async def serve(self, name: str, server: Server) -> LetterReceiver:
         """Serve calls to a name. What ``server`` sends goes back; when it returns, the call ends."""
 
 

@@ -19,11 +19,12 @@ from math import inf
 from types import TracebackType
 from typing import Final, Protocol
 
-from ..ending import end
-from ..errors import BusUnavailable, Cancelled, DeadlineExceeded, PeerUnavailable, SabirError
-from ..events import Fault
+from sabir.aio import cancel_and_wait
+from sabir.errors import BusUnavailable, Cancelled, DeadlineExceeded, PeerUnavailable, SabirError
+from sabir.events import Fault
+
 from .base import Server
-from .framing import Kind, Limits, Packet, chunks
+from .framing import BusLimits, Kind, Packet, chunks
 from .pieces import Pieces
 
 logger = logging.getLogger("sabir.bus")
@@ -33,7 +34,7 @@ _NO_MORE: Final[list[tuple[Kind, bytes]]] = []
 _LATE_SECONDS: Final = 0.01  # calls that are late are looked for at most this often
 
 
-class Post(Protocol):
+class BusPost(Protocol):
     """How packets leave. What is returned is awaited where the bus is behind; mostly there is nothing to wait for."""
 
     def ask(self, name: str, opening: Packet) -> Awaitable[None] | None:
@@ -43,7 +44,7 @@ class Post(Protocol):
         """Send a packet to a node; ``more`` says that another one follows in this moment, and may share its way."""
 
 
-class Calling:
+class BusCalling:
     """A call, on the caller's side."""
 
     __slots__ = (
@@ -70,7 +71,7 @@ class Calling:
         self._sent = self._used = 0
         self._uncredited = self._uncredited_bytes = 0  # what was taken and not told to the server yet
 
-    async def __aenter__(self) -> Calling:
+    async def __aenter__(self) -> BusCalling:
         if self._seconds is not None:
             self.end = asyncio.get_running_loop().time() + self._seconds
         first, rest = self._body, _NO_MORE
@@ -90,7 +91,7 @@ class Calling:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, wrong: BaseException | None, trace: TracebackType | None
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.left = True
         self._calls.drop_calling(self)
@@ -131,9 +132,9 @@ class Calling:
 
     def late(self) -> DeadlineExceeded:
         """Its time is over; who waits for it is told."""
-        wrong = DeadlineExceeded(f"{self.name} did not answer in time")
-        self._pieces.interrupt(wrong)
-        return wrong
+        exc = DeadlineExceeded(f"{self.name} did not answer in time")
+        self._pieces.interrupt(exc)
+        return exc
 
     async def send(self, body: bytes) -> None:
         for kind, chunk in chunks(body, self._limits):
@@ -144,8 +145,8 @@ class Calling:
             if self._taken is None:
                 self._taken = asyncio.Event()
             await self._taken.wait()
-        if self._pieces.wrong is not None:
-            raise self._pieces.wrong
+        if self._pieces.error is not None:
+            raise self._pieces.error
         self._sent += 1
         await self._post(kind, self._sent, body)
 
@@ -185,8 +186,8 @@ class Calling:
         if self.left:
             self._calls.later(self._cancel())
 
-    def fail(self, wrong: SabirError) -> None:
-        self._pieces.end(wrong)
+    def fail(self, exc: SabirError) -> None:
+        self._pieces.end(exc)
         if self._taken is not None:
             self._taken.set()
 
@@ -240,8 +241,8 @@ class Served:
             if self._chunks_to_come:
                 self.body += await self.receive()
             await server(self)
-        except SabirError as wrong:
-            fault = Fault.of(wrong)
+        except SabirError as exc:
+            fault = Fault.of(exc)
             await self.failed(fault.reason, fault.code)
         else:
             body, self._held = self._held, None
@@ -377,11 +378,11 @@ class Served:
 class Calls:
     """All calls of one bus, made and served."""
 
-    def __init__(self, instance: str, post: Post, limits: Limits) -> None:
+    def __init__(self, instance: str, post: BusPost, limits: BusLimits) -> None:
         self.instance = instance  # this node: where packets for us go
         self.post = post
         self.limits = limits
-        self._made: dict[str, Calling] = {}
+        self._made: dict[str, BusCalling] = {}
         self._served: dict[str, Served] = {}
         self._numbers = count(1)
         self._ending: set[asyncio.Task[None]] = set()
@@ -402,14 +403,14 @@ class Calls:
     def served(self) -> int:
         return len(self._served)
 
-    def call(self, name: str, body: bytes, headers: Mapping[str, str] | None, seconds: float | None) -> Calling:
-        return Calling(self, name, body, headers, seconds)
+    def call(self, name: str, body: bytes, headers: Mapping[str, str] | None, seconds: float | None) -> BusCalling:
+        return BusCalling(self, name, body, headers, seconds)
 
-    def add_calling(self, call: Calling) -> None:
+    def add_calling(self, call: BusCalling) -> None:
         self._made[call.id] = call
         self._start_pulse()
 
-    def drop_calling(self, call: Calling) -> None:
+    def drop_calling(self, call: BusCalling) -> None:
         if not call.lingers:
             self._made.pop(call.id, None)
 
@@ -446,7 +447,7 @@ class Calls:
                 if (wait := served.moment_over(more=number < len(soon))) is not None:
                     self.later(_awaited(wait))
 
-    def until(self, end: float, call: Calling) -> None:
+    def until(self, end: float, call: BusCalling) -> None:
         """Wake this call when its time is over. One timer for all: one each costs as much as the rest of a call.
 
         Raises:
@@ -477,19 +478,19 @@ class Calls:
         """The post found nobody who serves this call's name."""
         made = self._made.get(call)
         if made is not None:
-            made.fail(PeerUnavailable(made.name, "nobody serves this name now"))
+            made.fail(PeerUnavailable(made.name, "no node serves this name now"))
             if made.left:
                 self.drop_calling(made)
 
     async def close(self) -> None:
-        await end([self._pulse])
+        await cancel_and_wait([self._pulse])
         if self._late is not None:
             self._late.cancel()
         for made in self._made.values():
             made.fail(BusUnavailable("the bus is closed"))
         tasks = [served.task for served in self._served.values() if served.task is not None]
         if tasks:
-            await end(tasks)
+            await cancel_and_wait(tasks)
             await asyncio.sleep(0)  # the callbacks that tell the callers run now
         if self._ending:
             await asyncio.wait(self._ending)
@@ -499,10 +500,10 @@ class Calls:
         del self._served[served.key]
         if task.cancelled():
             told = served.failed(f"{served.name} is stopping", "unavailable")
-        elif (wrong := task.exception()) is None or isinstance(wrong, BusUnavailable):
+        elif (exc := task.exception()) is None or isinstance(exc, BusUnavailable):
             return
         else:
-            logger.error("the server of %s failed", served.name, exc_info=wrong)
+            logger.error("the server of %s failed", served.name, exc_info=exc)
             told = served.failed(f"{served.name} failed", "failed")
         self.later(told)
 
@@ -522,7 +523,7 @@ class Calls:
             with suppress(BusUnavailable):
                 await side.sign()
 
-    def _sides(self) -> list[Calling | Served]:
+    def _sides(self) -> list[BusCalling | Served]:
         return [*self._made.values(), *self._served.values()]
 
     async def _beat(self) -> None:

@@ -14,15 +14,19 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Protocol
+from itertools import count
+from typing import Final, Protocol
 
-from ..ending import end
-from ..errors import BusUnavailable, SabirError, Unavailable
-from ..observe import in_a_line
+from sabir.aio import cancel_and_wait
+from sabir.errors import BusUnavailable, SabirError, Unavailable
+from sabir.observe.logs import in_a_line
+
 from .base import DeadLetter, Handler, Letter, Receiving
-from .framing import Limits
+from .framing import BusLimits
 
 logger = logging.getLogger("sabir.bus")
+
+_TURNS: Final = 64  # letters that a worker handles before it lets others run
 
 
 class Parcel(Protocol):
@@ -52,13 +56,13 @@ class Seen:
         self._new: set[str] = set()
         self._old: set[str] = set()
 
-    def add(self, id: str) -> None:
-        self._new.add(id)
+    def add(self, letter_id: str) -> None:
+        self._new.add(letter_id)
         if len(self._new) >= self._half:
             self._old, self._new = self._new, set()
 
-    def __contains__(self, id: str) -> bool:
-        return id in self._new or id in self._old
+    def __contains__(self, letter_id: str) -> bool:
+        return letter_id in self._new or letter_id in self._old
 
 
 class _Held:
@@ -94,7 +98,7 @@ class Delivery:
         name: str,
         handler: Handler,
         receiving: Receiving,
-        limits: Limits,
+        limits: BusLimits,
         *,
         seen: Seen,
         bury: Bury,
@@ -114,6 +118,7 @@ class Delivery:
         self._workers: dict[asyncio.Task[None], list[_Item]] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._space = asyncio.Event()
+        self._starting = False  # a worker that has not begun yet
         self._stopped = False
 
     # -- for the bus ------------------------------------------------------------------------------
@@ -158,7 +163,7 @@ class Delivery:
         self._timers.clear()
         if self._workers:
             await asyncio.wait(tuple(self._workers), timeout=self._limits.stop_seconds)
-        await end(tuple(self._workers))
+        await cancel_and_wait(tuple(self._workers))
         for held in list(self._parcels.values()):
             with suppress(BusUnavailable):
                 await held.parcel.release()
@@ -188,15 +193,24 @@ class Delivery:
         queue.append(item)
 
     def _spawn(self) -> None:
-        while len(self._workers) < min(self._width, len(self._ready)) and not self._stopped:
+        """One worker more, if there is something to do. It brings the next before it begins: quick handlers are
+        done by one worker, slow ones by ``width``."""
+        if self._ready and not self._starting and len(self._workers) < self._width and not self._stopped:
+            self._starting = True
             current: list[_Item] = []
             worker = asyncio.create_task(self._work(current), name=f"letters of {self.name}")
             self._workers[worker] = current
             worker.add_done_callback(self._worker_gone)
 
     async def _work(self, current: list[_Item]) -> None:
-        while self._ready:
+        self._starting = False
+        for turn in count(1):
+            if turn % _TURNS == 0:
+                await asyncio.sleep(0)  # others want to run, too
+            if not self._ready:
+                return
             item = self._ready.popleft()
+            self._spawn()
             current[:] = (item,)
             if item.doom:
                 await self._dead(item)
@@ -205,20 +219,20 @@ class Delivery:
                 await self._handler(item.letter)
             except Unavailable:
                 self._later(item)
-            except SabirError as wrong:
-                self._failed(item, str(wrong))
+            except SabirError as exc:
+                self._failed(item, str(exc))
             else:
                 self._seen.add(item.letter.id)
                 await self._done(item)
 
     def _worker_gone(self, worker: asyncio.Task[None]) -> None:
         current = self._workers.pop(worker)
-        wrong = None if worker.cancelled() else worker.exception()
-        if wrong is not None and current:
+        exc = None if worker.cancelled() else worker.exception()
+        if exc is not None and current:
             # Whatever a handler raises must not end the receiving: the letter failed, the log learns why.
             letter = current[0].letter
-            logger.error("the handler of %s failed on letter %s", self.name, letter.id, exc_info=wrong)
-            self._failed(current[0], in_a_line(wrong))
+            logger.error("the handler of %s failed on letter %s", self.name, letter.id, exc_info=exc)
+            self._failed(current[0], in_a_line(exc))
         if not worker.cancelled():
             self._spawn()
 

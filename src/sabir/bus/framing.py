@@ -17,7 +17,8 @@ from typing import Final
 
 import msgspec
 
-from ..errors import TooBig, Unreadable
+from sabir.errors import TooLarge, Unreadable
+
 from .base import DeadLetter, Letter
 
 VERSION: Final = 1
@@ -25,7 +26,7 @@ _HEAD: Final = bytes([VERSION])
 _LENGTH: Final = struct.Struct(">I")
 
 
-class Limits(msgspec.Struct, frozen=True):
+class BusLimits(msgspec.Struct, frozen=True):
     """Every number of the bus."""
 
     # frames; the largest fits NATS's default max_payload of 1 MiB with its headers
@@ -97,15 +98,15 @@ _dead = msgspec.msgpack.Decoder(DeadLetter)
 _packets = msgspec.msgpack.Decoder(tuple[Packet, ...])
 
 
-def packed(letter: Letter, limits: Limits) -> bytes:
+def packed(letter: Letter, limits: BusLimits) -> bytes:
     """A letter with its length in front.
 
     Raises:
-        TooBig: it is over the limit.
+        TooLarge: it is over the limit.
     """
     body = _encoder.encode(letter)
     if len(body) > limits.letter_bytes:
-        raise TooBig("bus", "letter", f"at most {limits.letter_bytes} bytes, not {len(body)}")
+        raise TooLarge("bus", "letter", f"at most {limits.letter_bytes} bytes, not {len(body)}")
     return _LENGTH.pack(len(body)) + body
 
 
@@ -114,7 +115,7 @@ def frame(packed_letters: Iterable[bytes]) -> bytes:
     return b"".join((_HEAD, *packed_letters))
 
 
-def batches(packed_letters: Sequence[bytes], limits: Limits) -> Iterator[tuple[int, int]]:
+def batches(packed_letters: Sequence[bytes], limits: BusLimits) -> Iterator[tuple[int, int]]:
     """The bounds of what fits one frame each, in order."""
     start = size = 0
     for at, letter in enumerate(packed_letters):
@@ -180,14 +181,14 @@ def decode_packets(data: bytes) -> tuple[Packet, ...]:
         raise Unreadable("bus", "packets", "packets in MessagePack") from None
 
 
-def chunks(body: bytes, limits: Limits) -> Iterator[tuple[Kind, bytes]]:
+def chunks(body: bytes, limits: BusLimits) -> Iterator[tuple[Kind, bytes]]:
     """A piece as it travels: ``MORE`` for each chunk but the last, which is ``DATA``.
 
     Raises:
-        TooBig: the piece is over the limit.
+        TooLarge: the piece is over the limit.
     """
     if len(body) > limits.piece_bytes:
-        raise TooBig("bus", "piece", f"at most {limits.piece_bytes} bytes, not {len(body)}")
+        raise TooLarge("bus", "piece", f"at most {limits.piece_bytes} bytes, not {len(body)}")
     size = limits.chunk_bytes
     if len(body) <= size:
         yield Kind.DATA, body

@@ -9,17 +9,18 @@ from itertools import count
 
 import msgspec
 
-from ..ending import end
-from ..errors import BusUnavailable
-from .base import DEFAULT, DeadLetter, Handler, Letter, Load, Receiver, Receiving, Server, check_name
-from .calls import Calling, Calls
+from sabir.aio import cancel_and_wait
+from sabir.errors import BusUnavailable
+
+from .base import DEFAULT, DeadLetter, Handler, Letter, LetterReceiver, Load, Receiving, Server, check_name
+from .calls import BusCalling, Calls
 from .delivery import Delivery, Seen
-from .framing import Limits, Packet, packed
+from .framing import BusLimits, Packet, packed
 
 _SMALL = 4096  # a body that is far below every limit needs no measuring
 
 
-class _Parcel:
+class _MemoryParcel:
     """Letters that were taken out of a box, until they are handled."""
 
     __slots__ = ("box", "deliveries", "key", "letters")
@@ -46,7 +47,7 @@ class _Parcel:
 class _Box:
     """An inbox, or one member's copy of a group's letters."""
 
-    def __init__(self, name: str, member: str, limits: Limits) -> None:
+    def __init__(self, name: str, member: str, limits: BusLimits) -> None:
         self.name = name
         self.member = member
         self.waiting: deque[Letter] = deque()
@@ -66,18 +67,18 @@ class _Box:
         if self.waiting:
             self._some.set()
 
-    async def take(self, ordered: bool) -> _Parcel:
+    async def take(self, ordered: bool) -> _MemoryParcel:
         while not self.waiting or (ordered and self.out):
             self._some.clear()
             await self._some.wait()
         waiting = self.waiting
         letters = tuple(waiting.popleft() for _ in range(min(len(waiting), self.limits.frame_letters)))
-        parcel = _Parcel(next(self._keys), letters, self)
+        parcel = _MemoryParcel(next(self._keys), letters, self)
         self.out.add(parcel.key)
         return parcel
 
 
-class _Receiver:
+class _MemoryReceiver:
     """Moves letters from a box to their handler."""
 
     def __init__(self, bus: MemoryBus, box: _Box, handler: Handler, receiving: Receiving) -> None:
@@ -101,11 +102,11 @@ class _Receiver:
     async def stop(self) -> None:
         if self in self._bus.receivers:
             self._bus.receivers.discard(self)
-            await end([self._task])
+            await cancel_and_wait([self._task])
             await self._delivery.stop()
 
 
-class _Serving:
+class _MemoryService:
     """One server of a name's calls."""
 
     def __init__(self, bus: MemoryBus, name: str, server: Server) -> None:
@@ -122,10 +123,10 @@ class _Serving:
 class MemoryBus:
     """Letters and calls within this process."""
 
-    def __init__(self, limits: Limits | None = None) -> None:
-        self.limits = limits or Limits()
-        self.receivers: set[_Receiver] = set()
-        self.servers: dict[str, deque[_Serving]] = {}
+    def __init__(self, limits: BusLimits | None = None) -> None:
+        self.limits = limits or BusLimits()
+        self.receivers: set[_MemoryReceiver] = set()
+        self.servers: dict[str, deque[_MemoryService]] = {}
         self._inboxes: dict[str, _Box] = {}
         self._groups: dict[str, dict[str, _Box]] = {}
         self._dead: dict[str, list[DeadLetter]] = {}
@@ -167,7 +168,7 @@ class MemoryBus:
         if crowded:
             await asyncio.sleep(0)  # let those who receive come to it
 
-    async def receive(self, name: str, handler: Handler, receiving: Receiving = DEFAULT) -> Receiver:
+    async def receive(self, name: str, handler: Handler, receiving: Receiving = DEFAULT) -> LetterReceiver:
         await self.ping()
         return self._receiver(self._inbox(check_name(name)), handler, receiving)
 
@@ -190,7 +191,7 @@ class MemoryBus:
                 box.put(letter)
         await asyncio.sleep(0)
 
-    async def join(self, group: str, member: str, handler: Handler, receiving: Receiving = DEFAULT) -> Receiver:
+    async def join(self, group: str, member: str, handler: Handler, receiving: Receiving = DEFAULT) -> LetterReceiver:
         await self.ping()
         check_name(member)
         boxes = self._groups.setdefault(check_name(group), {})
@@ -215,8 +216,8 @@ class MemoryBus:
             box = self._inboxes[name] = _Box(name, "", self.limits)
         return box
 
-    def _receiver(self, box: _Box, handler: Handler, receiving: Receiving) -> _Receiver:
-        receiver = _Receiver(self, box, handler, receiving)
+    def _receiver(self, box: _Box, handler: Handler, receiving: Receiving) -> _MemoryReceiver:
+        receiver = _MemoryReceiver(self, box, handler, receiving)
         self.receivers.add(receiver)
         return receiver
 
@@ -230,7 +231,7 @@ class MemoryBus:
         await self.ping()
         return self._dead.get(name, [])[:limit]
 
-    async def graves(self) -> dict[str, int]:
+    async def dead_letter_counts(self) -> dict[str, int]:
         await self.ping()
         return {name: len(dead) for name, dead in sorted(self._dead.items()) if dead}
 
@@ -263,12 +264,12 @@ class MemoryBus:
         *,
         headers: Mapping[str, str] | None = None,
         seconds: float | None = None,
-    ) -> Calling:
+    ) -> BusCalling:
         return self._calls.call(check_name(name), body, headers, seconds)
 
-    async def serve(self, name: str, server: Server) -> Receiver:
+    async def serve(self, name: str, server: Server) -> LetterReceiver:
         await self.ping()
-        serving = _Serving(self, check_name(name), server)
+        serving = _MemoryService(self, check_name(name), server)
         self.servers.setdefault(name, deque()).append(serving)
         return serving
 

@@ -31,20 +31,12 @@ from nats.aio.subscription import Subscription
 from nats.js import api
 from nats.js.errors import APIError, BadRequestError, NoStreamResponseError, NotFoundError, ServiceUnavailableError
 
-from ..errors import BadSetup, BusUnavailable, Unreadable
-from .base import DEFAULT, DeadLetter, Handler, Letter, Load, Receiver, Receiving, Server, check_name
-from .calls import Calling, Calls
+from sabir.errors import BusUnavailable, ConfigError, Unreadable
+
+from .base import DEFAULT, DeadLetter, Handler, Letter, LetterReceiver, Load, Receiving, Server, check_name
+from .calls import BusCalling, Calls
 from .delivery import Delivery, Seen
-from .framing import (
-    Limits,
-    Packet,
-    decode_dead,
-    decode_packets,
-    encode_dead,
-    encode_packets,
-    frame,
-    packed,
-)
+from .framing import BusLimits, Packet, decode_dead, decode_packets, encode_dead, encode_packets, frame, packed
 from .nats_client import QuickClient
 from .nats_receiving import NatsReceiver, told
 from .outbox import Outbox
@@ -65,8 +57,8 @@ RETENTION: Final[Mapping[str, api.RetentionPolicy]] = {
 class NatsBus:
     """Letters and calls over NATS."""
 
-    def __init__(self, address: str, limits: Limits | None = None) -> None:
-        self.limits = limits or Limits()
+    def __init__(self, address: str, limits: BusLimits | None = None) -> None:
+        self.limits = limits or BusLimits()
         self._servers, options = _parsed(address)
         self.prefix = options.get("prefix", "sabir")
         self._replicas = int(options.get("replicas", "1"))
@@ -92,7 +84,7 @@ class NatsBus:
 
         Raises:
             BusUnavailable: no server answers.
-            BadSetup: the server refuses the log-in that the address holds, or has no JetStream.
+            ConfigError: the server refuses the log-in that the address holds, or has no JetStream.
         """
         self._instance = self._calls.instance = uuid4().hex
         async with told():
@@ -101,7 +93,7 @@ class NatsBus:
                 await self._make_streams()
             except ServiceUnavailableError as away:
                 if away.err_code in _NO_JETSTREAM:
-                    raise BadSetup("bus: the NATS server has no JetStream; start it with -js") from None
+                    raise ConfigError("bus: the NATS server has no JetStream; start it with -js") from None
                 raise
             await self._nc.listen(f"{self.prefix}.back.{self._instance}.*", self._came, status=self._nobody)
 
@@ -110,10 +102,10 @@ class NatsBus:
         # do so again; what it says of it does not always arrive before the connection ends.
         refused = 0
 
-        async def note(wrong: Exception) -> None:
+        async def note(exc: Exception) -> None:
             nonlocal refused
-            logger.debug("NATS: %s", type(wrong).__name__)
-            if not self._nc.is_connected and "authorization" in str(wrong).lower():
+            logger.debug("NATS: %s", type(exc).__name__)
+            if not self._nc.is_connected and "authorization" in str(exc).lower():
                 refused += 1
                 if refused == len(self._servers) and not limit.expired():
                     # In a moment: first the client lets go of this connection.
@@ -135,7 +127,7 @@ class NatsBus:
                 )
         except TimeoutError:
             if refused:
-                raise BadSetup("bus: NATS refuses the log-in that its address holds") from None
+                raise ConfigError("bus: NATS refuses the log-in that its address holds") from None
             raise BusUnavailable(f"no NATS server answers at {self._hosts}") from None
 
     @property
@@ -152,8 +144,8 @@ class NatsBus:
             await asyncio.wait([self._writer], timeout=self.limits.stop_seconds)
         if not self._nc.is_closed:
             for goodbye in (partial(self._nc.flush, timeout=1), self._nc.close):
-                # Of a server that is away there is no leave to take; uvloop says that by RuntimeError.
-                with suppress(nats.errors.Error, TimeoutError, OSError, RuntimeError):
+                # A server that is unavailable is not told; uvloop says so by RuntimeError, nats-py by AssertionError.
+                with suppress(nats.errors.Error, TimeoutError, OSError, RuntimeError, AssertionError):
                     async with asyncio.timeout(self.limits.stop_seconds):
                         await goodbye()
 
@@ -199,7 +191,9 @@ class NatsBus:
     async def _disconnected(self) -> None:
         if self._lost_at is None and not self._closing and self._nc.is_reconnecting:
             self._lost_at = time.monotonic()
-            logger.warning("NATS at %s is away; agents on other nodes cannot be reached until it is back", self._hosts)
+            logger.warning(
+                "NATS at %s is unavailable; agents on other nodes cannot be reached until it is back", self._hosts
+            )
 
     async def _reconnected(self) -> None:
         lost, self._lost_at = self._lost_at, None
@@ -240,16 +234,20 @@ class NatsBus:
         if outbox is None:
             if len(self._outboxes) > 1024:
                 self._outboxes = {key: box for key, box in self._outboxes.items() if not box.empty}
-            outbox = self._outboxes[subject] = Outbox(lambda data, id: self._keep(subject, data, id), self.limits)
+            outbox = self._outboxes[subject] = Outbox(
+                lambda data, letter_id: self._keep(subject, data, letter_id), self.limits
+            )
         return outbox
 
-    async def _keep(self, subject: str, data: bytes, id: str) -> None:
+    async def _keep(self, subject: str, data: bytes, letter_id: str) -> None:
         """Publish until the server has it, or the time is over; the id keeps a second try from doubling it."""
         loop = asyncio.get_running_loop()
         end, pause = loop.time() + self.limits.send_seconds, 0.05
         while True:
             try:
-                await self._js.publish(subject, data, timeout=self.limits.reply_seconds, headers={"Nats-Msg-Id": id})
+                await self._js.publish(
+                    subject, data, timeout=self.limits.reply_seconds, headers={"Nats-Msg-Id": letter_id}
+                )
                 return
             except NoStreamResponseError:
                 with suppress(nats.errors.Error, TimeoutError):
@@ -265,13 +263,15 @@ class NatsBus:
             await asyncio.sleep(pause)
             pause = min(pause * 2, 1.0)
 
-    async def receive(self, name: str, handler: Handler, receiving: Receiving = DEFAULT) -> Receiver:
+    async def receive(self, name: str, handler: Handler, receiving: Receiving = DEFAULT) -> LetterReceiver:
         return await self._receive("inbox", check_name(name), "", handler, receiving)
 
-    async def join(self, group: str, member: str, handler: Handler, receiving: Receiving = DEFAULT) -> Receiver:
+    async def join(self, group: str, member: str, handler: Handler, receiving: Receiving = DEFAULT) -> LetterReceiver:
         return await self._receive("group", check_name(group), check_name(member), handler, receiving)
 
-    async def _receive(self, kind: str, name: str, member: str, handler: Handler, receiving: Receiving) -> Receiver:
+    async def _receive(
+        self, kind: str, name: str, member: str, handler: Handler, receiving: Receiving
+    ) -> LetterReceiver:
         durable = _durable(name, member)
         config = api.ConsumerConfig(
             durable_name=durable,
@@ -355,7 +355,7 @@ class NatsBus:
                 found.append(msgspec.structs.replace(decode_dead(message.data or b""), number=number))
         return found
 
-    async def graves(self) -> dict[str, int]:
+    async def dead_letter_counts(self) -> dict[str, int]:
         async with told():
             try:
                 found = await self._js.stream_info(self._stream("dead"), subjects_filter=f"{self.prefix}.dead.*")
@@ -396,10 +396,10 @@ class NatsBus:
         *,
         headers: Mapping[str, str] | None = None,
         seconds: float | None = None,
-    ) -> Calling:
+    ) -> BusCalling:
         return self._calls.call(check_name(name), body, headers, seconds)
 
-    async def serve(self, name: str, server: Server) -> Receiver:
+    async def serve(self, name: str, server: Server) -> LetterReceiver:
         check_name(name)
 
         def came(data: bytes) -> None:
@@ -504,15 +504,17 @@ def _parsed(address: str) -> tuple[list[str], dict[str, str]]:
     """Servers and options of an address.
 
     Raises:
-        BadSetup: an option is not known.
+        ConfigError: an option is not known.
     """
     url = urlsplit(address)
     options = {key: values[-1] for key, values in parse_qs(url.query).items()}
     unknown = sorted(set(options) - _OPTIONS)
     if unknown:
-        raise BadSetup(f"bus: {unknown[0]!r} is not an option of a NATS address; known: {', '.join(sorted(_OPTIONS))}")
+        raise ConfigError(
+            f"bus: {unknown[0]!r} is not an option of a NATS address; known: {', '.join(sorted(_OPTIONS))}"
+        )
     if not options.get("replicas", "1").isdecimal():
-        raise BadSetup("bus: replicas is a number")
+        raise ConfigError("bus: replicas is a number")
     return [f"{url.scheme}://{host}" for host in url.netloc.split(",")], options
 
 
@@ -524,7 +526,7 @@ def _readable(data: bytes) -> tuple[Packet, ...]:
         return ()
 
 
-def _grouped(packets: list[Packet], limits: Limits) -> Iterator[bytes]:
+def _grouped(packets: list[Packet], limits: BusLimits) -> Iterator[bytes]:
     """Packets as what one publish may carry each."""
     start = size = 0
     for at, packet in enumerate(packets):

@@ -148,5 +148,5 @@ class _Shortcut(asyncio.Protocol):
     def eof_received(self) -> bool | None:
         return self._ordinary.eof_received()
 
-    def connection_lost(self, wrong: Exception | None) -> None:
-        self._ordinary.connection_lost(wrong)
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._ordinary.connection_lost(exc)

@@ -13,11 +13,12 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
-from ..ending import end
-from ..errors import BusUnavailable, Unreadable
+from sabir.aio import cancel_and_wait
+from sabir.errors import BusUnavailable, Unreadable
+
 from .base import DeadLetter, Letter
 from .delivery import Bury, Delivery
-from .framing import Limits, letters_of
+from .framing import BusLimits, letters_of
 
 logger = logging.getLogger("sabir.bus")
 
@@ -66,7 +67,7 @@ class NatsReceiver:
         delivery: Delivery,
         *,
         ordered: bool,
-        limits: Limits,
+        limits: BusLimits,
         bury: Bury,
         gone: Callable[[NatsReceiver], bool],
     ) -> None:
@@ -94,7 +95,7 @@ class NatsReceiver:
     async def stop(self) -> None:
         if not self._gone(self):
             return
-        await end(self._tasks)
+        await cancel_and_wait(self._tasks)
         if self._subscription is not None:
             with suppress(nats.errors.Error):
                 await self._subscription.unsubscribe()
@@ -149,15 +150,15 @@ class NatsReceiver:
             self._over.set()
         try:
             letters = letters_of(message.data)
-        except Unreadable as wrong:
-            await self._unreadable(message, wrong)
+        except Unreadable as exc:
+            await self._unreadable(message, exc)
             return
         await self._delivery.take(NatsParcel(message, letters))
 
-    async def _unreadable(self, message: Msg, wrong: Unreadable) -> None:
-        logger.error("a frame for %s is not one: %s", self._delivery.name, wrong)
+    async def _unreadable(self, message: Msg, exc: Unreadable) -> None:
+        logger.error("a frame for %s is not one: %s", self._delivery.name, exc)
         letter = Letter(self._delivery.name, message.data)
-        await self._bury(DeadLetter(letter, str(wrong), 1, 0.0), message.metadata.sequence.stream)
+        await self._bury(DeadLetter(letter, str(exc), 1, 0.0), message.metadata.sequence.stream)
         await message.term()
 
     async def _hold(self) -> None:

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+from typing import Final
 from urllib.parse import urlsplit
 
-from ..errors import BadSetup, MissingExtra
+from sabir import plugins
+from sabir.errors import ConfigError, MissingExtra
+from sabir.stores import open_store
+from sabir.stores.letters import Letters
+
 from .base import Bus
-from .framing import Limits
+from .framing import BusLimits
 from .memory import MemoryBus
+from .store import StoreBus
+
+_STORES: Final = ("sqlite", "postgresql", "postgres")
 
 
-def open_bus(address: str, *, limits: Limits | None = None) -> Bus:
-    """The bus at an address: ``memory:`` or ``nats://host:4222``. Not yet opened.
+def open_bus(address: str, *, limits: BusLimits | None = None) -> Bus:
+    """The bus at an address: ``memory:``, ``nats://host:4222``, or a store. Not yet opened.
+
+    A bus in a store (``sqlite:///path``, ``postgresql://…``) is durable without another process: its letters wait in
+    the inboxes that a gateway with this store has. Processes share the letters; calls stay within one.
 
     A NATS address may name several servers (``nats://a:4222,b:4222``) and may end in options:
     ``?prefix=sabir`` for the names of streams and subjects, ``replicas=3`` for how many servers keep each
     letter, ``credentials=/path/to.creds``.
 
     Raises:
-        BadSetup: the address names no kind of bus.
+        ConfigError: the address names no kind of bus.
         MissingExtra: its client is not installed.
     """
     scheme = urlsplit(address).scheme
@@ -30,4 +41,10 @@ def open_bus(address: str, *, limits: Limits | None = None) -> Bus:
         except ImportError as missing:
             raise MissingExtra("a NATS bus", "nats") from missing
         return NatsBus(address, limits)
-    raise BadSetup(f"bus: expected memory: or nats://host:port, not {scheme or 'a bare word'!r}")
+    if scheme in _STORES or plugins.find(plugins.STORES, scheme) is not None:
+        store = open_store(address)
+        if not isinstance(store, Letters):
+            raise ConfigError(f"bus: a store of the kind {scheme} keeps no letters")
+        return StoreBus(store, limits, own=True)
+    expected = "memory:, nats://host:port, sqlite:///path or postgresql://…"
+    raise ConfigError(f"bus: expected {expected}, not {scheme or 'a bare word'!r}")

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from ..errors import BusUnavailable
-from .framing import Limits, batches, frame
+from sabir.errors import BusUnavailable
+
+from .framing import BusLimits, batches, frame
 
 Publish = Callable[[bytes, str], Awaitable[None]]  # a frame, and the id that tells it from others
 
@@ -18,7 +19,7 @@ Publish = Callable[[bytes, str], Awaitable[None]]  # a frame, and the id that te
 class Outbox:
     """What is to be published to one place."""
 
-    def __init__(self, publish: Publish, limits: Limits) -> None:
+    def __init__(self, publish: Publish, limits: BusLimits) -> None:
         self._publish = publish
         self._limits = limits
         self._letters: list[tuple[bytes, str]] = []
@@ -51,9 +52,9 @@ class Outbox:
                 letters, self._letters = self._letters, []
                 for start, end in batches([letter for letter, _ in letters], self._limits):
                     batch = letters[start:end]
-                    id = batch[0][1] if len(batch) == 1 else f"{batch[0][1]}+{len(batch)}+{batch[-1][1]}"
+                    letter_id = batch[0][1] if len(batch) == 1 else f"{batch[0][1]}+{len(batch)}+{batch[-1][1]}"
                     try:
-                        await self._publish(frame(letter for letter, _ in batch), id)
+                        await self._publish(frame(letter for letter, _ in batch), letter_id)
                     except BusUnavailable as away:
                         self._letters[:0] = letters[start:]
                         self._fail(away)
@@ -69,11 +70,11 @@ class Outbox:
             if not done.done():
                 done.set_result(None)
 
-    def _fail(self, wrong: BusUnavailable) -> None:
+    def _fail(self, exc: BusUnavailable) -> None:
         """Nothing that waits is sent; whoever waits is told and may try again with the same ids."""
         self._letters.clear()
         self._out = self._count
         sent, self._sent = self._sent, []
         for _, done in sent:
             if not done.done():
-                done.set_exception(BusUnavailable(wrong.reason))
+                done.set_exception(BusUnavailable(exc.reason))

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import asyncio
 
-from ..errors import PeerUnavailable, SabirError, TooBig
-from .framing import Kind, Limits, Packet
+from sabir.errors import PeerUnavailable, SabirError, TooLarge
+
+from .framing import BusLimits, Kind, Packet
 
 
 class Pieces:
     """Pieces that arrive in numbered packets, put together and waited for."""
 
-    __slots__ = ("_chunks", "_limits", "_number", "_waiter", "over", "ready", "wrong")
+    __slots__ = ("_chunks", "_limits", "_number", "_waiter", "error", "over", "ready")
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: BusLimits) -> None:
         self._limits = limits
         self._chunks: list[bytes] | None = None  # of a piece that comes in several packets
         self._number = 0
         self._waiter: asyncio.Future[None] | None = None
         self.ready: list[bytes] = []
-        self.wrong: SabirError | None = None
+        self.error: SabirError | None = None
         self.over = False
 
     def add(self, packet: Packet, peer: str) -> None:
@@ -34,7 +35,7 @@ class Pieces:
                 self._chunks = []
             self._chunks.append(packet.body)
             if sum(map(len, self._chunks)) > self._limits.piece_bytes:
-                self.end(TooBig("bus", "piece", f"at most {self._limits.piece_bytes} bytes"))
+                self.end(TooLarge("bus", "piece", f"at most {self._limits.piece_bytes} bytes"))
             return
         self.ready.append(b"".join((*self._chunks, packet.body)) if self._chunks else packet.body)
         self._chunks = None
@@ -53,15 +54,15 @@ class Pieces:
     def _lost(self, peer: str) -> None:
         self.end(PeerUnavailable(peer, "a piece was lost on the way"))
 
-    def end(self, wrong: SabirError | None = None) -> None:
+    def end(self, exc: SabirError | None = None) -> None:
         if not self.over:
-            self.over, self.wrong = True, wrong
+            self.over, self.error = True, exc
             self._wake()
 
-    def interrupt(self, wrong: SabirError) -> None:
+    def interrupt(self, exc: SabirError) -> None:
         """Who waits now is told this; others may wait again."""
         if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_exception(wrong)
+            self._waiter.set_exception(exc)
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
@@ -70,8 +71,8 @@ class Pieces:
     async def next(self) -> bytes | None:
         """The next piece, or None after the last."""
         while not self.ready:
-            if self.wrong is not None:
-                raise self.wrong
+            if self.error is not None:
+                raise self.error
             if self.over:
                 return None
             self._waiter = asyncio.get_running_loop().create_future()

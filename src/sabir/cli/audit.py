@@ -11,33 +11,37 @@ from pathlib import Path
 
 import msgspec
 
-from ..config import Settings, load
-from ..errors import BadSetup
-from ..guard.audit import check_redacted, export
-from ..guard.seal import keys_from
-from ..guard.verifying import Verdict, verify, verify_export
-from ..stores import Store, open_store
-from ..stores.open import is_there, shown
+from sabir.config.load import load
+from sabir.config.settings import Settings
+from sabir.errors import ConfigError
+from sabir.guard.audit.log import check_redacted, export
+from sabir.guard.audit.verify import Verdict, verify, verify_export
+from sabir.guard.seal import keys_from
+from sabir.stores import Store, open_store
+from sabir.stores.open import is_there, shown
+from sabir.stores.sealing import cipher_of
+
+from .printing import say, say_json
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    verifying = actions.add_parser("verify", help="find lines that were removed, changed or moved")
+    verifying = actions.add_parser("verify", help="find entries that were removed, changed or moved")
     verifying.add_argument(
-        "file", nargs="?", metavar="FILE", help="a log that export wrote, or a part of one; - reads it from the input"
+        "file", nargs="?", metavar="FILE", help="an exported log or a part of one; - reads standard input"
     )
     verifying.add_argument(
-        "--anchor", metavar="N:HASH", help="what an earlier verify printed: shows also a log that was cut off or remade"
+        "--anchor", metavar="N:HASH", help="the anchor of an earlier verify; also detects a truncated or rewritten log"
     )
-    verifying.add_argument("--json", action="store_true", help="for programs")
+    verifying.add_argument("--json", action="store_true", help="print JSON")
     exporting = actions.add_parser("export", help="write the log as JSON lines")
-    exporting.add_argument("--since", type=int, default=0, metavar="N", help="only lines behind this number")
+    exporting.add_argument("--since", type=int, default=0, metavar="N", help="only entries after this number")
     exporting.add_argument(
         "--redact",
         metavar="FIELD",
         type=field,
         action="append",
-        help="hide this field (default: what the configuration says)",
+        help="hide this field (default: as configured)",
     )
     for each in (verifying, exporting):
         where(each)
@@ -47,14 +51,14 @@ def field(text: str) -> str:
     """A field that can be hidden, as it is written on the command line."""
     try:
         check_redacted([text])
-    except ValueError as wrong:
-        raise argparse.ArgumentTypeError(str(wrong).removeprefix("redact: ")) from None
+    except ValueError as exc:
+        raise argparse.ArgumentTypeError(str(exc).removeprefix("redact: ")) from None
     return text
 
 
 def where(parser: argparse.ArgumentParser) -> None:
     """The arguments that say whose store is meant."""
-    parser.add_argument("--config", metavar="FILE", help="configuration file (default: sabir.yaml, if it is there)")
+    parser.add_argument("--config", metavar="FILE", help="configuration file (default: sabir.yaml, if it exists)")
     parser.add_argument("--home", metavar="DIR", help="where state is kept (default ./.sabir)")
     parser.add_argument("--store", metavar="URL", help="sqlite:///path or postgresql://…")
 
@@ -64,13 +68,13 @@ async def opened(arguments: argparse.Namespace, *, make: bool = False) -> AsyncI
     """The store that the arguments and the configuration mean, open.
 
     Raises:
-        BadSetup: there is none, and none is to be made.
+        ConfigError: there is no store, and none may be created.
     """
     settings = load(arguments.config, flags={"home": arguments.home, "store": arguments.store})
     address = address_of(settings)
     if not make and not await is_there(address):
-        raise BadSetup(f"there is no store at {shown(address)}; say where it is with --config, --home or --store")
-    store = open_store(address)
+        raise ConfigError(f"there is no store at {shown(address)}; say where it is with --config, --home or --store")
+    store = open_store(address, cipher=cipher_of(settings.encryption))
     await store.open()
     try:
         yield store, settings
@@ -88,10 +92,10 @@ def run(arguments: argparse.Namespace) -> int:
         return asyncio.run(_export(arguments))
     verdict = _verified_file(arguments) if arguments.file is not None else asyncio.run(_verified_store(arguments))
     if arguments.json:
-        print(msgspec.json.encode(verdict).decode())
+        say_json(msgspec.json.encode(verdict))
         return 0 if verdict.whole else 1
     for each in verdict.broken:
-        print(f"sabir: audit: {each}", file=sys.stderr)
+        say(f"sabir: audit: {each}", file=sys.stderr)
     if verdict.whole:
         _say_whole(verdict)
     return 0 if verdict.whole else 1
@@ -108,16 +112,16 @@ def _verified_file(arguments: argparse.Namespace) -> Verdict:
     try:
         with Path(arguments.file).open("rb") as file:
             return verify_export(file, anchor=arguments.anchor)
-    except OSError as wrong:
-        raise BadSetup(f"{arguments.file}: {wrong.strerror or wrong}") from wrong
+    except OSError as exc:
+        raise ConfigError(f"{arguments.file}: {exc.strerror or exc}") from exc
 
 
 def _say_whole(verdict: Verdict) -> None:
     count = "1 line" if verdict.lines == 1 else f"{verdict.lines} lines"
     which = f" ({verdict.first} to {verdict.last})" if verdict.first > 1 else ""
-    print(f"{count}{which}, unbroken. Keep this elsewhere for the next time: --anchor {verdict.anchor}")
+    say(f"{count}{which}, unbroken. Keep this anchor elsewhere for the next check: --anchor {verdict.anchor}")
     if verdict.redacted:
-        print(f"{verdict.redacted} of them are redacted: they are in their places, what they say cannot be checked.")
+        say(f"{verdict.redacted} of them are redacted: their order is intact, but their content cannot be checked.")
 
 
 async def _export(arguments: argparse.Namespace) -> int:

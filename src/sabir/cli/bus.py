@@ -6,20 +6,27 @@ import argparse
 import asyncio
 import sys
 import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Final
 
 import msgspec
 
-from ..bus import Bus, DeadLetter, open_bus
-from ..config import load
-from ..errors import BadSetup
+from sabir.bus import Bus, DeadLetter, open_bus
+from sabir.bus.store import StoreBus
+from sabir.config.load import load
+from sabir.errors import ConfigError
+
+from .audit import opened, where
+from .printing import say, say_json
 
 ACTIONS: Final = {
     "waiting": "say how much waits in the inbox of a name",
     "dead": "list the letters to a name or group that could not be handled; without a name, who has any",
     "replay": "send dead letters again",
-    "bury": "throw dead letters away",
+    "bury": "delete dead letters",
 }
+_STORE: Final = "store:"  # the inboxes in the gateway's own store
 _MOST: Final = 100_000  # dead letters of a name that are looked at
 _LISTED: Final = 1000
 
@@ -35,35 +42,50 @@ def add(parser: argparse.ArgumentParser) -> None:
         if action == "bury":
             command.add_argument("numbers", nargs="*", type=int, metavar="NUMBER", help="which; or --all")
             command.add_argument("--all", action="store_true", help="all that are dead")
-        command.add_argument("--bus", metavar="URL", help="nats://host:port (default: the bus of the configuration)")
         command.add_argument(
-            "--config", metavar="FILE", help="configuration file (default: sabir.yaml, if it is there)"
+            "--bus",
+            metavar="URL",
+            help="nats://host:port, or store: for the inboxes of ACL (default: the configured bus, else store:)",
         )
-        command.add_argument("--json", action="store_true", help="for programs")
+        where(command)
+        command.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.action == "bury" and bool(arguments.numbers) == arguments.all:
-        raise BadSetup("bury: say which dead letters by their numbers, or --all")
+        raise ConfigError("bury: name the dead letters by number, or use --all")
     return asyncio.run(_run(arguments))
 
 
 async def _run(arguments: argparse.Namespace) -> int:
-    address = load(arguments.config, flags={"bus": arguments.bus}).bus
-    if address is None:
-        raise BadSetup("bus: none is configured; give --bus nats://host:port")
-    bus = open_bus(address)
-    try:
-        await bus.open()
+    async with _opened(arguments) as bus:
         result = await _done(bus, arguments)
-    finally:
-        await bus.close()
     missing = result.get("missing", []) if isinstance(result, dict) else []
-    print(msgspec.json.encode(result).decode() if arguments.json else _in_words(arguments, result))
+    if arguments.json:
+        say_json(msgspec.json.encode(result))
+    else:
+        say(_in_words(arguments, result))
     if missing:
         told = ", ".join(map(str, missing))
-        print(f"sabir: {told}: no dead letter to {arguments.name} has this number", file=sys.stderr)
+        say(f"sabir: {told}: no dead letter to {arguments.name} has this number", file=sys.stderr)
     return 1 if missing else 0
+
+
+@asynccontextmanager
+async def _opened(arguments: argparse.Namespace) -> AsyncIterator[Bus]:
+    """The bus that is meant, open."""
+    address = arguments.bus
+    if address != _STORE:
+        address = load(arguments.config, flags={"bus": address}).bus or _STORE  # which checks it
+    async with AsyncExitStack() as exits:
+        if address == _STORE:
+            store, _ = await exits.enter_async_context(opened(arguments))
+            bus: Bus = StoreBus(store)
+        else:
+            bus = open_bus(address)
+        exits.push_async_callback(bus.close)
+        await bus.open()
+        yield bus
 
 
 async def _done(bus: Bus, arguments: argparse.Namespace) -> Any:
@@ -71,7 +93,7 @@ async def _done(bus: Bus, arguments: argparse.Namespace) -> Any:
         case "waiting":
             return {"frames": await bus.waiting(arguments.name)}
         case "dead" if arguments.name is None:
-            return [{"name": name, "dead": count} for name, count in (await bus.graves()).items()]
+            return [{"name": name, "dead": count} for name, count in (await bus.dead_letter_counts()).items()]
         case "dead":
             return [_row(dead) for dead in await bus.dead(arguments.name, limit=_LISTED)]
     numbers = dict.fromkeys(arguments.numbers)
@@ -84,7 +106,7 @@ async def _done(bus: Bus, arguments: argparse.Namespace) -> Any:
 
 
 def _row(dead: DeadLetter) -> dict[str, Any]:
-    """What is shown of a dead letter: everything but what it says."""
+    """A dead letter as it is shown: everything but its content."""
     letter = dead.letter
     row = {
         "number": dead.number,
@@ -109,12 +131,15 @@ def _in_words(arguments: argparse.Namespace, result: Any) -> str:
             lines = [f"{row['name']:<{width}}  {_several(row['dead'], 'dead letter')}" for row in result]
             return "\n".join(lines) or "No dead letters."
         case "dead":
-            return "\n".join(line for row in result for line in _told(row)) or f"No dead letters to {arguments.name}."
+            return (
+                "\n".join(line for row in result for line in _format_dead_letter(row))
+                or f"No dead letters to {arguments.name}."
+            )
     what, count = next(iter(result.items()))
     return f"{_several(count, 'letter')} {what}"
 
 
-def _told(row: dict[str, Any]) -> tuple[str, str]:
+def _format_dead_letter(row: dict[str, Any]) -> tuple[str, str]:
     at = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(row["at"]))
     who = f" from {row['sender']}" if "sender" in row else ""
     member = f" for {row['member']}" if "member" in row else ""

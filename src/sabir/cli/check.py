@@ -8,26 +8,30 @@ import os
 import sys
 from pathlib import Path
 
-from ..conformance.base import LEVELS, Outcome, Report
-from ..conformance.report import as_json, as_junit, as_table
-from ..conformance.suites import SUITES, Options, suite
+from sabir.conformance.base import LEVELS, CheckOutcome, CheckReport
+from sabir.conformance.report import as_evidence, as_json, as_junit, as_table
+from sabir.conformance.suites import BINDINGS, Options, suite, suite_names
+
 from .ask import trust
+from .printing import say, say_json
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = "The variable SABIR_TOKEN holds the API key or token to show to the other side, if it wants one."
+    parser.epilog = "SABIR_TOKEN is the API key or token to send, if the server requires one."
     parser.add_argument("url", metavar="URL", help="the server under test, e.g. http://127.0.0.1:8080")
-    parser.add_argument("--protocol", choices=sorted(SUITES), default="nlip", help="which suite (default nlip)")
+    parser.add_argument("--protocol", choices=sorted(suite_names()), default="nlip", help="which suite (default nlip)")
     parser.add_argument(
         "--binding",
         action="append",
         default=[],
-        choices=["http", "websocket", "amqp"],
+        choices=list(BINDINGS),
         metavar="B",
-        help="only this binding: http, websocket or amqp",
+        help=f"only this binding of NLIP: {', '.join(BINDINGS)}",
     )
-    parser.add_argument("--level", choices=LEVELS, default="should", help="what decides the exit code (default should)")
-    parser.add_argument("--verbose", action="store_true", help="show what passed, too")
+    parser.add_argument(
+        "--level", choices=LEVELS, default="should", help="the level that decides the exit code (default should)"
+    )
+    parser.add_argument("--verbose", action="store_true", help="also show what passed")
     parser.add_argument("--evidence", action="store_true", help="show the bytes of what failed")
     parser.add_argument("--json", action="store_true", help="print the report as JSON, bytes included")
     parser.add_argument("--junit", metavar="FILE", help="write a JUnit report for CI")
@@ -38,7 +42,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     token = os.environ.get("SABIR_TOKEN")
-    counter = Counter() if sys.stderr.isatty() and not arguments.json else None
+    counter = CheckProgress() if sys.stderr.isatty() and not arguments.json else None
     options = Options(
         pause=arguments.slow,
         seconds=arguments.timeout,
@@ -53,28 +57,27 @@ def run(arguments: argparse.Namespace) -> int:
         counter.done()
     if arguments.junit:
         Path(arguments.junit).write_text(as_junit(report), encoding="utf-8")
-    print(as_json(report) if arguments.json else as_table(report, verbose=arguments.verbose))
+    if arguments.json:
+        say_json(as_json(report).encode())
+    else:
+        say(as_table(report, verbose=arguments.verbose))
     failed = report.failed(arguments.level)
     if arguments.evidence and not arguments.json:
-        for outcome in failed:
-            print(f"\n{outcome.id}: {outcome.title}\n{outcome.reason}")
-            for each in outcome.evidence:
-                print("\n".join(f"  > {line}" for line in each.sent.splitlines()))
-                print("\n".join(f"  < {line}" for line in each.received.splitlines()))
-    return 1 if failed else 0
+        say(as_evidence(failed))
+    return 1 if failed or report.stopped else 0
 
 
-async def _checked(protocol: str, url: str, options: Options) -> Report:
+async def _checked(protocol: str, url: str, options: Options) -> CheckReport:
     return await suite(protocol)(url, options)
 
 
-class Counter:
-    """How far it is, on one line of the terminal."""
+class CheckProgress:
+    """Shows the progress on one line of the terminal."""
 
     def __init__(self) -> None:
         self._number = 0
 
-    def __call__(self, outcome: Outcome) -> None:
+    def __call__(self, outcome: CheckOutcome) -> None:
         self._number += 1
         print(f"\r\033[K{self._number} {outcome.binding} {outcome.id}", end="", file=sys.stderr, flush=True)
 

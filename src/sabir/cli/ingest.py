@@ -5,48 +5,72 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
+from urllib.parse import urlsplit
 
 import msgspec
 
-from ..agents.sources import FOLDER
-from ..card import Card
-from ..config import Settings, has_sites, load
-from ..errors import BadSetup, MissingExtra, SabirError
-from ..guard.outbound import Outbound
+from sabir.agents.site.settings import FOLDER
+from sabir.aio import cancel_and_wait
+from sabir.card import Card
+from sabir.config.build import has_sites
+from sabir.config.load import load
+from sabir.config.settings import Settings
+from sabir.errors import ConfigError, MissingExtra, SabirError
+from sabir.guard.egress.addresses import Outbound
+
+from .printing import say, say_json
 
 if TYPE_CHECKING:
-    from ..agents.sites import HomeIndex
-    from ..search import Progress, Report
+    from sabir.agents.site.sites import HomeIndex
+    from sabir.search import IngestProgress, IngestReport
 
+_LOOK = 0.25  # seconds between two looks at how far the vectors are
 _SHOWN = 20  # problems printed one by one; the rest are counted
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", metavar="SOURCE", nargs="*", help="a file, a folder or an address")
-    parser.add_argument("--site", metavar="NAME", required=True, help="the site it belongs to, e.g. example.com")
-    parser.add_argument("--base", metavar="URL", help="where a folder's files are published, so that answers cite that")
+    parser.add_argument(
+        "--site", metavar="NAME", help="the site it belongs to, e.g. example.com (default: the host of the address)"
+    )
+    parser.add_argument("--base", metavar="URL", help="the URL at which a folder is published, for citations")
     parser.add_argument(
         "--map",
         metavar="PROPERTY=COLUMN",
         action="append",
         default=[],
-        help="a column of a CSV file and what it is, e.g. offers.price=Cost; a constant: @type==Event",
+        help="a column of a table and what it is, beside what its name says, e.g. offers.price=Cost; "
+        "a constant: @type==Event",
     )
-    parser.add_argument("--sync", action="store_true", help="also remove what the source no longer has")
+    parser.add_argument(
+        "--crawl",
+        action=argparse.BooleanOptionalAction,
+        help="follow the links of the pages under the address, whatever its sitemap says "
+        "(default: if the address ends in / and has no sitemap)",
+    )
+    parser.add_argument("--max-pages", metavar="N", type=int, help="pages of a site that are read at most (50000)")
+    parser.add_argument("--delay", metavar="SECONDS", type=float, help="time between two pages of a host (0.1)")
+    parser.add_argument("--sync", action="store_true", help="also remove items that the source no longer has")
     parser.add_argument("--delete", action="store_true", help="remove the site and all of its items")
     parser.add_argument("--home", metavar="DIR", help="where state is kept (default ./.sabir)")
-    parser.add_argument("--config", metavar="FILE", help="configuration file (default: sabir.yaml, if it is there)")
-    parser.add_argument("--no-vectors", action="store_true", help="do not compute vectors now; the gateway will")
+    parser.add_argument("--config", metavar="FILE", help="configuration file (default: sabir.yaml, if it exists)")
+    parser.add_argument(
+        "--no-vectors", action="store_true", help="do not compute vectors now; the gateway does it later"
+    )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
     if bool(arguments.source) == arguments.delete:
-        raise BadSetup("give a SOURCE to read, or --delete to remove the site")
+        raise ConfigError("give a SOURCE to read, or --delete to remove the site")
+    arguments.site = arguments.site or _host(arguments.source)
     if not arguments.delete:
         _check_name(arguments.site)
+    _check_limits(arguments)
     arguments.map = mapping_of(arguments.map)
     settings = load(arguments.config, flags={"home": arguments.home})
     index = opened(settings)
@@ -55,25 +79,47 @@ def run(arguments: argparse.Namespace) -> int:
         return code
     if not has_sites(settings):
         note = f"sites: [{{name: {arguments.site}}}]"
-        print(f"sabir: no sites are served with this configuration; to have this one, add {note}", file=sys.stderr)
+        say(f"sabir: this configuration serves no sites; to serve this one, add {note}", file=sys.stderr)
     elif _beside_sample(settings, index):
-        print("sabir: the sample sites answer beside it; 'sample: false' in sabir.yaml removes them", file=sys.stderr)
+        say("sabir: the sample sites are also served; 'sample: false' in sabir.yaml removes them", file=sys.stderr)
     return code
+
+
+def _host(sources: list[str]) -> str:
+    """The site that addresses of one host belong to.
+
+    Raises:
+        ConfigError: they do not say.
+    """
+    hosts = {(urlsplit(source).hostname or "").removeprefix("www.") for source in sources}
+    if len(hosts) != 1 or hosts == {""}:
+        raise ConfigError("give --site NAME, the site that it belongs to")
+    return hosts.pop()
+
+
+def _check_limits(arguments: argparse.Namespace) -> None:
+    """Raises:
+    ConfigError: invalid limit.
+    """
+    if arguments.max_pages is not None and arguments.max_pages < 1:
+        raise ConfigError(f"--max-pages: expected 1 or more, not {arguments.max_pages}")
+    if arguments.delay is not None and not 0 <= arguments.delay <= 60:
+        raise ConfigError(f"--delay: expected 0 to 60 seconds, not {arguments.delay:g}")
 
 
 def _check_name(site: str) -> None:
     """Raises:
-    BadSetup: no agent can have this name, and each site is one.
+    ConfigError: no agent can have this name, and each site is one.
     """
     try:
         Card(site)
-    except ValueError as wrong:
-        raise BadSetup(f"--site: {wrong}") from None
+    except ValueError as exc:
+        raise ConfigError(f"--site: {exc}") from None
 
 
 def _beside_sample(settings: Settings, index: HomeIndex) -> bool:
     """Whether the sample was read here and stays, because nothing is configured that says otherwise."""
-    from ..agents.sites import SAMPLES, noted  # noqa: PLC0415  (needs the search extra)
+    from sabir.agents.site.sites import SAMPLES, noted  # noqa: PLC0415  (needs the search extra)
 
     here = noted(index.directory)
     return settings.sample is None and settings.sites is None and any(site.name in here for site in SAMPLES)
@@ -83,12 +129,12 @@ def mapping_of(given: list[str]) -> dict[str, str]:
     """The mapping that the flags write.
 
     Raises:
-        BadSetup: one has no equals sign.
+        ConfigError: one has no equals sign.
     """
     pairs = [each.partition("=") for each in given]
     for each, (name, equals, column) in zip(given, pairs, strict=True):
         if not (name and equals and column):
-            raise BadSetup(f"--map: expected PROPERTY=COLUMN such as name=Title, not {each!r}")
+            raise ConfigError(f"--map: expected PROPERTY=COLUMN such as name=Title, not {each!r}")
     return {name.strip(): column.strip() for name, _, column in pairs}
 
 
@@ -99,7 +145,7 @@ def opened(settings: Settings) -> HomeIndex:
         MissingExtra: the search extra is not installed.
     """
     try:
-        from ..agents.sites import HomeIndex  # noqa: PLC0415  (needs the search extra)
+        from sabir.agents.site.sites import HomeIndex  # noqa: PLC0415  (needs the search extra)
     except ModuleNotFoundError as missing:
         raise MissingExtra("search", "search") from missing
     return HomeIndex(Path(settings.home) / FOLDER, settings.search)
@@ -107,16 +153,19 @@ def opened(settings: Settings) -> HomeIndex:
 
 async def _run(arguments: argparse.Namespace, index: HomeIndex, outbound: Outbound) -> tuple[int, bool]:
     """The exit code, and whether there is anything now that was read."""
-    from ..agents.sites import removed  # noqa: PLC0415  (needs the search extra)
+    from sabir.agents.site.sites import removed  # noqa: PLC0415  (needs the search extra)
 
     try:
         if arguments.delete:
             there = [site.name for site in await index.sites()]
             if arguments.site not in there:
-                raise BadSetup(f"there is no site {arguments.site!r} here; there are {', '.join(there) or 'none'}")
+                raise ConfigError(f"there is no site {arguments.site!r} here; there are {', '.join(there) or 'none'}")
             count = await removed(index, arguments.site)
             said = f"{count} {'item' if count == 1 else 'items'} removed"
-            print(msgspec.json.encode({"removed": count}).decode() if arguments.json else said)
+            if arguments.json:
+                say_json(msgspec.json.encode({"removed": count}))
+            else:
+                say(said)
             return 0, False
         return await _take_in(arguments, index, outbound)
     finally:
@@ -124,8 +173,15 @@ async def _run(arguments: argparse.Namespace, index: HomeIndex, outbound: Outbou
 
 
 async def _take_in(arguments: argparse.Namespace, index: HomeIndex, outbound: Outbound) -> tuple[int, bool]:
-    from ..agents.sites import taken_in  # noqa: PLC0415  (needs the search extra)
+    from sabir.agents.site.sites import taken_in  # noqa: PLC0415  (needs the search extra)
+    from sabir.search import Reach  # noqa: PLC0415  (needs the search extra)
 
+    usual = Reach()
+    reach = Reach(
+        max_pages=usual.max_pages if arguments.max_pages is None else arguments.max_pages,
+        delay=usual.delay if arguments.delay is None else arguments.delay,
+        crawl=arguments.crawl,
+    )
     failed, taken = 0, False
     for source in arguments.source:
         bar = Bar(source, sys.stderr)
@@ -139,38 +195,70 @@ async def _take_in(arguments: argparse.Namespace, index: HomeIndex, outbound: Ou
                 mapping=arguments.map or None,
                 base=arguments.base or "",
                 progress=bar.show,
+                reach=reach,
             )
-        except SabirError as wrong:
+        except SabirError as exc:
             bar.end()
-            said = str(wrong)
-            print(f"sabir: {said if source in said else f'{source}: {said}'}", file=sys.stderr)
+            said = str(exc)
+            say(f"sabir: {said if source in said else f'{source}: {said}'}", file=sys.stderr)
             failed += 1
             continue
         bar.end()
         tell(source, report, as_json=arguments.json)
-        failed += bool(report.problems) and not report.items
+        failed += not report.items and not report.removed
         taken = taken or bool(report.items)
     if taken and not arguments.no_vectors:
-        if sys.stderr.isatty():
-            print("computing vectors; the site can be asked already", file=sys.stderr)
-        await index.settled()
+        await _vectors(index)
     return (1 if failed else 0), taken
 
 
-def tell(source: str, report: Report, *, as_json: bool) -> None:
-    """What was done; what could not be read, and where it stands, on standard error."""
+async def _vectors(index: HomeIndex) -> None:
+    """Wait until every vector is computed, and show how far that is; the site can be asked already."""
+    bar = Bar("vectors", sys.stderr)
+    settling = asyncio.create_task(index.settled())
+    try:
+        while not settling.done():
+            bar.show_share(await index.coverage())
+            await asyncio.wait({settling}, timeout=_LOOK)
+        await settling
+    finally:
+        bar.end()
+        await cancel_and_wait([settling])
+    share = await index.coverage()
+    if share < 1:
+        say(f"sabir: vectors: {share:.0%} computed; a running gateway computes the rest", file=sys.stderr)
+
+
+def tell(source: str, report: IngestReport, *, as_json: bool) -> None:
+    """Print what was done; on standard error, what could not be read and where it is."""
     if as_json:
         problems = [msgspec.to_builtins(each) for each in report.problems]
-        print(msgspec.json.encode({"source": source, **msgspec.to_builtins(report), "problems": problems}).decode())
+        say_json(msgspec.json.encode({"source": source, **msgspec.to_builtins(report), "problems": problems}))
         return
     for problem in report.problems[:_SHOWN]:
-        print(f"  {problem}", file=sys.stderr)
-    if len(report.problems) > _SHOWN:
-        print(f"  … and {len(report.problems) - _SHOWN} more problems", file=sys.stderr)
-    counts = [f"{report.added} new", f"{report.updated} changed", f"{report.unchanged} unchanged"]
+        say(f"  {problem}", file=sys.stderr)
+    for line in _details(report):
+        say(f"  {line}", file=sys.stderr)
+    counts = [f"{report.read} read"]
+    counts += [f"{report.added} new", f"{report.updated} changed", f"{report.unchanged} unchanged"]
     counts += [f"{report.removed} removed"] if report.removed else []
-    counts += [f"{len(report.problems)} not read"] if report.problems else []
-    print(f"{source}: {', '.join(counts)}")
+    counts += [f"{report.merged} merged"] if report.merged else []
+    counts += [f"{report.not_read} skipped"] if report.not_read else []
+    say(f"{source}: {', '.join(counts)}")
+
+
+def _details(report: IngestReport) -> Iterator[str]:
+    """What the counts do not say."""
+    yield from report.notes
+    shown = Counter(problem.reason for problem in report.problems[:_SHOWN])
+    for reason, count in list(report.skipped.items())[:_SHOWN]:
+        if count > shown[reason]:
+            yield f"{count} skipped: {reason}"
+    if report.unknown_columns:
+        columns = ", ".join(report.unknown_columns)
+        yield f"unknown columns, kept under their own names: {columns} (--map PROPERTY=COLUMN says what one is)"
+    if not report.items and not report.not_read:
+        yield "it contains nothing that can be read"
 
 
 class Bar:
@@ -180,12 +268,19 @@ class Bar:
         self._name, self._out, self._width = name[-40:], out, width
         self._lives = out.isatty()
 
-    def show(self, progress: Progress) -> None:
+    def show(self, progress: IngestProgress) -> None:
         if self._lives:
             self._out.write(f"\r\x1b[2K{self.line(progress)}")
             self._out.flush()
 
-    def line(self, progress: Progress) -> str:
+    def show_share(self, share: float) -> None:
+        """The same where only a share is known: ``vectors [#####-----] 50 %``."""
+        if self._lives:
+            full = round(share * self._width)
+            self._out.write(f"\r\x1b[2K{self._name} [{'#' * full}{'-' * (self._width - full)}] {share:.0%}")
+            self._out.flush()
+
+    def line(self, progress: IngestProgress) -> str:
         """``feed.xml [#####-----] 12/24  340 items  170/s  0:02 left``."""
         full = round(progress.share * self._width)
         left = progress.remaining

@@ -7,30 +7,32 @@ import asyncio
 import sys
 import time
 from datetime import UTC, datetime
-from difflib import get_close_matches
 
 import msgspec
 
-from ..config import Settings
-from ..guard.keys import ApiKey, Keys
-from ..stores.open import shown
+from sabir.config.settings import Settings
+from sabir.errors import suggestion
+from sabir.guard.identity.api_keys import ApiKey, ApiKeys
+from sabir.stores.open import shown
+
 from .audit import address_of, opened, where
+from .printing import say, say_json
 
 _MOST_DAYS = 36_500.0
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    making = actions.add_parser("add", help="make a key and print it, once")
-    making.add_argument("name", metavar="NAME", help="whose it is, for people")
-    making.add_argument("--role", metavar="R", action="append", default=[], help="a role it has; may be repeated")
-    making.add_argument("--days", type=days, metavar="N", help="how long it lives (default: until it is revoked)")
-    listing = actions.add_parser("list", help="show the keys there are, without the keys themselves")
-    taking = actions.add_parser("revoke", help="take a key back")
-    taking.add_argument("id", metavar="ID", help="its id, as list shows it")
+    making = actions.add_parser("add", help="make a key and print it once")
+    making.add_argument("name", metavar="NAME", help="a name for the key, such as its owner's")
+    making.add_argument("--role", metavar="R", action="append", default=[], help="a role of the key; may be repeated")
+    making.add_argument("--days", type=days, metavar="N", help="days until it expires (default: never)")
+    listing = actions.add_parser("list", help="list keys by name and id; the keys themselves are not stored")
+    taking = actions.add_parser("revoke", help="revoke a key")
+    taking.add_argument("id", metavar="ID", help="the id that `sabir keys list` shows")
     for each in (making, listing, taking):
         where(each)
-        each.add_argument("--json", action="store_true", help="for programs")
+        each.add_argument("--json", action="store_true", help="print JSON")
 
 
 def days(text: str) -> float:
@@ -50,13 +52,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 async def _run(arguments: argparse.Namespace) -> int:
     async with opened(arguments, make=arguments.action == "add") as (store, settings):
-        keys, place = Keys(store), shown(address_of(settings))
+        keys, place = ApiKeys(store), shown(address_of(settings))
         match arguments.action:
             case "add":
                 expires = time.time() + arguments.days * 86400.0 if arguments.days else 0.0
                 key, text = await keys.add(arguments.name, roles=tuple(arguments.role), expires=expires)
                 if arguments.json:
-                    print(_as_json(key, place, key=text))
+                    say_json(_as_json(key, place, key=text))
                 else:
                     _show_new(key, text, place, is_new=store.schema[0] == 0)
                 _remark(arguments.role, settings)
@@ -65,17 +67,17 @@ async def _run(arguments: argparse.Namespace) -> int:
             case "revoke":
                 key, seconds = await keys.revoke(arguments.id), settings.identity.keys_seconds
                 if arguments.json:
-                    print(_as_json(key, place))
+                    say_json(_as_json(key, place))
                 else:
-                    print(f"revoked {key.id} ({key.name}) in {place}")
-                    print(f"A gateway that has just seen it may take it for up to {seconds:g} seconds more.")
+                    say(f"revoked {key.id} ({key.name}) in {place}")
+                    say(f"A gateway that has just used it may accept it for up to {seconds:g} seconds more.")
     return 0
 
 
 def _show_new(key: ApiKey, text: str, place: str, *, is_new: bool) -> None:
-    print(f"{text}\n\nThis is the key of {key.name} ({key.id}). It is not kept here and cannot be shown again.")
-    made = ", which was made just now: there was no store" if is_new else ""
-    print(f"It is known to gateways whose store is {place}{made}.")
+    say(f"{text}\n\nThis is the key of {key.name} ({key.id}). It is not stored and cannot be shown again.")
+    made = ", which was just created" if is_new else ""
+    say(f"It is valid for gateways whose store is {place}{made}.")
 
 
 def _remark(roles: list[str], settings: Settings) -> None:
@@ -83,27 +85,26 @@ def _remark(roles: list[str], settings: Settings) -> None:
     known = {settings.observe.metrics_role, *(role for rule in settings.rights for role in rule.roles)}
     for role in roles if settings.rights else ():
         if role not in known:
-            near = get_close_matches(role, sorted(known), 1)
-            hint = f"did you mean {near[0]}?" if near else f"they know {', '.join(sorted(known))}"
-            print(f"sabir: no rule of the configuration knows the role {role!r}; {hint}", file=sys.stderr)
+            hint = suggestion(role, sorted(known), "they know")
+            say(f"sabir: no rule of the configuration knows the role {role!r}; {hint}", file=sys.stderr)
 
 
 def _show(keys: list[ApiKey], place: str, as_json: bool) -> None:
     if as_json:
         for key in keys:
-            print(_as_json(key, place))
+            say_json(_as_json(key, place))
         return
     for key in keys:
         until = "for ever" if not key.expires else f"until {_day(key.expires)}"
         state = " (expired)" if key.expired(time.time()) else ""
-        print(f"{key.id}  {key.name:<24}  {', '.join(key.roles) or '-':<24}  {until}{state}")
+        say(f"{key.id}  {key.name:<24}  {', '.join(key.roles) or '-':<24}  {until}{state}")
     count = f"{len(keys)} key{'s' if len(keys) > 1 else ''}"
-    print(f"{count} in {place}" if keys else f"There are no keys in {place}. Make one with: sabir keys add NAME")
+    say(f"{count} in {place}" if keys else f"There are no keys in {place}. Make one with: sabir keys add NAME")
 
 
-def _as_json(key: ApiKey, place: str, /, **more: str) -> str:
+def _as_json(key: ApiKey, place: str, /, **more: str) -> bytes:
     told = {name: value for name, value in msgspec.structs.asdict(key).items() if name != "hash"}
-    return msgspec.json.encode({**told, **more, "store": place}).decode()
+    return msgspec.json.encode({**told, **more, "store": place})
 
 
 def _day(at: float) -> str:

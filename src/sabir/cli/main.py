@@ -1,4 +1,4 @@
-"""``sabir``: finds the command, runs it, and tells failures in one line."""
+"""``sabir``: finds the command, runs it, and reports failures in one line."""
 
 from __future__ import annotations
 
@@ -7,37 +7,59 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
 from functools import partial
 from typing import Any, Final
 
-from .. import _version
-from ..errors import (
+from sabir import _version
+from sabir.errors import (
     BadInput,
-    BadSetup,
     BusUnavailable,
+    ConfigError,
     PeerRefused,
     PeerUnavailable,
     Refused,
     SabirError,
     StoreUnavailable,
     for_operator,
+    suggestion,
 )
+from sabir.observe.logs import inert
 
 # Each is a module beside this one, with add(parser) and run(arguments) -> exit code; loaded when it is wanted, because
 # what all of them need takes longer to load than most of them run.
 COMMANDS: Final[Mapping[str, str]] = {
+    "init": "Make a new project; asks three questions.",
+    "dev": "Serve the agents of a Python file, and reload them when it changes.",
     "serve": "Run the gateway: your agents behind every door.",
-    "ask": "Ask an agent something, over NLIP, NLWeb, MCP or A2A.",
-    "ingest": "Read a feed, a folder of pages or a schema.org file into a site that can be asked.",
-    "sites": "List the sites that were ingested here.",
-    "check": "Test a server against the standard: which clause holds, with the bytes as evidence.",
-    "keys": "Make, list and take back API keys.",
+    "ask": "Ask an agent something, over NLIP, NLWeb, MCP, A2A or ACL.",
+    "run": "Ask the agents of a configuration without serving them; shows what the members of an ensemble do.",
+    "agents": "List the agents at an address or in a configuration, and what they can do.",
+    "chat": "Talk to an agent in the terminal.",
+    "ingest": "Ingest a feed, a folder of pages or a schema.org file as a searchable site.",
+    "sites": "List the ingested sites.",
+    "check": "Test a server against the standard, clause by clause, with the bytes as evidence.",
+    "keys": "Make, list and revoke API keys.",
     "audit": "Verify the audit log, or export it.",
-    "store": "Migrate a store to this version, or copy it to another kind of store.",
-    "bus": "Look at the letters that wait for an agent or a group; list, replay and bury the dead ones.",
-    "mcp": "Speak MCP over standard input and output: your agents as tools.",
+    "config": "Check a configuration and print what it comes to, without its secrets.",
+    "store": "Migrate, copy, back up or restore a store.",
+    "bus": "List the letters that wait for an agent or a group; list, replay or delete dead letters.",
+    "send": "Send an ACL message to an agent, from JSON with comments.",
+    "inbox": "Show the ACL inbox of an agent, or the messages and state of a conversation.",
+    "ide": "Ask a coding agent about part of a file, as an editor plugin does; prints suggestions as diffs.",
+    "mcp": "Serve your agents as MCP tools over standard input and output.",
 }
+
+WELCOME: Final = """\
+Sabir: one agent, every tongue.
+
+  sabir serve                                    run the demo site, or the gateway of sabir.yaml
+  sabir init my-agent                            make a project; asks three questions
+  sabir dev app.py                               serve the agents of a file, reload on every change
+  sabir ask http://127.0.0.1:8080 "Hello"        ask an agent, over any protocol
+  sabir chat http://127.0.0.1:8080               talk to it in the terminal
+  sabir check http://127.0.0.1:8080              test a server against the standard
+
+`sabir --help` lists every command, `sabir COMMAND --help` its options."""
 
 # What scripts can rely on.
 OK: Final = 0
@@ -53,7 +75,7 @@ EXIT_CODES: Final = (
     (BusUnavailable, UNREACHABLE),
     (PeerRefused, REFUSED),
     (Refused, REFUSED),
-    (BadSetup, BAD_USAGE),
+    (ConfigError, BAD_USAGE),
     (BadInput, BAD_USAGE),
     (SabirError, FAILED),
 )
@@ -64,23 +86,24 @@ class Parser(argparse.ArgumentParser):
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Raises:
-        ArgumentError: it is none of the choices.
+        ArgumentError: not one of the choices.
         """
         if action.choices is not None and value not in action.choices:
-            near = get_close_matches(str(value), [str(each) for each in action.choices], 1)
-            if near:
-                raise argparse.ArgumentError(action, f"invalid choice: {value!r}; did you mean {near[0]}?")
+            hint = suggestion(value, map(str, action.choices), otherwise="")
+            if hint:
+                raise argparse.ArgumentError(action, f"invalid choice: {value!r}; {hint}")
         super()._check_value(action, value)
 
     def hint(self, rest: Sequence[str]) -> str:
         """What may have been meant by the first flag that is not known."""
-        wrong = next((each.partition("=")[0] for each in rest if each.startswith("-")), "")
-        near = get_close_matches(wrong, [flag for action in self._actions for flag in action.option_strings], 1)
-        return f"; did you mean {near[0]}?" if near else ""
+        unknown = next((word.partition("=")[0] for word in rest if word.startswith("-")), "")
+        known = [flag for action in self._actions for flag in action.option_strings]
+        hint = suggestion(unknown, known, otherwise="")
+        return f"; {hint}" if hint else ""
 
 
 class Command(Parser):
-    """One command: flags may stand between its arguments, and its own usage is shown when something is wrong."""
+    """One command: flags may be between its arguments, and an error shows its own usage."""
 
     load: Callable[[], None] | None = None  # adds the arguments, when they are first needed
     _mixing = False
@@ -115,10 +138,10 @@ def parser() -> argparse.ArgumentParser:
     top = Parser(
         prog="sabir",
         description="One agent, every tongue: serve an agent over NLIP and more, and talk to others.",
-        epilog="Exit codes: 0 done, 1 failed, 2 wrong use or configuration, 3 unreachable, 4 refused.",
+        epilog="Exit codes: 0 done, 1 failed, 2 invalid usage or configuration, 3 unreachable, 4 refused.",
     )
     top.add_argument("--version", action="version", version=f"sabir {_version.__version__}")
-    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=Command)
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", parser_class=Command)
     for name, about in COMMANDS.items():
         command = commands.add_parser(name, help=about, description=about)
         command.load = partial(_load, name, command)
@@ -133,14 +156,17 @@ def _load(name: str, command: Command) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
-    chosen = parser().parse_args(arguments)
     try:
+        chosen = parser().parse_args(arguments)  # which loads the command, and that may need an extra
+        if chosen.command is None:
+            print(inert(WELCOME))
+            return OK
         return int(chosen.run(chosen))
-    except SabirError as wrong:
-        print(f"sabir: {for_operator(wrong)}", file=sys.stderr)
-        if isinstance(wrong, PeerRefused) and (told := importlib.import_module(f"{__package__}.refusals").hint(wrong)):
-            print(f"       {told}", file=sys.stderr)
-        return next(code for kind, code in EXIT_CODES if isinstance(wrong, kind))
+    except SabirError as exc:
+        print(inert(f"sabir: {for_operator(exc)}"), file=sys.stderr)
+        if isinstance(exc, PeerRefused) and (told := importlib.import_module(f"{__package__}.refusals").hint(exc)):
+            print(inert(f"       {told}"), file=sys.stderr)
+        return next(code for kind, code in EXIT_CODES if isinstance(exc, kind))
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:

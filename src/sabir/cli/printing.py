@@ -1,20 +1,40 @@
-"""What people see of a message: its words, what was found, and what was on the wire."""
+"""What people see of a message: its words, what was found, and what was on the wire.
+
+Every command prints by ``say`` or ``say_json``: what others have said does nothing to the terminal.
+"""
 
 from __future__ import annotations
 
+import json
 import sys
-from typing import Any
+from typing import Any, TextIO
 
 import msgspec
 
-from ..errors import BadInput
-from ..message import ERROR, Message
-from ..peers.nlip_http import REPLY_LIMITS
-from ..wire import cbor, nlip
+from sabir.errors import BadInput
+from sabir.message import ERROR, Message
+from sabir.observe.logs import inert
+from sabir.protocols.nlip.peer.http import REPLY_LIMITS
+from sabir.protocols.nlip.wire import cbor
+from sabir.protocols.nlip.wire import json as nlip
 
 CBOR_MAP = 5  # the major type of a map
 RESULT = "result"  # the label of what a site has found
 _LENGTH = 140  # characters of a description
+
+
+def say(text: object = "", *, file: TextIO | None = None, end: str = "\n", flush: bool = False) -> None:
+    """Print a text that others may have written."""
+    print(inert(str(text)), file=file, end=end, flush=flush)
+
+
+def say_json(value: bytes) -> None:
+    """Print JSON; what would act on a terminal is escaped as JSON does it, so that it means the same."""
+    print("".join(each if each in "\n\t" or inert(each) == each else _escaped(each) for each in value.decode()))
+
+
+def _escaped(character: str) -> str:
+    return json.dumps(character)[1:-1]
 
 
 def readable(message: Message) -> str:
@@ -97,15 +117,15 @@ def show(direction: str, data: bytes) -> None:
     """What went over the wire, on standard error."""
     arrow = ">" if direction == "sent" else "<"
     for line in shown(data).split("\n"):
-        print(f"{arrow} {line}", file=sys.stderr)
+        say(f"{arrow} {line}", file=sys.stderr)
 
 
 def shown(data: bytes) -> str:
-    """What was on the wire, as text that does nothing to a terminal: CBOR as the JSON it stands for, or in hex."""
+    """What was on the wire, as text that does nothing to a terminal: CBOR as JSON, or in hex."""
     if data and data[0] >> 5 == CBOR_MAP:  # no text begins so
         try:
             return f"CBOR, {len(data)} bytes: {nlip.encode(cbor.decode(data, limits=REPLY_LIMITS)).decode()}"
         except BadInput:
             return f"{len(data)} bytes: {data.hex(' ', 4)}"
     text = data.decode("utf-8", "replace").replace("\r\n", "\n").removesuffix("\n")
-    return "".join(each if each in "\n\t" or each.isprintable() else f"\\x{ord(each):02x}" for each in text)
+    return inert(text)

@@ -2,47 +2,46 @@
 
 from __future__ import annotations
 
-import importlib
 import os
-from collections.abc import Mapping
 from typing import Final
 
-from ..errors import BadInput, NotFound, PeerRefused, Refused, SabirError, TurnFailed
-from ..message import ERROR
-from ..wire import nlip
+from sabir.errors import BadInput, NotFound, PeerRefused, Refused, SabirError, TurnFailed
+from sabir.message import ERROR
+from sabir.protocols.nlip.wire import json as nlip
+from sabir.protocols.protocol import load
+from sabir.protocols.registry import protocols
 
-# Which wire has the table of a protocol's codes.
-_WIRES: Final[Mapping[str, str]] = {"nlweb": "nlweb_answers", "mcp": "mcp", "a2a": "a2a"}
 _FAILED: Final = 500  # and all above it
 _REFUSED: Final = 400
 _WHO: Final = frozenset({401, 403})  # refused because of who asks
 
 
-def same_for_all(wrong: SabirError, protocol: str, address: str) -> SabirError:
-    """The error as every protocol would tell it: ``PeerRefused`` with a status of HTTP, or ``TurnFailed``."""
-    if isinstance(wrong, PeerRefused):
-        status = status_of(wrong.status, protocol)
-        words = wrong.reason
-        refused = PeerRefused(wrong.peer, words.removeprefix(f"{wrong.peer}: "), status)
-    elif isinstance(wrong, Refused | NotFound | BadInput):  # from inside an answer
+def same_for_all(exc: SabirError, protocol: str, address: str) -> SabirError:
+    """The error, the same for every protocol: ``PeerRefused`` with a status of HTTP, or ``TurnFailed``."""
+    if isinstance(exc, PeerRefused):
+        status = status_of(exc.status, protocol)
+        words = exc.reason
+        refused = PeerRefused(exc.peer, words.removeprefix(f"{exc.peer}: "), status)
+    elif isinstance(exc, Refused | NotFound | BadInput):  # from inside an answer
         # What an agent refuses in its answer may be a quota, a filter or a right: not one of them is told apart there.
-        status = _REFUSED if isinstance(wrong, Refused) else nlip.CODES[type(wrong)]
-        words = f"{address}: {wrong}"
-        refused = PeerRefused(address, str(wrong), status)
+        status = _REFUSED if isinstance(exc, Refused) else nlip.CODES[type(exc)]
+        words = f"{address}: {exc}"
+        refused = PeerRefused(address, str(exc), status)
     else:
-        return wrong
+        return exc
     return TurnFailed(words) if status is not None and status >= _FAILED else refused
 
 
 def status_of(code: int | str | None, protocol: str) -> int | None:
-    """The status of HTTP that a protocol's own code stands for; None if it stands for none."""
+    """The HTTP status for a protocol's own code; None if there is none."""
     if code is None or (isinstance(code, int) and code > 0):
         return code
     if code == ERROR:  # NLIP of one who says no more
         return _FAILED
-    if protocol not in _WIRES:
+    known = protocols().get(protocol)
+    if known is None or not known.wire or protocol == "nlip":
         return None
-    codes = importlib.import_module(f"sabir.wire.{_WIRES[protocol]}").CODES
+    codes = load(known.wire, known.title, known.extra).CODES
     found = [
         nlip.CODES[kind] for kind, told in codes.items() if code == told or (isinstance(told, tuple) and code in told)
     ]
@@ -52,9 +51,9 @@ def status_of(code: int | str | None, protocol: str) -> int | None:
     return found[0] if found[0] not in _WHO or set(found) <= _WHO else _REFUSED
 
 
-def hint(wrong: SabirError) -> str:
+def hint(exc: SabirError) -> str:
     """What to do about a refusal that has to do with who asks; nothing about others."""
-    status = wrong.status if isinstance(wrong, PeerRefused) else None
+    status = exc.status if isinstance(exc, PeerRefused) else None
     if status not in _WHO:
         return ""
     if not os.environ.get("SABIR_TOKEN"):

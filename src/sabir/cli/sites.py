@@ -9,20 +9,22 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ..agents.sources import FOLDER
-from ..config import load
+from sabir.agents.site.settings import FOLDER
+from sabir.config.load import load
+
 from .ingest import opened
+from .printing import say, say_json
 
 if TYPE_CHECKING:
-    from ..agents.sites import HomeIndex
-    from ..search import Site
+    from sabir.agents.site.sites import HomeIndex
+    from sabir.search import IndexedSite
 
 _TYPES = 4  # most frequent types that are shown
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--home", metavar="DIR", help="where state is kept (default ./.sabir)")
-    parser.add_argument("--config", metavar="FILE", help="configuration file (default: sabir.yaml, if it is there)")
+    parser.add_argument("--config", metavar="FILE", help="configuration file (default: sabir.yaml, if it exists)")
     parser.add_argument("--json", action="store_true", help="print them as JSON")
 
 
@@ -31,25 +33,25 @@ def run(arguments: argparse.Namespace) -> int:
     there = (Path(settings.home) / FOLDER).exists() or settings.search.index is not None
     sites = asyncio.run(_sites(opened(settings))) if there else ()  # what searches takes a while to load
     if arguments.json:
-        print(msgspec.json.encode(sites).decode())
+        say_json(msgspec.json.encode(sites))
         return 0
     if not sites:
-        print("No site was ingested here yet. Begin with: sabir ingest SOURCE --site NAME")
+        say("No site has been ingested yet. Start with: sabir ingest SOURCE --site NAME")
         return 0
     width = max(len(site.name) for site in sites)
     for site in sites:
-        print(line(site, width))
+        say(line(site, width))
     return 0
 
 
-async def _sites(index: HomeIndex) -> tuple[Site, ...]:
+async def _sites(index: HomeIndex) -> tuple[IndexedSite, ...]:
     try:
         return await index.sites()
     finally:
         await index.close()
 
 
-def line(site: Site, width: int = 0) -> str:
+def line(site: IndexedSite, width: int = 0) -> str:
     """One site for people: its name, how many items, and of which types most."""
     types = sorted(site.types.items(), key=lambda pair: -pair[1])
     shown = ", ".join(f"{count} {name}" for name, count in types[:_TYPES])

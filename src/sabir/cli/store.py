@@ -1,4 +1,4 @@
-"""``sabir store migrate|copy``: bring a store to this version's schema, or move it to another kind of store."""
+"""``sabir store migrate|copy|backup|restore``: bring a store to this version, move it, save it and bring it back."""
 
 from __future__ import annotations
 
@@ -11,30 +11,65 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from ..config import load
-from ..errors import Conflict
-from ..stores import open_store
-from ..stores.copying import copy
-from ..stores.open import shown, sqlite_path
-from ..tasks.signs import NODES, living
+from sabir.config.load import load
+from sabir.errors import Conflict
+from sabir.stores import open_store
+from sabir.stores.backup import backup, restore
+from sabir.stores.copy import copy
+from sabir.stores.open import shown, sqlite_path
+from sabir.stores.sealing import ContentCipher, EncryptionSettings, cipher_of
+from sabir.tasks.liveness import NODES, living
+
+from .printing import say, say_json
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    migrating = actions.add_parser("migrate", help="bring the schema up to date (a starting gateway does so too)")
+    migrating = actions.add_parser("migrate", help="bring the schema up to date (a starting gateway also does this)")
     migrating.add_argument("store", nargs="?", metavar="URL", help="default: the store of the configuration")
-    migrating.add_argument("--config", metavar="FILE", help="configuration file (default: sabir.yaml, if it is there)")
+    migrating.add_argument("--config", metavar="FILE", help="configuration file (default: sabir.yaml, if it exists)")
     migrating.add_argument("--home", metavar="DIR", help="where state is kept (default ./.sabir)")
     copying = actions.add_parser("copy", help="copy all rows into an empty store, and verify that they arrived")
     copying.add_argument("source", metavar="FROM", help="sqlite:///path or postgresql://…")
     copying.add_argument("target", metavar="TO", help="sqlite:///path or postgresql://…; must be empty")
-    copying.add_argument("--force", action="store_true", help="also while a gateway runs on one of them")
-    for each in (migrating, copying):
-        each.add_argument("--json", action="store_true", help="for programs")
+    copying.add_argument("--from-key", metavar="KEY", help="key of an encrypted FROM; env:NAME")
+    copying.add_argument("--to-key", metavar="KEY", help="encrypts contents in TO; env:NAME")
+    copying.add_argument("--force", action="store_true", help="also while a gateway uses one of them")
+    backing = actions.add_parser("backup", help="write the whole home into one file; the gateway may keep running")
+    backing.add_argument("file", metavar="FILE", help="the file to write, such as sabir-backup.tar.gz")
+    restoring = actions.add_parser("restore", help="restore a backup into an empty home")
+    restoring.add_argument("file", metavar="FILE", help="a file that `sabir store backup` wrote")
+    for command in (backing, restoring):
+        command.add_argument("--home", metavar="DIR", help="where state is kept (default ./.sabir)")
+        command.add_argument("--config", metavar="FILE", help="configuration file (default: sabir.yaml, if it exists)")
+    for command in (migrating, copying, backing, restoring):
+        command.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if arguments.action in ("backup", "restore"):
+        return _backup(arguments) if arguments.action == "backup" else _restore(arguments)
     return asyncio.run(_migrate(arguments) if arguments.action == "migrate" else _copy(arguments))
+
+
+def _backup(arguments: argparse.Namespace) -> int:
+    settings = load(arguments.config, flags={"home": arguments.home})
+    report = backup(Path(settings.home), Path(arguments.file), settings.store)
+    if arguments.json:
+        say_json(msgspec.json.encode(report))
+        return 0
+    say(f"{arguments.file}: {report.files} files, {report.bytes:,} bytes. It holds secret.key: keep it safe.")
+    return 0
+
+
+def _restore(arguments: argparse.Namespace) -> int:
+    settings = load(arguments.config, flags={"home": arguments.home})
+    report = restore(Path(arguments.file), Path(settings.home))
+    if arguments.json:
+        say_json(msgspec.json.encode(report))
+        return 0
+    say(f"{settings.home}: {report.files} files, {report.bytes:,} bytes. Start the gateway with this home.")
+    return 0
 
 
 async def _migrate(arguments: argparse.Namespace) -> int:
@@ -44,11 +79,11 @@ async def _migrate(arguments: argparse.Namespace) -> int:
     await store.close()
     before, now = store.schema
     if arguments.json:
-        print(msgspec.json.encode({"before": before, "now": now}).decode())
+        say_json(msgspec.json.encode({"before": before, "now": now}))
     elif before == now:
-        print(f"The store is up to date (schema {now}).")
+        say(f"The store is up to date (schema {now}).")
     else:
-        print(f"The store is migrated from schema {before} to {now}.")
+        say(f"The store is migrated from schema {before} to {now}.")
     return 0
 
 
@@ -57,18 +92,23 @@ async def _copy(arguments: argparse.Namespace) -> int:
         for address, what in ((arguments.source, "what it writes meanwhile would stay behind"), (arguments.target, "")):
             await _check_quiet(address, what or "it would not know of the rows that come")
     begun = time.monotonic()
-    progress = Progress(quiet=arguments.json or not sys.stderr.isatty())
-    counts = await copy(arguments.source, arguments.target, progress.tell)
+    progress = CopyProgress(quiet=arguments.json or not sys.stderr.isatty())
+    opens, seals = (_cipher(key) for key in (arguments.from_key, arguments.to_key))
+    counts = await copy(arguments.source, arguments.target, progress.tell, opens=opens, seals=seals)
     progress.end()
     if arguments.json:
-        print(msgspec.json.encode(counts).decode())
+        say_json(msgspec.json.encode(counts))
         return 0
     for table, count in counts.items():
-        print(f"  {table:<14} {count:>12,}")
-    print(f"{sum(counts.values()):,} rows copied and verified in {time.monotonic() - begun:.1f} s.")
-    print("Copy secret.key, too, into the home of the new gateway (or give it the same `secrets:`):")
-    print("what was sealed with it, such as the conversation tokens that clients hold, does not open without.")
+        say(f"  {table:<14} {count:>12,}")
+    say(f"{sum(counts.values()):,} rows copied and verified in {time.monotonic() - begun:.1f} s.")
+    say("Also copy secret.key into the home of the new gateway (or give it the same `secrets:`):")
+    say("without it, tokens that clients hold, such as conversation tokens, cannot be opened.")
     return 0
+
+
+def _cipher(key: str | None) -> ContentCipher | None:
+    return cipher_of(EncryptionSettings(key)) if key else None
 
 
 async def _check_quiet(address: str, why: str) -> None:
@@ -88,12 +128,12 @@ async def _check_quiet(address: str, why: str) -> None:
 
 async def _busy_postgres(address: str) -> bool:
     open_store(address)  # says what is wrong with the address, or not installed
-    from ..stores.copying_postgres import in_use  # noqa: PLC0415 - an extra
+    from sabir.stores.postgres.copy import in_use  # noqa: PLC0415 - an extra
 
     return await in_use(address)
 
 
-class Progress:
+class CopyProgress:
     """A line on the terminal that says how far it is."""
 
     def __init__(self, *, quiet: bool) -> None:

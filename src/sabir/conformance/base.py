@@ -21,7 +21,7 @@ from typing import Final, Generic, Literal, TypeVar
 
 import msgspec
 
-from ..errors import PeerError
+from sabir.errors import PeerError
 
 Level = Literal["must", "should", "ours"]
 LEVELS: Final[tuple[Level, ...]] = ("must", "should", "ours")
@@ -29,7 +29,7 @@ SHOWN_BYTES: Final = 4096
 MOST_WAIT: Final = 60.0  # seconds that one check waits, in all, because the server asks it to slow down
 
 
-class Failed(Exception):
+class CheckFailed(Exception):
     """The server does not do what the clause says."""
 
 
@@ -46,7 +46,7 @@ def demand(holds: object, otherwise: str) -> None:
     Failed: it does not hold.
     """
     if not holds:
-        raise Failed(otherwise)
+        raise CheckFailed(otherwise)
 
 
 class Exchanged(msgspec.Struct, frozen=True):
@@ -56,7 +56,7 @@ class Exchanged(msgspec.Struct, frozen=True):
     received: str
 
 
-class Pace:
+class CheckPace:
     """How slow a server asked us to be, so far."""
 
     def __init__(self) -> None:
@@ -66,10 +66,10 @@ class Pace:
 class Wire:
     """Keeps what one check sent and received, and waits when the server asks for it."""
 
-    def __init__(self, pace: Pace | None = None) -> None:
+    def __init__(self, pace: CheckPace | None = None) -> None:
         self.log: list[Exchanged] = []
         self.clock: asyncio.Timeout | None = None  # the check's own time
-        self._pace = pace if pace is not None else Pace()
+        self._pace = pace if pace is not None else CheckPace()
         self._left = MOST_WAIT
 
     def keep(self, sent: bytes, received: bytes) -> None:
@@ -107,7 +107,7 @@ def shown(data: bytes) -> str:
     cut = data[:SHOWN_BYTES]
     try:
         text = cut.decode()
-        text = text if all(c.isprintable() or c in "\r\n\t" for c in text) else cut.hex(" ")
+        text = text if "".join(text.split()).isprintable() else cut.hex(" ")
     except UnicodeDecodeError:
         text = cut.hex(" ")
     return text + (f" … ({len(data)} bytes)" if len(data) > SHOWN_BYTES else "")
@@ -122,9 +122,15 @@ class Check(Generic[Target]):
     __slots__ = ("binding", "clause", "id", "level", "run", "title")
 
     def __init__(
-        self, id: str, clause: str, level: Level, title: str, run: Callable[[Target], Awaitable[None]], binding: str
+        self,
+        check_id: str,
+        clause: str,
+        level: Level,
+        title: str,
+        run: Callable[[Target], Awaitable[None]],
+        binding: str,
     ) -> None:
-        self.id, self.clause, self.level, self.title = id, clause, level, title
+        self.id, self.clause, self.level, self.title = check_id, clause, level, title
         self.run, self.binding = run, binding
 
 
@@ -136,10 +142,10 @@ class Suite(Generic[Target]):
         self.checks: list[Check[Target]] = []
 
     def check(
-        self, id: str, clause: str, level: Level, title: str
+        self, check_id: str, clause: str, level: Level, title: str
     ) -> Callable[[Callable[[Target], Awaitable[None]]], Callable[[Target], Awaitable[None]]]:
         def add(run: Callable[[Target], Awaitable[None]]) -> Callable[[Target], Awaitable[None]]:
-            self.checks.append(Check(id, clause, level, title, run, self.binding))
+            self.checks.append(Check(check_id, clause, level, title, run, self.binding))
             return run
 
         return add
@@ -148,7 +154,7 @@ class Suite(Generic[Target]):
 Verdict = Literal["passed", "failed", "declined", "skipped"]
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class CheckOutcome(msgspec.Struct, frozen=True):
     """What one check found."""
 
     id: str
@@ -162,15 +168,16 @@ class Outcome(msgspec.Struct, frozen=True):
     evidence: tuple[Exchanged, ...] = ()
 
 
-class Report(msgspec.Struct, frozen=True):
+class CheckReport(msgspec.Struct, frozen=True):
     """What all checks found of one server."""
 
     url: str
     protocol: str
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[CheckOutcome, ...]
     notes: tuple[str, ...] = ()
+    stopped: str = ""  # why the checks were given up, if they were
 
-    def failed(self, level: Level) -> list[Outcome]:
+    def failed(self, level: Level) -> list[CheckOutcome]:
         """The failures at this level and above it."""
         counted = LEVELS[: LEVELS.index(level) + 1]
         return [outcome for outcome in self.outcomes if outcome.verdict == "failed" and outcome.level in counted]
@@ -185,9 +192,9 @@ async def run_checks(
     *,
     pause: float = 0.0,
     seconds: float = 15.0,
-    on_outcome: Callable[[Outcome], None] | None = None,
-    pace: Pace | None = None,
-) -> list[Outcome]:
+    on_outcome: Callable[[CheckOutcome], None] | None = None,
+    pace: CheckPace | None = None,
+) -> list[CheckOutcome]:
     """Run checks one after the other, each with a target and a log of its own, never for longer than ``seconds``."""
     outcomes = []
     for check in checks:
@@ -202,25 +209,25 @@ async def run_checks(
 
 async def _run_one(
     check: Check[Target], connect: Callable[[Wire], Awaitable[Target]], seconds: float, wire: Wire
-) -> Outcome:
+) -> CheckOutcome:
     began = time.perf_counter()
     verdict: Verdict = "passed"
     reason = ""
     try:
         async with asyncio.timeout(seconds) as wire.clock:
             await check.run(await connect(wire))
-    except Failed as wrong:
-        verdict, reason = "failed", str(wrong)
-    except Declined as wrong:
-        verdict, reason = "declined", str(wrong)
-    except Skipped as wrong:
-        verdict, reason = "skipped", str(wrong)
+    except CheckFailed as exc:
+        verdict, reason = "failed", str(exc)
+    except Declined as exc:
+        verdict, reason = "declined", str(exc)
+    except Skipped as exc:
+        verdict, reason = "skipped", str(exc)
     except TimeoutError:
         verdict, reason = "failed", f"no answer within {seconds:g} seconds"
-    except PeerError as wrong:
-        verdict, reason = "failed", str(wrong)
+    except PeerError as exc:
+        verdict, reason = "failed", str(exc)
     took = time.perf_counter() - began
-    return Outcome(
+    return CheckOutcome(
         check.id, check.clause, check.level, check.binding, check.title, verdict, reason, took, tuple(wire.log)
     )
 

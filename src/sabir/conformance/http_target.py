@@ -3,57 +3,78 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
 from typing import Any, Final
 from urllib.parse import urljoin, urlsplit
 
 import httpx2
-import msgspec
 
-from ..errors import BadInput, PeerUnavailable
-from ..message import Message
-from ..wire import nlip
-from .base import Declined, Failed, Wire, demand
+from sabir.errors import PeerUnavailable
 
+from .answer import CheckedAnswer, from_json
+from .base import CheckFailed, Declined, Exchanged, Wire, demand
+from .core import Samples
+from .messages import HELLO
+
+PATIENCE: Final = 10.0  # seconds that an answer which was promised for later may take
 MOST_READ: Final = 4 * 1024 * 1024  # bytes of an answer
-BY_POLICY: Final = {401: "it asks who you are", 403: "it says no right to this"}
+BY_POLICY: Final = {401: "it wants credentials", 403: "these credentials have no access"}
 
 
 class Response:
     """What a server answered."""
 
-    def __init__(self, status: int, headers: httpx2.Headers, body: bytes) -> None:
-        self.status, self.headers, self.body = status, headers, body
+    def __init__(self, status: int, headers: httpx2.Headers, body: bytes, version: str = "HTTP/1.1") -> None:
+        self.status, self.headers, self.body, self.version = status, headers, body, version
 
-    def message(self) -> Message:
-        """The NLIP message it is.
+    @property
+    def kind(self) -> str:
+        """The media type, without parameters."""
+        return str(self.headers.get("content-type", "")).partition(";")[0].strip().lower()
+
+    def applied(self) -> set[str]:
+        """The preferences that it says it applied (RFC 7240 3), without their values' quotes."""
+        said = ",".join(self.headers.get_list("preference-applied"))
+        return {each.strip().lower().replace('"', "") for each in said.split(",") if each.strip()}
+
+    def answer(self) -> CheckedAnswer:
+        """The NLIP message in the body; of a refusal, as far as there is one.
 
         Raises:
-            Failed: it is none.
+            Failed: the status says success, and the body is not a JSON object.
         """
+        refusal = f"HTTP {self.status}" if self.status >= 300 else ""
+        broken = self.status >= 500
         try:
-            return nlip.decode(self.body)
-        except BadInput as wrong:
-            raise Failed(f"the answer is not an NLIP message ({wrong})") from None
-
-    def plain(self) -> dict[str, Any]:
-        """The answer as JSON has it.
-
-        Raises:
-            Failed: it is no JSON object.
-        """
-        try:
-            return msgspec.json.decode(self.body, type=dict[str, Any])
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            raise Failed("the answer is not a JSON object") from None
+            return from_json(self.body, refusal=refusal, broken=broken)
+        except CheckFailed:
+            if not refusal:
+                raise
+            return CheckedAnswer(None, refusal=refusal, broken=broken)
 
 
 class HttpTarget:
     """One server, by its NLIP address."""
 
-    def __init__(self, client: httpx2.AsyncClient, url: str, wire: Wire) -> None:
+    def __init__(
+        self,
+        client: httpx2.AsyncClient,
+        url: str,
+        wire: Wire,
+        samples: Samples | None = None,
+        patience: float = PATIENCE,
+    ) -> None:
         self._client = client
         self.url = url
         self._wire = wire
+        self.samples = samples if samples is not None else Samples()
+        self.patience = patience
+
+    def evidence(self) -> list[Exchanged]:
+        return self._wire.log
+
+    async def exchange(self, message: Any) -> CheckedAnswer:
+        return (await self.post(message)).answer()
 
     async def send(self, method: str, url: str, body: bytes, headers: dict[str, str]) -> Response:
         """One request; sent again after a while where the server asks to slow down.
@@ -67,20 +88,21 @@ class HttpTarget:
 
     async def _once(self, method: str, url: str, body: bytes, headers: dict[str, str]) -> Response:
         sent = _request(method, url, headers, body)
+        content = _halves(body) if "transfer-encoding" in headers else body
         try:
-            async with self._client.stream(method, url, content=body, headers=headers) as response:
+            async with self._client.stream(method, url, content=content, headers=headers) as response:
                 received = await _bounded(response)
-        except httpx2.TransportError as wrong:
-            self._wire.keep(sent, f"no answer: {wrong}".encode())
-            raise PeerUnavailable(url, str(wrong) or type(wrong).__name__) from None
-        except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as wrong:
-            self._wire.keep(sent, str(wrong).encode())
-            raise Failed(f"{url!r:.200} cannot be asked: {wrong}") from None
+        except httpx2.TransportError as exc:
+            self._wire.keep(sent, f"no answer: {exc}".encode())
+            raise PeerUnavailable(url, str(exc) or type(exc).__name__) from None
+        except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as exc:
+            self._wire.keep(sent, str(exc).encode())
+            raise CheckFailed(f"{url!r:.200} cannot be requested: {exc}") from None
         head = f"HTTP {response.status_code}\n" + "".join(f"{k}: {v}\n" for k, v in response.headers.items())
         self._wire.keep(sent, head.encode() + b"\n" + received)
-        return Response(response.status_code, response.headers, received)
+        return Response(response.status_code, response.headers, received, response.http_version)
 
-    async def post(self, body: bytes | dict[str, Any] | list[Any], **headers: str) -> Response:
+    async def post(self, body: Any, **headers: str) -> Response:
         """Post a body to the end-point; a policy's refusal ends the check.
 
         Raises:
@@ -93,19 +115,16 @@ class HttpTarget:
             raise Declined(f"HTTP {response.status}: {BY_POLICY[response.status]}")
         return response
 
-    async def ask(self, body: dict[str, Any], what: str = "it") -> Message:
-        """Post a message that must be answered, and return the answer.
 
-        Raises:
-            Failed: it is refused, or the answer is no NLIP message.
-        """
-        response = await self.post(body)
-        demand(response.status < 300, f"{what} is refused with HTTP {response.status}")
-        return response.message()
+async def _halves(body: bytes) -> AsyncIterator[bytes]:
+    """The body in two pieces, which go out as chunks."""
+    middle = len(body) // 2
+    yield body[:middle]
+    yield body[middle:]
 
 
 async def _bounded(response: httpx2.Response) -> bytes:
-    """The body, as far as anybody would read it: the server under test may be out of its mind."""
+    """The body, up to a limit: the server under test may send without end."""
     pieces, size = [], 0
     async for piece in response.aiter_bytes():
         pieces.append(piece)
@@ -123,13 +142,13 @@ def joined(base: str, place: str) -> str:
     """The full address of a place that a server names.
 
     Raises:
-        Failed: it is no address.
+        Failed: it is not a valid address.
     """
     try:
         full = urljoin(base, place)
         urlsplit(full)
     except ValueError:
-        raise Failed(f"{place!r:.200} is no address") from None
+        raise CheckFailed(f"{place!r:.200} is not a valid address") from None
     return full
 
 
@@ -137,14 +156,14 @@ async def end_point(client: httpx2.AsyncClient, url: str) -> tuple[str, str]:
     """Where messages go, and a note if that is not where one would look first.
 
     Raises:
-        PeerUnavailable: nobody answers there.
+        PeerUnavailable: nothing answers there.
     """
     parts = urlsplit(url)
     base = url if parts.path not in ("", "/") else urljoin(url, "/nlip")
     target = HttpTarget(client, base, Wire())
     try:
         return await _looked(target, base)
-    except (Failed, Declined):  # what is wrong with it, the checks will tell
+    except (CheckFailed, Declined):  # the checks report what is wrong
         return base, ""
 
 
@@ -159,24 +178,3 @@ async def _looked(target: HttpTarget, base: str) -> tuple[str, str]:
         if again.status < 400:
             return base + "/", f"{urlsplit(base).path} is not there; the checks use {urlsplit(base).path}/"
     return base, ""
-
-
-HELLO: Final = {"format": "text", "subformat": "english", "content": "Hello"}
-
-
-def text(content: str = "Hello", *parts: dict[str, Any], **more: Any) -> dict[str, Any]:
-    message: dict[str, Any] = {**HELLO, "content": content, **more}
-    return {**message, "submessages": list(parts)} if parts else message
-
-
-def token(subformat: str, content: Any, **more: Any) -> dict[str, Any]:
-    return {"format": "token", "subformat": subformat, "content": content, **more}
-
-
-def has_token(reply: Message, sent: dict[str, Any]) -> bool:
-    return any(
-        part.subformat == sent["subformat"]
-        and part.content == sent["content"]
-        and ("label" not in sent or part.label == sent["label"])
-        for part in reply.tokens
-    )

@@ -12,20 +12,28 @@ import httpx2
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI, WebSocketException
 
-from ..errors import BadInput
-from ..message import Message
-from ..wire import cbor, nlip
-from .base import Declined, Failed, Skipped, Suite, Wire, demand
+from .answer import CheckedAnswer, from_cbor, from_json
+from .base import CheckFailed, Declined, Exchanged, Skipped, Suite, Wire, demand
+from .core import Samples, add_core_checks
+from .messages import HELLO, POLICIES, part, text, token
 
-HELLO: Final = {"format": "text", "subformat": "english", "content": "Hello"}
 BY_POLICY: Final = {401, 403}
+PONG: Final = 2.0  # seconds in which a ping must be answered
 CBOR: Final = "/nlip/ws"
 TEXT: Final = "/nlip/ws/text"
 MOST_READ: Final = 16 * 1024 * 1024  # bytes of an answer
+BROKEN: Final = {1006, 1011}  # close codes of a server that failed
 LARGE: Final = 2 * 1024 * 1024  # bytes of a message that a server may find too large
 
 
-class Closed(Failed):
+class NotUtf8(bytes):
+    """The payload of a text frame that is not UTF-8."""
+
+
+Frame = bytes | str | list[bytes] | NotUtf8
+
+
+class Closed(CheckFailed):
     """The server closed the connection instead of answering."""
 
     def __init__(self, code: int) -> None:
@@ -43,27 +51,40 @@ class WsTarget:
         ssl: Any = None,
         absent: set[str] | None = None,
         authorization: str | None = None,
+        samples: Samples | None = None,
     ) -> None:
         self.base = base
         self._headers = {"authorization": authorization} if authorization is not None else {}
         self._wire = wire
         self._ssl = ssl
         self._absent = absent if absent is not None else set()  # paths where nothing was found, kept between checks
+        self.samples = samples if samples is not None else Samples()
 
-    async def talk(self, path: str, *frames: bytes | str | list[bytes]) -> list[bytes | str]:
+    def evidence(self) -> list[Exchanged]:
+        return self._wire.log
+
+    async def exchange(self, message: Any) -> CheckedAnswer:
+        """What comes back to a message in CBOR; a connection that is closed instead is a refusal."""
+        try:
+            [answer] = await self.talk(CBOR, cbor2.dumps(message))
+        except Closed as closed:
+            return CheckedAnswer(None, refusal=str(closed), broken=closed.code in BROKEN)
+        return read(answer)
+
+    async def talk(self, path: str, *frames: Frame) -> list[bytes | str]:
         """Open the path, send each frame and await one answer to each.
 
         Raises:
             Failed: there is no such end-point, or it closes.
             Declined: it refuses by policy.
         """
-        if path in self._absent:
-            raise Skipped(f"there is no WebSocket at {path}")
+        if path in self._absent and frames:
+            raise Skipped(f"nothing answers at {path}")
         try:
             async with self._opened(path) as socket:
                 return [await self._one(socket, frame) for frame in frames]
-        except InvalidHandshake as wrong:
-            response = getattr(wrong, "response", None)
+        except InvalidHandshake as exc:
+            response = getattr(exc, "response", None)
             status = getattr(response, "status_code", None)
             self._wire.keep(f"GET {path} (upgrade)".encode(), f"HTTP {status}".encode())
             if response is not None and status == 429:
@@ -74,17 +95,23 @@ class WsTarget:
             self._absent.add(path)
             if path == TEXT:
                 raise Skipped("the fallback is not offered; a server that reads CBOR need not") from None
-            raise Failed(f"there is no WebSocket at {path} (HTTP {status})") from None
+            raise CheckFailed(f"there is no WebSocket at {path} (HTTP {status})") from None
         except ConnectionClosed as closed:
             code = closed.rcvd.code if closed.rcvd is not None else 1006
             raise Closed(code) from None
-        except (OSError, InvalidURI, WebSocketException) as wrong:
-            raise Failed(f"no connection: {wrong}") from None
+        except (OSError, InvalidURI, WebSocketException) as exc:
+            raise CheckFailed(f"no connection: {exc}") from None
 
     def _opened(self, path: str) -> connect:
         options = {"ssl": self._ssl} if self.base.startswith("wss:") and self._ssl is not None else {}
         return connect(
-            self.base + path, open_timeout=10, max_size=MOST_READ, additional_headers=self._headers, **options
+            self.base + path,
+            open_timeout=10,
+            max_size=MOST_READ,
+            compression=None,
+            proxy=None,  # as over HTTP: the server under test is reached directly
+            additional_headers=self._headers,
+            **options,
         )
 
     async def ping(self, path: str) -> bool:
@@ -93,18 +120,19 @@ class WsTarget:
         Raises:
             Failed: it closes.
         """
-        await self.talk(path)  # is it there, and does it let us in?
+        if path in self._absent:
+            raise Skipped(f"nothing answers at {path}")
         try:
             async with self._opened(path) as socket:
-                async with asyncio.timeout(5):
+                async with asyncio.timeout(PONG):
                     await (await socket.ping(b"sabir-check"))
                 self._wire.keep(b"ping sabir-check", b"pong")
                 return True
         except TimeoutError:
             self._wire.keep(b"ping sabir-check", b"")
             return False
-        except (OSError, WebSocketException) as wrong:
-            raise Failed(f"the connection broke: {wrong}") from None
+        except (OSError, WebSocketException) as exc:
+            raise CheckFailed(f"the connection broke: {exc}") from None
 
     async def _exists(self, path: str) -> bool:
         """Whether something is at the path: servers refuse the upgrade of an unknown one with 403, too."""
@@ -115,10 +143,10 @@ class WsTarget:
             except httpx2.TransportError:
                 return False
 
-    async def _one(self, socket: ClientConnection, frame: bytes | str | list[bytes]) -> bytes | str:
+    async def _one(self, socket: ClientConnection, frame: Frame) -> bytes | str:
         sent = b"".join(frame) if isinstance(frame, list) else frame.encode() if isinstance(frame, str) else frame
         try:
-            await socket.send(frame)
+            await socket.send(frame, text=isinstance(frame, NotUtf8) or None)
             answer = await socket.recv()
         except ConnectionClosed as closed:
             self._wire.keep(sent, str(closed).encode())
@@ -133,11 +161,13 @@ def base_of(url: str) -> str:
     return f"{'wss' if parts.scheme in ('https', 'wss') else 'ws'}://{parts.netloc}"
 
 
-def read(answer: bytes | str) -> Message:
-    try:
-        return cbor.decode(answer) if isinstance(answer, bytes) else nlip.decode(answer.encode())
-    except BadInput as wrong:
-        raise Failed(f"the answer is not an NLIP message ({wrong})") from None
+def read(answer: bytes | str) -> CheckedAnswer:
+    """An answer, in the notation of its frame.
+
+    Raises:
+        Failed: it is not a CBOR map in a binary frame, nor a JSON object in a text frame.
+    """
+    return from_cbor(answer) if isinstance(answer, bytes) else from_json(answer.encode())
 
 
 SUITE: Final[Suite[WsTarget]] = Suite("websocket")
@@ -156,6 +186,17 @@ async def _cbor(target: WsTarget) -> None:
     read(answer)
 
 
+@check("WS-6-again", "ECMA-432 6", "must", "several messages on one connection are answered, each by one message")
+async def _again(target: WsTarget) -> None:
+    names = ("one", "two", "three")
+    sent = [text("Hello", token("conversation_check", name)) for name in names]
+    answers = [read(answer) for answer in await target.talk(CBOR, *(cbor2.dumps(each) for each in sent))]
+    demand(all(answer.is_message for answer in answers), "an answer is not an NLIP message")
+    held = [{str(each.content) for each in answer.tokens} for answer in answers]
+    mixed = [name for name, contents in zip(names, held, strict=True) if contents & (set(names) - {name})]
+    demand(not mixed, f"the answer to message {', '.join(mixed)} has the token of another one")
+
+
 @check("WS-8", "ECMA-432 8", "must", "the first example of the standard is taken: raw bytes, Pascal-case names")
 async def _example(target: WsTarget) -> None:
     parts = [
@@ -169,31 +210,39 @@ async def _example(target: WsTarget) -> None:
         "Content": {"intent": "next_tram"},
         "Submessages": parts,
     }
-    [answer] = await target.talk(CBOR, cbor2.dumps(message))
-    demand(not read(answer).is_error, "it is answered by an error")
+    await _taken(target, cbor2.dumps(message))
+
+
+async def _taken(target: WsTarget, frame: Frame, path: str = CBOR) -> CheckedAnswer:
+    [answer] = await target.talk(path, frame)
+    found = read(answer)
+    demand(not found.refusal, f"it is refused: {found.refusal}")
+    return found
+
+
+@check("WS-7.1-raw", "ECMA-432 7.1", "must", "binary content is taken as a byte string")
+async def _raw(target: WsTarget) -> None:
+    image = part("binary", "image/png", b"\x89PNG")
+    for message in (image, text("Hello", image)):
+        await _taken(target, cbor2.dumps(message))
 
 
 @check("WS-7.1-bytes", "ECMA-432 7.1", "must", "a token whose content is a byte string comes back as a byte string")
 async def _bytes(target: WsTarget) -> None:
-    token = {"format": "token", "subformat": "conversation_check", "content": b"\x00\x01"}
-    [answer] = await target.talk(CBOR, cbor2.dumps({**HELLO, "submessages": [token]}))
-    demand(any(part.content == b"\x00\x01" for part in read(answer).tokens), "the token does not come back so")
+    sent = token("conversation_check", b"\x00\x01")
+    demand((await _taken(target, cbor2.dumps(text("Hello", sent)))).has(sent), "the token does not come back so")
 
 
 @check("WS-7.1-indefinite", "ECMA-432 7.1", "must", "indefinite lengths are valid CBOR and are read")
 async def _indefinite(target: WsTarget) -> None:
-    frame = bytes.fromhex(
-        "bf66666f726d6174647465787469737562666f726d617467656e676c69736867636f6e74656e747f626865636c6c6fffff"
-    )
-    [answer] = await target.talk(CBOR, frame)
-    demand(not read(answer).is_error, "it is answered by an error")
+    frame = "bf66666f726d6174647465787469737562666f726d617467656e676c69736867636f6e74656e747f626865636c6c6fffff"
+    await _taken(target, bytes.fromhex(frame))
 
 
 @check("WS-9", "ECMA-432 9", "must", "a message in several fragments is put together")
 async def _fragments(target: WsTarget) -> None:
     frame = cbor2.dumps(HELLO)
-    [answer] = await target.talk(CBOR, [frame[:10], frame[10:]])
-    demand(not read(answer).is_error, "it is answered by an error")
+    await _taken(target, [frame[:10], frame[10:]])
 
 
 @check("WS-7.2", "ECMA-432 7.2", "should", "JSON in text frames is taken at /nlip/ws/text, base64 for binary")
@@ -201,56 +250,92 @@ async def _text(target: WsTarget) -> None:
     binary = {"MessageType": "Request", "Format": "binary", "Subformat": "audio/wav;base64", "Content": "UklGRg=="}
     answers = await target.talk(TEXT, json.dumps(HELLO), json.dumps(binary))
     demand(all(isinstance(answer, str) for answer in answers), "the answer is a binary frame")
-    demand(not any(read(answer).is_error for answer in answers), "it is answered by an error")
+    refusals = [found.refusal for found in map(read, answers) if found.refusal]
+    demand(not refusals, f"it is refused: {', '.join(refusals)}")
 
 
-@check("WS-11", "ECMA-432 11", "must", "what is not CBOR gets an NLIP error, and the connection stays open")
-async def _not_cbor(target: WsTarget) -> None:
-    wrong, right = await target.talk(CBOR, b"\xff\xff\xff", cbor2.dumps(HELLO))
-    reply = read(wrong)
-    demand((reply.messagetype or "").lower() == "error", "the answer is not of type Error")
-    demand(reply.format == "text", "the answer's format is not text")
-    demand(not read(right).is_error, "a right message after it is not answered")
+@check("WS-7.2-tokens", "ECMA-430 6.2, ECMA-432 7.2", "must", "a token in a text frame comes back")
+async def _text_token(target: WsTarget) -> None:
+    sent = token("conversation_text", "check-text")
+    found = await _taken(target, json.dumps(text("Hello", sent)), TEXT)
+    demand(found.has(sent), "the token does not come back")
 
 
-@check("WS-7.1-one", "ECMA-432 7.1", "must", "two messages in one frame are refused")
-async def _two(target: WsTarget) -> None:
-    [answer] = await target.talk(CBOR, cbor2.dumps(HELLO) * 2)
-    demand(read(answer).is_error, "it is answered as if it were one message")
+@check("WS-7.2-control", "ECMA-430 6.3, ECMA-432 7.2", "must", "control in a text frame is answered by control")
+async def _text_control(target: WsTarget) -> None:
+    found = await _taken(target, json.dumps(POLICIES), TEXT)
+    demand(found.is_control, "the answer is not a control message")
 
 
-@check("WS-7.1-keys", "ECMA-432 7.1", "must", "a map without text keys is refused")
-async def _keys(target: WsTarget) -> None:
-    [answer] = await target.talk(CBOR, cbor2.dumps({1: "text", 2: "english", 3: "x"}))
-    demand(read(answer).is_error, "it is answered as if it were a message")
+NOT_CBOR: Final = {
+    "bytes that are not CBOR": b"\xff\xff\xff",
+    "a CBOR item that is cut off": cbor2.dumps(HELLO)[:-2],
+    "an empty binary message": b"",
+}
 
 
-@check("CORE-6.3-ws", "ECMA-430 6.3", "must", "a control message is answered by a control message")
-async def _control(target: WsTarget) -> None:
-    [answer] = await target.talk(CBOR, cbor2.dumps({**HELLO, "MessageType": "Control"}))
-    demand(read(answer).is_control, "the answer is not a control message")
+def _add_decoding_checks() -> None:
+    def refused(frame: bytes, name: str) -> Any:
+        async def run(target: WsTarget) -> None:
+            [answer] = await target.talk(CBOR, frame)
+            found = read(answer)
+            demand(found.messagetype == "error", "the answer is not of type Error")
+            demand(found.parts and found.parts[0].format == "text", "the answer's format is not text")
+            demand(found.text, f"the answer does not say in words what is wrong with {name}")
+
+        return run
+
+    def survived(frame: bytes, name: str) -> Any:
+        async def run(target: WsTarget) -> None:
+            _, second = await target.talk(CBOR, frame, cbor2.dumps(HELLO))
+            demand(not read(second).refusal, f"a valid message after {name} is not answered")
+
+        return run
+
+    for name, frame in NOT_CBOR.items():
+        check("WS-11", "ECMA-432 11", "must", f"{name} gets an NLIP error message in words")(refused(frame, name))
+    name = "bytes that are not CBOR"
+    title = "the connection stays open after an error"
+    check("WS-11-open", "ECMA-432 11", "should", title)(survived(NOT_CBOR[name], name))
 
 
-@check("CORE-6.2-ws", "ECMA-430 6.2", "must", "a token with a suffix comes back unchanged")
-async def _token(target: WsTarget) -> None:
-    token = {"format": "token", "subformat": "conversation_check", "content": "check-ws"}
-    [answer] = await target.talk(CBOR, cbor2.dumps({**HELLO, "submessages": [token]}))
-    demand(any(part.content == "check-ws" for part in read(answer).tokens), "the token does not come back")
+_add_decoding_checks()
+
+NOT_ONE_MESSAGE: Final = {
+    "WS-7.1-one": ("two messages in one frame", cbor2.dumps(HELLO) * 2),
+    "WS-7.1-keys": ("a map without text keys", cbor2.dumps({1: "text", 2: "english", 3: "x"})),
+    "WS-7.1-undefined": ("content that is undefined", cbor2.dumps({**HELLO, "content": cbor2.undefined})),
+}
+
+
+def _add_refusal_checks() -> None:
+    def refused(frame: bytes, name: str) -> Any:
+        async def run(target: WsTarget) -> None:
+            [answer] = await target.talk(CBOR, frame)
+            demand(read(answer).refusal, f"{name}: answered as if it were one valid message")
+
+        return run
+
+    for check_id, (name, frame) in NOT_ONE_MESSAGE.items():
+        check(check_id, "ECMA-432 7.1", "must", f"{name} is refused by an error message")(refused(frame, name))
+
+
+_add_refusal_checks()
+add_core_checks(SUITE)
 
 
 @check("WS-10", "ECMA-432 10, RFC 6455 5.5.2", "must", "a ping is answered by a pong")
 async def _ping(target: WsTarget) -> None:
-    demand(await target.ping(CBOR), "no pong came within 5 seconds")
+    demand(await target.ping(CBOR), f"no pong came within {PONG:g} seconds")
 
 
 @check("WS-10-field", "ECMA-432 10", "should", "a session id in MessageType or in a field of one's own does no harm")
 async def _session(target: WsTarget) -> None:
-    by_type, by_field = {**HELLO, "messagetype": "session-4711"}, {**HELLO, "SessionId": "4711"}
-    answers = await target.talk(CBOR, cbor2.dumps(by_type), cbor2.dumps(by_field))
-    demand(not any(read(answer).is_error for answer in answers), "it is answered by an error")
+    for message in ({**HELLO, "messagetype": "session-4711"}, {**HELLO, "SessionId": "4711"}):
+        await _taken(target, cbor2.dumps(message))
 
 
-@check("WS-7.0", "ECMA-432 7", "should", "a message that is too large is told so: an NLIP error, or a close with 1009")
+@check("WS-7.0", "ECMA-432 7", "should", "a message that is too large gets an NLIP error, or a close with 1009")
 async def _large(target: WsTarget) -> None:
     try:
         [answer] = await target.talk(CBOR, cbor2.dumps({**HELLO, "content": "x" * LARGE}))
@@ -260,10 +345,21 @@ async def _large(target: WsTarget) -> None:
     read(answer)
 
 
-@check("WS-7.2-not", "ECMA-432 7.2", "should", "what is not JSON in a text frame gets an NLIP error")
+@check("WS-7.2-not", "ECMA-432 7.2", "should", "a text frame that is not JSON gets an NLIP error")
 async def _not_json(target: WsTarget) -> None:
     [answer] = await target.talk(TEXT, "{bad")
-    demand(read(answer).is_error, "it is answered as if it were a message")
+    demand(read(answer).refusal, "it is answered as if it were valid")
+
+
+@check("WS-7.2-utf8", "RFC 6455 8.1", "must", "a text frame that is not UTF-8 gets an NLIP error, or a close with 1007")
+async def _not_utf8(target: WsTarget) -> None:
+    frame = NotUtf8(b'{"format":"text","subformat":"english","content":"\xff\xfe"}')
+    try:
+        [answer] = await target.talk(TEXT, frame)
+    except Closed as closed:
+        demand(closed.code == 1007, str(closed))
+        return
+    demand(read(answer).refusal, "it is answered as if it were valid")
 
 
 @check("D-31", "our decision", "ours", "a text frame on /nlip/ws is answered by a text frame")
@@ -275,4 +371,4 @@ async def _kind(target: WsTarget) -> None:
 @check("D-33", "our decision", "ours", "the error on what is not CBOR names the fallback as structured/uri")
 async def _fallback(target: WsTarget) -> None:
     [answer] = await target.talk(CBOR, b"\xff")
-    demand(any(part.kind == "uri" for part in read(answer).parts), "no structured/uri part names /nlip/ws/text")
+    demand(read(answer).uris, "no structured/uri part names /nlip/ws/text")

@@ -10,8 +10,9 @@ from urllib.parse import urlsplit, urlunsplit
 import httpx2
 import msgspec
 
-from ..errors import PeerUnavailable
-from .base import Declined, Failed, Level, Outcome, Skipped, Suite, Wire, choose, demand, run_checks
+from sabir.errors import PeerUnavailable
+
+from .base import CheckFailed, CheckOutcome, Declined, Level, Skipped, Suite, Wire, choose, demand, run_checks
 
 BY_POLICY: Final = {401: "it asks who you are", 403: "it says no right to this"}
 MEMBERS: Final = {"answer": ("results", "content"), "elicitation": ("elicitation",), "promise": ("promise",),
@@ -21,7 +22,7 @@ POLLS: Final = 40  # looks at a promise before it counts as one that never ends
 Json = dict[str, Any]
 
 
-class Told:
+class NlwebAnswer:
     """What a server answered."""
 
     def __init__(self, status: int, headers: httpx2.Headers, body: bytes) -> None:
@@ -40,7 +41,7 @@ class Told:
         try:
             value = msgspec.json.decode(self.body)
         except msgspec.DecodeError:
-            raise Failed(f"HTTP {self.status} with a body that is not JSON ({self.kind or 'no type'})") from None
+            raise CheckFailed(f"HTTP {self.status} with a body that is not JSON ({self.kind or 'no type'})") from None
         demand(isinstance(value, dict) and isinstance(value.get("_meta"), dict), "the body has no _meta object")
         return dict(value)
 
@@ -60,7 +61,7 @@ class Told:
                 try:
                     found.append((name, msgspec.json.decode(data)))
                 except msgspec.DecodeError:
-                    raise Failed(f"the data of an event is not JSON: {data[:80]!r}") from None
+                    raise CheckFailed(f"the data of an event is not JSON: {data[:80]!r}") from None
         demand(found, "the stream has no event")
         return found
 
@@ -71,7 +72,7 @@ class Target:
     def __init__(self, client: httpx2.AsyncClient, url: str, wire: Wire) -> None:
         self._client, self.url, self._wire = client, url, wire
 
-    async def send(self, method: str, path: str, body: bytes = b"", **headers: str) -> Told:
+    async def send(self, method: str, path: str, body: bytes = b"", **headers: str) -> NlwebAnswer:
         """One request, again after a while where the server asks to slow down; a policy's refusal ends the check.
 
         Raises:
@@ -83,20 +84,20 @@ class Target:
             raise Declined(f"HTTP {told.status}: {BY_POLICY[told.status]}")
         return told
 
-    async def _once(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> Told:
+    async def _once(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> NlwebAnswer:
         url = beside(self.url, path) if path else self.url
         named = {"content-type": "application/json", **{k.replace("_", "-"): v for k, v in headers.items()}}
         shown = f"{method} {urlsplit(url).path}?{urlsplit(url).query}\n".encode() + body
         try:
             response = await self._client.request(method, url, content=body or None, headers=named)
-        except httpx2.TransportError as wrong:
-            self._wire.keep(shown, f"no answer: {wrong}".encode())
-            raise PeerUnavailable(url, str(wrong) or type(wrong).__name__) from None
+        except httpx2.TransportError as exc:
+            self._wire.keep(shown, f"no answer: {exc}".encode())
+            raise PeerUnavailable(url, str(exc) or type(exc).__name__) from None
         head = f"HTTP {response.status_code} {response.headers.get('content-type', '')}\n\n".encode()
         self._wire.keep(shown, head + response.content)
-        return Told(response.status_code, response.headers, response.content)
+        return NlwebAnswer(response.status_code, response.headers, response.content)
 
-    async def post(self, body: Json | bytes, path: str = "", **headers: str) -> Told:
+    async def post(self, body: Json | bytes, path: str = "", **headers: str) -> NlwebAnswer:
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()
         return await self.send("POST", path, raw, **headers)
 
@@ -137,7 +138,7 @@ def items_of(body: Json) -> list[Json]:
     return found
 
 
-def failure(told: Told, status: int, *codes: str) -> None:
+def failure(told: NlwebAnswer, status: int, *codes: str) -> None:
     """The answer is a Failure with this status and one of these codes."""
     body = told.json()
     demand(kind_of(body) == "failure", f"expected a Failure, got {body['_meta'].get('response_type')!r}")
@@ -384,7 +385,7 @@ async def kept(target: Target) -> None:
             demand(kind_of(body) in ("answer", "elicitation"), f"it ends as a {kind_of(body)}")
             return
         await asyncio.sleep(0.1)
-    raise Failed(f"after {POLLS} looks it is still a promise")
+    raise CheckFailed(f"after {POLLS} looks it is still a promise")
 
 
 @check("NLWEB-29", "W-9", "ours", "A promise can be cancelled")
@@ -420,7 +421,7 @@ def end_point(url: str) -> str:
 
 async def run_suite(
     client: httpx2.AsyncClient, url: str, *, level: Level, pause: float, seconds: float, on_outcome: Any
-) -> list[Outcome]:
+) -> list[CheckOutcome]:
     """All checks against one server."""
 
     async def connect(wire: Wire) -> Target:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 from xml.etree.ElementTree import Element, SubElement, tostring
 
 import msgspec
 
-from .base import LEVELS, Outcome, Report
+from .base import LEVELS, CheckOutcome, CheckReport
 
 MARKS: Final = {"passed": "ok", "failed": "FAILED", "declined": "declined", "skipped": "skipped"}
 
 
-def as_table(report: Report, *, verbose: bool = False) -> str:
+def as_table(report: CheckReport, *, verbose: bool = False) -> str:
     """What failed first, with reasons; the rest by number, or line by line when ``verbose``."""
     lines = [f"{report.protocol.upper()} conformance of {report.url}", ""]
+    if report.stopped:
+        lines += [
+            f"Stopped: the agent itself fails. {report.stopped}",
+            "Nothing else was checked. Mend the agent first; the log of its server may say more.",
+            "",
+        ]
     for binding in dict.fromkeys(outcome.binding for outcome in report.outcomes):
         of_binding = [outcome for outcome in report.outcomes if outcome.binding == binding]
         lines.append(f"{binding}: {_numbers(of_binding)}")
@@ -30,22 +37,33 @@ def as_table(report: Report, *, verbose: bool = False) -> str:
     return "\n".join(lines)
 
 
-def _numbers(outcomes: list[Outcome]) -> str:
+def _numbers(outcomes: list[CheckOutcome]) -> str:
     counts = {verdict: sum(o.verdict == verdict for o in outcomes) for verdict in MARKS}
     return ", ".join(f"{number} {verdict}" for verdict, number in counts.items() if number) or "nothing to check"
 
 
-def _line(outcome: Outcome) -> str:
+def _line(outcome: CheckOutcome) -> str:
     head = f"  {MARKS[outcome.verdict]:<9} {outcome.level:<7} {outcome.id:<16} {outcome.title}"
     return f"{head}\n            {outcome.reason}" if outcome.reason else head
 
 
-def as_json(report: Report) -> str:
+def as_evidence(outcomes: Sequence[CheckOutcome]) -> str:
+    """The bytes that were sent and received in these checks."""
+    lines: list[str] = []
+    for outcome in outcomes:
+        lines += ["", f"{outcome.id}: {outcome.title}", outcome.reason]
+        for each in outcome.evidence:
+            lines += [f"  > {line}" for line in each.sent.splitlines()]
+            lines += [f"  < {line}" for line in each.received.splitlines()]
+    return "\n".join(lines)
+
+
+def as_json(report: CheckReport) -> str:
     return msgspec.json.format(msgspec.json.encode(report), indent=2).decode()
 
 
-def as_junit(report: Report) -> str:
-    """One test suite a binding, one test case a check, the bytes as its output."""
+def as_junit(report: CheckReport) -> str:
+    """One test suite for each binding, one test case for each check, with the bytes as its output."""
     root = Element("testsuites", name=f"sabir check {report.url}")
     for binding in dict.fromkeys(outcome.binding for outcome in report.outcomes):
         outcomes = [outcome for outcome in report.outcomes if outcome.binding == binding]
@@ -62,7 +80,7 @@ def as_junit(report: Report) -> str:
     return tostring(root, encoding="unicode")
 
 
-def _case(suite: Element, outcome: Outcome) -> None:
+def _case(suite: Element, outcome: CheckOutcome) -> None:
     case = SubElement(
         suite,
         "testcase",

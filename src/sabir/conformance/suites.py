@@ -1,21 +1,41 @@
-"""Which suites there are, and the running of them against one address."""
+"""Which suites there are, and how one runs against an address.
+
+A protocol names its suite where it registers itself; ``BINDINGS`` are the parts of the NLIP suite.
+"""
 
 from __future__ import annotations
 
-import importlib
 import ssl
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 import httpx2
 import msgspec
 
-from ..errors import BadSetup, MissingExtra, PeerRefused
-from . import http_target, nlip_http, nlip_ws, nlweb
-from .base import Declined, Failed, Level, Outcome, Pace, Report, Wire, choose, run_checks
+from sabir.errors import ConfigError, MissingExtra, PeerError, PeerRefused
+from sabir.protocols.protocol import load
+from sabir.protocols.registry import protocols
 
-OnOutcome = Callable[[Outcome], None]
+from . import http_target, nlip_http, nlip_ws, nlweb
+from .base import (
+    Check,
+    CheckFailed,
+    CheckOutcome,
+    CheckPace,
+    CheckReport,
+    Declined,
+    Level,
+    Skipped,
+    Wire,
+    choose,
+    run_checks,
+)
+from .core import CoreTarget, Samples
+from .messages import HELLO
+
+OnOutcome = Callable[[CheckOutcome], None]
 MOST_PAUSE: Final = 5.0  # seconds between checks over WebSocket, where a refusal does not say how long to wait
 
 
@@ -28,13 +48,16 @@ class Options:
         level: Level = "ours",
         pause: float = 0.0,
         seconds: float = 15.0,
+        patience: float = http_target.PATIENCE,
         authorization: str | None = None,
         trust: ssl.SSLContext | None = None,
         only: Sequence[str] = (),
         on_outcome: OnOutcome | None = None,
+        transport: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
-        self.level, self.pause, self.seconds = level, pause, seconds
+        self.level, self.pause, self.seconds, self.patience = level, pause, seconds, patience
         self.authorization, self.trust, self.only, self.on_outcome = authorization, trust, only, on_outcome
+        self.transport = transport  # how bytes go over HTTP, where it is not httpx2's usual way
 
     def client(self) -> httpx2.AsyncClient:
         headers = {"user-agent": "sabir-check", "accept-encoding": "identity"}
@@ -46,24 +69,25 @@ class Options:
             follow_redirects=False,
             trust_env=False,
             timeout=self.seconds,
+            transport=self.transport,
         )
 
 
 async def show_credentials(url: str, options: Options) -> None:
-    """Show the credentials once, before each check would: a server may stop to listen to who keeps showing wrong ones.
+    """Show the credentials once before the checks do: a server may block callers that keep showing invalid ones.
 
     Raises:
         PeerRefused: they are not known there.
-        PeerUnavailable: nobody answers there.
+        PeerUnavailable: nothing answers there.
     """
     if options.authorization is None:
         return
     async with options.client() as client:
         target = http_target.HttpTarget(client, url, Wire())
-        body = msgspec.json.encode({**http_target.HELLO, "query": {"text": "Hello"}})  # an NLIP and an NLWeb question
+        body = msgspec.json.encode({**HELLO, "query": {"text": "Hello"}})  # an NLIP and an NLWeb question
         try:
             answer = await target.send("POST", url, body, {"content-type": "application/json"})
-        except (Failed, Declined):  # what is wrong with it, the checks will tell
+        except (CheckFailed, Declined):  # the checks report what is wrong
             return
     if answer.status == 401:
         raise PeerRefused(url, "these credentials are not known there; SABIR_TOKEN may be mistyped, expired or revoked")
@@ -77,79 +101,143 @@ def _over_http(url: str) -> str:
     return url if parts.path not in ("", "/") else f"{parts.scheme}://{parts.netloc}/nlip"
 
 
-Runner = Callable[[str, Options], Awaitable[Report]]
+# -- the bindings of NLIP ---------------------------------------------------------------------------
+
+Connect = Callable[[Wire], Awaitable[Any]]
 
 
-async def check_nlip(url: str, options: Options) -> Report:
-    """The NLIP suite over the bindings that the address and ``only`` name.
+class Opened:
+    """A binding that is ready: its checks, how each gets its target, and how fast they may follow each other."""
+
+    def __init__(self, checks: Sequence[Check[Any]], connect: Connect, *, note: str = "", pause: float = 0.0) -> None:
+        self.checks, self.connect, self.note, self.pause = checks, connect, note, pause
+
+
+@asynccontextmanager
+async def _open_http(url: str, options: Options, pace: CheckPace) -> AsyncIterator[Opened]:
+    samples = Samples()
+    async with options.client() as client:
+        place, note = await http_target.end_point(client, url)
+
+        async def connect(wire: Wire) -> http_target.HttpTarget:
+            return http_target.HttpTarget(client, place, wire, samples, options.patience)
+
+        yield Opened(nlip_http.SUITE.checks, connect, note=note)
+
+
+@asynccontextmanager
+async def _open_websocket(url: str, options: Options, pace: CheckPace) -> AsyncIterator[Opened]:
+    absent: set[str] = set()
+    samples = Samples()
+
+    async def connect(wire: Wire) -> nlip_ws.WsTarget:
+        base = nlip_ws.base_of(url)
+        return nlip_ws.WsTarget(base, wire, options.trust, absent, options.authorization, samples)
+
+    yield Opened(nlip_ws.SUITE.checks, connect, pause=min(pace.longest, MOST_PAUSE))
+
+
+@asynccontextmanager
+async def _open_amqp(url: str, options: Options, pace: CheckPace) -> AsyncIterator[Opened]:
+    """The address is ``amqp://user:password@broker/address-of-the-agent``."""
+    try:
+        from . import nlip_amqp  # noqa: PLC0415 - an extra
+    except ModuleNotFoundError as exc:
+        raise MissingExtra("checking over AMQP", "amqp") from exc
+    session = nlip_amqp.AmqpSession(url)
+
+    async def connect(wire: Wire) -> nlip_amqp.AmqpTarget:
+        return await nlip_amqp.AmqpTarget.open(session, wire)
+
+    try:
+        yield Opened(nlip_amqp.SUITE.checks, connect)
+    finally:
+        await session.close()
+
+
+OpenBinding = Callable[[str, Options, CheckPace], AbstractAsyncContextManager[Opened]]
+BINDINGS: Final[Mapping[str, OpenBinding]] = {
+    "http": _open_http,
+    "websocket": _open_websocket,
+    "amqp": _open_amqp,
+}
+
+
+# -- the suites -------------------------------------------------------------------------------------
+
+Runner = Callable[[str, Options], Awaitable[CheckReport]]
+
+
+async def check_nlip(url: str, options: Options) -> CheckReport:
+    """The NLIP suite over the bindings that the address and ``only`` name; given up when the agent itself fails.
 
     Raises:
-        PeerUnavailable: nobody answers there.
+        PeerUnavailable: nothing answers there.
         PeerRefused: the credentials are not known there.
     """
-    scheme = urlsplit(url).scheme
-    outcomes: list[Outcome] = []
-    notes: list[str] = []
-    pace = Pace()
-    bindings = options.only or (("amqp",) if scheme.startswith("amqp") else ("http", "websocket"))
-    if scheme.startswith("amqp") != ("amqp" in bindings) or (scheme.startswith("amqp") and len(bindings) > 1):
-        raise BadSetup(f"{scheme}:// is not an address for {' and '.join(bindings)}; check each binding at its own")
+    bindings = _bindings(url, options)
     if "amqp" not in bindings:
         await show_credentials(_over_http(url), options)
-    if "http" in bindings:
-        async with options.client() as client:
-            place, note = await http_target.end_point(client, url)
-            notes += [note] if note else []
-
-            async def http(wire: Wire) -> http_target.HttpTarget:
-                return http_target.HttpTarget(client, place, wire)
-
-            checks = choose(nlip_http.SUITE.checks, options.level)
+    outcomes: list[CheckOutcome] = []
+    notes: list[str] = []
+    stopped = ""
+    pace = CheckPace()
+    for binding in bindings:
+        async with BINDINGS[binding](url, options, pace) as opened:
+            notes += [opened.note] if opened.note else []
+            checks = choose(opened.checks, options.level)
+            stopped, wire = await _agent_failure(opened.connect, pace)
+            if stopped:
+                outcomes.append(_given_up(checks[0], stopped, wire))
+                break
             outcomes += await run_checks(
-                checks, http, pause=options.pause, seconds=options.seconds, on_outcome=options.on_outcome, pace=pace
+                checks,
+                opened.connect,
+                pause=max(options.pause, opened.pause),
+                seconds=options.seconds,
+                on_outcome=options.on_outcome,
+                pace=pace,
             )
-    if "websocket" in bindings:
-        absent: set[str] = set()
-
-        async def websocket(wire: Wire) -> nlip_ws.WsTarget:
-            return nlip_ws.WsTarget(nlip_ws.base_of(url), wire, options.trust, absent, options.authorization)
-
-        outcomes += await run_checks(
-            choose(nlip_ws.SUITE.checks, options.level),
-            websocket,
-            pause=max(options.pause, min(pace.longest, MOST_PAUSE)),
-            seconds=options.seconds,
-            on_outcome=options.on_outcome,
-            pace=pace,
-        )
-    if "amqp" in bindings:
-        outcomes += await _check_amqp(url, options)
-    return Report(url.rpartition("@")[2] if "@" in url else url, "nlip", tuple(outcomes), tuple(notes))
+    return CheckReport(_without_password(url), "nlip", tuple(outcomes), tuple(notes), stopped)
 
 
-async def _check_amqp(url: str, options: Options) -> list[Outcome]:
-    """The AMQP suite; the address is ``amqp://user:password@broker/address-of-the-agent``."""
+def _bindings(url: str, options: Options) -> Sequence[str]:
+    """Raises:
+    ConfigError: the address does not fit the bindings that were asked for.
+    """
+    scheme = urlsplit(url).scheme
+    is_broker = scheme.startswith("amqp")
+    bindings = options.only or (("amqp",) if is_broker else ("http", "websocket"))
+    if is_broker != ("amqp" in bindings) or (is_broker and len(bindings) > 1):
+        raise ConfigError(f"{scheme}:// is not an address for {' and '.join(bindings)}; check each binding at its own")
+    return bindings
+
+
+async def _agent_failure(connect: Connect, pace: CheckPace) -> tuple[str, Wire]:
+    """Why no check would mean anything: the agent behind the server fails at a plain hello. Empty if it does not."""
+    wire = Wire(pace)
     try:
-        suite = importlib.import_module("sabir.conformance.nlip_amqp")
-    except ModuleNotFoundError as missing:
-        raise MissingExtra("checking over AMQP", "amqp") from missing
-    opened: list[Any] = []
-
-    async def connect(wire: Wire) -> Any:
-        opened.append(await suite.AmqpTarget(url, wire).open())
-        return opened[-1]
-
-    checks = choose(suite.SUITE.checks, options.level)
-    try:
-        return await run_checks(
-            checks, connect, pause=options.pause, seconds=options.seconds, on_outcome=options.on_outcome
-        )
-    finally:
-        for target in opened:
-            await target.close()
+        target: CoreTarget = await connect(wire)
+        answer = await target.exchange(HELLO)
+    except (CheckFailed, Declined, Skipped, PeerError):  # the checks report what is wrong
+        return "", wire
+    if not answer.broken and not answer.is_error:
+        return "", wire
+    words = f" It says: {answer.text[:500]}" if answer.text else ""
+    return f"A plain hello is answered with {answer.refusal.partition(':')[0]}.{words}", wire
 
 
-async def check_nlweb(url: str, options: Options) -> Report:
+def _given_up(check: Check[Any], reason: str, wire: Wire) -> CheckOutcome:
+    return CheckOutcome(
+        check.id, check.clause, check.level, check.binding, check.title, "failed", reason, evidence=tuple(wire.log)
+    )
+
+
+def _without_password(url: str) -> str:
+    return url.rpartition("@")[2] if "@" in url else url
+
+
+async def check_nlweb(url: str, options: Options) -> CheckReport:
     """The NLWeb suite, at ``/ask`` of the address.
 
     Raises:
@@ -165,17 +253,23 @@ async def check_nlweb(url: str, options: Options) -> Report:
             seconds=options.seconds,
             on_outcome=options.on_outcome,
         )
-    return Report(url.rpartition("@")[2] if "@" in url else url, "nlweb", tuple(outcomes))
+    return CheckReport(_without_password(url), "nlweb", tuple(outcomes))
 
 
-SUITES: Final[Mapping[str, Runner]] = {"nlip": check_nlip, "nlweb": check_nlweb}
+def suite_names() -> list[str]:
+    """The protocols that have a suite."""
+    return [protocol.name for protocol in protocols().values() if protocol.suite]
 
 
 def suite(protocol: str) -> Runner:
-    """Raises:
-    BadSetup: there is no suite for it.
+    """The suite of a protocol, as its registration names it.
+
+    Raises:
+        ConfigError: it has none.
+        MissingExtra: what it needs is not installed.
     """
-    runner = SUITES.get(protocol)
-    if runner is None:
-        raise BadSetup(f"there is no suite for {protocol}; there are {', '.join(SUITES)}")
+    known = protocols().get(protocol)
+    if known is None or not known.suite:
+        raise ConfigError(f"there is no suite for {protocol}; there are {', '.join(suite_names())}")
+    runner: Runner = load(known.suite, f"checking {known.title}", known.extra)
     return runner

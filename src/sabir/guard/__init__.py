@@ -7,31 +7,32 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol, TypeVar
 
-from ..errors import StoreUnavailable
-from ..message import Part
-from ..turn import Caller, Meter, Permit, Turn, anything
-from .audit import AuditSettings, Notes, Trail
-from .filters import Filter, Filters
-from .identity import Credentials, Identity, Verifier, no_credentials, stranger_at
-from .limits import Places, Quotas, Rates, Remaining, holder_of, limit_headers
-from .policy import Rights, Rule
+from sabir.errors import StoreUnavailable
+from sabir.message import Part
+from sabir.turn import Caller, Meter, Permit, Turn, allow_all
+
+from .audit.log import AuditBuffer, AuditSettings, AuditThrottle
+from .filters.base import Filter, Filters
+from .identity.callers import Authenticator, Credentials, Verifier, no_credentials, stranger_at
+from .quotas.daily import Counted, DailyUsage, size_of
+from .quotas.rates import ConcurrencyCaps, Quotas, Rates, Remaining, holder_of, limit_headers
+from .rights import Rights, Rule
 from .seal import Seal, keys_from
-from .usage import Counted, Usage, size_of
 
 __all__ = [
     "AuditSettings",
+    "Authenticator",
     "Credentials",
+    "DailyUsage",
     "Filter",
     "Filters",
     "Guard",
-    "Identity",
     "Quotas",
     "Rates",
     "Remaining",
     "Rights",
     "Rule",
     "Seal",
-    "Usage",
     "Verifier",
     "keys_from",
     "size_of",
@@ -41,7 +42,7 @@ Number = TypeVar("Number", int, float)
 
 
 class Known(Protocol):
-    """Where it is noted who asks: a ``Line``, or a door's ``Visitor``."""
+    """Where it is noted who asks: a ``Line``, or a door's ``Admission``."""
 
     caller: Caller | None
 
@@ -52,23 +53,23 @@ class Guard:
 
     seal: Seal
     quotas: Quotas = field(default_factory=Quotas)
-    identity: Identity = field(default_factory=Identity)
+    identity: Authenticator = field(default_factory=Authenticator)
     rights: Rights = field(default_factory=Rights)
     filters: Filters = field(default_factory=Filters)
-    usage: Usage = None  # type: ignore[assignment]  # made of the quotas, without a store to count in
-    trail: Trail = field(default_factory=Trail)
-    notes: Notes = field(default_factory=Notes)
+    usage: DailyUsage = None  # type: ignore[assignment]  # made of the quotas, without a store to count in
+    trail: AuditThrottle = field(default_factory=AuditThrottle)
+    notes: AuditBuffer = field(default_factory=AuditBuffer)
     rates: Rates = None  # type: ignore[assignment]  # made of the quotas
-    places: Places = None  # type: ignore[assignment]  # made of the quotas
+    places: ConcurrencyCaps = None  # type: ignore[assignment]  # made of the quotas
     counts: bool = field(init=False)  # whether anything is counted per turn; where not, nobody need be asked
 
     def __post_init__(self) -> None:
-        self.usage = self.usage or Usage(self.quotas)
+        self.usage = self.usage or DailyUsage(self.quotas)
         self.rates = self.rates or Rates(self.quotas)
-        self.places = self.places or Places(self.quotas)
+        self.places = self.places or ConcurrencyCaps(self.quotas)
         self.counts = self.places.capped or self.usage.counted
 
-    def with_hooks(self, identity: Identity | None, rights: Rights | None, filters: Filters | None) -> Guard:
+    def with_hooks(self, identity: Authenticator | None, rights: Rights | None, filters: Filters | None) -> Guard:
         """This guard, with those of these hooks that are given in the place of its own."""
         self.identity = identity or self.identity
         self.rights = rights or self.rights
@@ -80,7 +81,7 @@ class Guard:
 
         Raises:
             Unauthenticated: wrong credentials.
-            TooMany: over the rate.
+            RateLimited: over the rate.
         """
         if at is not None:
             at.caller = credentials.caller
@@ -98,7 +99,7 @@ class Guard:
         """The same, at once, for who says nothing of himself: no verifier has anything to look at.
 
         Raises:
-            TooMany: over the rate.
+            RateLimited: over the rate.
         """
         address = credentials.address
         if tokens or not self.identity.anonymous or credentials is not no_credentials(address):
@@ -108,7 +109,7 @@ class Guard:
 
     def permit(self, caller: Caller, agent: str, door: str) -> Permit:
         """What asks, before each tool call, whether this caller may."""
-        return partial(self.rights.check, caller, agent=agent, door=door) if self.rights.rules else anything
+        return partial(self.rights.check, caller, agent=agent, door=door) if self.rights.rules else allow_all
 
     def meter(self, caller: Caller | None = None, before: Meter | None = None) -> Meter:
         """The account of one turn, with its budget; ``before`` is that of the node which has handed the turn on."""
@@ -129,7 +130,7 @@ class Guard:
         """Stands around the running of a turn: its place among those at the same time, and its caller's quotas.
 
         Raises:
-            TooMany: on entering; no place is free, or a quota is used up.
+            RateLimited: on entering; no place is free, or a quota is used up.
         """
         size = size_of(turn.message)
         return Counted(self.places, self.usage, turn.caller, turn.agent, turn.meter, size, control)
@@ -141,7 +142,7 @@ class Guard:
         return [*([rate] if rate is not None else []), *today]
 
     def spares(self, address: str) -> bool:
-        """Whether nothing is counted of who comes from there, so that there is nothing to tell."""
+        """Whether callers from there are not counted, so that there is nothing to report."""
         return not self.usage.counted and self.rates.spares(address)
 
     async def headers(self, caller: Caller) -> list[tuple[bytes, bytes]]:

@@ -15,25 +15,22 @@ from typing import Any, Final
 
 import msgspec
 
-from ..agent import Agent
-from ..card import Card, Policy
-from ..errors import Forbidden, PolicyRequired, TooBig, TooMany
-from ..events import Delta, Event, Reply
-from ..message import JSON, Message, Part, json_part, text_part
-from ..turn import Caller, Conversation, PastTurn, Turn
-from ..wire import nlip
-from ..wire.rules import depth_of
+from sabir.agent import Agent
+from sabir.card import Card, Policy
+from sabir.errors import Forbidden, PolicyRequired, RateLimited, TooLarge
+from sabir.events import Delta, Event, Progress, Reply
+from sabir.message import JSON, Message, Part, json_part, text_part
+from sabir.protocols.nlip.wire import json as nlip
+from sabir.protocols.nlip.wire.rules import depth_of
+from sabir.turn import Caller, Conversation, PastTurn, Turn
+
+from .vocabulary import in_vocabulary
 
 HISTORY: Final = "history"
-TAKE_BACK: Final = re.compile(
-    r"^\W*((please|ok|okay|no|wait|sorry|could you|can you|i (want|need|would like|wish) to|i['’]d like to)\W+)*"
-    r"(cancel\b|abort\b|never\s?mind\b|take (it|that|the question) back\b|forget (it|that)\W*$|"
-    r"stop(\W*$|\W+(it|that|this|now|please|working|the (work|task|question|answer))\b))",
-    re.IGNORECASE,
-)
 WITHHELD: Final = "This was not kept, because the client keeps the context."
-_TAGS: Final = re.compile(r"<[^>]*>")
+_TAGS: Final = re.compile(r"<[^<>]*>")
 _MOST_RATES: Final = 100_000
+_SHAPES: Final = frozenset({"limits", "accept", "vocabulary", "stream"})  # agreements on what goes out
 
 
 class Agreements:
@@ -49,15 +46,17 @@ class Agreements:
 
         Raises (when iterated):
             PolicyRequired: a policy must be accepted before data flows.
-            TooBig, TooMany: over an agreed limit.
+            TooLarge, RateLimited: over an agreed limit.
             Forbidden: it refers to an upload that is not of this conversation, or breaks anonymity.
         """
         attachments = turn.attachments
         refers = attachments is not None and attachments.refers(turn.message)
         binds = turn.conversation.agreed or self.required or agent.card.policies or refers
-        if not binds or turn.message.is_control:
+        if turn.message.is_control:
             return agent(turn)
-        return self._bound(agent, turn, refers)
+        unread = agent.card.leaves_out(turn.message)
+        events = self._bound(agent, turn, refers) if binds else agent(turn)
+        return events if unread is None else _with_note(events, unread)
 
     async def _bound(self, agent: Agent, turn: Turn, refers: bool) -> AsyncIterator[Event]:
         agreed = turn.conversation.agreed
@@ -67,19 +66,19 @@ class Agreements:
             self._check_limits(turn.message, turn.conversation.id, limits)
         if agreed.get("anonymous"):
             turn.caller, turn.trace = Caller(), None
-        if refers:
+        if refers and turn.attachments is not None:
             await turn.attachments.check(turn.message)
         turn.conversation, turn.message = with_context(turn.conversation, turn.message)
         turn.message = without_withheld(turn.message, agreed)
         events = agent(turn)
-        if not limits and "accept" not in agreed:
+        if not agreed.keys() & _SHAPES:
             async for event in events:
                 yield event
             return
         async for event in events:
             if isinstance(event, Reply):
                 yield Reply(await _shaped(event.message, turn, agreed))
-            elif not isinstance(event, Delta) or _passes(event, agreed):
+            elif not isinstance(event, Delta | Progress) or _passes(event, agreed):
                 yield event
 
     def admit(self, card: Card, agreed: Mapping[str, Any], caller: Caller) -> None:
@@ -91,6 +90,9 @@ class Agreements:
         """
         if agreed.get("anonymous") and not caller.is_anonymous:
             raise Forbidden("this conversation is anonymous; send no credentials in it")
+        asked = agreed.get("anonymous_with")
+        if agreed.get("anonymous") and asked is not None and card.name not in asked:
+            raise Forbidden(f"this conversation is anonymous, and {card.name} has not agreed to it; propose it there")
         wanted = self.required | {policy.kind for policy in card.policies if policy.required}
         missing = sorted(wanted - set(agreed.get("policy", {}).get("accepted", ())))
         if missing:
@@ -103,13 +105,13 @@ class Agreements:
     def _check_limits(self, message: Message, conversation: str, limits: Mapping[str, int]) -> None:
         body = limits.get("body")
         if body is not None and len(nlip.encode(message)) > body:
-            raise TooBig("nlip", "$", f"at most {body} bytes, as agreed")
+            raise TooLarge("nlip", "$", f"at most {body} bytes, as agreed")
         submessages = limits.get("submessages")
         if submessages is not None and len(message.submessages) > submessages:
-            raise TooBig("nlip", "$.submessages", f"at most {submessages} submessages, as agreed")
+            raise TooLarge("nlip", "$.submessages", f"at most {submessages} submessages, as agreed")
         depth = limits.get("depth")
         if depth is not None and any(depth_of(part.content, depth) > depth for part in message.parts):
-            raise TooBig("nlip", "$", f"at most {depth} levels, as agreed")
+            raise TooLarge("nlip", "$", f"at most {depth} levels, as agreed")
         rate = limits.get("rate_per_minute")
         if rate is not None:
             self._take(conversation, rate)
@@ -119,16 +121,11 @@ class Agreements:
         level, at = self._levels.get(conversation, (float(per_minute), now))
         level = min(per_minute, level + (now - at) * per_minute / 60.0)
         if level < 1.0:
-            raise TooMany(f"at most {per_minute} messages a minute, as agreed", (1.0 - level) * 60.0 / per_minute)
+            raise RateLimited(f"at most {per_minute} messages a minute, as agreed", (1.0 - level) * 60.0 / per_minute)
         self._levels[conversation] = (level - 1.0, now)
         self._levels.move_to_end(conversation)
         if len(self._levels) > _MOST_RATES:
             self._levels.popitem(last=False)
-
-
-def takes_back(message: Message) -> bool:
-    """Whether a control message takes back what is under way; told apart early, because that holds the conversation."""
-    return message.labelled("cancel") is not None or TAKE_BACK.search(message.text[:200]) is not None
 
 
 def policies_of(facts: Mapping[str, Any]) -> tuple[Policy, ...]:
@@ -219,24 +216,46 @@ def without_withheld(message: Message, agreed: Mapping[str, Any]) -> Message:
 # -- what goes out --------------------------------------------------------------------------------
 
 
-def _passes(event: Delta, agreed: Mapping[str, Any]) -> bool:
-    """Whether a piece may go ahead of a reply whose size or format was agreed on."""
+async def _with_note(events: AsyncIterator[Event], note: str) -> AsyncIterator[Event]:
+    """The events, and in the reply a sentence on what the agent did not read of the message (CORE-5.3)."""
+    async for event in events:
+        yield Reply(event.message.with_part(text_part(note, label="unread"))) if isinstance(event, Reply) else event
+
+
+def _passes(event: Delta | Progress, agreed: Mapping[str, Any]) -> bool:
+    """Whether a piece may go ahead of the reply, under what was agreed on."""
+    if agreed.get("stream") is False:
+        return False
+    if isinstance(event, Progress):
+        return True
+    if "vocabulary" in agreed or "reply" in agreed.get("limits", {}):
+        return False
     formats = agreed.get("accept", {}).get("formats")
-    return "reply" not in agreed.get("limits", {}) and (formats is None or _fits(event.part, formats))
+    return formats is None or _fits(event.part, formats)
 
 
 async def _shaped(reply: Message, turn: Turn, agreed: Mapping[str, Any]) -> Message:
+    if "vocabulary" in agreed:
+        reply = in_vocabulary(reply, agreed["vocabulary"])
     formats = agreed.get("accept", {}).get("formats")
     if formats:
         parts = [part if _fits(part, formats) else _turned(part, formats) for part in reply.parts]
         reply = Message.of(*parts, messagetype=reply.messagetype)
     most = agreed.get("limits", {}).get("reply")
-    if most is None or len(body := nlip.encode(reply)) <= most:
+    if most is None or len(body := nlip.encode(reply)) + _size_of(turn.carries) <= most:
         return reply
     link: tuple[Part, ...] = ()
     if turn.attachments is not None:
         link = (await turn.attachments.give(body, "generic/json", "reply.json"),)
-    return _cut(reply, most, len(body), link)
+    return _cut(reply, most - _size_of(turn.carries), {"cut": True, "bytes": len(body), "agreed": most}, link)
+
+
+def _size_of(tokens: Sequence[Part]) -> int:
+    """The bytes that tokens add to a reply, which a limit on it counts."""
+    if not tokens:
+        return 0
+    bare = Message.text("")
+    return len(nlip.encode(bare.with_parts(tuple(tokens)))) - len(nlip.encode(bare))
 
 
 def _fits(part: Part, formats: Sequence[str]) -> bool:
@@ -265,14 +284,15 @@ def _described(part: Part) -> str:
     return part.content if isinstance(part.content, str) else msgspec.json.encode(part.content).decode()
 
 
-def _cut(reply: Message, most: int, size: int, link: tuple[Part, ...]) -> Message:
-    """The beginning of the reply that fits, and where the whole of it is."""
-    note = json_part({"cut": True, "bytes": size, "agreed": most}, label="limits")
-    parts = (note, *link)
-    bare = Message.text("", parts=parts)
-    room = most - len(nlip.encode(bare))
-    if room < 0:
-        bare, room = Message.text(""), most - len(nlip.encode(Message.text("")))
+def _cut(reply: Message, most: int, told: dict[str, Any], link: tuple[Part, ...]) -> Message:
+    """The beginning of the reply that fits, and where the whole of it is; the address goes before the note."""
+    note = json_part(told, label="limits")
+    bare, room = Message.text(""), 0
+    for parts in ((note, *link), link, ()):
+        bare = Message.text("", parts=parts)
+        room = max(0, most - len(nlip.encode(bare)))
+        if room:
+            break
     words = reply.text
     while len(msgspec.json.encode(words)) - 2 > room:
         words = words[: max(0, min(len(words) - 1, room * len(words) // max(1, len(msgspec.json.encode(words)))))]

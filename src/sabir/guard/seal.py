@@ -20,9 +20,9 @@ from typing import Final
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from ..errors import BadSetup
-from ..home import own_folder
-from ..randomness import random_bytes
+from sabir.errors import ConfigError
+from sabir.ids import random_bytes
+from sabir.private_files import own_folder
 
 PREFIX = "sb1."
 LEAST_SECRET: Final = 32  # characters; less can be guessed
@@ -102,16 +102,16 @@ def keys_from(
     """The configured secrets, newest first; else one made once and kept in ``home`` for this machine.
 
     Raises:
-        BadSetup: nothing can be kept there, or a secret is none.
+        ConfigError: nothing can be kept there, or a secret is none.
     """
     if configured is not None:
         if not configured:
-            raise BadSetup(f"secrets: expected at least one; {HOW_TO_MAKE_ONE}")
+            raise ConfigError(f"secrets: expected at least one; {HOW_TO_MAKE_ONE}")
         return [_secret(f"secrets[{n}]", written, environment) for n, written in enumerate(configured)]
     try:
         return _kept(home)
-    except OSError as wrong:
-        raise BadSetup(f"home: {home}: {wrong.strerror or wrong}; choose another with --home") from None
+    except OSError as exc:
+        raise ConfigError(f"home: {home}: {exc.strerror or exc}; choose another with --home") from None
 
 
 def _secret(place: str, written: str, environment: Mapping[str, str]) -> bytes:
@@ -122,7 +122,7 @@ def _secret(place: str, written: str, environment: Mapping[str, str]) -> bytes:
         found = environment.get(written[4:])
     if not found or len(found) < LEAST_SECRET:
         seen = "is empty" if found == "" else "is not set" if found is None else f"has {len(found)}"
-        raise BadSetup(f"{place}: expected {LEAST_SECRET} characters or more, and it {seen}; {HOW_TO_MAKE_ONE}")
+        raise ConfigError(f"{place}: expected {LEAST_SECRET} characters or more, and it {seen}; {HOW_TO_MAKE_ONE}")
     return found.encode()
 
 

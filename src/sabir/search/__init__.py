@@ -4,23 +4,23 @@
 
     async with LocalIndex("index", MiniLM()) as index:
         await ingest(index, "pages/", site="example.com")
-        found = await index.search(Query("pumpkin soup", where=(OfType(("Recipe",)),)))
+        found = await index.search(SearchQuery("pumpkin soup", where=(OfType(("Recipe",)),)))
 
 Everything here works offline and without a model of language; nothing here knows of agents or protocols.
 """
 
-from .base import Engine, Facet, Fields, Found, Hit, Query, Site
-from .conditions import AnyOf, Condition, During, Has, In, Is, Near, Not, OfType, OnSite, Range
-from .elicit import Elicited
-from .embed import Embedder, Endpoint, MiniLM
-from .extract import Quote
-from .filters import Ignored, Parsed, resolved, structured
-from .followup import decontextualized
-from .index import LocalIndex
-from .ingest import Fetched, Fetcher, Progress, Report, ingest
-from .item import Item, Problem, Provenance
-from .phrases import from_text
-from .results import result
+from .answers.clarify import Elicited
+from .answers.extract import Quote
+from .answers.results import result
+from .engine.base import Engine, Facet, Fields, Found, Hit, IndexedSite, SearchQuery
+from .engine.embed import Embedder, Endpoint, MiniLM
+from .engine.local import LocalIndex
+from .ingest import Fetched, Fetcher, IngestProgress, IngestReport, Reach, ingest
+from .items.item import Item, Problem, Provenance
+from .query.conditions import AnyOf, Condition, During, Has, In, Is, Near, Not, OfType, OnSite, Range
+from .query.followup import decontextualized
+from .query.structured import Ignored, Parsed, resolved, structured
+from .query.text import from_text
 
 __all__ = [
     "AnyOf",
@@ -39,6 +39,9 @@ __all__ = [
     "Hit",
     "Ignored",
     "In",
+    "IndexedSite",
+    "IngestProgress",
+    "IngestReport",
     "Is",
     "Item",
     "LocalIndex",
@@ -49,13 +52,11 @@ __all__ = [
     "OnSite",
     "Parsed",
     "Problem",
-    "Progress",
     "Provenance",
-    "Query",
     "Quote",
     "Range",
-    "Report",
-    "Site",
+    "Reach",
+    "SearchQuery",
     "decontextualized",
     "from_text",
     "ingest",

@@ -19,8 +19,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
-from ..message import Message
-from ..turn import PastTurn
+from sabir.message import Message
+from sabir.turn import PastTurn
 
 
 class ConversationRow(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -115,6 +115,7 @@ class TaskRow(msgspec.Struct, frozen=True, omit_defaults=True):
     fault: str | None = None
     fault_code: str = ""
     detail: dict[str, Any] = {}
+    priority: int = 0  # from 0 to 10: among those that wait, the higher goes first
     answers: tuple[Message, ...] = ()  # given so far to the agent's questions, in order
     # What follows is the store's: ``put_task`` leaves it as it is stored, once a task exists.
     attempts: int = 0  # how often a node has taken it up
@@ -156,11 +157,11 @@ class Store(Protocol):
         """Write out what is pending and let go. Calls after this raise ``StoreUnavailable``."""
 
     async def ping(self) -> None:
-        """Answer, or raise ``StoreUnavailable``."""
+        """Answer, or raise ``StoreUnavailable``: also where it can be read and not written (full disk, read-only)."""
 
     # -- conversations and turns ---------------------------------------------------------------
 
-    async def conversation(self, id: str) -> ConversationRow | None: ...
+    async def conversation(self, conversation_id: str) -> ConversationRow | None: ...
 
     async def conversation_by_token(self, owner: str, peer_token: str) -> ConversationRow | None:
         """The owner's conversation that the peer names by a token of its own (its digest)."""
@@ -173,7 +174,7 @@ class Store(Protocol):
     async def turns(self, conversation: str, last: int) -> tuple[PastTurn, ...]:
         """The last turns of a conversation, oldest first."""
 
-    async def turn(self, id: str) -> PastTurn | None: ...
+    async def turn(self, turn_id: str) -> PastTurn | None: ...
 
     def record(self, entry: TurnEntry) -> Awaitable[bool]:
         """Record a turn and its audit line in one commit. False if a turn of this id was recorded before."""
@@ -195,7 +196,7 @@ class Store(Protocol):
         A new task is held by ``task.node`` for ``lease`` seconds, if given; else anyone may claim it.
         """
 
-    async def task(self, id: str) -> TaskRow | None: ...
+    async def task(self, task_id: str) -> TaskRow | None: ...
 
     async def tasks(
         self, *, owner: str | None = None, states: tuple[str, ...] = (), conversation: str | None = None,
@@ -210,12 +211,15 @@ class Store(Protocol):
         """How many tasks, of whomever, have not begun."""
 
     async def claim_task(self, node: str, lease: float, agents: tuple[str, ...]) -> TaskRow | None:
-        """Take the oldest submitted or working task for one of these agents that nobody holds, for so many seconds."""
+        """Take a submitted or working task for one of these agents that nobody holds, for so many seconds.
+
+        Of those that wait, the highest priority goes first, then the oldest.
+        """
 
     async def renew_tasks(self, node: str, ids: tuple[str, ...], lease: float) -> dict[str, int]:
-        """Hold these tasks for so many seconds from now (0: let go of them).
+        """Hold these tasks for so many seconds from now; with 0 they are released, and anyone may claim them at once.
 
-        Returns the version of each that has not ended and is still this node's.
+        Returns the version of each that has not ended and was still this node's.
         """
 
     async def add_task_event(self, task: str, event: TaskEvent) -> int:

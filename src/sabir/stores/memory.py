@@ -7,8 +7,9 @@ from time import time as now
 
 import msgspec
 
-from ..errors import StoreUnavailable
-from ..turn import PastTurn
+from sabir.errors import StoreUnavailable
+from sabir.turn import PastTurn
+
 from .base import (
     ENDED,
     GENESIS,
@@ -23,12 +24,14 @@ from .base import (
     TurnEntry,
     chain,
 )
+from .memory_letters import MemoryLetters
 
 
-class MemoryStore:
+class MemoryStore(MemoryLetters):
     """Keeps everything in dictionaries; forgets it with the process."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.schema = (0, 0)
         self._conversations: dict[str, ConversationRow] = {}
         self._turns: dict[str, list[PastTurn]] = defaultdict(list)
@@ -51,9 +54,9 @@ class MemoryStore:
 
     # -- conversations and turns ---------------------------------------------------------------
 
-    async def conversation(self, id: str) -> ConversationRow | None:
+    async def conversation(self, conversation_id: str) -> ConversationRow | None:
         await self.ping()
-        return self._conversations.get(id)
+        return self._conversations.get(conversation_id)
 
     async def conversation_by_token(self, owner: str, peer_token: str) -> ConversationRow | None:
         await self.ping()
@@ -77,9 +80,9 @@ class MemoryStore:
         await self.ping()
         return tuple(self._turns[conversation][-last:]) if last > 0 and conversation in self._turns else ()
 
-    async def turn(self, id: str) -> PastTurn | None:
+    async def turn(self, turn_id: str) -> PastTurn | None:
         await self.ping()
-        return self._turn.get(id)
+        return self._turn.get(turn_id)
 
     async def record(self, entry: TurnEntry) -> bool:
         await self.ping()
@@ -118,16 +121,16 @@ class MemoryStore:
     async def sweep(self, now: float) -> int:
         await self.ping()
         old = [row.id for row in self._conversations.values() if row.expires <= now]
-        for id in old:
-            await self.forget(id)
+        for row_id in old:
+            await self.forget(row_id)
         tasks = [t.id for t in self._tasks.values() if t.expires <= now and t.state in ENDED]
-        for id in tasks:
-            del self._tasks[id]
-            self._events.pop(id, None)
+        for row_id in tasks:
+            del self._tasks[row_id]
+            self._events.pop(row_id, None)
         spent = [key for key, record in self._records.items() if 0 < record.expires <= now]
         for key in spent:
             del self._records[key]
-        return len(old) + len(tasks) + len(spent)
+        return len(old) + len(tasks) + len(spent) + self.sweep_letters(now)
 
     # -- tasks -----------------------------------------------------------------------------------
 
@@ -146,9 +149,9 @@ class MemoryStore:
         self._tasks[task.id] = msgspec.structs.replace(task, version=version + 1, **held)
         return True
 
-    async def task(self, id: str) -> TaskRow | None:
+    async def task(self, task_id: str) -> TaskRow | None:
         await self.ping()
-        return self._tasks.get(id)
+        return self._tasks.get(task_id)
 
     async def tasks(
         self,
@@ -183,7 +186,7 @@ class MemoryStore:
     async def claim_task(self, node: str, lease: float, agents: tuple[str, ...]) -> TaskRow | None:
         await self.ping()
         at = now()
-        for task in sorted(self._tasks.values(), key=lambda task: (task.created, task.id)):
+        for task in sorted(self._tasks.values(), key=lambda task: (-task.priority, task.created, task.id)):
             held = at < task.lease <= at + LONGEST_LEASE
             if task.state in RUNNABLE and task.agent in agents and not held:
                 claimed = self._tasks[task.id] = msgspec.structs.replace(
@@ -195,11 +198,12 @@ class MemoryStore:
     async def renew_tasks(self, node: str, ids: tuple[str, ...], lease: float) -> dict[str, int]:
         await self.ping()
         held: dict[str, int] = {}
-        for id in ids:
-            task = self._tasks.get(id)
+        for row_id in ids:
+            task = self._tasks.get(row_id)
             if task is not None and task.node == node and task.state not in ENDED:
-                self._tasks[id] = msgspec.structs.replace(task, lease=now() + lease)
-                held[id] = task.version
+                holder = {"lease": now() + lease} if lease > 0 else {"node": "", "lease": 0.0}
+                self._tasks[row_id] = msgspec.structs.replace(task, **holder)
+                held[row_id] = task.version
         return held
 
     async def add_task_event(self, task: str, event: TaskEvent) -> int:

@@ -3,43 +3,67 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from ..errors import BadSetup, MissingExtra, StoreUnavailable
+from sabir import plugins
+from sabir.errors import ConfigError, MissingExtra, StoreUnavailable
+
 from .base import Store
 from .memory import MemoryStore
-from .sqlite import SQLiteStore
+from .sealing import ContentCipher, sealed
+from .sqlite.store import SQLiteStore
 
 
-def open_store(address: str, *, durability: str = "process") -> Store:
+def open_store(address: str, *, durability: str = "process", cipher: ContentCipher | None = None) -> Store:
     """The store at an address: ``memory:``, ``sqlite:///path``, ``postgresql://…``. Not yet opened.
 
+    With a cipher, contents are encrypted at rest; a store in memory has no rest.
+
     Raises:
-        BadSetup: the address names no kind of store.
+        ConfigError: the address names no kind of store.
         MissingExtra: its driver is not installed.
     """
     scheme = urlsplit(address).scheme
     if scheme == "memory":
         return MemoryStore()
     if scheme == "sqlite":
-        return SQLiteStore(sqlite_path(address), durability=durability)
+        return _ciphered(SQLiteStore, cipher)(sqlite_path(address), durability=durability)
     if scheme in ("postgresql", "postgres"):
         if not has_ports(address):
-            raise BadSetup(f"store: the port of {shown(address)} is not a number from 1 to 65535")
+            raise ConfigError(f"store: the port of {shown(address)} is not a number from 1 to 65535")
         try:
-            from .postgres import PostgresStore  # noqa: PLC0415 - an extra
+            from .postgres.store import PostgresStore  # noqa: PLC0415 - an extra
         except ImportError as missing:
             raise MissingExtra("a PostgreSQL store", "postgres") from missing
-        return PostgresStore(address)
-    raise BadSetup(f"store: expected memory:, sqlite:///path or postgresql://…, not {scheme or 'a bare word'!r}")
+        return _ciphered(PostgresStore, cipher)(address)
+    if (make := plugins.find(plugins.STORES, scheme)) is not None:
+        if cipher is not None:
+            raise ConfigError(f"encryption: a store of the kind {scheme} does not encrypt what it keeps")
+        made: Store = make(address, durability=durability)
+        return made
+    raise ConfigError(f"store: expected memory:, sqlite:///path or postgresql://…, not {scheme or 'a bare word'!r}")
+
+
+def _ciphered(kind: Callable[..., Store], cipher: ContentCipher | None) -> Callable[..., Store]:
+    if cipher is None:
+        return kind
+
+    def make(*given: Any, **options: Any) -> Store:
+        made = sealed(kind)(*given, **options)
+        made.cipher = cipher
+        return made  # type: ignore[no-any-return]
+
+    return make
 
 
 async def is_there(address: str) -> bool:
     """Whether there is a store at an address; unlike opening it, this makes none.
 
     Raises:
-        BadSetup: the address names no kind of store, or a file of another kind.
+        ConfigError: the address names no kind of store, or a file of another kind.
         StoreUnavailable: it does not answer.
     """
     store = open_store(address)
@@ -55,10 +79,10 @@ async def is_there(address: str) -> bool:
             return bool(connection.execute("PRAGMA user_version").fetchone()[0])
         finally:
             connection.close()
-    except sqlite3.OperationalError as wrong:
-        raise StoreUnavailable(f"{store.path.name}: {wrong}") from wrong
-    except sqlite3.DatabaseError as wrong:
-        raise BadSetup(f"store: {shown(address)}: {wrong}") from wrong
+    except sqlite3.OperationalError as exc:
+        raise StoreUnavailable(f"{store.path.name}: {exc}") from exc
+    except sqlite3.DatabaseError as exc:
+        raise ConfigError(f"store: {shown(address)}: {exc}") from exc
 
 
 def has_ports(address: str) -> bool:

@@ -12,10 +12,12 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from ..errors import Conflict
-from ..events import Question
-from ..message import Message
-from ..turn import PastTurn
+from sabir.errors import Conflict
+from sabir.events import Question
+from sabir.message import Message
+from sabir.packing import unpacker
+from sabir.turn import PastTurn
+
 from .base import ENDED, LIVE, ConversationRow, Record, TaskEvent, TaskRow
 
 T = TypeVar("T")
@@ -28,26 +30,36 @@ TASK: Final = "body, attempts, node, lease, version, id, owner, agent, state, co
 
 # What decoding raises, of bytes that are damaged, hold something else, or are none.
 WRONG: Final = (msgspec.MsgspecError, ValueError, TypeError, LookupError, RecursionError)
-LOST_TASK: Final = "what is stored of this task cannot be read any more"
-LOST_WORDS: Final = "(What was said here cannot be read any more.)"
+LOST_TASK: Final = "the stored record of this task is unreadable"
+LOST_WORDS: Final = "(This turn is unreadable.)"
 UNREADABLE: Final = "unreadable"  # the kind of an event of a task that cannot be read
 
-_message = msgspec.msgpack.Decoder(Message).decode
-_agreed = msgspec.msgpack.Decoder(dict[str, Any]).decode
-_task = msgspec.msgpack.Decoder(TaskRow).decode
-_event = msgspec.msgpack.Decoder(TaskEvent).decode
+_message = unpacker(Message).decode
+_agreed = unpacker(dict[str, Any]).decode
+_task = unpacker(TaskRow).decode
+_event = unpacker(TaskEvent).decode
+_anything: Callable[[bytes], Any] = unpacker(dict[Any, Any]).decode
 _MOST_TOLD: Final = 10_000
 _told: set[tuple[str, str, int]] = set()  # records that the log was told of; some are looked at every few seconds
 _KEPT: Final = (("message", Message), ("door", str), ("detail", dict[str, Any]), ("fault", str))
 
 
-def task_of(row: Any) -> TaskRow:
+Opened = Callable[[bytes], bytes]
+
+
+def plainly(stored: bytes) -> bytes:
+    """How a column is read that is not encrypted: as it is."""
+    return stored
+
+
+def task_of(row: Any, opened: Opened = plainly) -> TaskRow:
     """A task; where it cannot be read it has failed, and ``unreadable`` says why."""
     body, attempts, node, lease, version, *columns = row
     try:
+        body = opened(body)
         task = check_task(body)
-    except WRONG as wrong:
-        task = _left_of(body, str(wrong), *columns)
+    except WRONG as exc:
+        task = _left_of(body, str(exc), *columns)
     return msgspec.structs.replace(task, attempts=attempts, node=node, lease=lease, version=version)
 
 
@@ -68,7 +80,7 @@ def check_task(body: bytes) -> TaskRow:
 def _left_of(
     body: bytes,
     why: str,
-    id: str,
+    row_id: str,
     owner: str,
     agent: str,
     state: str,
@@ -78,7 +90,7 @@ def _left_of(
     expires: float,
 ) -> TaskRow:
     try:
-        said = msgspec.msgpack.decode(body)
+        said = _anything(body)
     except WRONG:
         said = {}
     kept: dict[str, Any] = {"message": Message.text("")}
@@ -89,7 +101,7 @@ def _left_of(
             continue
     return TaskRow(
         **{"fault": LOST_TASK, **kept},
-        id=id,
+        id=row_id,
         owner=owner,
         agent=agent,
         state=state if state in ENDED and state != "completed" else "failed",
@@ -102,49 +114,50 @@ def _left_of(
     )
 
 
-def event_of(number: int, body: bytes) -> TaskEvent:
+def event_of(number: int, body: bytes, opened: Opened = plainly) -> TaskEvent:
     """An event of a task; one that cannot be read keeps its number."""
     try:
-        return msgspec.structs.replace(_event(body), number=number)
+        return msgspec.structs.replace(_event(opened(body)), number=number)
     except WRONG:
         return TaskEvent(number, 0.0, UNREADABLE, {})
 
 
-def past_turn_of(row: Any) -> PastTurn:
+def past_turn_of(row: Any, opened: Opened = plainly) -> PastTurn:
     """A turn; what cannot be read of it says so."""
-    id, at, agent, asked, answered, speaker, conversation = row
-    return PastTurn(id, at, agent, _words(asked, id), _words(answered, id), speaker, conversation)
+    row_id, at, agent, asked, answered, speaker, conversation = row
+    said, reply = _words(asked, row_id, opened), _words(answered, row_id, opened)
+    return PastTurn(row_id, at, agent, said, reply, speaker, conversation)
 
 
-def _words(body: bytes, turn: str) -> Message:
+def _words(body: bytes, turn: str, opened: Opened) -> Message:
     try:
-        return _message(body)
-    except WRONG as wrong:
-        logger.error("turn %s cannot be read from the store: %s", turn, wrong)
+        return _message(opened(body))
+    except WRONG as exc:
+        logger.error("turn %s cannot be read from the store: %s", turn, exc)
         return Message.text(LOST_WORDS)
 
 
-def conversation_of(row: Any) -> ConversationRow:
+def conversation_of(row: Any, opened: Opened = plainly) -> ConversationRow:
     """A conversation.
 
     Raises:
         Conflict: what was agreed in it cannot be read. It could be anonymity, so it does not go on without.
     """
-    id, owner, created, touched, expires, turns, size, agreed, peer_token, ended = row
+    row_id, owner, created, touched, expires, turns, size, agreed, peer_token, ended = row
     try:
-        known = _agreed(agreed) if agreed else {}
-    except WRONG as wrong:
-        logger.error("conversation %s cannot be read from the store: %s", id, wrong)
-        raise Conflict("what was agreed in this conversation cannot be read any more; begin a new one") from None
-    return ConversationRow(id, owner, created, touched, expires, turns, size, known, peer_token, bool(ended))
+        known = _agreed(opened(agreed)) if agreed else {}
+    except WRONG as exc:
+        logger.error("conversation %s cannot be read from the store: %s", row_id, exc)
+        raise Conflict("the terms of this conversation are unreadable; start a new one") from None
+    return ConversationRow(row_id, owner, created, touched, expires, turns, size, known, peer_token, bool(ended))
 
 
-def conversations_of(rows: Iterable[Any]) -> list[ConversationRow]:
+def conversations_of(rows: Iterable[Any], opened: Opened = plainly) -> list[ConversationRow]:
     """Those that can be read."""
     found = []
     for row in rows:
         try:
-            found.append(conversation_of(row))
+            found.append(conversation_of(row, opened))
         except Conflict:  # it is in the log
             continue
     return found
@@ -154,9 +167,9 @@ def value_of(record: Record, decode: Callable[[bytes], T]) -> T | None:
     """What a record holds; None if it cannot be read, which is told to the log once."""
     try:
         return decode(record.value)
-    except WRONG as wrong:
+    except WRONG as exc:
         which = (record.space, record.key, record.version)
         if which not in _told and len(_told) < _MOST_TOLD:
             _told.add(which)
-            logger.error("%s %s cannot be read from the store: %s", record.space, record.key, wrong)
+            logger.error("%s %s cannot be read from the store: %s", record.space, record.key, exc)
         return None

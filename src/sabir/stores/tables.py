@@ -17,11 +17,36 @@ TABLES: Final[Mapping[str, tuple[tuple[str, ...], int]]] = {
     "audit": (("number", "at", "line", "previous", "hash"), 1),
     "tasks": (
         ("id", "owner", "agent", "state", "conversation", "created", "updated", "expires", "node", "lease", "body",
-         "attempts", "version"), 1,
+         "attempts", "version", "priority"), 1,
     ),
     "task_events": (("task", "number", "body"), 2),
     "records": (("space", "key", "value", "owner", "expires", "version"), 2),
+    "letters": (
+        ("number", "box", "id", "body", "at", "expires", "sender", "lane", "priority", "member", "deliveries",
+         "holder", "lease"), 1,
+    ),
+    "dead_letters": (("number", "box", "body", "reason", "attempts", "at", "member"), 1),
+    "dialogues": (
+        ("conversation", "initiator", "participant", "protocol", "state", "opener", "created", "updated", "expires",
+         "cancel", "timer", "due", "version", "detail"), 3,
+    ),
+    "utterances": (
+        ("seq", "id", "sender", "receiver", "conversation", "initiator", "participant", "performative", "at",
+         "expires", "body", "reply_with"), 1,
+    ),
 }  # fmt: skip
+# The columns that hold contents, which may be encrypted. Counters among the records are numbers, and never are.
+CONTENTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "conversations": ("agreed",),
+    "turns": ("asked", "answered"),
+    "tasks": ("body",),
+    "task_events": ("body",),
+    "records": ("value",),
+    "letters": ("body",),
+    "dead_letters": ("body",),
+    "dialogues": ("detail",),
+    "utterances": ("body",),
+}
 LAST_HASH: Final = "SELECT hash FROM audit ORDER BY number DESC LIMIT 1"
 HEAD: Final = "SELECT number, hash FROM audit_head"
 

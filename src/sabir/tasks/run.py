@@ -7,10 +7,10 @@ from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from ..errors import Cancelled
-from ..line import Line
-from ..message import Message
-from ..turn import Caller
+from sabir.errors import Cancelled
+from sabir.exchange.request import EventSink
+from sabir.message import Message
+from sabir.turn import Caller
 
 
 @dataclass(slots=True, eq=False)
@@ -19,7 +19,7 @@ class Run:
 
     id: str
     caller: Caller
-    line: Line
+    line: EventSink
     version: int
     answers: deque[Message]  # given before, for an agent that is called again
     told: deque[tuple[str, bytes]]  # events of an earlier attempt, which are not stored twice

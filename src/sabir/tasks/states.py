@@ -9,13 +9,15 @@ from typing import Any, Final
 
 import msgspec
 
-from ..events import Question
-from ..guard import Credentials
-from ..line import Ask, turn_id
-from ..message import Message, Part, token_kind
-from ..stores.base import ENDED, LONGEST_LEASE, TaskEvent, TaskRow
-from ..stores.rows import UNREADABLE, WRONG
-from ..turn import ANONYMOUS, Caller, Conversation
+from sabir.errors import Conflict
+from sabir.events import Question
+from sabir.exchange.idempotency import OTHER_MESSAGE
+from sabir.exchange.request import TASK_KEY, TurnRequest, same_content, turn_id
+from sabir.guard import Credentials
+from sabir.message import Message, Part, token_kind
+from sabir.stores.base import ENDED, LONGEST_LEASE, TaskEvent, TaskRow
+from sabir.stores.rows import UNREADABLE, WRONG
+from sabir.turn import ANONYMOUS, Caller, Conversation
 
 # state → what may follow it. A state with nothing behind it is an end.
 TRANSITIONS: Final[Mapping[str, frozenset[str]]] = {
@@ -76,21 +78,21 @@ def rests(task: TaskRow) -> bool:
     return task.state in FINAL or task.state == "input-required"
 
 
-def key_of(id: str) -> str:
+def key_of(task_id: str) -> str:
     """The idempotency key that a task's turn has."""
-    return f"task:{id}"
+    return f"{TASK_KEY}{task_id}"
 
 
-def id_of(ask: Ask, caller: Caller) -> str:
+def id_of(ask: TurnRequest, caller: Caller) -> str:
     """The id of the task that an Ask becomes: nobody can guess it, and the same key gives the same."""
     if ask.key is None or (caller.is_anonymous and len(ask.key) < _UNGUESSABLE):
         return secrets.token_hex(32)
     return hashlib.sha256(f"task\x00{ask.agent}\x00{ask.key_of(caller)}".encode()).hexdigest()
 
 
-def ask_of(task: TaskRow, caller: Caller, seconds: float) -> Ask:
+def ask_of(task: TaskRow, caller: Caller, seconds: float) -> TurnRequest:
     """What the exchange is asked, the same for each run, so that each finds the turn of an earlier one."""
-    return Ask(
+    return TurnRequest(
         task.message,
         task.door,
         task.agent,
@@ -112,6 +114,19 @@ def unnamed(caller: Caller, there: Conversation) -> Caller:
     """The caller as a task of this conversation may know it: in anonymous mode nothing stable is kept, not even where
     it came from."""
     return ANONYMOUS if there.agreed.get("anonymous") else caller
+
+
+def repeated(task: TaskRow | None, ask: TurnRequest, caller: Caller) -> TaskRow:
+    """The task that the same key of the same caller has begun before.
+
+    Raises:
+        Conflict: the id is another task's, or the key was used for another message.
+    """
+    if task is None or ask.key is None or task.owner != caller.id:
+        raise Conflict("there is a task of this id already")
+    if not same_content(ask.message, task.message):
+        raise Conflict(OTHER_MESSAGE)
+    return task
 
 
 def without_secrets(message: Message) -> Message:

@@ -1,1 +1,1 @@
-"""The page at ``/``: static files that speak only the public HTTP API. Served by ``sabir.doors.web``."""
+"""The page at ``/``: static files that use only the public HTTP API. Served by ``gateway/endpoints/playground.py``."""

@@ -1,363 +1,224 @@
-// The page asks over NLWeb (POST /ask, server-sent events) like any other client. Everything shown is built
-// with textContent: nothing that comes from a site is ever read as HTML.
+// The page: one gateway, every protocol. It speaks only the public API, like any other client.
+import { $, at, button, icon, make, visible } from "./dom.js";
+import { Chat } from "./chat.js";
+import { PROTOCOLS } from "./protocols.js";
+import { Wire } from "./wire.js";
 
 const EXAMPLES = 4; // questions to try that are shown, of those on the agent's card
-const POLL = 1000; // milliseconds between two looks at a promise
+const OTHER = "another address"; // the choice of an agent that is not of this gateway
+const VIEWS = ["chat", "agents", "activity", "check", "operate"];
+const settings = load("sabir.settings", {});
+const wire = new Wire();
+let cards = []; // of the agents that can be asked, the default first
+let pane = null; // the wire pane, loaded when it is first opened
 
-const $ = (id) => document.getElementById(id);
-const talk = $("talk");
-let session = null; // returned to the server as it came, like a cookie
-let running = null; // the request that is under way
-
-// -- building -----------------------------------------------------------------------------------
-
-function make(tag, props = {}, ...children) {
-  const node = document.createElement(tag);
-  for (const [name, value] of Object.entries(props)) {
-    if (value === undefined || value === null) continue;
-    if (name in node && name !== "list") node[name] = value;
-    else node.setAttribute(name, value);
-  }
-  node.append(...children.filter((child) => child !== null && child !== undefined && child !== ""));
-  return node;
-}
-
-function link(url, text, props = {}) {
-  return isWeb(url) ? make("a", { href: url, target: "_blank", rel: "noopener noreferrer", ...props }, text) : null;
-}
-
-function isWeb(url) {
+function load(key, otherwise) {
   try {
-    return ["http:", "https:"].includes(new URL(url).protocol);
+    return JSON.parse(localStorage.getItem(key)) ?? otherwise;
   } catch {
-    return false;
+    return otherwise;
   }
 }
 
-const first = (value) => (Array.isArray(value) ? value[0] : value);
-const plain = (value) => (value && typeof value === "object" ? value.name ?? value["@value"] ?? "" : value ?? "");
+function set(name, value) {
+  settings[name] = value;
+  localStorage.setItem("sabir.settings", JSON.stringify(settings));
+}
 
-// -- one turn -----------------------------------------------------------------------------------
+// -- who asks ---------------------------------------------------------------------------------------------
 
-class Turn {
-  constructor(text) {
-    this.text = text;
-    this.node = make("section", { className: "turn" }, make("p", { className: "said" }, text));
-    this.number = talk.querySelectorAll(".turn").length;
-    this.count = 0;
-    this.status = null;
-    talk.append(this.node);
-    this.wait();
-    this.node.scrollIntoView({ block: "start", behavior: "smooth" });
+const key = () => sessionStorage.getItem("sabir.key") ?? "";
+const headers = () => (key() ? { Authorization: `Bearer ${key()}` } : {});
+
+export const place = {
+  wire,
+  headers,
+  chosen() {
+    const name = $("agent").value;
+    const mode = $("mode").value;
+    if (name === OTHER) return { protocol: "remote", agent: $("address").value.trim(), name: $("other-protocol").value, mode };
+    const isDefault = cards[0]?.name === name;
+    return { protocol: $("protocol").value, agent: isDefault ? "" : name, name, mode };
+  },
+  finished() {
+    if (wire.exchanges.at(-1)?.response?.status === 401) signIn("This gateway wants to know who asks.");
+  },
+  cards: () => cards,
+  ask(text, agent) {
+    if (agent) choose(agent);
+    show("chat");
+    return chat.ask(text);
+  },
+};
+
+const chat = new Chat(place);
+
+function signIn(why) {
+  $("sign-in-why").textContent = why ?? "Your API key is kept in this tab only.";
+  $("key").value = key();
+  $("sign-in").showModal();
+}
+
+$("sign-in").addEventListener("close", () => {
+  if ($("sign-in").returnValue !== "save") return;
+  if ($("key").value) sessionStorage.setItem("sabir.key", $("key").value);
+  else sessionStorage.removeItem("sabir.key");
+  signedIn();
+  agents().catch(() => {});
+});
+
+function signedIn() {
+  $("who").textContent = key() ? "Signed in" : "Sign in";
+}
+
+// -- views ------------------------------------------------------------------------------------------------
+
+async function show(name) {
+  for (const view of VIEWS) $(`view-${view}`).hidden = view !== name;
+  for (const tab of document.querySelectorAll("nav a")) {
+    const current = tab.dataset.view === name;
+    if (current) tab.setAttribute("aria-current", "page");
+    else tab.removeAttribute("aria-current");
   }
+  if (location.hash.slice(1) !== name && (name !== "chat" || VIEWS.includes(location.hash.slice(1)))) history.replaceState(null, "", `#${name}`);
+  if (name === "chat") return;
+  const view = await import(`./view_${name}.js`);
+  await view.render($(`view-${name}`), place);
+}
 
-  wait(fraction, note, cancel) {
-    this.status ??= this.node.appendChild(make("div", { className: "status", role: "status" }));
-    const dots = make("span", { className: "dots" }, make("i"), make("i"), make("i"));
-    const bar = typeof fraction === "number" ? make("progress", { max: 1, value: fraction }) : dots;
-    const stop = cancel ? make("button", { type: "button", onclick: cancel }, "Cancel") : null;
-    this.status.replaceChildren(bar, make("span", {}, note || (cancel ? "Still working on it" : "")), ...(stop ? [stop] : []));
-    this.node.append(this.status);
-  }
+document.querySelector("nav").addEventListener("click", (event) => {
+  const tab = event.target.closest("a");
+  if (!tab) return;
+  event.preventDefault();
+  show(tab.dataset.view);
+});
+addEventListener("hashchange", () => VIEWS.includes(location.hash.slice(1)) && show(location.hash.slice(1)));
 
-  done() {
-    this.status?.remove();
-    this.status = null;
-  }
+// -- the wire ---------------------------------------------------------------------------------------------
 
-  put(node) {
-    this.node.insertBefore(node, this.status);
-  }
-
-  understood(query) {
-    if (!query || query === this.text || this.rewritten === query) return;
-    this.rewritten = query;
-    this.put(make("p", { className: "understood" }, `Searched for: ${query}`));
-  }
-
-  about(meta) {
-    this.understood(meta.decontextualized_query);
-    const ignored = Object.entries(meta.ignored_because ?? {}).map(([name, why]) => (name === "text" ? why.replace(": ", " – ") : `${name} – ${why}`));
-    if (meta.note && !this.noted) {
-      this.noted = true;
-      this.put(make("p", { className: "understood" }, meta.note));
-    }
-    if (ignored.length && !this.ignored) {
-      this.ignored = true;
-      this.put(make("p", { className: "understood" }, `Left aside: ${ignored.join("; ")}`));
-    }
-    if (meta.coverage < 1 && !this.young) {
-      this.young = true;
-      const share = Math.floor(meta.coverage * 100);
-      this.put(make("p", { className: "understood" }, `This index is new: ${share} % of it is known by meaning, the rest by its words. Answers get better in a moment.`));
-    }
-  }
-
-  say(text) {
-    if (!text) return;
-    // A list in words repeats the cards; a summary cites them.
-    if (this.count && !/\[\d+\]/.test(text)) return;
-    this.words ??= make("p", { className: "words" });
-    this.words.append(...this.cited(text));
-    if (!this.words.isConnected) this.cards ? this.cards.before(this.words) : this.put(this.words);
-  }
-
-  cited(text) {
-    return text.split(/(\[\d+\])/).map((piece) => {
-      const number = /^\[(\d+)\]$/.exec(piece)?.[1];
-      return number ? make("a", { className: "cite", href: `#${this.id(number)}`, title: "Its source" }, number) : piece;
-    });
-  }
-
-  id(number) {
-    return `r${this.number}-${number}`;
-  }
-
-  result(item) {
-    if (["Summary", "SearchSummary"].includes(first(item["@type"]))) {
-      if (!this.words) this.say(item.text);
-      return;
-    }
-    if (first(item["@type"]) === "Answer" && !item.url) {
-      if (!this.words) this.say(item.text);
-      return;
-    }
-    this.count += 1;
-    if (!this.cards) this.put((this.cards = make("ol", { className: "cards" })));
-    this.cards.append(card(item, this.id(this.count), this.count));
-  }
-
-  fail(error) {
-    const mild = ["NO_RESULTS", "CANCELLED"].includes(error.code);
-    this.put(make("p", { className: mild ? "failure mild" : "failure", role: "alert" }, error.message || error.code));
-  }
-
-  ask(elicitation) {
-    this.put(questionForm(elicitation, this));
+async function toggleWire(open) {
+  document.body.classList.toggle("with-wire", open);
+  $("wire").hidden = !open;
+  $("show-wire").setAttribute("aria-expanded", String(open));
+  set("wire", open);
+  if (open && !pane) {
+    const { WirePane } = await import("./pane.js");
+    pane = new WirePane(wire, place);
+    pane.render();
   }
 }
 
-// -- cards --------------------------------------------------------------------------------------
+$("show-wire").addEventListener("click", () => toggleWire($("wire").hidden));
+$("hide-wire").addEventListener("click", () => toggleWire(false));
+$("clear-wire").addEventListener("click", () => wire.clear());
 
-function card(item, id, number) {
-  const kind = first(item["@type"]) || "Thing";
-  const title = plain(item.name) || plain(item.headline) || item["@id"];
-  const score = typeof item.score === "number" && item.score > 0 ? item.score : null;
-  return make(
-    "li",
-    { className: "card", id },
-    make(
-      "div",
-      { className: "top" },
-      make("span", { className: "number" }, String(number)),
-      make("span", { className: "kind" }, kind.replace(/([a-z])([A-Z])/g, "$1 $2")),
-      make("span", { className: "site" }, item.site || ""),
-      score === null ? null : make("span", { className: "score", title: "How well it fits, of 100" },
-        make("meter", { min: 0, max: 100, value: score }), String(Math.round(score))),
-    ),
-    make("h2", {}, link(item.url, title) ?? title),
-    factsOf(item),
-    typeof item.description === "string" ? make("p", { className: "about" }, item.description) : null,
-    actionsOf(item),
-    groundingOf(item.grounding),
-  );
+// -- agents and examples -------------------------------------------------------------------------------------
+
+function choose(name) {
+  $("agent").value = name;
+  set("agent", name);
+  $("protocol").parentNode.hidden = name === OTHER;
+  $("other").hidden = name !== OTHER;
+  examples();
 }
 
-function factsOf(item) {
-  const offer = first(item.offers) ?? {};
-  const place = first(item.location) ?? item;
-  const address = first(place.address) ?? {};
-  const rating = first(item.aggregateRating);
-  const matched = item.matched && typeof item.matched === "object" ? item.matched : {};
-  const facts = [
-    ...Object.entries(matched).filter(([field]) => !SHOWN.has(field)).map(([, value]) => ["", String(value)]),
-    ["", price(offer) || price(first(item.estimatedCost) ?? {}) || price(item) || matched.price],
-    ["", date(item.startDate) || matched.date],
-    ["", duration(item.totalTime || item.cookTime) || matched.totaltime],
-    ["", plain(first(item.recipeCategory))],
-    ["", plain(first(item.servesCuisine))],
-    ["", plain(item.priceRange)],
-    ["★", rating ? String(rating.ratingValue ?? "") : ""],
-    ["", typeof address === "string" ? address : [place !== item ? plain(place.name) : "", address.addressLocality].filter(Boolean).join(", ")],
-  ].filter(([, value]) => value);
-  if (!facts.length) return null;
-  return make("ul", { className: "facts" }, ...facts.map(([sign, value]) => make("li", {}, sign ? `${sign} ` : "", make("strong", {}, value))));
+function examples() { // which leave the page with the first question
+  const card = cards[$("agent").selectedIndex];
+  const texts = (card?.skills ?? []).flatMap((skill) => skill.examples ?? []).slice(0, EXAMPLES);
+  $("examples")?.replaceChildren(...texts.map((text) => button(visible(text), () => chat.ask(text))));
+  if ($("about-agent")) $("about-agent").textContent = visible(card?.description ?? "");
 }
 
-const SHOWN = new Set(["price", "date", "startdate", "totaltime", "stars"]); // facts that every card shows in its own way
-
-function price(offer) {
-  const value = offer.price ?? offer.lowPrice ?? offer.value;
-  if (value === undefined || value === "") return "";
-  if (Number(value) === 0) return "Free";
-  try {
-    const digits = Number.isInteger(Number(value)) ? 0 : 2;
-    return new Intl.NumberFormat(undefined, { style: "currency", currency: offer.priceCurrency || offer.currency || "USD", minimumFractionDigits: digits }).format(Number(value));
-  } catch {
-    return `${value} ${offer.priceCurrency ?? offer.currency ?? ""}`;
-  }
-}
-
-function date(text) { // by the clock of the place, whatever zone this browser is in
-  const found = /^(\d{4})-(\d{2})-(\d{2})(?:[T ](\d{2}):(\d{2}))?/.exec(typeof text === "string" ? text : "");
-  if (!found) return "";
-  const [year, month, day, hour, minute] = found.slice(1).map(Number);
-  const when = new Date(Date.UTC(year, month - 1, day, hour || 0, minute || 0));
-  const clock = found[4] === undefined ? {} : { hour: "numeric", minute: "2-digit" };
-  return when.toLocaleString(undefined, { weekday: "short", day: "numeric", month: "short", year: "numeric", ...clock, timeZone: "UTC" });
-}
-
-function duration(text) {
-  const found = /^P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?)?/.exec(typeof text === "string" ? text : "");
-  if (!found) return "";
-  return [[found[1], "d"], [found[2], "h"], [found[3], "min"]].filter(([n]) => Number(n)).map(([n, unit]) => `${n} ${unit}`).join(" ");
-}
-
-function actionsOf(item) {
-  const actions = Array.isArray(item.actions) ? item.actions : [];
-  if (!actions.length) return null;
-  const shown = actions.slice(0, 3).map((action) => {
-    const name = action.name || action["@type"] || "Action";
-    const get = (action.method || "GET").toUpperCase() === "GET" && !/[{}]/.test(action.endpoint || "");
-    return (get && link(action.endpoint, name, { title: action.description })) || make("span", { title: `${action.description || name} (${action.method || ""} ${action.endpoint || ""})` }, name);
-  });
-  return make("div", { className: "actions" }, ...shown);
-}
-
-function groundingOf(grounding) {
-  const quotes = grounding?.citations ?? [];
-  const urls = grounding?.source_urls ?? [];
-  if (!quotes.length && !urls.length) return null;
-  return make(
-    "details",
-    {},
-    make("summary", {}, "Source"),
-    ...quotes.slice(0, 3).map((quote) => make("blockquote", {}, typeof quote === "string" ? quote : quote.text ?? "")),
-    ...urls.slice(0, 3).map((url) => make("div", { className: "source" }, link(url, url) ?? url)),
-  );
-}
-
-// -- questions back -----------------------------------------------------------------------------
-
-function questionForm(elicitation, turn) {
-  const questions = elicitation.questions ?? [];
-  const form = make("form", { className: "question" }, make("p", {}, elicitation.text));
-  for (const question of questions) {
-    const field = make("fieldset", {});
-    if (question.text !== elicitation.text) field.append(make("legend", {}, question.text));
-    if (question.options?.length) {
-      const type = question.type === "multi_select" ? "checkbox" : "radio";
-      field.append(make("div", { className: "options" }, ...question.options.map((option) =>
-        make("label", {}, make("input", { type, name: question.id, value: option }), option))));
-    } else {
-      field.append(make("input", { type: "text", name: question.id, ariaLabel: question.text }));
-    }
-    form.append(field);
-  }
-  const answer = (answers, words) => {
-    for (const control of form.elements) control.disabled = true;
-    ask(words, answers);
-  };
-  const skip = make("button", { type: "button", onclick: () => answer({}, "no preference") }, "No preference");
-  form.append(make("div", { className: "row" }, make("button", { type: "submit", className: "primary" }, "Continue"), skip));
-  form.addEventListener("submit", (event) => {
-    event.preventDefault();
-    const answers = {};
-    for (const question of questions) {
-      const given = new FormData(form).getAll(question.id).filter(Boolean);
-      if (given.length) answers[question.id] = question.type === "multi_select" ? given : given[0];
-    }
-    const words = Object.values(answers).flat().map((option) => option.replace(/ \(\d+\)$/, "")).join(", ");
-    answer(answers, words || "no preference");
-  });
-  return form;
-}
-
-// -- the wire -----------------------------------------------------------------------------------
-
-async function ask(text, answers) {
-  if (running) return;
-  $("welcome")?.remove();
-  const turn = new Turn(text);
-  busy(true);
-  running = new AbortController();
-  const body = {
-    query: { text },
-    prefer: { streaming: true, response_format: "conv_search", mode: $("mode").value },
-    meta: { api_version: "0.54", ...(session ? { session_context: session } : {}) },
-  };
-  if (answers && Object.keys(answers).length) body.context = { answers };
-  try {
-    const agent = $("agent").value;
-    const response = await fetch(agent ? `/ask/${encodeURIComponent(agent)}` : "/ask", {
-      method: "POST",
-      headers: { "Content-Type": "application/json", Accept: "text/event-stream" },
-      body: JSON.stringify(body),
-      signal: running.signal,
-    });
-    for await (const [name, data] of events(response)) await take(turn, name, data);
-  } catch (wrong) {
-    if (wrong.name !== "AbortError") turn.fail({ message: `The gateway could not be reached: ${wrong.message}` });
-  } finally {
-    turn.done();
-    running = null;
-    busy(false);
-  }
-}
-
-async function* events(response) {
-  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-  let text = "";
-  for (;;) {
-    const { value, done } = await reader.read();
-    if (done) return;
-    text += value;
-    const blocks = text.split(/\r?\n\r?\n/);
-    text = blocks.pop();
-    for (const block of blocks) {
-      const name = /^event: ?(.*)$/m.exec(block)?.[1] ?? "message";
-      const data = [...block.matchAll(/^data: ?(.*)$/gm)].map((line) => line[1]).join("\n");
-      if (data) yield [name, JSON.parse(data)];
-    }
-  }
-}
-
-async function take(turn, name, data) {
-  if (data._meta?.session_context) session = data._meta.session_context;
-  if (data._meta) turn.about(data._meta);
-  if (name === "result") turn.result(data.item);
-  else if (name === "content") turn.say(data.text);
-  else if (name === "progress") turn.wait(data.progress, data.message);
-  else if (name === "elicitation") turn.ask(data.elicitation);
-  else if (name === "promise") await keep(turn, data.promise);
-  else if (name === "error") turn.fail(data.error);
-}
-
-async function keep(turn, promise) {
-  const cancel = () => fetch(`/await/${promise.token}`, { method: "DELETE" });
-  for (;;) {
-    turn.wait(promise.progress, promise.message, cancel);
-    await new Promise((later) => setTimeout(later, POLL));
-    const body = await (await fetch(`/await/${promise.token}`)).json();
-    if (body._meta?.session_context) session = body._meta.session_context;
-    if (body.promise) {
-      promise = body.promise;
-      continue;
-    }
-    for (const item of body.results ?? body.structuredData ?? []) turn.result(item);
-    for (const content of body.content ?? []) turn.say(content.text);
-    if (body.elicitation) turn.ask(body.elicitation);
-    if (body.error) turn.fail(body.error);
+async function agents() {
+  const response = await fetch(at("/who?query="), { headers: headers() });
+  if (response.status === 401) {
+    signIn("This gateway wants to know who asks.");
     return;
   }
+  const found = (await response.json()).results ?? [];
+  cards = [...new Map(found.map((row) => [row.definition.name, row.definition])).values()];
+  const options = cards.map((card) => make("option", { value: card.name }, visible(card.name)));
+  $("agent").replaceChildren(...options, make("option", { value: OTHER }, "Another address…"));
+  if (cards.some((card) => card.name === settings.agent)) $("agent").value = settings.agent;
+  examples();
 }
 
-// -- the page -----------------------------------------------------------------------------------
+// -- attachments ------------------------------------------------------------------------------------------
 
-function busy(is) {
-  $("send").disabled = is;
-  if (!is && matchMedia("(hover: hover)").matches) $("text").focus();
+let attached = [];
+let location_ = null;
+let recorder = null;
+
+function showAttached() {
+  const nodes = attached.map((file, at) => make("span", { className: "chip" }, visible(file.name), button("×", () => {
+    attached.splice(at, 1);
+    showAttached();
+  }, { ariaLabel: `Remove ${file.name}` })));
+  if (location_) nodes.push(make("span", { className: "chip" }, "my location", button("×", () => {
+    location_ = null;
+    showAttached();
+  }, { ariaLabel: "Remove my location" })));
+  $("attached").replaceChildren(...nodes);
 }
+
+async function attach(files) {
+  for (const file of files) attached.push({ name: file.name, type: file.type || "application/octet-stream", bytes: new Uint8Array(await file.arrayBuffer()) });
+  showAttached();
+}
+
+async function record() {
+  if (recorder) {
+    recorder.stop();
+    return;
+  }
+  let stream;
+  try {
+    stream = await navigator.mediaDevices.getUserMedia({ audio: true });
+  } catch {
+    tell("The microphone is not available.");
+    return;
+  }
+  const pieces = [];
+  recorder = new MediaRecorder(stream);
+  recorder.ondataavailable = ({ data }) => pieces.push(data);
+  recorder.onstop = async () => {
+    const type = recorder.mimeType.split(";")[0] || "audio/webm";
+    stream.getTracks().forEach((track) => track.stop());
+    recorder = null;
+    $("record").classList.remove("on");
+    await attach([new File(pieces, `recording.${type.split("/")[1]}`, { type })]);
+  };
+  recorder.start();
+  $("record").classList.add("on");
+}
+
+function locate() {
+  const found = ({ coords }) => {
+    location_ = { lat: Number(coords.latitude.toFixed(5)), lon: Number(coords.longitude.toFixed(5)) };
+    showAttached();
+  };
+  navigator.geolocation?.getCurrentPosition(found, () => tell("The location is not available."));
+}
+
+function tell(text) {
+  $("notice").textContent = text;
+  setTimeout(() => ($("notice").textContent = ""), 4000);
+}
+
+$("attach").addEventListener("click", () => $("files").click());
+$("files").addEventListener("change", () => {
+  attach($("files").files);
+  $("files").value = "";
+});
+$("record").addEventListener("click", record);
+$("locate").addEventListener("click", locate);
+addEventListener("dragover", (event) => event.preventDefault());
+addEventListener("drop", (event) => {
+  event.preventDefault();
+  if (event.dataTransfer.files.length) attach(event.dataTransfer.files);
+});
+
+// -- asking -----------------------------------------------------------------------------------------------
 
 function grow() {
   const text = $("text");
@@ -367,10 +228,14 @@ function grow() {
 
 function send() {
   const text = $("text").value.trim();
-  if (!text || running) return;
+  if ((!text && !attached.length) || chat.running) return;
   $("text").value = "";
   grow();
-  ask(text);
+  const input = { ...(attached.length ? { files: attached } : {}), ...(location_ ? { location: location_ } : {}) };
+  attached = [];
+  location_ = null;
+  showAttached();
+  chat.ask(text || "What is this?", input);
 }
 
 $("form").addEventListener("submit", (event) => {
@@ -384,31 +249,34 @@ $("text").addEventListener("keydown", (event) => {
     send();
   }
 });
+addEventListener("keydown", (event) => {
+  if (event.key === "Escape" && chat.running) chat.running.abort();
+  if (event.key === "/" && !/^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement?.tagName ?? "")) {
+    event.preventDefault();
+    $("text").focus();
+  }
+});
 $("new").addEventListener("click", () => {
-  running?.abort();
-  session = null;
+  chat.forget();
   location.reload();
 });
-$("agent").addEventListener("change", () => {
-  session = null;
-  examples();
-});
+$("agent").addEventListener("change", () => choose($("agent").value));
+$("protocol").addEventListener("change", () => set("protocol", $("protocol").value));
+$("mode").addEventListener("change", () => set("mode", $("mode").value));
+$("who").addEventListener("click", () => signIn());
 
-let cards = []; // of the agents that can be asked, the default first
-
-function examples() { // which leave the page with the first question
-  const card = cards[$("agent").selectedIndex];
-  const texts = (card?.skills ?? []).flatMap((skill) => skill.examples ?? []).slice(0, EXAMPLES);
-  $("examples")?.replaceChildren(...texts.map((text) => make("button", { type: "button", onclick: () => ask(text) }, text)));
-}
-
-async function agents() {
-  const found = (await (await fetch("/who")).json()).results ?? [];
-  cards = [...new Map(found.map((row) => [row.definition.name, row.definition])).values()];
-  $("agent").replaceChildren(...cards.map((card, place) => make("option", { value: place ? card.name : "", title: "" }, card.name)));
-  examples();
-}
-
-agents().catch(() => {});
+$("protocol").replaceChildren(...PROTOCOLS.map((protocol) => make("option", { value: protocol.id }, protocol.label)));
+$("protocol").value = settings.protocol ?? "nlweb";
+$("mode").value = settings.mode ?? "list,summarize";
+for (const [id, path] of Object.entries({
+  attach: "M8 12l5-5a3 3 0 0 1 4 4l-7 7a5 5 0 0 1-7-7l7-7",
+  record: "M12 4a3 3 0 0 1 3 3v5a3 3 0 0 1-6 0V7a3 3 0 0 1 3-3zM6 12a6 6 0 0 0 12 0M12 18v3",
+  locate: "M12 21s7-6.2 7-11a7 7 0 0 0-14 0c0 4.8 7 11 7 11zm0-8.5a2.5 2.5 0 1 0 0-5 2.5 2.5 0 0 0 0 5z",
+})) $(id).prepend(icon(path, 20));
+signedIn();
+chat.restore();
+if (settings.wire) toggleWire(true);
+const ready = agents().catch(() => {});
+if (VIEWS.includes(location.hash.slice(1))) ready.then(() => show(location.hash.slice(1)));
 const asked = new URLSearchParams(location.search).get("q");
-if (asked) ask(asked);
+if (asked) ready.then(() => chat.ask(asked));

@@ -10,7 +10,7 @@ export async function browse(executablePath, steps) {
   const open = async (options = {}) => {
     const page = await (await browser.newContext(options)).newPage();
     page.setDefaultTimeout(20000);
-    page.on("request", (request) => told.hosts.add(new URL(request.url()).host));
+    page.on("request", (request) => /^(blob|data):/.test(request.url()) || told.hosts.add(new URL(request.url()).host));
     page.on("pageerror", (error) => told.wrong.push(error.message));
     page.on("console", (line) => line.type() === "error" && told.wrong.push(line.text()));
     return page;

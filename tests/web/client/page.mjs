@@ -38,8 +38,8 @@ await browse(chromium, async (open) => {
   await say(page, "pumpkin breakfast");
   await page.waitForSelector(".card");
   await ended(page);
-  const cards = await page.locator(".card h2").allTextContents();
-  const links = await page.locator(".card h2 a").evaluateAll((all) => all.map((a) => a.href));
+  const cards = await page.locator(".card h3").allTextContents();
+  const links = await page.locator(".card h3 a").evaluateAll((all) => all.map((a) => a.href));
   await page.locator(".card details summary").first().click();
   const quote = await page.locator(".card blockquote").first().textContent();
   const cited = await page.locator(".words a.cite").count();

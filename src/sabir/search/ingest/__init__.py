@@ -1,6 +1,8 @@
 """Ingest: files, folders, feeds and sites into an index. ``ingest`` does it; the readers are pure."""
 
 from .fetch import Fetched, Fetcher
-from .run import Progress, Report, ingest
+from .report import IngestProgress, IngestReport
+from .run import ingest
+from .walk import Reach
 
-__all__ = ["Fetched", "Fetcher", "Progress", "Report", "ingest"]
+__all__ = ["Fetched", "Fetcher", "IngestProgress", "IngestReport", "Reach", "ingest"]

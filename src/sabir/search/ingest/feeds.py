@@ -6,12 +6,18 @@ import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from email.utils import parsedate_to_datetime
+from html.entities import html5
+from typing import Final
 from urllib.parse import urljoin
 
 import msgspec
 
-from ..item import JSON, Item, Problem
-from ..schema_org import items, plain
+from sabir.search.items.item import JSON, Item, Problem
+from sabir.search.items.schema_org import items, plain
+
+from .merchant import NAMESPACE, attribute, product
+from .numbering import numbered
+from .xml_safety import has_dtd
 
 
 class Listing(msgspec.Struct, frozen=True):
@@ -25,17 +31,17 @@ class Listing(msgspec.Struct, frozen=True):
 def listing(body: bytes, *, site: str, url: str, source: str, place: str) -> Listing:
     """Read a feed, a sitemap or a schemaMap."""
     # Entities are how XML expands without end; none of these formats needs a DTD.
-    if re.search(rb"<!(?:DOCTYPE|ENTITY)", body[:4096]):
+    if has_dtd(body):
         return Listing((Problem(place, "XML with a DTD is not read"),))
     try:
-        root = ET.fromstring(body)
-    except ET.ParseError as wrong:
-        return Listing((Problem(place, f"not XML: {wrong}"),))
+        root = _parsed(body)
+    except (ET.ParseError, ValueError, LookupError) as exc:
+        return Listing((Problem(place, f"not XML: {exc}"),))
     match _tag(root):
         case "rss" | "RDF":
-            return Listing(tuple(_rss(root, site=site, url=url, source=source, place=place)))
+            return Listing(tuple(numbered(_rss(root, site=site, url=url, source=source, place=place))))
         case "feed":
-            return Listing(tuple(_atom(root, site=site, url=url, source=source, place=place)))
+            return Listing(tuple(numbered(_atom(root, site=site, url=url, source=source, place=place))))
         case "sitemapindex":
             return Listing(listings=tuple(_locations(root, url)))
         case "urlset":
@@ -45,13 +51,33 @@ def listing(body: bytes, *, site: str, url: str, source: str, place: str) -> Lis
             return Listing((Problem(place, f"expected rss, feed, urlset or sitemapindex, found {other}"),))
 
 
+def _parsed(body: bytes) -> ET.Element:
+    """The document; where HTML's entities stand in it, as they do in many feeds, they are taken for what they mean."""
+    try:
+        return ET.fromstring(body)
+    except ET.ParseError as exc:
+        if "undefined entity" not in str(exc):
+            raise
+    return ET.fromstring(_ENTITY.sub(_character, body))
+
+
+_ENTITY: Final = re.compile(rb"&([A-Za-z][A-Za-z0-9]{1,31});")
+_OWN: Final = ("amp", "lt", "gt", "quot", "apos")
+
+
+def _character(entity: re.Match[bytes]) -> bytes:
+    name = entity[1].decode("ascii")
+    found = html5.get(f"{name};") if name not in _OWN else None
+    return "".join(f"&#{ord(each)};" for each in found).encode("ascii") if found else entity[0]
+
+
 def schema_maps(robots: str, url: str) -> tuple[str, ...]:
     """The addresses that ``schemaMap:`` lines of a robots.txt name."""
-    return tuple(urljoin(url, found) for found in re.findall(r"(?im)^\s*schemaMap\s*:\s*(\S+)", robots))
+    return tuple(urljoin(url, found) for found in re.findall(r"(?im)^[ \t]*schemaMap[ \t]*:[ \t]*(\S+)", robots))
 
 
 def sitemaps(robots: str, url: str) -> tuple[str, ...]:
-    return tuple(urljoin(url, found) for found in re.findall(r"(?im)^\s*Sitemap\s*:\s*(\S+)", robots))
+    return tuple(urljoin(url, found) for found in re.findall(r"(?im)^[ \t]*Sitemap[ \t]*:[ \t]*(\S+)", robots))
 
 
 def _tag(node: ET.Element) -> str:
@@ -79,6 +105,9 @@ def _texts(node: ET.Element) -> dict[str, list[str]]:
 
 def _rss(root: ET.Element, *, site: str, url: str, source: str, place: str) -> Iterator[Item | Problem]:
     for number, node in enumerate(each for each in root.iter() if _tag(each) == "item"):
+        if _is_product(node):
+            yield from _product(node, site=site, url=url, source=source, place=f"{place}#item[{number}]")
+            continue
         texts = _texts(node)
         whole = (texts.get("encoded") or [""])[0]
         short = (texts.get("description") or texts.get("summary") or [""])[0]
@@ -101,6 +130,9 @@ def _rss(root: ET.Element, *, site: str, url: str, source: str, place: str) -> I
 
 def _atom(root: ET.Element, *, site: str, url: str, source: str, place: str) -> Iterator[Item | Problem]:
     for number, node in enumerate(each for each in root if _tag(each) == "entry"):
+        if _is_product(node):
+            yield from _product(node, site=site, url=url, source=source, place=f"{place}#entry[{number}]")
+            continue
         texts = _texts(node)
         links = {each.get("rel", "alternate"): each.get("href", "") for each in node if _tag(each) == "link"}
         author = next((each for each in node if _tag(each) == "author"), None)
@@ -119,6 +151,20 @@ def _atom(root: ET.Element, *, site: str, url: str, source: str, place: str) -> 
             },
             site=site, url=url, source=source, place=f"{place}#entry[{number}]",
         )  # fmt: skip
+
+
+def _is_product(node: ET.Element) -> bool:
+    """Whether a feed's entry is a product as Google's merchants send them."""
+    return any(child.tag in (f"{{{NAMESPACE}}}price", f"{{{NAMESPACE}}}id") for child in node)
+
+
+def _product(node: ET.Element, *, site: str, url: str, source: str, place: str) -> Iterator[Item | Problem]:
+    values: dict[str, list[str]] = {}
+    for child in node:
+        text = "".join(child.itertext()).strip() or child.get("href", "")
+        values.setdefault(attribute(_tag(child)), []).append(text)
+    values.setdefault("description", values.get("summary", []))
+    yield from items(product(values), site=site, base=url, source=source, place=place)
 
 
 def _entry(node: dict[str, JSON], *, site: str, url: str, source: str, place: str) -> Iterator[Item | Problem]:

@@ -5,31 +5,39 @@ from __future__ import annotations
 import asyncio
 import gzip
 import io
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Protocol
 from urllib.parse import urljoin, urlsplit
-from urllib.robotparser import RobotFileParser
 
 import msgspec
 
-from ...errors import SabirError
+from sabir.errors import SabirError
+
+from .robots import REFUSE_ALL, Robots
 
 AGENT: Final = "sabir"
 MAX_BODY: Final = 64 * 1024 * 1024  # a sitemap may have 50 MB; a document above this is refused
-_SUFFIXES: Final = frozenset(
+DELAY: Final = 0.1  # seconds between two pages of a host, unless its robots.txt asks for more
+_GONE: Final = (404, 410)
+_BUSY: Final = (429, 503)
+_TRIES: Final = 3
+_MAX_WAIT: Final = 30.0  # seconds that a busy host can ask to be left alone before the next try
+SUFFIXES: Final = frozenset(
     {".json", ".jsonld", ".jsonl", ".ndjson", ".html", ".htm", ".xhtml", ".xml", ".rss", ".atom", ".csv", ".tsv",
-     ".md", ".markdown", ".txt"}
+     ".md", ".markdown", ".txt", ".ics", ".ical", ".pdf", ".xlsx", ".xlsm"}
 )  # fmt: skip
 
 
 class Fetched(msgspec.Struct, frozen=True):
-    """What an address gave. ``url`` is the address after redirects."""
+    """What an address gave. ``url`` is the address after redirects; ``retry_after`` what a busy host asks for."""
 
     url: str
     status: int
     body: bytes
     content_type: str = ""
+    retry_after: str = ""
 
 
 class Fetcher(Protocol):
@@ -51,14 +59,18 @@ class Unreachable(Exception):
     """A document that could not be had; the rest goes on. Caught within ingest, and reported with its place."""
 
 
+class Gone(Unreachable):
+    """It is not there any more, or not for us: what it gave before may go, too."""
+
+
 def files(path: Path) -> Iterator[Path]:
-    """The file, or the files of a folder that a reader knows, in order; hidden ones left out."""
+    """The file, or the files of a folder in order; hidden ones left out."""
     if path.is_file():
         yield path
         return
     for each in sorted(path.rglob("*")):
         hidden = any(part.startswith(".") for part in each.relative_to(path).parts)
-        if each.is_file() and not hidden and each.suffix.lower() in _SUFFIXES:
+        if each.is_file() and not hidden:
             yield each
 
 
@@ -67,59 +79,68 @@ def is_address(source: str) -> bool:
 
 
 class Web:
-    """Pages by the given fetcher, with robots.txt obeyed and asked for once a host."""
+    """Pages by the given fetcher: robots.txt is obeyed and asked for once a host, and no host is hurried."""
 
-    def __init__(self, fetch: Fetcher) -> None:
-        self._fetch = fetch
-        self._robots: dict[str, tuple[RobotFileParser, str]] = {}
+    def __init__(self, fetch: Fetcher, delay: float = DELAY) -> None:
+        self._fetch, self._delay = fetch, delay
+        self._robots: dict[str, Robots] = {}
         self._locks: dict[str, asyncio.Lock] = {}
+        self._next: dict[str, float] = {}
 
     async def get(self, url: str) -> Document:
         """The document at an address.
 
         Raises:
-            Unreachable: robots.txt says no, it is not there, or it is too big.
+            Gone: it is not there, or robots.txt says no.
+            Unreachable: it cannot be had for now, or it is too big.
         """
-        rules, _ = await self._rules(url)
-        if not rules.can_fetch(AGENT, url):
-            raise Unreachable("robots.txt does not allow it")
-        delay = rules.crawl_delay(AGENT)
-        host = urlsplit(url).netloc
-        if delay:
-            async with self._locks.setdefault(host, asyncio.Lock()):
-                await asyncio.sleep(min(float(delay), 10.0))
-        return await self._get(url)
-
-    async def robots(self, url: str) -> str:
-        """The text of the host's robots.txt, empty if it has none."""
-        return (await self._rules(url))[1]
-
-    async def _get(self, url: str) -> Document:
-        try:
-            fetched = await self._fetch(url)
-        except SabirError as refused:
-            raise Unreachable(str(refused)) from refused
+        rules = await self.rules(url)
+        if not rules.allows(url):
+            raise Unreachable("robots.txt is unavailable") if rules is REFUSE_ALL else Gone("not allowed by robots.txt")
+        for attempt in range(1, _TRIES + 1):
+            await self._turn(urlsplit(url).netloc, max(self._delay, rules.delay))
+            try:
+                fetched = await self._fetch(url)
+            except SabirError as exc:
+                raise Unreachable(str(exc)) from exc
+            if fetched.status not in _BUSY or attempt == _TRIES:
+                break
+            await asyncio.sleep(_wait(fetched.retry_after, attempt))
         if fetched.status != 200:
-            raise Unreachable(f"the server answered {fetched.status}")
+            raise (Gone if fetched.status in _GONE else Unreachable)(f"the server answered {fetched.status}")
         return Document(url, _unpacked(fetched.body), fetched.url or url, fetched.content_type)
 
-    async def _rules(self, url: str) -> tuple[RobotFileParser, str]:
+    async def _turn(self, host: str, delay: float) -> None:
+        """Wait until this host may be asked again."""
+        now = time.monotonic()
+        at = max(now, self._next.get(host, 0.0))
+        self._next[host] = at + delay
+        if at > now:
+            await asyncio.sleep(at - now)
+
+    async def rules(self, url: str) -> Robots:
+        """What the host's robots.txt says."""
         host = urljoin(url, "/")
-        async with self._locks.setdefault(f"robots {host}", asyncio.Lock()):
+        async with self._locks.setdefault(host, asyncio.Lock()):
             if host not in self._robots:
-                rules, text = RobotFileParser(), ""
-                try:
-                    fetched = await self._fetch(urljoin(host, "/robots.txt"))
-                    # RFC 9309: no robots.txt allows all; one that cannot be had for now allows nothing.
-                    if fetched.status == 200:
-                        text = fetched.body[:512_000].decode("utf-8", "replace")
-                    elif fetched.status >= 500:
-                        text = "User-agent: *\nDisallow: /"
-                except SabirError:
-                    pass  # the page itself will say why
-                rules.parse(text.splitlines())
-                self._robots[host] = (rules, text)
+                self._robots[host] = await self._asked(urljoin(host, "/robots.txt"))
         return self._robots[host]
+
+    async def _asked(self, url: str) -> Robots:
+        try:
+            fetched = await self._fetch(url)
+        except SabirError:
+            return Robots()  # the page itself will say why
+        # RFC 9309: no robots.txt allows all; one that cannot be had for now allows nothing.
+        if fetched.status >= 500:
+            return REFUSE_ALL
+        text = fetched.body[:512_000].decode("utf-8", "replace") if fetched.status == 200 else ""
+        return Robots.parse(text, AGENT)
+
+
+def _wait(retry_after: str, attempt: int) -> float:
+    seconds = float(retry_after) if retry_after.isascii() and retry_after.isdigit() else float(2**attempt)
+    return min(seconds, _MAX_WAIT)
 
 
 def _unpacked(body: bytes) -> bytes:
@@ -127,8 +148,8 @@ def _unpacked(body: bytes) -> bytes:
         try:
             with gzip.GzipFile(fileobj=io.BytesIO(body)) as packed:
                 body = packed.read(MAX_BODY + 1)
-        except (OSError, EOFError) as broken:
-            raise Unreachable("not a whole gzip file") from broken
+        except (OSError, EOFError) as exc:
+            raise Unreachable("not a whole gzip file") from exc
     if len(body) > MAX_BODY:
         raise Unreachable(f"larger than {MAX_BODY // 1_048_576} MiB")
     return body

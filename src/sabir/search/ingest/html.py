@@ -1,18 +1,22 @@
-"""HTML pages and Markdown files to items: the JSON-LD inside, or else the page itself. Pure."""
+"""HTML pages and Markdown files to items: what is marked up inside, or else the page itself. Pure."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 from urllib.parse import urljoin
 
 import msgspec
 import yaml
 
-from ...errors import MissingExtra
-from ..item import JSON, Item, Problem
-from ..schema_org import items
+from sabir.errors import MissingExtra
+from sabir.search.items.item import JSON, Item, Problem
+from sabir.search.items.schema_org import SUPPORTING, items
+
+from .crawl import directives
+from .markup import microdata, rdfa
+from .open_graph import kind, metas, offer, properties
 
 try:
     from markdown_it import MarkdownIt
@@ -26,40 +30,72 @@ _NOISE: Final = (
 )
 _BLOCKS: Final = frozenset({"p", "li", "h1", "h2", "h3", "h4", "h5", "h6", "blockquote", "td", "th", "dt", "dd", "pre",
                             "figcaption", "div", "section", "article", "br", "tr"})  # fmt: skip
+NOINDEX: Final = "the page asks not to be indexed (noindex)"
 _MARKDOWN: Final = MarkdownIt("commonmark").enable("table")
 
 
+# What only accompanies a page: an item beside it, if it is a company's; never in its place.
+_BESIDE: Final = frozenset({"Organization", "Corporation", "NewsMediaOrganization", "NGO"})
+
+
 def page_items(html: str, *, site: str, url: str, source: str, place: str) -> Iterator[Item | Problem]:
-    """The items of a page: what its JSON-LD describes; a page without any is an item itself."""
+    """The items of a page: what its JSON-LD describes, else its microdata, else its RDFa; else the page is one itself,
+    with what its Open Graph says."""
     tree = LexborHTMLParser(html)
+    if "noindex" in directives(tree):
+        yield Problem(place, NOINDEX)
+        return
     address = _canonical(tree, url)
-    found = False
+    said = metas(tree)
+    where = {"site": site, "base": address, "source": source}
+    described = False
+    for each in _json_ld(tree, place, where):
+        if isinstance(each, Problem):
+            yield each
+        elif not SUPPORTING.issuperset(each.types):
+            described = True
+            yield _spoken(_priced(each, said), _language(tree))
+        elif _BESIDE.issuperset(each.types):
+            yield _spoken(each, _language(tree))
+    for read, name in ((microdata, "microdata"), (rdfa, "rdfa")):
+        things = read(tree, address) if not described else []
+        for each in items({"@graph": things}, place=f"{place}#{name}", **where) if things else ():
+            if isinstance(each, Item) and not SUPPORTING.issuperset(each.types):
+                described = True
+                yield _spoken(_priced(each, said), _language(tree))
+    if not described:
+        yield from _page(tree, said, site=site, url=address, source=source, place=place)
+
+
+def _json_ld(tree: LexborHTMLParser, place: str, where: Mapping[str, str]) -> Iterator[Item | Problem]:
     for number, script in enumerate(tree.css('script[type="application/ld+json"]')):
         at = f"{place}#ld+json[{number}]"
         try:
             data = msgspec.json.decode(_repaired(script.text()))
-        except msgspec.DecodeError as wrong:
-            yield Problem(at, f"not JSON: {wrong}")
+        except msgspec.DecodeError as exc:
+            yield Problem(at, f"not JSON: {exc}")
             continue
-        for each in items(data, site=site, base=address, source=source, place=at):
-            if isinstance(each, Item):
-                found = True
-                yield _spoken(each, _language(tree))
-            elif "can be an item" not in each.reason:
+        for each in items(data, place=at, **where):
+            if isinstance(each, Item) or "can be an item" not in each.reason:
                 yield each
-    if not found:
-        yield from _page(tree, site=site, url=address, source=source, place=place)
+
+
+def _priced(item: Item, said: Mapping[str, str]) -> Item:
+    """A product whose price stands only in the page's Open Graph has it from there."""
+    if "Product" not in item.types or "offers" in item.fields or not (made := offer(said)):
+        return item
+    return msgspec.structs.replace(item, fields={**item.fields, "offers": made})
 
 
 def markdown_items(text: str, *, site: str, url: str, source: str, place: str) -> Iterator[Item | Problem]:
     """A Markdown file as an article; its front matter, if it has one, gives the properties."""
     about: dict[str, JSON] = {}
-    front = re.match(r"---\s*\n(.*?)\n(?:---|\.\.\.)\s*(?:\n|$)", text, re.DOTALL)
+    front = re.match(r"---[^\S\n]*\n(.*?)\n(?:---|\.\.\.)[^\S\n]*(?:\n|$)", text, re.DOTALL)
     if front:
         try:
             read = yaml.safe_load(front[1])
-        except yaml.YAMLError as wrong:
-            yield Problem(place, f"front matter is not YAML: {' '.join(str(wrong).split())}")
+        except yaml.YAMLError as exc:
+            yield Problem(place, f"front matter is not YAML: {' '.join(str(exc).split())}")
             read = None
         about = {str(key): _value(value) for key, value in read.items()} if isinstance(read, dict) else {}
         text = text[front.end() :]
@@ -126,27 +162,18 @@ def _repaired(script: str) -> str:
 
 def _canonical(tree: LexborHTMLParser, url: str) -> str:
     link = tree.css_first('link[rel="canonical"]')
-    href = link.attributes.get("href") if link else None
-    return urljoin(url, href) if href else url
+    href = (link.attributes.get("href") or "").strip() if link else ""
+    try:
+        joined = urljoin(url, href)
+    except ValueError:
+        return url
+    return joined if href and joined.startswith(("http://", "https://")) else url
 
 
-def _meta(tree: LexborHTMLParser, *names: str) -> str:
-    for name in names:
-        for key in ("name", "property"):
-            node = tree.css_first(f'meta[{key}="{name}"]')
-            content = node.attributes.get("content") if node else None
-            if content and content.strip():
-                return " ".join(content.split())
-    return ""
-
-
-def _page(tree: LexborHTMLParser, *, site: str, url: str, source: str, place: str) -> Iterator[Item | Problem]:
-    title = tree.css_first("title")
-    first = tree.css_first("h1")
-    name = _meta(tree, "og:title") or _words(first) or _words(title)
-    description = _meta(tree, "description", "og:description", "twitter:description")
-    published = _meta(tree, "article:published_time", "date", "dcterms.date")
-    keywords, author = _meta(tree, "keywords"), _meta(tree, "author")
+def _page(
+    tree: LexborHTMLParser, said: Mapping[str, str], *, site: str, url: str, source: str, place: str
+) -> Iterator[Item | Problem]:
+    name = said.get("og:title") or _words(tree.css_first("h1")) or _words(tree.css_first("title"))
     main = tree.css_first("main") or tree.css_first("article") or tree.css_first('[role="main"]') or tree.body
     for noise in main.css(_NOISE) if main else ():
         noise.decompose()
@@ -154,15 +181,13 @@ def _page(tree: LexborHTMLParser, *, site: str, url: str, source: str, place: st
     if not name and not body:
         yield Problem(place, "a page without JSON-LD, a title and text")
         return
+    about = properties(said)
     node: dict[str, JSON] = {
-        "@type": "Article" if published else "WebPage",
+        "@type": kind(said) or ("Article" if "datePublished" in about else "WebPage"),
         "@id": url or place,
         "name": name or " ".join(body.split()[:10]),
-        "description": description,
+        **about,
         "text": "\n".join(line for line in body.splitlines() if line != name),
-        "datePublished": published,
-        "keywords": keywords,
-        "author": author,
         "inLanguage": _language(tree),
     }
     yield from items(

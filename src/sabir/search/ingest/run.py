@@ -3,64 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import codecs
-import contextlib
-import re
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote, urljoin
 
-import msgspec
+from sabir.errors import ConfigError, NotFound
+from sabir.search.engine.base import Engine
+from sabir.search.items.item import Item, Problem
 
-from ...errors import BadSetup, NotFound
-from ..base import Engine
-from ..item import Item, Problem
-from .feeds import Listing, listing, schema_maps, sitemaps
-from .fetch import Document, Fetcher, Unreachable, Web, files, is_address
-from .html import markdown_items, page_items
-from .tables import csv_items, json_items, line_items
+from .fetch import Fetcher, is_address
+from .kinds import kind, read
+from .report import Columns, IngestProgress, IngestReport, Skips
+from .walk import Documents, Reach, Walk
 
 BATCH: Final = 250  # items that are written in one commit
-PARALLEL: Final = 4  # pages fetched at once
-MAX_PAGES: Final = 50_000
 _AT_ONCE: Final = 50  # items read between two looks at the loop
-
-
-class Progress(msgspec.Struct, frozen=True):
-    """How far a run is, in documents; ``total`` grows while further ones are found."""
-
-    done: int
-    total: int
-    items: int
-    rate: float  # items a second
-    part: float = 0.0  # of the document that is being read, from 0 to 1, where its length is known
-
-    @property
-    def share(self) -> float:
-        """How much is done, from 0 to 1."""
-        return min(1.0, (self.done + self.part) / self.total) if self.total else 0.0
-
-    @property
-    def remaining(self) -> float | None:
-        """Seconds to go, by the rate so far."""
-        return (1 - self.share) / self.share * self.items / self.rate if self.rate and self.share else None
-
-
-class Report(msgspec.Struct, frozen=True):
-    """What a run did."""
-
-    added: int = 0
-    updated: int = 0
-    unchanged: int = 0
-    removed: int = 0
-    problems: tuple[Problem, ...] = ()
-
-    @property
-    def items(self) -> int:
-        return self.added + self.updated + self.unchanged
 
 
 async def ingest(
@@ -72,26 +31,28 @@ async def ingest(
     sync: bool = False,
     mapping: Mapping[str, str] | None = None,
     base: str = "",
-    progress: Callable[[Progress], None] | None = None,
-    max_pages: int = MAX_PAGES,
-) -> Report:
+    progress: Callable[[IngestProgress], None] | None = None,
+    reach: Reach | None = None,
+) -> IngestReport:
     """Read a source (a path or an address) into a site of the index.
 
     Items that did not change are skipped. With ``sync``, items that this source gave before and no longer
-    gives are removed, unless a document could not be read. ``mapping`` is for CSV; ``base`` is the address
-    that a folder's files are published under.
+    gives are removed, unless a document could not be read for now. ``mapping`` is for tables and adds to what their
+    columns are by their names; ``base`` is the address that a folder's files are published under; ``reach`` is how
+    far and how fast a site is read.
 
     Raises:
         NotFound: the path does not exist.
-        BadSetup: an address without a fetcher.
+        ConfigError: an address without a fetcher.
     """
-    run = _Run(engine, site, source, {id: print_ async for id, print_ in _before(engine, site)}, progress)
-    documents = _documents(source, fetch, base, max_pages, run)
-    async for document, more in documents:
-        run.total = max(run.total, run.done + 1)
-        read = _read(document, site=site, source=source, mapping=mapping, listed=more)
-        rows, taken = document.body.count(b"\n") if _kind(document) in ("lines", "csv") else 0, 0
-        while some := await asyncio.to_thread(list, islice(read, _AT_ONCE)):  # whoever asks meanwhile is answered
+    skips = Skips()
+    walk = Walk(source, site, skips)
+    documents = _documents(walk, fetch, base, reach or Reach())
+    run = _Run(engine, walk, {item_id: print_ async for item_id, print_ in _before(engine, site)}, progress)
+    async for document, listed in documents:
+        records = read(document, site=site, source=source, mapping=mapping or None, listed=listed)
+        rows, taken = document.body.count(b"\n") if kind(document) in ("lines", "csv") else 0, 0
+        while some := await asyncio.to_thread(list, islice(records, _AT_ONCE)):  # whoever asks meanwhile is answered
             taken += len(some)
             run.part = min(1.0, taken / rows) if rows else 0.0
             for each in some:
@@ -104,223 +65,105 @@ async def ingest(
     return run.report()
 
 
+def _documents(walk: Walk, fetch: Fetcher | None, base: str, reach: Reach) -> Documents:
+    if is_address(walk.source):
+        if fetch is None:
+            raise ConfigError("an address can only be ingested with a fetcher")
+        return walk.pages(fetch, reach)
+    path = Path(walk.source)
+    if not path.exists():
+        raise NotFound(f"no file or folder {walk.source}")
+    return walk.files(path, base)
+
+
 async def _before(engine: Engine, site: str) -> AsyncIterator[tuple[str, tuple[str, str]]]:
-    async for id, fingerprint, source in engine.listed(site):
-        yield id, (fingerprint, source)
+    async for item_id, fingerprint, source in engine.listed(site):
+        yield item_id, (fingerprint, source)
 
 
 class _Run:
     def __init__(
         self,
         engine: Engine,
-        site: str,
-        source: str,
+        walk: Walk,
         before: dict[str, tuple[str, str]],
-        progress: Callable[[Progress], None] | None,
+        progress: Callable[[IngestProgress], None] | None,
     ) -> None:
-        self.engine, self.site, self.source, self.before = engine, site, source, before
-        self.done = self.total = 0
+        self._engine, self._walk, self._before = engine, walk, before
+        self.done = 0
         self.part = 0.0
         self._progress, self._started = progress, time.monotonic()
-        self._seen: set[str] = set()
-        self._held: list[Item] = []
-        self._counts = {"added": 0, "updated": 0, "unchanged": 0, "removed": 0}
-        self.problems: list[Problem] = []
-        self.unread = 0
+        self._seen: dict[str, tuple[int, str]] = {}  # ids: how much was said of each, and what became of it
+        self._held: dict[str, Item] = {}
+        self._counts = {"read": 0, "added": 0, "updated": 0, "unchanged": 0, "removed": 0, "merged": 0}
+        self._unknown: dict[str, None] = {}
+        self._notes: list[str] = []
 
-    async def take(self, each: Item | Problem) -> None:
+    async def take(self, each: Item | Problem | Columns) -> None:
+        if isinstance(each, Columns):
+            self._unknown.update(dict.fromkeys(each.unknown))
+            self._notes.extend(note for note in each.notes if note not in self._notes)
+            return
+        self._counts["read"] += 1
         if isinstance(each, Problem):
-            self.problems.append(each)
+            self._walk.skips.add(each)
             return
-        if each.id in self._seen:
+        said = len(each.text) + len(each.description) + 20 * len(each.fields)
+        met = self._seen.get(each.id)
+        if met is not None:
+            self._counts["merged"] += 1
+            if said <= met[0]:  # a list says little of what its own page says in full
+                return
+            self._counts[met[1]] -= 1
+        await self._hold(each, said, written=met is not None and each.id not in self._held)
+
+    async def _hold(self, each: Item, said: int, *, written: bool) -> None:
+        """Keep an item until its batch is full; ``written`` where another of its id was, and went with a batch."""
+        before = self._before.get(each.id)
+        same = before is not None and before[0] == each.fingerprint
+        outcome = "unchanged" if same else "added" if before is None else "updated"
+        self._seen[each.id] = (said, outcome)
+        self._counts[outcome] += 1
+        if same and not written:
+            self._held.pop(each.id, None)
             return
-        self._seen.add(each.id)
-        before = self.before.get(each.id)
-        if before is not None and before[0] == each.fingerprint:
-            self._counts["unchanged"] += 1
-            return
-        self._counts["added" if before is None else "updated"] += 1
-        self._held.append(each)
+        self._held[each.id] = each
         if len(self._held) >= BATCH:
             await self.flush()
             self.tell()
 
     async def flush(self) -> None:
         if self._held:
-            await self.engine.put(self._held)
-            self._held = []
+            await self._engine.put(list(self._held.values()))
+            self._held = {}
 
     async def remove_vanished(self) -> None:
-        gone = [id for id, (_, source) in self.before.items() if source == self.source and id not in self._seen]
-        if gone and self.unread:
-            reason = f"{len(gone)} items are kept, because {self.unread} documents could not be read"
-            self.problems.append(Problem(self.source, reason))
+        walk = self._walk
+        gone = [
+            item_id
+            for item_id, (_, source) in self._before.items()
+            if source == walk.source and item_id not in self._seen
+        ]
+        if gone and walk.incomplete:
+            kept = f"{len(gone)} {'item is' if len(gone) == 1 else 'items are'} kept, because {walk.incomplete}"
+            self._notes.append(kept)
         elif gone:
-            self._counts["removed"] = await self.engine.delete(self.site, gone)
+            self._counts["removed"] = await self._engine.delete(walk.site, gone)
 
     def tell(self) -> None:
         if self._progress:
             taken = len(self._seen)
             rate = taken / max(1e-6, time.monotonic() - self._started)
-            self._progress(Progress(self.done, max(self.total, self.done), taken, rate, self.part))
+            self._progress(IngestProgress(self.done, max(self._walk.total, self.done), taken, rate, self.part))
 
-    def report(self) -> Report:
-        return Report(**self._counts, problems=tuple(self.problems))
-
-
-_Documents = AsyncIterator[tuple[Document, Listing | None]]
-
-
-def _documents(source: str, fetch: Fetcher | None, base: str, max_pages: int, run: _Run) -> _Documents:
-    if is_address(source):
-        if fetch is None:
-            raise BadSetup("an address can only be ingested with a fetcher")
-        return _pages(source, Web(fetch), max_pages, run)
-    path = Path(source)
-    if not path.exists():
-        raise NotFound(f"no file or folder {source}")
-    return _files(path, base, run)
-
-
-async def _files(path: Path, base: str, run: _Run) -> _Documents:
-    found = await asyncio.to_thread(lambda: list(files(path)))
-    run.total = len(found)
-    for each in found:
-        relative = each.relative_to(path).as_posix() if each != path else each.name
-        published = f"{base.rstrip('/')}/{quote(relative)}" if base else ""
-        try:
-            body = await asyncio.to_thread(each.read_bytes)
-        except OSError as failed:
-            run.unread += 1
-            run.problems.append(Problem(relative, f"cannot be read: {failed.strerror}"))
-            continue
-        yield Document(relative, body, published), None
-
-
-async def _pages(source: str, web: Web, max_pages: int, run: _Run) -> _Documents:
-    queue = [source]
-    seen = {source}
-    first = True
-    while queue:
-        wave, queue = queue[:PARALLEL], queue[PARALLEL:]
-        for document in await asyncio.gather(*(_page(url, web, run) for url in wave)):
-            if document is None:
-                continue
-            more: Listing | None = None
-            following: tuple[str, ...] = ()
-            if _kind(document) == "xml":
-                more = listing(document.body, site=run.site, url=document.url, source=run.source, place=document.place)
-                following = more.listings + more.pages
-            elif first and _kind(document) == "html":
-                following = await _described(document.url, web)
-            first = False
-            fresh = [url for url in dict.fromkeys(following) if url not in seen and is_address(url)]
-            if len(seen) + len(fresh) > max_pages:
-                run.problems.append(Problem(document.place, f"only {max_pages} pages are read"))
-                fresh = fresh[: max(0, max_pages - len(seen))]
-            seen.update(fresh)
-            queue.extend(fresh)
-            run.total = len(seen)
-            yield document, more
-
-
-async def _page(url: str, web: Web, run: _Run) -> Document | None:
-    try:
-        return await web.get(url)
-    except Unreachable as why:
-        run.unread += 1
-        run.problems.append(Problem(url, str(why)))
-        return None
-
-
-async def _described(url: str, web: Web) -> tuple[str, ...]:
-    """Where a site says its content is: schemaMap in robots.txt, else its schema_map.xml, else its sitemap."""
-    if url.split("?")[0].split("#")[0] != urljoin(url, "/"):
-        return ()
-    robots = await web.robots(url)
-    if maps := schema_maps(robots, url):
-        return maps
-    for default in (urljoin(url, "/schema_map.xml"), *sitemaps(robots, url)):
-        try:
-            await web.get(default)
-        except Unreachable:
-            continue
-        return (default,)
-    return ()
-
-
-def _kind(document: Document) -> str:
-    name = (document.url or document.place).split("?")[0].split("#")[0].casefold().removesuffix(".gz")
-    media = document.content_type.split(";")[0].strip().casefold()
-    for kind, suffixes, types in _KINDS:
-        if media in types or (media in ("", "application/octet-stream", "text/plain") and name.endswith(suffixes)):
-            return kind
-    start = document.body[:512].lstrip().lower()
-    if start.startswith((b"<?xml", b"<rss", b"<feed", b"<urlset", b"<sitemapindex")):
-        return "xml"
-    if start.startswith((b"{", b"[")):
-        return "lines" if name.endswith(".txt") else "json"
-    return "html" if b"<html" in start or b"<!doctype html" in start or media == "text/html" else "markdown"
-
-
-_KINDS: Final = (
-    ("lines", (".jsonl", ".ndjson"), ("application/jsonl", "application/x-ndjson", "application/x-jsonlines")),
-    ("json", (".json", ".jsonld"), ("application/json", "application/ld+json")),
-    ("xml", (".xml", ".rss", ".atom"), ("application/xml", "text/xml", "application/rss+xml", "application/atom+xml")),
-    ("csv", (".csv", ".tsv"), ("text/csv", "text/tab-separated-values")),
-    ("html", (".html", ".htm", ".xhtml"), ("text/html", "application/xhtml+xml")),
-    ("markdown", (".md", ".markdown"), ("text/markdown",)),
-)
-
-
-def _read(
-    document: Document, *, site: str, source: str, mapping: Mapping[str, str] | None, listed: Listing | None
-) -> Iterator[Item | Problem]:
-    kind = _kind(document)
-    url = document.url or document.place
-    if kind == "xml":
-        found = listed or listing(document.body, site=site, url=url, source=source, place=document.place)
-        yield from found.items
-        if listed is None and found.pages:
-            yield Problem(document.place, "a sitemap on disk lists addresses; ingest it by its own")
-        return
-    text = _decoded(document.body)
-    if text is None:
-        yield Problem(document.place, "not text")
-        return
-    where = {"site": site, "url": url, "source": source, "place": document.place}
-    match kind:
-        case "json":
-            yield from _json(text, where)
-        case "lines":
-            yield from line_items(text, **where)
-        case "csv":
-            yield from csv_items(text, mapping=mapping, **where)
-        case "html":
-            yield from page_items(text, **where)
-        case _:
-            yield from markdown_items(text, **where)
-
-
-def _json(text: str, where: Mapping[str, str]) -> Iterator[Item | Problem]:
-    """One document; or, where a file of that name holds a document a line, those."""
-    read = list(json_items(text, **where))
-    if len(read) == 1 and isinstance(read[0], Problem) and "trailing" in read[0].reason:
-        yield from line_items(text, **where)
-    else:
-        yield from read
-
-
-def _decoded(body: bytes) -> str | None:
-    """The text of a document in the encoding that it shows or names; None if it is none."""
-    if body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return body.decode("utf-16", "replace")
-    if b"\x00" in body[:4096]:
-        return None
-    try:
-        return body.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        named = re.search(rb"(?:charset|encoding)\s*=\s*[\"']?([\w.:-]+)", body[:2048], re.IGNORECASE)
-    with contextlib.suppress(LookupError):
-        return body.decode(named[1].decode("ascii") if named else "cp1252", "replace")
-    return body.decode("cp1252", "replace")
+    def report(self) -> IngestReport:
+        walk = self._walk
+        return IngestReport(
+            documents=self.done,
+            **self._counts,
+            skipped=walk.skips.counts(),
+            unknown_columns=tuple(self._unknown),
+            notes=(*walk.notes, *self._notes),
+            way=walk.way,
+            problems=tuple(walk.skips.problems),
+        )

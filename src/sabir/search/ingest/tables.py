@@ -1,47 +1,44 @@
-"""CSV with a mapping, JSON and JSON lines to items. Pure."""
+"""Tables (CSV, TSV, XLSX), JSON and JSON lines to items. Pure."""
 
 from __future__ import annotations
 
 import csv
 import io
+import itertools
 import re
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import TypeAlias
 
 import msgspec
 
-from ..item import JSON, Item, Problem
-from ..schema_org import items
+from sabir.search.items.item import JSON, Item, Problem
+from sabir.search.items.schema_org import items
 
-# Column names as people call them, to schema.org properties.
-_COLUMNS: Final[Mapping[str, str]] = {
-    "title": "name", "product": "name", "product name": "name", "headline": "name", "link": "url", "page": "url",
-    "summary": "description", "body": "text", "content": "text", "price": "offers.price", "cost": "offers.price",
-    "currency": "offers.priceCurrency", "type": "@type", "id": "@id", "category": "category", "tags": "keywords",
-    "image url": "image", "photo": "image", "rating": "aggregateRating.ratingValue",
-    "stars": "aggregateRating.ratingValue",
-    "reviews": "aggregateRating.reviewCount", "lat": "geo.latitude", "latitude": "geo.latitude", "lon": "geo.longitude",
-    "lng": "geo.longitude", "longitude": "geo.longitude", "city": "address.addressLocality",
-    "town": "address.addressLocality",
-    "state": "address.addressRegion", "region": "address.addressRegion", "country": "address.addressCountry",
-    "street": "address.streetAddress", "zip": "address.postalCode", "date": "datePublished", "start": "startDate",
-    "end": "endDate", "stock": "offers.availability", "availability": "offers.availability", "colour": "color",
-    "pricecurrency": "offers.priceCurrency", "price currency": "offers.priceCurrency", "start date": "startDate",
-    "end date": "endDate", "published": "datePublished",
-    **{name.casefold(): name for name in (
-        "name", "description", "url", "image", "text", "sku", "gtin", "brand", "color", "material", "size", "weight",
-        "keywords", "startDate", "endDate", "datePublished", "dateModified", "location", "author", "genre", "isbn",
-        "inLanguage", "telephone", "email", "openingHours", "priceRange", "recipeCuisine", "recipeCategory",
-        "recipeIngredient", "recipeYield", "totalTime", "prepTime", "cookTime", "numberOfPages", "duration")},
-}  # fmt: skip
+from .columns import column_places
+from .json_feed import articles, is_json_feed
+from .merchant import attribute, is_merchant_table, product
+from .numbering import numbered
+from .report import Columns
+from .sheets import Sheet, sheets
+from .shops import is_shopify, is_woocommerce, shopify, woocommerce
+
+_Row: TypeAlias = tuple[str, list[str]]  # its place, its cells
 
 
 def json_items(text: str, *, site: str, url: str, source: str, place: str) -> Iterator[Item | Problem]:
     """One JSON document."""
     try:
         data = msgspec.json.decode(text)
-    except msgspec.DecodeError as wrong:
-        yield Problem(place, f"not JSON: {wrong}")
+    except msgspec.DecodeError as exc:
+        yield Problem(place, f"not JSON: {exc}")
+        return
+    if is_shopify(data):
+        data = list(shopify(data, url, site))
+    elif is_woocommerce(data):
+        data = list(woocommerce(data))
+    elif is_json_feed(data):
+        data = list(articles(data))
+    elif data in ([], {"products": []}):  # the page after a shop's last one
         return
     yield from items(data, site=site, base=url, source=source, place=place)
 
@@ -60,47 +57,102 @@ def line_items(text: str, *, site: str, url: str, source: str, place: str) -> It
 
 def csv_items(
     text: str, *, site: str, url: str, source: str, place: str, mapping: Mapping[str, str] | None = None
-) -> Iterator[Item | Problem]:
-    """A row an item. ``mapping`` is from properties (dotted for nested ones) to columns, or ``=`` and a constant.
+) -> Iterator[Item | Problem | Columns]:
+    """A row an item. Columns are taken by their names.
 
-    Without a mapping, columns are taken by their names.
+    ``mapping`` adds to that: from properties (dotted for nested ones) to columns, or ``=`` and a constant.
     """
-    sample = text[:4096]
-    delimiter = max(",;\t|", key=sample.split("\n", 1)[0].count)
-    rows = csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""), delimiter=delimiter)
-    try:
-        header = [column.strip() for column in next(rows)]
-    except StopIteration:
+    text = text.removeprefix("\ufeff")
+    delimiter = max(",;\t|", key=text[:8192].lstrip("\r\n").split("\n", 1)[0].count)
+    rows = _csv_rows(text, delimiter, place)
+    yield from _table(rows, site=site, url=url, source=source, place=place, mapping=mapping)
+
+
+def sheet_items(
+    body: bytes, *, site: str, url: str, source: str, place: str, mapping: Mapping[str, str] | None = None
+) -> Iterator[Item | Problem | Columns]:
+    """A row of each sheet of a workbook an item, as in ``csv_items``."""
+    found = 0
+    for sheet in sheets(body, place):
+        if isinstance(sheet, Problem):
+            yield sheet
+            return
+        at = f"{place}#{sheet.name}"
+        rows = _sheet_rows(sheet, at)
+        first = next(rows, None)
+        if first is not None:
+            found += 1
+            rows = itertools.chain([first], rows)
+            yield from _table(rows, site=site, url=url, source=source, place=at, mapping=mapping)
+    if not found:
+        yield Problem(place, "a workbook without rows")
+
+
+def _sheet_rows(sheet: Sheet, place: str) -> Iterator[_Row]:
+    return ((f"{place}:{number}", cells) for number, cells in sheet.rows if any(cells))
+
+
+def _csv_rows(text: str, delimiter: str, place: str) -> Iterator[_Row | Problem]:
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    lines = text.count("\n")
+    unbalanced = text.count('"') % 2 == 1
+    while True:
+        began = rows.line_num + 1
+        try:
+            row = next(rows, None)
+        except csv.Error as exc:
+            yield Problem(f"{place}:{began}", f"the table is not read further: {exc}")
+            return
+        if row is None:
+            return
+        if unbalanced and rows.line_num > began and rows.line_num >= lines:
+            yield Problem(f"{place}:{began}", "a quote is not closed, and the rest of the table is inside it")
+            return
+        if any(cell.strip() for cell in row):
+            yield f"{place}:{rows.line_num}", row
+
+
+def _table(
+    rows: Iterator[_Row | Problem], *, site: str, url: str, source: str, place: str, mapping: Mapping[str, str] | None
+) -> Iterator[Item | Problem | Columns]:
+    first = next(rows, None)
+    if first is None or isinstance(first, Problem):
+        yield first or Problem(place, "a table without a header")
         return
-    places, problem = _places(header, mapping)
-    if problem:
-        yield Problem(place, problem)
+    header = [column.strip() for column in first[1]]
+    second = next(rows, None)
+    if second is None:
+        yield Problem(place, "a table without rows")
         return
-    for row in rows:
-        at = f"{place}:{rows.line_num}"
-        if not any(cell.strip() for cell in row):
-            continue
-        if len(row) > len(header):
-            yield Problem(at, f"{len(row)} cells in a table of {len(header)} columns")
-            continue
-        yield from items(_node(row, places), site=site, base=url, source=source, place=at)
+    merchant = mapping is None and is_merchant_table(header)
+    sample = second[1] if not isinstance(second, Problem) else []
+    columns = column_places(header, mapping, sample)
+    if columns.problem:
+        yield Problem(place, columns.problem)
+        return
+    if not merchant:
+        yield Columns(columns.unknown, columns.notes)
+
+    def records() -> Iterator[Item | Problem]:
+        for row in itertools.chain([second], rows):
+            if isinstance(row, Problem):
+                yield row
+                continue
+            at, cells = row
+            if len(cells) > len(header):
+                yield Problem(at, f"{len(cells)} cells in a table of {len(header)} columns")
+                continue
+            node = _merchant_node(cells, header) if merchant else _node(cells, columns.places, url or place)
+            yield from items(node, site=site, base=url, source=source, place=at)
+
+    yield from numbered(records())
 
 
-def _places(header: list[str], mapping: Mapping[str, str] | None) -> tuple[dict[str, int | str], str]:
-    if mapping is None:
-        return {_COLUMNS.get(column.casefold(), column): at for at, column in enumerate(header) if column}, ""
-    places: dict[str, int | str] = {}
-    for name, column in mapping.items():
-        if column.startswith("="):
-            places[name] = column[1:]
-        elif column in header:
-            places[name] = header.index(column)
-        else:
-            return {}, f"the mapping names column {column!r}, and the table has {', '.join(header)}"
-    return places, ""
+def _merchant_node(cells: list[str], header: list[str]) -> dict[str, JSON]:
+    return product({attribute(column): [cell] for column, cell in zip(header, cells, strict=False)})
 
 
-def _node(row: list[str], places: Mapping[str, int | str]) -> dict[str, JSON]:
+def _node(row: list[str], places: Mapping[str, int | str], base: str) -> dict[str, JSON]:
     node: dict[str, JSON] = {}
     for name, at in places.items():
         value = at if isinstance(at, str) else row[at].strip() if at < len(row) else ""
@@ -109,7 +161,18 @@ def _node(row: list[str], places: Mapping[str, int | str]) -> dict[str, JSON]:
         holder = node
         *path, last = name.split(".")
         for step in path:
-            holder = holder.setdefault(step, {})
+            if not isinstance(holder.get(step), dict):  # a column "brand" beside one "brand.url"
+                holder[step] = {"name": holder[step]} if step in holder else {}
+            holder = holder[step]
         holder[last] = value
-    node.setdefault("@type", "Product" if "offers" in node else "Thing")
+    identity = node.get("@id")
+    if isinstance(identity, str) and not re.search(r"[:/#]", identity):
+        node["@id"] = f"{base}#{identity}"  # a number is one of its own table
+    node.setdefault("@type", _kind(node))
     return node
+
+
+def _kind(node: Mapping[str, JSON]) -> str:
+    if "startDate" in node:
+        return "Event"
+    return "Product" if "offers" in node or "sku" in node or "gtin" in node else "Thing"

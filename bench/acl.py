@@ -1,0 +1,391 @@
+"""The same 1 KB TASK_REQUEST between two agents: ACL beside SPADE and osBrain.
+
+SPADE runs in an environment of its own with its own XMPP server; its messages are kept nowhere. Ours are checked
+against the table of conversations and written in one commit with their state, timer and letter: in memory for the rows
+"with enforced conversations", in SQLite for the durable ones. In process the plain bus is measured, too. All are up for
+the whole run and take turns, block by block. On a busy machine read the rows of CPU, which other work does not change.
+
+    python bench/acl.py [ROUNDS]
+
+What is printed is the median of the rounds. The last rows are ours alone: what a message costs with 10 and with 10,000
+open conversations, and a search among 10,000 entries of the directory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import msgspec
+import uvloop
+from venvs import python_with
+
+from bus import Process, spade
+from sabir.bus.base import Letter, Receiving
+from sabir.bus.memory import MemoryBus
+from sabir.bus.store import StoreBus
+from sabir.cluster.directory import Directory, Entry, Template
+from sabir.dialogues.service import Dialogues, answer_to, limits_for
+from sabir.dialogues.settings import DialogueSettings
+from sabir.ids import ordered_uuid
+from sabir.protocols.acl.wire.envelope import Envelope, decode, encode, envelope_of
+from sabir.stores import open_store
+from sabir.stores.letters import Letters
+
+HERE = Path(__file__).resolve()
+SETTINGS = DialogueSettings(inbox_messages=1_000_000, sender_messages=1_000_000)
+SENDERS = 64
+BLOCKS = 3
+ENTRIES = 10_000
+SLOTS = {"one way": ("send", 3_000, 1_000), "request-reply": ("ask", 400, 200)}  # ours and theirs
+
+
+FILLING = "x" * 623
+REQUEST = envelope_of(
+    {
+        "mcp_version": "0.1.0",
+        "message_id": "msg_1",
+        "performative": "TASK_REQUEST",
+        "sender": {"agent_id": "sender"},
+        "receiver": {"agent_id": "receiver"},
+        "language": "application/json",
+        "ontology": "elizaos:ontology:code/general/refactor_request",
+        "timestamp": "2026-01-01T00:00:00.000Z",
+        "payload": {"task_type": "ask", "task_description": FILLING},
+    }
+)
+
+
+def request() -> Envelope:
+    """A TASK_REQUEST of 1 KB; no two say the same."""
+    message_id = ordered_uuid()
+    payload = {"task_type": "ask", "task_description": f"{message_id} {FILLING}"}
+    return msgspec.structs.replace(REQUEST, message_id=message_id, payload=payload)
+
+
+# -- our side, in a process of its own ---------------------------------------------------------------
+
+
+class Agents:
+    """Two agents on one store: a sender and a receiver that answers each request."""
+
+    def __init__(self, dialogues: Dialogues, bus: StoreBus) -> None:
+        self._dialogues = dialogues
+        self._bus = bus
+        self._left = 0
+        self._done = asyncio.Event()
+        self._answers: dict[str, asyncio.Future[Envelope]] = {}
+        self._answering = False
+
+    async def open(self) -> None:
+        await self._bus.receive("receiver", self._request, Receiving(width=SENDERS))
+        await self._bus.receive("sender", self._reply, Receiving(width=SENDERS))
+
+    async def _request(self, letter: Letter) -> None:
+        envelope = decode(letter.body)
+        if self._answering:
+            result = {"task_status": "success", "result_summary": "done", "result_details": {}}
+            await self._dialogues.post(answer_to(envelope, "INFORM_RESULT", result, sender="receiver"), "sender")
+            return
+        self._left -= 1
+        if not self._left:
+            self._done.set()
+
+    async def _reply(self, letter: Letter) -> None:
+        envelope = decode(letter.body)
+        self._answers.pop(envelope.in_reply_to or "").set_result(envelope)
+
+    async def send(self, count: int) -> dict[str, float]:
+        """Many senders, each waiting until its message is kept; until the last is handled."""
+        self._left, self._answering = count, False
+        self._done.clear()
+        left = iter(range(count))
+
+        async def sender() -> None:
+            for _ in left:
+                await self._dialogues.post(request(), "receiver")
+
+        began, used = time.perf_counter(), time.process_time()
+        await asyncio.gather(*(sender() for _ in range(SENDERS)))
+        await self._done.wait()
+        took = time.perf_counter() - began
+        return {"per_second": count / took, "cpu": (time.process_time() - used) / count}
+
+    async def ask(self, count: int) -> dict[str, float]:
+        """One request after the other, until each has its result."""
+        self._answering = True
+        times: list[float] = []
+        for _ in range(count):
+            asked = request()
+            answer = self._answers[asked.message_id] = asyncio.get_running_loop().create_future()
+            begun = time.perf_counter()
+            await self._dialogues.post(asked, "receiver")
+            await answer
+            times.append(time.perf_counter() - begun)
+        return {"p50": statistics.median(times)}
+
+    async def open_conversations(self, count: int) -> None:
+        """Conversations that wait for the reply of an agent that is absent."""
+        for _ in range(count):
+            await self._dialogues.post(request(), "absent")
+
+
+async def send_letters(bus: MemoryBus, count: int) -> dict[str, float]:
+    """The same messages over the bus in memory, which keeps no conversations, as the others keep none."""
+    left, done = count, asyncio.Event()
+
+    async def handle(letter: Letter) -> None:
+        nonlocal left
+        decode(letter.body)
+        left -= 1
+        if not left:
+            done.set()
+
+    receiver = await bus.receive("receiver", handle, Receiving(width=SENDERS))
+    began, used = time.perf_counter(), time.process_time()
+    for _ in range(count):
+        envelope = request()
+        await bus.send(Letter("receiver", encode(envelope), envelope.message_id))
+    await done.wait()
+    took, cpu = time.perf_counter() - began, time.process_time() - used
+    await receiver.stop()
+    return {"per_second": count / took, "cpu": cpu / count}
+
+
+@asynccontextmanager
+async def agents(address: str) -> AsyncIterator[Agents]:
+    store = open_store(address)
+    await store.open()
+    assert isinstance(store, Letters)
+    bus = StoreBus(store, limits_for(SETTINGS))
+    await bus.open()
+    made = Agents(Dialogues(store, bus, SETTINGS), bus)
+    await made.open()
+    try:
+        yield made
+    finally:
+        await bus.close()
+        await store.close()
+
+
+async def work(address: str) -> None:
+    bus = MemoryBus()
+    await bus.open()
+    async with agents(address) as pair:
+        print(json.dumps({"ready": True}), flush=True)
+        while words := (await asyncio.to_thread(sys.stdin.readline)).split():
+            match words:
+                case ["send", count]:
+                    print(json.dumps(await pair.send(int(count))), flush=True)
+                case ["letters", count]:
+                    print(json.dumps(await send_letters(bus, int(count))), flush=True)
+                case ["ask", count]:
+                    print(json.dumps(await pair.ask(int(count))), flush=True)
+                case ["open", count]:
+                    await pair.open_conversations(int(count))
+                    print(json.dumps({}), flush=True)
+
+
+# -- all sides, from here ----------------------------------------------------------------------------
+
+
+class Sides(NamedTuple):
+    """Who is measured."""
+
+    memory: Process
+    sqlite: Process
+    spade_inside: Process
+    spade_sender: Process
+    spade_receiver: Process
+    spade_server: int
+    osbrain: Process | None
+
+
+@asynccontextmanager
+async def sides() -> AsyncIterator[Sides]:
+    os.environ["BODY"] = encode(request()).decode()
+    command = (sys.executable, str(HERE), "--work")
+    async with AsyncExitStack() as up:
+        folder = up.enter_context(tempfile.TemporaryDirectory())
+        memory = await up.enter_async_context(Process(*command, "memory:"))
+        sqlite = await up.enter_async_context(Process(*command, f"sqlite:///{folder}/sabir.db"))
+        theirs = await up.enter_async_context(spade())
+        yield Sides(memory, sqlite, theirs.inside, theirs.sender, theirs.receiver, theirs.server, await _osbrain(up))
+
+
+async def _osbrain(up: AsyncExitStack) -> Process | None:
+    try:
+        python = await asyncio.to_thread(python_with, "osbrain", "osbrain==0.6.5")
+        return await up.enter_async_context(OsBrain(str(python), str(HERE.with_name("osbrain_bus.py"))))
+    except (OSError, RuntimeError, ValueError) as exc:
+        print(f"osBrain does not run here: {exc}", file=sys.stderr)
+        return None
+
+
+class OsBrain(Process):
+    """Its agents print to standard output, too; only JSON is for us."""
+
+    async def told(self) -> dict[str, Any]:
+        while True:
+            try:
+                return await super().told()
+            except json.JSONDecodeError:
+                continue
+
+
+async def spade_sends(sides: Sides, count: int, *, inside: bool) -> dict[str, float]:
+    """Its rate, and the CPU seconds for a message: of one process, or of sender, receiver and server."""
+    sender, receiver = (
+        (sides.spade_inside, sides.spade_inside) if inside else (sides.spade_sender, sides.spade_receiver)
+    )
+    used = 0.0 if inside else cpu_seconds(sides)
+    await receiver.do("expect", count)
+    began = (await sender.do("send", count))["began"]
+    received = await receiver.told()
+    cpu = received["cpu"] if inside else (cpu_seconds(sides) - used) / count
+    return {"rate": received["received"] / (received["at"] - began), "cpu": cpu}
+
+
+def cpu_seconds(sides: Sides) -> float:
+    """What SPADE's sender, receiver and XMPP server, which has processes of its own, have used so far."""
+    used = 0
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError):  # not a process, or one that is gone
+            fields = (entry / "stat").read_text().rpartition(")")[2].split() if entry.name.isdigit() else []
+            pids = (sides.spade_sender.pid, sides.spade_receiver.pid)
+            if fields and (int(entry.name) in pids or int(fields[3]) == sides.spade_server):
+                used += int(fields[11]) + int(fields[12])
+    return used / os.sysconf("SC_CLK_TCK")
+
+
+async def spade_p50(sides: Sides, count: int, *, inside: bool) -> float:
+    sender = sides.spade_inside if inside else sides.spade_sender
+    return 1 / float((await sender.do("ask", 1, count))["per_second"])
+
+
+async def block(sides: Sides) -> dict[str, float]:
+    """Everybody once."""
+    found: dict[str, float] = {}
+    letters = await sides.memory.do("letters", SLOTS["one way"][1])
+    found["bus rate"], found["bus cpu"] = letters["per_second"], letters["cpu"]
+    for name, process in (("memory", sides.memory), ("sqlite", sides.sqlite)):
+        sent = await process.do("send", SLOTS["one way"][1])
+        found[f"{name} rate"], found[f"{name} cpu"] = sent["per_second"], sent["cpu"]
+        found[f"{name} p50"] = (await process.do("ask", SLOTS["request-reply"][1]))["p50"]
+    for where, inside in (("in process", True), ("XMPP", False)):
+        theirs = await spade_sends(sides, SLOTS["one way"][2], inside=inside)
+        found[f"SPADE {where} rate"], found[f"SPADE {where} cpu"] = theirs["rate"], theirs["cpu"]
+        found[f"SPADE {where} p50"] = await spade_p50(sides, SLOTS["request-reply"][2], inside=inside)
+    if sides.osbrain is not None:
+        found["osBrain rate"] = (await sides.osbrain.do("send", SLOTS["one way"][1]))["per_second"]
+        found["osBrain p50"] = (await sides.osbrain.do("ask", SLOTS["request-reply"][1]))["p50"]
+    return found
+
+
+ROWS = (
+    # what, ours, theirs, unit, wanted ratio
+    ("in process, not persisted, one way", "bus rate", "SPADE in process rate", "/s", 1.0),
+    ("in process, not persisted, one way, CPU", "bus cpu", "SPADE in process cpu", "µs", None),
+    ("the same with enforced conversations", "memory rate", "SPADE in process rate", "/s", None),
+    ("the same with enforced conversations, CPU", "memory cpu", "SPADE in process cpu", "µs", None),
+    ("durable (SQLite) / XMPP, one way", "sqlite rate", "SPADE XMPP rate", "/s", 5.0),
+    ("durable (SQLite) / XMPP, one way, CPU", "sqlite cpu", "SPADE XMPP cpu", "µs", None),
+    ("in process, not persisted, p50", "memory p50", "SPADE in process p50", "ms", None),
+    ("durable (SQLite) / XMPP, request-reply p50", "sqlite p50", "SPADE XMPP p50", "ms", 1.0),
+    ("durable (SQLite) / osBrain (kept nowhere), one way", "sqlite rate", "osBrain rate", "/s", None),
+)
+
+
+UNITS: dict[str, Callable[[float], str]] = {
+    "/s": lambda value: f"{value:,.0f}/s",
+    "ms": lambda value: f"{1000 * value:.2f} ms",
+    "µs": lambda value: f"{1e6 * value:.0f} µs",
+}
+
+
+def show(rounds: list[dict[str, float]]) -> bool:
+    print(f"{'1 KB TASK_REQUEST':<52} {'Sabir':>10} {'other':>10} {'better':>8}   median of {len(rounds)}")
+    good = True
+    for what, ours, theirs, unit, wanted in ROWS:
+        if theirs not in rounds[0]:
+            continue
+        one, other = (statistics.median(found[name] for found in rounds) for name in (ours, theirs))
+        ratio = one / other if unit == "/s" else other / one
+        shown = [UNITS[unit](value) for value in (one, other)]
+        goal = "" if wanted is None else f"   wanted ≥ {wanted:g}×: {'yes' if ratio >= wanted else 'NO'}"
+        good = good and (wanted is None or ratio >= wanted)
+        print(f"{what:<52} {shown[0]:>10} {shown[1]:>10} {ratio:>7.1f}×{goal}")
+    return good
+
+
+async def flat(*addresses: str) -> tuple[float, float]:
+    """CPU seconds for a message in a store with 10, and in another with 10,000 open conversations, in turns."""
+    async with agents(addresses[0]) as with_few, agents(addresses[-1]) as with_many:
+        await with_few.open_conversations(10)
+        await with_many.open_conversations(10_000)
+        pairs = (with_few, with_many)
+        found = [[(await pair.send(2_000))["cpu"] for pair in pairs] for _ in range(4)]
+    few, many = (min(costs) for costs in zip(*found, strict=True))
+    return few, many
+
+
+async def directory(address: str) -> float:
+    """Milliseconds of a search among 10,000 entries, the median."""
+    store = open_store(address)
+    await store.open()
+    try:
+        book = Directory(store)
+        entries = (Entry(f"agent-{n}", skills=(f"skill-{n % 500}", "python")) for n in range(ENTRIES))
+        await asyncio.gather(*(book.register(entry, "bench", lease=86_400.0) for entry in entries))
+        await book.search(Template(skills=("skill-1",)))  # builds the index
+        times = []
+        for n in range(200):
+            begun = time.perf_counter()
+            found = await book.search(Template(skills=(f"skill-{n}", "Python")))
+            times.append(time.perf_counter() - begun)
+            assert len(found) == ENTRIES // 500
+        return 1000 * statistics.median(times)
+    finally:
+        await store.close()
+
+
+async def main(rounds: int) -> int:
+    async with sides() as up:
+        await block(up)  # once before, for what is only slow the first time
+        measured = [await block(up) for _ in range(rounds)]
+    good = show(measured)
+    with tempfile.TemporaryDirectory() as folder:
+        files = [f"sqlite:///{folder}/{name}.db" for name in ("few", "many")]
+        for name, addresses in (("memory", ["memory:"]), ("SQLite", files)):
+            few, many = await flat(*addresses)
+            flat_enough = many / few <= 1.25
+            good = good and flat_enough
+            print(
+                f"{name}: CPU per message with 10 / 10,000 open conversations: {few * 1e6:.0f} / {many * 1e6:.0f} µs, "
+                f"{many / few:.2f}×   wanted ≤ 1.25×: {'yes' if flat_enough else 'NO'}"
+            )
+        took = await directory(f"sqlite:///{folder}/directory.db")
+        good = good and took < 5.0
+        print(
+            f"directory of {ENTRIES:,} entries: a search takes {took:.2f} ms   "
+            f"wanted < 5: {'yes' if took < 5.0 else 'NO'}"
+        )
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--work"]:
+        uvloop.run(work(sys.argv[2]))
+    else:
+        raise SystemExit(uvloop.run(main(int(sys.argv[1]) if len(sys.argv) == 2 else 5)))

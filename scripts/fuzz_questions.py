@@ -1,0 +1,53 @@
+"""Read generated questions by every rule of the search: none may raise, none may take longer than 50 ms.
+
+    python scripts/fuzz_questions.py [--count 200000] [--seed 0]
+
+Prints the worst reading times. Ends with 1 where one raised or took longer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import heapq
+import sys
+import traceback
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from tests.search.generated import LIMIT, questions, read
+
+SHOWN = 5
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--count", type=int, default=200_000)
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    worst: list[tuple[float, str]] = []
+    failed = 0
+    total = 0.0
+    for question in questions(given.count, given.seed):
+        try:
+            seconds = read(question)
+        except Exception:  # to find any is the purpose
+            failed += 1
+            print(f"raised: {question[:120]!r}\n{traceback.format_exc(limit=-2)}", file=sys.stderr)
+            continue
+        total += seconds
+        if seconds > LIMIT or len(worst) < SHOWN or seconds > worst[0][0]:
+            # What took long once may have been disturbed: the best of three counts.
+            seconds = min(seconds, read(question), read(question))
+            heapq.heappush(worst, (seconds, question[:100]))
+            worst = heapq.nlargest(SHOWN, worst)
+            heapq.heapify(worst)
+    worst.sort(reverse=True)
+    print(f"{given.count} questions, {failed} raised, {1000 * total / max(1, given.count):.2f} ms on average")
+    for seconds, question in worst:
+        print(f"{1000 * seconds:6.1f} ms  {question!r}")
+    return 1 if failed or (worst and worst[0][0] > LIMIT) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,97 @@
+"""Measures the shape of the source: complexity, repeated names, large constructors, late imports, ids without a row.
+
+scripts/shape.py [ROOT]      prints a table; compare it before and after a change
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import requirement_ids
+
+MAX_COMPLEXITY = 12
+
+
+def trees(root: Path) -> Iterator[tuple[Path, ast.Module]]:
+    for path in sorted((root / "src").rglob("*.py")):
+        yield path, ast.parse(path.read_text(encoding="utf-8"))
+
+
+def complex_functions(root: Path) -> int:
+    """Functions above the limit, as ruff counts them, suppressed or not."""
+    config = f"lint.mccabe.max-complexity={MAX_COMPLEXITY}"
+    command = ["ruff", "check", "--isolated", "--select", "C901", "--ignore-noqa", "--output-format", "json"]
+    done = subprocess.run(
+        [str(Path(sys.executable).with_name(command[0])), *command[1:], "--config", config, str(root / "src")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return len(json.loads(done.stdout or "[]"))
+
+
+def repeated_class_names(root: Path) -> list[str]:
+    names = Counter(node.name for _, tree in trees(root) for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    return sorted(name for name, count in names.items() if count > 1)
+
+
+def functions(root: Path) -> Iterator[tuple[Path, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    for path, tree in trees(root):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield path, node
+
+
+def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    given = function.args
+    counted = [*given.posonlyargs, *given.args, *given.kwonlyargs]
+    return len([each for each in counted if each.arg not in ("self", "cls")]) + (given.vararg is not None)
+
+
+def largest_constructors(root: Path) -> list[tuple[int, str]]:
+    found = []
+    for path, tree in trees(root):
+        for owner in ast.walk(tree):
+            if not isinstance(owner, ast.ClassDef):
+                continue
+            for node in owner.body:
+                if isinstance(node, ast.FunctionDef) and node.name == "__init__":
+                    found.append((parameters(node), f"{path.stem}.{owner.name}"))
+    return sorted(found, reverse=True)[:3]
+
+
+def late_imports(root: Path) -> int:
+    return sum(
+        isinstance(inner, ast.Import | ast.ImportFrom)
+        for _, function in functions(root)
+        for inner in ast.walk(function)
+    )
+
+
+def ids_without_a_row(root: Path) -> list[str]:
+    return requirement_ids.without_a_row(root)
+
+
+def main() -> None:
+    root = Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
+    lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in (root / "src").rglob("*.py"))
+    named_told = sum(function.name == "_told" for _, function in functions(root))
+    repeated = repeated_class_names(root)
+    missing = ids_without_a_row(root)
+    print(f"functions above complexity {MAX_COMPLEXITY}: {complex_functions(root)}")
+    print(f"class names used more than once: {len(repeated)}  {', '.join(repeated)}")
+    print(f"functions named _told: {named_told}")
+    print(f"largest constructors: {', '.join(f'{name} {count}' for count, name in largest_constructors(root))}")
+    print(f"imports inside functions: {late_imports(root)}")
+    print(f"ids without a row: {len(missing)}  {', '.join(missing[:12])}")
+    print(f"lines of source: {lines}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,377 @@
+"""What a sentence of tags asks for: acts, which are read with care, and topics, which are read loosely. Pure.
+
+An act changes something. It is read only from a sentence in which *every* word is known and which as a whole has the
+shape of a request ("erase this conversation"), of a polite request ("could you erase …?") or of a statement about
+oneself ("I want to erase …"). Negations, conditions, reports, modals and questions contain words that no such shape
+has room for, so they never act. A topic only brings information, so one known phrase is enough.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from .languages import ENGLISH, FRENCH, GERMAN, SPANISH
+from .lexicon import NUMBER, UNKNOWN, Sentence
+
+_NAMES: Final = sorted(
+    {tag.partition(":")[0] for table in (ENGLISH, GERMAN, SPANISH, FRENCH) for tag in table} | {NUMBER, UNKNOWN}
+)
+_CHARS: Final = {name: chr(0xE000 + place) for place, name in enumerate(_NAMES)}  # one private character for each tag
+_NAME: Final = re.compile(r"[a-z_]+")
+
+Values = Callable[[Sentence], Mapping[str, Any]]
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """A pattern over tag names: ``REQUEST? erase (talk|data)+``."""
+    pattern = pattern.replace("REQUEST", "(request|request_if_asked|request_if_polite)")
+    return re.compile(_NAME.sub(lambda match: _CHARS[match.group()], pattern).replace(" ", ""))
+
+
+def row(sentence: Sentence) -> str:
+    """The sentence as one character for each tag, for the patterns."""
+    return "".join(_CHARS[tag.name] for tag in sentence.tags)
+
+
+@dataclass(frozen=True, slots=True)
+class ControlAct:
+    """A shape that acts. ``name`` says what it does; ``needs`` are tags of which at least one must be there."""
+
+    topic: str
+    name: str
+    pattern: re.Pattern[str]
+    values: Values
+    needs: tuple[str, ...] = ()
+    needs_please: bool = False  # without it, it may be a statement: "you keep the context"
+
+    def matches(self, sentence: Sentence, line: str) -> bool:
+        if self.needs_please and not sentence.is_polite:
+            return False
+        return self.pattern.fullmatch(line) is not None and (not self.needs or sentence.has(*self.needs))
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """Phrases that name a topic."""
+
+    topic: str
+    pattern: re.Pattern[str]
+
+
+# -- values ---------------------------------------------------------------------------------------
+
+
+def _said(**values: Any) -> Values:
+    return lambda sentence: values
+
+
+def _accepted(sentence: Sentence) -> Mapping[str, Any]:
+    return {"accept": sorted(set(sentence.values("kind"))) or ["*"]}
+
+
+def _window(sentence: Sentence) -> Mapping[str, Any]:
+    return {"window": int(sentence.number())}
+
+
+def _size(sentence: Sentence) -> Mapping[str, Any]:
+    bounds_replies = sentence.has(
+        "replies", "reply_size", "send", "use", "can_only", "below_sent"
+    ) and not _only_messages(sentence)
+    size = int(sentence.number() * int(sentence.values("unit")[0]))
+    return {"propose": {"reply" if bounds_replies else "body": size}}
+
+
+def _only_messages(sentence: Sentence) -> bool:
+    return sentence.has("messages") and not sentence.has("replies", "can_only", "send", "below_sent")
+
+
+def _rate(sentence: Sentence) -> Mapping[str, Any]:
+    return {"propose": {"rate_per_minute": sentence.number() * float(sentence.values("per")[0])}}
+
+
+def _proposed(name: str) -> Values:
+    return lambda sentence: {"propose": {name: int(sentence.number())}}
+
+
+ALL_FORMATS: Final = (
+    "text", "structured/json", "structured/uri", "structured/html", "structured/xml", "binary/image", "binary/audio",
+    "binary/video", "binary/sensor", "binary/generic", "location", "generic",
+)  # fmt: skip
+
+
+def _reads(sentence: Sentence) -> Mapping[str, Any]:
+    terms: dict[str, Any] = {}
+    if formats := sorted(set(sentence.values("format"))):
+        terms["formats"] = formats
+    if languages := sorted(set(sentence.values("lang"))):
+        terms["languages"] = languages
+    return terms
+
+
+def _does_not_read(sentence: Sentence) -> Mapping[str, Any]:
+    unread = set(sentence.values("format"))
+    kept = [each for each in ALL_FORMATS if each not in unread and each.partition("/")[0] not in unread]
+    return {"formats": kept}
+
+
+# -- acts -----------------------------------------------------------------------------------------
+
+_ASK: Final = "(REQUEST|want)?"
+_TALK: Final = "(talk|session|history|data|everything|said|messages|context|replies)+"
+_KEPT: Final = "(context|history|talk)+"
+_POLICY: Final = "(policy|kind)((and)?(policy|kind))*"
+_TURNS: Final = "(turns|messages|replies|requests)"
+_BOUND: Final = "(below|below_sent|to|to below)"
+_SIZED: Final = "(limit|keep|send|make|stay|make_me|use|messages|per_message|replies|size|only|below)*"
+_FORMATS: Final = "(format|lang)((and)(format|lang)|(format|lang))*"
+
+
+def _act(topic: str, name: str, values: Values, *patterns: str, needs: tuple[str, ...] = ()) -> list[ControlAct]:
+    return [ControlAct(topic, name, _compiled(pattern), values, needs) for pattern in patterns]
+
+
+ACTS: Final[tuple[ControlAct, ...]] = (
+    *_act(
+        "context",
+        "window",
+        _window,
+        f"{_ASK} (use|remember|keep) only? (last number|number last|number) {_TURNS} only? as_context?",
+        f"{_ASK} (remember|use|keep|make)? as_context? only? (last number|number last) {_TURNS} as_context",
+        f"{_ASK} only (use|remember|keep) (last number|number last|number) {_TURNS} as_context?",
+        f"{_ASK} erase everything? but (last number|number last|number) {_TURNS}",
+        f"{_ASK} (use|make|limit|keep)? window to? number {_TURNS}?",
+    ),
+    *_act(
+        "sessions",
+        "erase",
+        _said(erase=True),
+        f"{_ASK} erase {_TALK} ((from|in) {_TALK})?",
+        f"{_ASK} {_TALK} erase_last",
+        f"want {_TALK} erased",
+        f"{_ASK} everything erase_last said",
+    ),
+    *_act(
+        "sessions",
+        "end",
+        _said(end=True),
+        "(REQUEST|want|let_us)? end (session|talk)+",
+        "(REQUEST|want|let_us)? (session|talk) end_last",
+        "bye+ done?",
+        "done? bye+",
+        "(REQUEST|want|let_us)? leave (session|talk)",
+    ),
+    *_act("sessions", "mark", _said(headless=True), "this_is? headless session?"),
+    *_act("sessions", "mark", _said(background=True), "this_is? background session?"),
+    *_act(
+        "context",
+        "resume",
+        _said(resume=True),
+        "(REQUEST|want|let_us)? resume last? (talk|session)",
+        "(REQUEST|want) last? (talk|session) resume",
+    ),
+    *_act(
+        "policy",
+        "accept",
+        _accepted,
+        f"i_accept {_POLICY}",
+        "i_accept everything?",
+        f"have_read {_POLICY} i_accept",
+        f"want accept_verb {_POLICY}",
+        f"want {_POLICY} accept_verb",
+        f"half_accept {_POLICY} (accept_rest|i_accept)",
+        f"have_read {_POLICY} half_accept accept_rest",
+    ),
+    *_act(
+        "policy",
+        "withhold",
+        _said(attributes={"withhold": ["location"]}),
+        "REQUEST? neg (use|look) neg? location",
+        "REQUEST? (use|look) location neg",
+    ),
+    *_act(
+        "anonymous",
+        "anonymous off",
+        _said(propose=False),
+        f"{_ASK} (leave|end|stop|off) anonymous",
+        f"{_ASK} anonymous (leave|end_last|off)",
+        f"{_ASK} (turn_verb|turns) anonymous off",
+        "no_longer stay? anonymous stay?",
+    ),
+    *_act(
+        "anonymous",
+        "anonymous on",
+        _said(propose=True),
+        # "Could you stay anonymous?" asks about you; what is asked of us is to make the caller anonymous.
+        "(want|let_us|will) (stay|make_me)? (talk|session)? anonymous (stay|make_me)?",
+        "REQUEST? make_me (talk|session)? anonymous",
+        "REQUEST (talk|session)? anonymous make_me",
+        "stay (talk|session)? anonymous",
+        "anonymous stay",
+        "(REQUEST|want) (use|keep) anonymous",
+        "REQUEST? (turn_verb|turns) anonymous on",
+        f"{_ASK} go_anonymous",
+    ),
+    *_act(
+        "context",
+        "keeper client",
+        _said(keeper="client"),
+        f"(will|want) keep {_KEPT} self*",
+        f"(will|want) self? {_KEPT} self* keep_last",
+        f"i_keep {_KEPT} self*",
+        f"{_ASK} (move|turn_verb|turns) {_KEPT} to_me",
+        f"self keep {_KEPT}",
+    ),
+    *_act(
+        "context",
+        "keeper both",
+        _said(keeper="both"),
+        f"(let_us|request|want)? both keep {_KEPT}",
+        f"we_keep both {_KEPT}",
+        f"let_us keep both {_KEPT}",
+        f"we_keep {_KEPT} both",
+        f"(let_us|want) {_KEPT} both keep_last",
+    ),
+    *_act(
+        "context",
+        "keeper server",
+        _said(keeper="server"),
+        f"REQUEST? keep you? {_KEPT} (for_me|you)*",
+        f"REQUEST? {_KEPT} for_me* keep_last",
+        f"REQUEST? (move|turn_verb|turns) {_KEPT} to_you",
+    ),
+    ControlAct(
+        "context", "keeper server", _compiled(f"you keep {_KEPT} for_me*"), _said(keeper="server"), needs_please=True
+    ),
+    *_act(
+        "limits",
+        "limits",
+        _size,
+        f"{_ASK} {_SIZED} {_BOUND}? number unit (messages|replies|per_message|size)* receive?",
+        "can_only below? number unit (per_message|messages|replies)* receive?",
+        needs=("limit", "below", "below_sent", "can_only"),
+    ),
+    *_act("limits", "limits", _size, f"{_ASK} (make|limit) (size|reply_size) (messages|replies)* {_BOUND} number unit"),
+    *_act(
+        "limits",
+        "limits",
+        _rate,
+        f"{_ASK} (limit|send|make|only|replies|messages|requests)* {_BOUND}? number (requests|messages) per",
+        f"{_ASK} (send|make)? only number (requests|messages) per",
+        needs=("limit", "below", "only"),
+    ),
+    *_act(
+        "limits",
+        "limits",
+        _proposed("depth"),
+        f"{_ASK} (limit|make|keep)? depth {_BOUND}? number level?",
+        f"{_ASK} limit? {_BOUND} number level",
+        needs=("limit", "below"),
+    ),
+    *_act(
+        "limits",
+        "limits",
+        _proposed("submessages"),
+        f"{_ASK} (limit|send|make|only|messages)* {_BOUND} number submessages",
+        f"{_ASK} limit submessages {_BOUND} number",
+        needs=("limit", "below"),
+    ),
+    *_act(
+        "accept",
+        "formats",
+        _reads,
+        f"i_read_only {_FORMATS} read_rest?",
+        "i_read (lang and?)+ read_rest?",
+        "i_read format (and? format)+ read_rest?",
+        f"i_read only {_FORMATS}",
+        f"i_read {_FORMATS} only",
+        f"can_only in? {_FORMATS} read_rest?",
+        f"(REQUEST|want)? reply_verb only? (in|to)? only? {_FORMATS} only?",
+        f"REQUEST? only reply_verb (in|to)? {_FORMATS}",
+        f"(REQUEST|want)? send only {_FORMATS} only?",
+        f"{_ASK} (use|stay|make_me|turn_verb) (to|in)* {_FORMATS} only?",
+        f"(want) only? {_FORMATS} only",
+        f"(want) only {_FORMATS}",
+    ),
+    ControlAct("accept", "formats", _compiled("(in|to)? lang"), _reads, needs_please=True),
+    *_act("accept", "formats", _does_not_read, "i_cannot_read format ((and)? format)* read_rest?"),
+    *_act(
+        "stream",
+        "stream off",
+        _said(on=False),
+        "REQUEST? neg (stream replies?|send neg? partial|partial)",
+        "REQUEST? neg (stream|send) neg (partial|replies)?",
+        "REQUEST? neg replies stream",
+        "REQUEST? (stop|leave|off|end) (stream|partial|send partial) replies?",
+        "REQUEST? (turn_verb|turns) (stream|partial) off",
+        "(REQUEST|want|send)* only whole_answers",
+        "(REQUEST|want|send)+ whole_answers only",
+        "(stream|partial) off",
+        "REQUEST? stream (leave|stop|neg)",
+        "send only whole_answers",
+        "(REQUEST|want)? (send|reply_verb) replies? at_once_whole",
+        "want replies at_once_whole",
+    ),
+    *_act(
+        "stream",
+        "stream on",
+        _said(on=True),
+        "(REQUEST|want)? (stream|send stream) replies? (to_me|as_they_come)?",
+        "(REQUEST|want)? send partial as_they_come?",
+        "want partial as_they_come?",
+        "(REQUEST|want)? (send|reply_verb) replies? as_they_come",
+        "want replies as_they_come",
+        "partial as_they_come",
+        "(REQUEST|want)? (stay|make_me|on) (stream|partial)",
+        "(REQUEST|want)? (turn_verb|turns) (stream|partial) on",
+        "(REQUEST|want)? (turn_verb|turns) on (stream|partial)",
+        "REQUEST replies stream",
+        "REQUEST partial send",
+        "(stream|partial) on",
+    ),
+)
+
+# -- topics ---------------------------------------------------------------------------------------
+
+_GAP: Final = ".{0,3}"
+_FORMAT_WORD: Final = "(formats|format|lang)"
+_MINE: Final = "(data|messages|talk|history|said|everything)"
+
+
+def _topics(rows: Iterable[tuple[str, str]]) -> tuple[Topic, ...]:
+    return tuple(Topic(topic, _compiled(pattern)) for topic, pattern in rows)
+
+
+# Tried in order; the first that is found is meant.
+TOPIC_PHRASES: Final = _topics(
+    (
+        ("upload", f"upload|big (thing|format)|number unit {_GAP} (thing|format)|send {_GAP} big"),
+        ("authentication", "login"),
+        ("limits", f"how_many {_GAP} (requests|messages) {_GAP} per|limits|how_many {_GAP} send"),
+        ("limits", f"size {_GAP} messages|messages {_GAP} size"),
+        ("anonymous", "anonymous|go_anonymous"),
+        ("policy", f"how_long {_GAP} (keep|keep_last|store_verb|i_keep|remember|use|we_keep) {_GAP} {_MINE}"),
+        ("policy", f"(store_verb|share|happens|use|look|keep) {_GAP} (data|messages|third_parties)"),
+        ("policy", f"(happens|share) {_GAP} data|(data|messages|talk) {_GAP} store_verb|data {_GAP} share"),
+        ("policy", f"how_long {_GAP} {_MINE} {_GAP} (store_verb|keep)"),
+        ("ethics", "ethics"),
+        ("policy", "policy|kind|law|third_parties|location|i_accept|half_accept"),
+        ("stream", "stream|partial|whole_answers|as_they_come"),
+        ("history", f"(show|send|so_far|reply_verb|move) {_GAP} (history|last|talk|said)|talk {_GAP} show"),
+        ("history", f"so_far|history|(show|send|which) {_GAP} (last|number last) {_GAP} {_TURNS}"),
+        ("history", "last number (messages|turns)|number last (messages|turns)"),
+        ("context", f"(who|how_many|remember) {_GAP} (context|turns|remember)|context|window|as_context"),
+        ("sessions", "sessions|talks|new (talk|session)|session|headless|background|resume"),
+        ("security", "security"),
+        ("accept", f"{_FORMAT_WORD} {_GAP} will_send|i_cannot_read|i_read|i_read_only"),
+        (
+            "capabilities",
+            f"swarm|capable|which {_GAP} {_FORMAT_WORD}|support {_GAP} {_FORMAT_WORD}|{_FORMAT_WORD} {_GAP} support",
+        ),
+        ("limits", "limit|below|below_sent|can_only|depth|submessages"),
+        ("sessions", "erase|erase_last|erased|end|end_last|talk|bye"),
+        ("policy", "data"),
+    )
+)

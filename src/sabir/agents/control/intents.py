@@ -1,0 +1,224 @@
+"""What a control message asks for: from labelled JSON parts, or from words by rules (D-27). Pure.
+
+A wish has a topic and a value; the same wish comes of words and of JSON, so everything behind this is written once.
+Words that change something are read by the careful rules of ``grammar``; anything else is at most a question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from sabir.guard.assent import is_cancel
+from sabir.message import CONTROL, Message
+
+from .grammar import ACTS, TOPIC_PHRASES, row
+from .lexicon import LEXICONS, NUMBER, UNKNOWN, Sentence
+from .vocabulary import read_vocabulary
+
+TOPICS: Final[Mapping[str, str]] = {
+    "capabilities": "what the agents here can do",
+    "limits": "how large and how fast messages may be, and agree on smaller limits",
+    "policy": "privacy, regulatory and attribute policies: ask, require, accept",
+    "upload": "a place to upload large data",
+    "context": "who keeps the context (server, client or both), and how many turns",
+    "history": "what was said so far, with time and speaker",
+    "sessions": "list, describe, end and erase sessions",
+    "anonymous": "agree on anonymous mode",
+    "accept": "which formats and languages you can read",
+    "vocabulary": "answers in a few agreed words only",
+    "stream": "partial answers ahead of the whole one",
+    "ethics": "the ethics statement",
+    "security": "the security statement and the ECMA-434 report",
+    "authentication": "how to authenticate",
+    "cancel": "cancel a question or the running work",
+}
+
+# Labels that mean a topic, beside its own name.
+_LABELS: Final[Mapping[str, str]] = {
+    "capability": "capabilities",
+    "limit": "limits",
+    "policies": "policy",
+    "uploads": "upload",
+    "session": "sessions",
+    "anonymity": "anonymous",
+    "accepts": "accept",
+    "formats": "accept",
+    "words": "vocabulary",
+    "profile": "security",
+}
+# What each kind of clear sentence looks like, for the answer to one that was not clear.
+EXAMPLES: Final[Mapping[str, str]] = {
+    "sessions": "Erase this conversation.",
+    "policy": "I accept your privacy policy.",
+    "anonymous": "I want to stay anonymous.",
+    "context": "Please keep the context for me.",
+    "limits": "Please limit messages to 2,000 bytes.",
+    "accept": "I can only read text.",
+    "stream": "Please stream your answers.",
+}
+# What a part says with true or false. Any other value is answered and changes nothing: "no" is not a yes.
+_FLAGS: Final[Mapping[str, tuple[str, ...]]] = {
+    "sessions": ("erase", "end"),
+    "anonymous": ("propose", "is"),
+    "stream": ("on", "partial", "is"),
+    "context": ("resume",),
+}
+_ACTING_TAGS: Final = (
+    "erase", "erase_last", "erased", "end", "end_last", "i_accept", "half_accept", "accept_verb", "anonymous",
+    "go_anonymous", "keep", "keep_last", "i_keep", "limit", "below", "below_sent", "stream", "partial", "i_read",
+    "i_read_only", "i_cannot_read",
+)  # fmt: skip
+_READ_AT_MOST: Final = 2000  # characters; a wish is said at the beginning
+_ACTS_AT_MOST: Final = 400  # characters; whoever asks for an act says so briefly
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """One thing that is asked of the gateway. ``value`` holds what was said about it; empty is a question."""
+
+    topic: str
+    value: Mapping[str, Any] = field(default_factory=dict)
+    terse: bool = False  # asked in the words of nlip_swarm, to be answered in its form
+    act: str = ""  # what it changes, where words asked for it: "erase", "keeper client"
+    is_unclear: bool = False  # it speaks of an act without clearly asking for it
+    is_whole: bool = True  # every word of it was understood
+    problem: str = ""  # why a part that names an act does not ask for it
+
+
+def read(message: Message) -> list[Wish]:
+    """The wishes of a control message: its labelled parts in order, and what its words say beyond them."""
+    wishes = [wish for part in message.parts if (wish := _labelled(part.label, part.value)) is not None]
+    words = read_words(message.text)
+    if not wishes:
+        return [] if words is None else [words]
+    if words is not None and words.act:
+        wishes = _with_words(wishes, words)
+    if any(wish.topic == "context" for wish in wishes):
+        wishes = [wish for wish in wishes if wish.topic != "history"]  # it is handed over with the context
+    return wishes
+
+
+def _with_words(wishes: list[Wish], words: Wish) -> list[Wish]:
+    """Parts do not hide words that say more; where both speak of one topic, the part is the more exact."""
+    if all(wish.topic != words.topic for wish in wishes):
+        return [words, *wishes]
+    return [
+        replace(wish, value={**words.value, **wish.value}) if wish.topic == words.topic else wish for wish in wishes
+    ]
+
+
+def _labelled(label: str | None, value: object) -> Wish | None:
+    if label is None:
+        return None
+    name = label.strip().lower()
+    topic = _LABELS.get(name, name)
+    if topic not in TOPICS:
+        return None
+    if topic == "stream" and isinstance(value, bool):
+        return Wish(topic, {"on": value})
+    said = value if isinstance(value, dict) else {} if value in (None, "", True) else {"is": value}
+    if topic == "cancel" and said.get("is") is False:
+        return None
+    for flag in _FLAGS.get(topic, ()):
+        if flag in said and not isinstance(said[flag], bool):
+            return Wish(topic, problem=f"{topic if flag == 'is' else flag} must be true or false")
+    return Wish(topic, said)
+
+
+def read_words(text: str) -> Wish | None:
+    """What a text wishes for in one of the languages we read, or None if no rule knows it."""
+    readings = [lexicon.sentences(text[:_READ_AT_MOST]) for lexicon in LEXICONS]
+    act = _act_in(text, readings) if len(text) <= _ACTS_AT_MOST else None
+    return act if act is not None else _topic_in(readings)
+
+
+def _act_in(text: str, readings: Sequence[list[Sentence]]) -> Wish | None:
+    if is_cancel(text):
+        return Wish("cancel", act="cancel")
+    for sentences in readings:
+        said = _without_done(sentences)
+        if len(said) == 1 and not said[0].has(UNKNOWN) and (wish := _act_of(said[0])) is not None:
+            return wish
+    words = read_vocabulary(text)
+    return Wish("vocabulary", {"words": words}, act="vocabulary") if words is not None else None
+
+
+def _without_done(sentences: list[Sentence]) -> list[Sentence]:
+    """The sentences without "we are done", which may stand before a request and asks for nothing by itself."""
+    shorter = [
+        replace(each, tags=each.tags[1:]) if each.tags[0].name == "done" and len(each.tags) > 1 else each
+        for each in sentences
+    ]
+    return [each for each in shorter if [tag.name for tag in each.tags] != ["done"]]
+
+
+def _act_of(sentence: Sentence) -> Wish | None:
+    if not _may_act(sentence):
+        return None
+    line = row(sentence)
+    for act in ACTS:
+        if act.matches(sentence, line):
+            value = act.values(sentence)
+            return Wish(act.topic, value, act=_name_of(act.name, value))
+    return None
+
+
+def _may_act(sentence: Sentence) -> bool:
+    """Whether it can be a request at all: a question asks for an answer, unless it is a polite request."""
+    opener = sentence.tags[0].name
+    if opener == "request_if_polite":  # "can you …?" may ask what we can do; "can you please …?" asks us to do it
+        return sentence.is_polite
+    if opener == "request_if_asked":  # in Spanish, without the mark, it says what somebody could do
+        return sentence.asks
+    return not sentence.asks or opener == "request"
+
+
+def _name_of(name: str, value: Mapping[str, Any]) -> str:
+    return "languages" if name == "formats" and "formats" not in value else name
+
+
+def _topic_in(readings: Sequence[list[Sentence]]) -> Wish | None:
+    """The topic that a text is about; the language that knows most of its words is tried first."""
+    for sentences in sorted(readings, key=_unknown):
+        line = "".join(row(sentence) for sentence in sentences)
+        for phrases in TOPIC_PHRASES:
+            if phrases.pattern.search(line) is not None:
+                return _question(phrases.topic, sentences)
+    return None
+
+
+def _question(topic: str, sentences: list[Sentence]) -> Wish:
+    is_asked = any(sentence.asks for sentence in sentences)
+    mentions_act = topic in EXAMPLES and any(sentence.has(*_ACTING_TAGS) for sentence in sentences)
+    value: Mapping[str, Any] = {}
+    if topic == "history":
+        numbers = [tag.number for each in sentences for tag in each.tags if tag.name == NUMBER]
+        value = {"horizon": int(numbers[0])} if numbers else {}
+    return Wish(
+        topic,
+        value,
+        terse=any(sentence.has("swarm") for sentence in sentences),
+        is_unclear=mentions_act and not is_asked,
+        is_whole=_unknown(sentences) == 0,
+    )
+
+
+def _unknown(sentences: list[Sentence]) -> int:
+    return sum(tag.name == UNKNOWN for sentence in sentences for tag in sentence.tags)
+
+
+def infer_control(message: Message) -> Message:
+    """The message as control, where its words are clearly that although it does not say so; else as it came.
+
+    An act must be asked for as clearly as in a control message; a question counts only if every word is understood.
+    """
+    if message.messagetype is not None or message.control is not None or message.format != "text":
+        return message
+    if len(message.text) > _ACTS_AT_MOST or any(part.format != "token" for part in message.submessages):
+        return message  # what comes with data is about the data
+    wish = read_words(message.text)
+    if wish is None or not (wish.act or (wish.is_whole and not wish.is_unclear)):
+        return message
+    return message.with_type(CONTROL)

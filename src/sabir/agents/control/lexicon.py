@@ -1,0 +1,210 @@
+"""A sentence as a row of tags: what each phrase of it stands for, by the table of one language. Pure.
+
+Reading takes linear time: each word is looked up once for each phrase that begins with it.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from .languages import ENGLISH, FRENCH, GERMAN, SPANISH
+from .numbers import JOINED, digits, is_number_word, spoken
+
+FILLER: Final = "filler"
+POLITE: Final = "polite"
+DETERMINER: Final = "det"
+OF: Final = "of"
+_SKIPPED_TAGS: Final = frozenset({FILLER, POLITE, DETERMINER, OF})
+# "This deletes everything": a determiner before a verb is the subject of a statement.
+_VERBS: Final = frozenset({
+    "erase", "erase_last", "end", "end_last", "keep", "keep_last", "limit", "stay", "leave", "send", "use", "look",
+    "remember", "stop", "turn_verb", "resume", "make_me",
+})  # fmt: skip
+_ALSO_NOUNS: Final = frozenset({"erase", "end", "keep", "limit", "resume", "stop"})
+UNKNOWN: Final = "unknown"
+NUMBER: Final = "number"
+_ENDS: Final = frozenset(".!?;\n")
+_SKIPPED: Final = frozenset(",¡¿")
+_WORD: Final = re.compile(
+    r"\d{1,3}(?:[ \u00a0\u202f]\d{3}){1,6}(?![\d])|\d+(?:[.,_]\d+){0,6}|[^\W\d_]+(?:'[^\W\d_]+)*'?|\n|[^\s]"
+)
+_ELIDED: Final = re.compile(r"\b(l|d|n|qu)'(?=\w)")  # French: l'historique is two words
+_HYPHEN: Final = re.compile(r"(?<=\w)-(?=\w)")
+_UMLAUTS: Final = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss"})
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """What one phrase stands for. ``value`` is what the tag says beyond its name: a format, a unit, a number."""
+
+    name: str
+    value: str = ""
+    number: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """The tags of one sentence that carry meaning, whether it ends as a question, and whether it says "please"."""
+
+    tags: tuple[Tag, ...]
+    asks: bool = False
+    is_polite: bool = False  # it says "please"
+
+    def values(self, name: str) -> list[str]:
+        return [tag.value for tag in self.tags if tag.name == name]
+
+    def number(self) -> float:
+        return next(tag.number for tag in self.tags if tag.name == NUMBER)
+
+    def has(self, *names: str) -> bool:
+        return any(tag.name in names for tag in self.tags)
+
+
+def words_of(text: str, *, elisions: bool = False) -> list[str]:
+    """The words and marks of a text, in lower case."""
+    text = unicodedata.normalize("NFC", text).replace("’", "'").casefold().replace("ß", "ss")
+    text = _HYPHEN.sub(" ", text)
+    if elisions:
+        text = _ELIDED.sub(r"\1' ", text)
+    return [_digit_blanks(word) for word in _WORD.findall(text)]
+
+
+def _digit_blanks(word: str) -> str:
+    return re.sub(r"[\u00a0\u202f]", " ", word) if word[:1].isdecimal() else word
+
+
+class Lexicon:
+    """The phrases of one language."""
+
+    def __init__(self, name: str, table: Mapping[str, str]) -> None:
+        self.name = name
+        self._elisions = name == "french"
+        self._phrases: dict[str, list[tuple[tuple[str, ...], Tag]]] = {}
+        taken: set[tuple[str, ...]] = set()
+        rows = [
+            (tag, phrase)
+            for tag, phrases in table.items()
+            if not tag.startswith("words_")  # those are for sabir.agents.control.vocabulary
+            for phrase in phrases.split("|")
+        ]
+        for spell in (lambda text: text, _without_umlauts, _without_accents):
+            for tag, phrase in rows:
+                words = tuple(words_of(spell(phrase.strip()), elisions=self._elisions))
+                if words not in taken:  # the first row wins, and a spelling without accents never hides a word
+                    taken.add(words)
+                    title, _, value = tag.partition(":")
+                    self._phrases.setdefault(words[0], []).append((words, Tag(title, value)))
+        for phrases in self._phrases.values():
+            phrases.sort(key=lambda phrase: -len(phrase[0]))
+
+    def sentences(self, text: str) -> list[Sentence]:
+        """The sentences of a text that say anything; those of mere fillers are left out."""
+        found: list[Sentence] = []
+        tags: list[Tag] = []
+        for tag in self._tags(words_of(text, elisions=self._elisions)):
+            if tag.name != "end_mark":
+                tags.append(tag)
+                continue
+            said = _meaning(tags)
+            if said:
+                found.append(Sentence(said, tag.value == "?", any(each.name == POLITE for each in tags)))
+            elif tag.value == "?" and found:  # a second mark: "!?"
+                found[-1] = Sentence(found[-1].tags, True, found[-1].is_polite)
+            tags = []
+        return found
+
+    def _tags(self, words: list[str]) -> Iterator[Tag]:
+        place = 0
+        while place < len(words):
+            length, tag = self._at(words, place)
+            place += length
+            yield tag
+        yield Tag("end_mark", ".")
+
+    def _at(self, words: list[str], place: int) -> tuple[int, Tag]:
+        word = words[place]
+        if word in _ENDS:
+            return 1, Tag("end_mark", word)
+        if word in _SKIPPED:
+            return 1, Tag(FILLER)
+        for phrase, tag in self._phrases.get(word, ()):
+            # A comma may stand inside a phrase ("alles, was ich gesagt habe"), so phrases are compared without them.
+            if len(phrase) == 1 or tuple(words[place : place + len(phrase)]) == phrase:
+                if len(phrase) == 1 and is_number_word(word, self.name):
+                    break
+                return len(phrase), tag
+            length = _with_commas(words, place, phrase)
+            if length:
+                return length, tag
+        return self._number_at(words, place)
+
+    def _number_at(self, words: list[str], place: int) -> tuple[int, Tag]:
+        run: list[str] = []
+        end = place
+        while end < len(words) and len(run) < 12:
+            word = words[end]
+            if is_number_word(word, self.name) or (not run and word[0].isdecimal()):
+                run.append(word)
+            elif not (
+                word == JOINED[self.name] and run and is_number_word(words[min(end + 1, len(words) - 1)], self.name)
+            ):
+                break
+            end += 1
+        if not run:
+            return 1, Tag(UNKNOWN, words[place])
+        value = spoken(run, self.name) if len(run) > 1 or not run[0][0].isdecimal() else digits(run[0])
+        return end - place, Tag(NUMBER, number=value)
+
+
+def _meaning(tags: Iterable[Tag]) -> tuple[Tag, ...]:
+    """The tags that carry meaning; a determiner is one of them where it stands for somebody.
+
+    An "of" behind a verb shows that it was a noun: "end of session", "cierre de sesión".
+    """
+    said: list[Tag] = []
+    subject, may_be_noun = False, False
+    for tag in tags:
+        if tag.name == OF and may_be_noun:
+            said.append(Tag(UNKNOWN))
+        may_be_noun = tag.name in _ALSO_NOUNS
+        if tag.name == DETERMINER:
+            subject = True
+        if tag.name in _SKIPPED_TAGS:
+            continue
+        if subject and tag.name in _VERBS:
+            said.append(Tag(UNKNOWN))
+        said.append(tag)
+        subject = False
+    return tuple(said)
+
+
+def _with_commas(words: list[str], place: int, phrase: tuple[str, ...]) -> int:
+    """How many words a phrase covers where commas stand between its words; 0 if it is not there."""
+    end = place
+    for wanted in phrase:
+        while end > place and end < len(words) and words[end] == ",":
+            end += 1
+        if end >= len(words) or words[end] != wanted:
+            return 0
+        end += 1
+    return end - place
+
+
+def _without_umlauts(text: str) -> str:
+    return text.translate(_UMLAUTS)
+
+
+def _without_accents(text: str) -> str:
+    return "".join(mark for mark in unicodedata.normalize("NFD", text) if not unicodedata.combining(mark))
+
+
+LEXICONS: Final = (
+    Lexicon("english", ENGLISH),
+    Lexicon("german", GERMAN),
+    Lexicon("spanish", SPANISH),
+    Lexicon("french", FRENCH),
+)

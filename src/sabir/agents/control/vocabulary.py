@@ -1,0 +1,90 @@
+"""A limited vocabulary, as words ask for it: "answer only with yes or no". Pure.
+
+The words themselves may be any, so the sentence is read by its shape: an opener, single words with commas or "or"
+between them, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from .languages import ENGLISH, FRENCH, GERMAN, SPANISH
+from .lexicon import words_of
+
+MAX_WORDS: Final = 50
+_QUOTES: Final = frozenset("\"'“”„«»‘`")
+_POLITE: Final = (
+    ("please",), ("bitte",), ("por", "favor"), ("s'il", "te", "plaît"), ("s'il", "vous", "plaît"), ("svp",), ("stp",),
+)  # fmt: skip
+_JOINERS: Final = frozenset({",", "or", "and", "oder", "und", "o", "y", "ou", "et", "nor"})
+_REPEATED: Final = frozenset({"par", "con", "mit", "with"})  # "par oui ou par non"
+
+
+class Openers:
+    """How the wish begins in one language."""
+
+    def __init__(self, table: Mapping[str, str], *, elisions: bool = False) -> None:
+        self._elisions = elisions
+        self._only = self._phrases(table["words_only"])
+        self._if_only = self._phrases(table["words_if_only"])
+        self._only_words = {word for phrase in self._phrases(table["only"]) if len(phrase) == 1 for word in phrase}
+
+    def _phrases(self, phrases: str) -> list[tuple[str, ...]]:
+        split = [tuple(words_of(phrase, elisions=self._elisions)) for phrase in phrases.split("|")]
+        return sorted(split, key=len, reverse=True)
+
+    def read(self, text: str) -> list[str] | None:
+        words = words_of(text, elisions=self._elisions)
+        while words and words[-1] in (".", "!", "\n"):
+            words.pop()
+        words = _without_politeness(words)
+        for phrases, is_only in ((self._only, True), (self._if_only, False)):
+            for phrase in phrases:
+                if tuple(words[: len(phrase)]) == phrase:
+                    found = self._listed(words[len(phrase) :], is_only)
+                    if found is not None:
+                        return found
+        return None
+
+    def _listed(self, words: list[str], is_only: bool) -> list[str] | None:
+        if words and words[-1] in self._only_words:
+            words, is_only = words[:-1], True
+        if not is_only:
+            return None
+        found: list[str] = []
+        expects_word = True
+        for word in (word for word in words if word not in _QUOTES):
+            if word in _JOINERS and not expects_word:
+                expects_word = True
+            elif word in _REPEATED and expects_word and found:
+                continue
+            elif expects_word and word not in _JOINERS and word[0].isalnum():
+                found.append(word)
+                expects_word = False
+            elif word not in _JOINERS:
+                return None  # two words without a comma: a sentence, and not a list
+        return found if 2 <= len(found) <= MAX_WORDS and not expects_word else None
+
+
+def _without_politeness(words: list[str]) -> list[str]:
+    for polite in _POLITE:
+        if tuple(words[: len(polite)]) == polite:
+            words = words[len(polite) :]
+            words = words[1:] if words[:1] == [","] else words
+        if tuple(words[-len(polite) :]) == polite:
+            words = words[: -len(polite)]
+            words = words[:-1] if words[-1:] == [","] else words
+    return words
+
+
+_OPENERS: Final = (Openers(ENGLISH), Openers(GERMAN), Openers(SPANISH), Openers(FRENCH, elisions=True))
+
+
+def read_vocabulary(text: str) -> list[str] | None:
+    """The words that are allowed from now on, or None where the text asks for no such thing."""
+    for openers in _OPENERS:
+        found = openers.read(text)
+        if found is not None:
+            return found
+    return None

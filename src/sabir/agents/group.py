@@ -1,0 +1,66 @@
+"""``AgentGroup``: one message to several agents, one reply with what each of them said (MW-71).
+
+    AgentGroup([alice, bob], name="crew")
+
+Unlike a federation it does not judge: every answer, and every failure, is a part that is labelled with its member.
+A notification waits for no answers: where the gateway has a bus, it is published there, and each member gets a copy.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Final
+
+from sabir.agent import Agent
+from sabir.card import Card
+from sabir.errors import ConfigError, SabirError
+from sabir.events import Event, Progress, Reply
+from sabir.message import Message, Part, json_part, text_part
+from sabir.turn import Turn
+
+NOTIFICATION: Final = "notification"  # the type of a message that nobody waits for
+FAILED: Final = "failed"  # label of the part that says which members failed, and why
+
+
+class AgentGroup:
+    """Several agents under one name."""
+
+    def __init__(self, members: Sequence[Agent], *, name: str = "group", description: str = "") -> None:
+        """Raises:
+        ConfigError: it has no members, or two have the same name.
+        """
+        names = [member.card.name for member in members]
+        if not members or len(set(names)) != len(names):
+            raise ConfigError("a group needs members with unique names")
+        self.members = tuple(members)
+        self.publish: Callable[[Turn], Awaitable[None]] | None = None  # where there is a bus
+        self.card = Card(name, description or f"Asks {', '.join(names)} and returns what each of them says")
+
+    async def __call__(self, turn: Turn, /) -> AsyncIterator[Event]:
+        names = ", ".join(member.card.name for member in self.members)
+        if turn.message.messagetype == NOTIFICATION and self.publish is not None:
+            await self.publish(turn)
+            yield Reply(Message.text(f"Sent to {names}"))
+            return
+        yield Progress(note=f"Asking {names}")
+        answers = await asyncio.gather(*(self._ask(turn, member) for member in self.members))
+        parts: list[Part] = []
+        failed: dict[str, str] = {}
+        for member, answer in zip(self.members, answers, strict=True):
+            name = member.card.name
+            if isinstance(answer, SabirError):
+                failed[name] = str(answer)
+            else:
+                parts += [Part(part.format, part.subformat, part.content, name) for part in answer.parts]
+        words = [f"{part.label}: {part.content}" for part in parts if part.format == "text"]
+        words += [f"{name} failed: {reason}" for name, reason in failed.items()]
+        if failed:
+            parts.append(json_part(failed, label=FAILED))
+        yield Reply(Message.of(text_part("\n".join(words)), *parts))
+
+    async def _ask(self, turn: Turn, member: Agent) -> Message | SabirError:
+        try:
+            return await turn.call(member, turn.message, history=True)
+        except SabirError as exc:
+            return exc

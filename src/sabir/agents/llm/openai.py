@@ -1,0 +1,193 @@
+"""A model behind OpenAI's ``/chat/completions``, which most services and local servers speak."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any
+
+import msgspec
+
+from sabir.errors import PeerRefused, PeerUnreadable
+from sabir.message import Part
+from sabir.protocols.peer import Clock
+from sabir.tools import ToolCall
+
+from .model import ModelMessage, ModelOptions, ModelPiece, ModelUsage, arguments_of
+from .service import ModelService, ServiceProblem, events_of
+
+
+class OpenAIModel:
+    """One model of one service."""
+
+    def __init__(
+        self,
+        service: ModelService,
+        model: str,
+        *,
+        temperature: float | None = None,
+        max_tokens: int | None = None,
+        images: bool = True,
+    ) -> None:
+        self.service = service
+        self.name = model
+        self._images = images
+        options = {"temperature": temperature, "max_tokens": max_tokens}
+        self._options = {name: value for name, value in options.items() if value is not None}
+
+    @property
+    def reads_images(self) -> bool:
+        return self._images
+
+    async def answer(
+        self, messages: Sequence[ModelMessage], options: ModelOptions | None = None
+    ) -> AsyncGenerator[ModelPiece, None]:
+        chosen = options or ModelOptions()
+        clock = Clock(chosen.seconds)
+        calls = _Calls()
+        ended = False
+        async with self.service.asked("/chat/completions", self._body(messages, chosen), clock) as response:
+            async for data in events_of(response, clock, self.service):
+                chunk = self._chunk(data)
+                for choice in chunk.choices[:1]:
+                    ended = ended or choice.finish_reason is not None
+                    calls.add(choice.delta.tool_calls or ())
+                    if choice.delta.content:
+                        yield choice.delta.content
+                if chunk.usage is not None:
+                    yield chunk.usage.total()
+        if not ended:
+            raise PeerUnreadable(self.service.place, "it stopped in the middle of its answer")
+        for call in calls.whole(self.service.place):
+            yield call
+
+    def _body(self, messages: Sequence[ModelMessage], options: ModelOptions) -> dict[str, Any]:
+        body: dict[str, Any] = {
+            "model": self.name,
+            "messages": [_plain(message) for message in messages],
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            **self._options,
+        }
+        if options.tools:
+            body["tools"] = [
+                {
+                    "type": "function",
+                    "function": {"name": tool.name, "description": tool.description, "parameters": tool.schema},
+                }
+                for tool in options.tools
+            ]
+            if options.must_call:
+                body["tool_choice"] = "required"
+        if options.schema is not None:
+            body["response_format"] = {
+                "type": "json_schema",
+                "json_schema": {"name": "answer", "schema": options.schema},
+            }
+        return body
+
+    def _chunk(self, data: bytes) -> _Chunk:
+        try:
+            chunk = msgspec.json.decode(data, type=_Chunk)
+        except msgspec.DecodeError:
+            raise PeerUnreadable(self.service.place, "its answer is not a chat completion") from None
+        if chunk.error is not None:
+            raise PeerRefused(self.service.place, chunk.error.message[:300] or "it failed")
+        return chunk
+
+    async def aclose(self) -> None:
+        await self.service.aclose()
+
+
+def _plain(message: ModelMessage) -> dict[str, Any]:
+    """A message as the service reads it."""
+    if message.role == "tool":
+        return {"role": "tool", "tool_call_id": message.call_id, "content": message.content}
+    if message.calls:
+        calls = [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": msgspec.json.encode(call.arguments).decode()},
+            }
+            for call in message.calls
+        ]
+        return {"role": "assistant", "content": message.content or None, "tool_calls": calls}
+    if message.images:
+        return {"role": message.role, "content": [{"type": "text", "text": message.content}, *_images(message.images)]}
+    return {"role": message.role, "content": message.content}
+
+
+def _images(parts: Sequence[Part]) -> list[dict[str, Any]]:
+    return [
+        {
+            "type": "image_url",
+            "image_url": {"url": f"data:{part.subformat};base64,{base64.b64encode(part.content).decode()}"},
+        }
+        for part in parts
+    ]
+
+
+class _Calls:
+    """Tool calls, which arrive in fragments: the name first, then pieces of JSON text."""
+
+    def __init__(self) -> None:
+        self._by_index: dict[int, _CallDelta] = {}
+
+    def add(self, deltas: Sequence[_CallDelta]) -> None:
+        for delta in deltas:
+            known = self._by_index.setdefault(delta.index, _CallDelta(delta.index))
+            known.id = delta.id or known.id
+            known.function.name = delta.function.name or known.function.name
+            known.function.arguments += delta.function.arguments or ""
+
+    def whole(self, place: str) -> list[ToolCall]:
+        """Raises:
+        PeerUnreadable: a call has no name, or its arguments are not a JSON object.
+        """
+        calls = []
+        for index, delta in sorted(self._by_index.items()):
+            if not delta.function.name:
+                raise PeerUnreadable(place, "it called a tool without a name")
+            arguments = arguments_of(delta.function.name, delta.function.arguments, place)
+            calls.append(ToolCall(delta.id or f"call_{index}", delta.function.name, arguments))
+        return calls
+
+
+class _FunctionDelta(msgspec.Struct):
+    name: str | None = None
+    arguments: str = ""
+
+
+class _CallDelta(msgspec.Struct):
+    index: int = 0
+    id: str | None = None
+    function: _FunctionDelta = msgspec.field(default_factory=_FunctionDelta)
+
+
+class _Delta(msgspec.Struct):
+    content: str | None = None
+    tool_calls: list[_CallDelta] | None = None
+
+
+class _Choice(msgspec.Struct):
+    delta: _Delta = msgspec.field(default_factory=_Delta)
+    finish_reason: str | None = None
+
+
+class _UsageBody(msgspec.Struct):
+    total_tokens: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+    def total(self) -> ModelUsage:
+        """Services leave out some of the three, or count what a model only thought in the total alone."""
+        total = max(self.total_tokens, self.prompt_tokens + self.completion_tokens)
+        written = total - self.prompt_tokens if self.prompt_tokens else self.completion_tokens
+        return ModelUsage(total, written)
+
+
+class _Chunk(msgspec.Struct):
+    choices: list[_Choice] = []
+    usage: _UsageBody | None = None
+    error: ServiceProblem | None = None

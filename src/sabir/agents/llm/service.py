@@ -1,0 +1,222 @@
+"""The pooled way to one service that has models.
+
+A key comes from the configuration or the environment; it is sent to its service and shown nowhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import httpx2
+import msgspec
+
+from sabir import _version
+from sabir.errors import ConfigError, PeerRefused, PeerUnavailable, PeerUnreadable
+from sabir.protocols.peer import Clock, without_credentials
+
+TRIES: Final = 3
+ANSWER_BYTES: Final = 4 * 1024 * 1024
+# Not begun yet, so asking again does nothing twice.
+_RETRIED: Final = frozenset({429, 502, 503, 529})
+
+
+class ServiceProblem(msgspec.Struct):
+    """The error of a service."""
+
+    message: str = ""
+
+
+class _ErrorBody(msgspec.Struct):
+    error: ServiceProblem | str | None = None
+
+
+class ModelService:
+    """One service: its address, our key, and a pool of connections."""
+
+    def __init__(
+        self,
+        base_url: str,
+        key: str = "",
+        *,
+        key_name: str = "",
+        key_header: str = "authorization",
+        connections: int = 16,
+    ) -> None:
+        """
+        Args:
+            base_url: where it is.
+            key: is sent to the service and shown nowhere.
+            key_name: what is said to be missing when the service wants a key and there is none.
+            key_header: the header that carries the key; in ``authorization`` it is a bearer token.
+            connections: that are open at the same time.
+
+        Raises:
+            ConfigError: the address is not an HTTP URL.
+        """
+        if not base_url.startswith(("http://", "https://")):
+            raise ConfigError(f"base_url: expected a URL such as https://api.example.com/v1, not {base_url[:80]!r}")
+        self.base_url = base_url.rstrip("/")
+        self.place = without_credentials(self.base_url)
+        self._key = key
+        self._key_name = key_name
+        self._key_header = key_header
+        self._connections = connections
+        self._made: httpx2.AsyncClient | None = None
+
+    def __repr__(self) -> str:
+        return f"<service {self.place}>"  # never the key
+
+    @property
+    def _client(self) -> httpx2.AsyncClient:
+        if self._made is None:  # made at first use: a process that forks must not hold connections
+            self._made = httpx2.AsyncClient(
+                headers={"user-agent": f"sabir/{_version.__version__}", "accept-encoding": "identity"},
+                follow_redirects=False,  # a redirect would take the key elsewhere
+                trust_env=False,
+                limits=httpx2.Limits(max_connections=self._connections, max_keepalive_connections=self._connections),
+            )
+        return self._made
+
+    async def aclose(self) -> None:
+        made, self._made = self._made, None
+        if made is not None:
+            await made.aclose()
+
+    @asynccontextmanager
+    async def asked(
+        self, path: str, body: Any, clock: Clock, headers: Mapping[str, str] | None = None
+    ) -> AsyncIterator[httpx2.Response]:
+        """The response to a body, its status 2xx, its own body still to be read. Asked again while nothing was begun.
+
+        Raises:
+            PeerError: no connection, no answer in time, or a refusal.
+        """
+        content = msgspec.json.encode(body)
+        try:
+            response = await self._answered(path, content, clock, headers or {})
+            try:
+                yield response
+            finally:
+                await response.aclose()
+        except (TimeoutError, httpx2.TimeoutException):
+            raise PeerUnavailable(self.place, "no answer in time") from None
+        except (httpx2.TransportError, httpx2.StreamError) as exc:
+            raise PeerUnavailable(self.place, f"no connection ({type(exc).__name__})") from None
+
+    async def _answered(self, path: str, content: bytes, clock: Clock, headers: Mapping[str, str]) -> httpx2.Response:
+        for attempt in range(1, TRIES + 1):
+            try:
+                response = await self._sent(path, content, clock, headers)
+            except (httpx2.ConnectError, httpx2.ConnectTimeout):
+                if attempt == TRIES:
+                    raise
+                await self._pause(attempt, None, clock)
+                continue
+            if response.is_success:
+                return response
+            refused, later = await self._refusal(response, clock), response.headers.get("retry-after")
+            if response.status_code not in _RETRIED or attempt == TRIES or not _soon(later, clock):
+                raise refused
+            await self._pause(attempt, later, clock)
+        raise PeerUnavailable(self.place, "no answer")  # not reached: the last attempt returns or raises
+
+    async def _sent(self, path: str, content: bytes, clock: Clock, more: Mapping[str, str]) -> httpx2.Response:
+        headers = {"content-type": "application/json", **more}
+        if self._key:
+            is_bearer = self._key_header == "authorization"
+            headers[self._key_header] = f"Bearer {self._key}" if is_bearer else self._key
+        timeout = httpx2.Timeout(max(0.001, clock.left), connect=min(10.0, max(0.001, clock.left)))
+        request = self._client.build_request(
+            "POST", self.base_url + path, content=content, headers=headers, timeout=timeout
+        )
+        return await self._client.send(request, stream=True)
+
+    async def _pause(self, attempt: int, later: str | None, clock: Clock) -> None:
+        wait = float(later) if later is not None else 0.25 * 2**attempt * random.uniform(0.5, 1.0)
+        await asyncio.sleep(min(wait, clock.left))
+
+    async def _refusal(self, response: httpx2.Response, clock: Clock) -> PeerRefused:
+        status = response.status_code
+        if status in (401, 403) and not self._key and self._key_name:
+            await response.aclose()
+            return PeerRefused(self.place, f"it wants a key, and {self._key_name} is not set", status)
+        try:
+            words = _problem_in(await self.body(response, clock))
+        except (msgspec.DecodeError, PeerUnreadable):
+            words = ""
+        finally:
+            await response.aclose()
+        if self._key:
+            words = words.replace(self._key, "…")  # some services repeat the key that they refuse
+        return PeerRefused(self.place, f"it refused ({status})" + (f": {words[:300]}" if words else ""), status)
+
+    async def body(self, response: httpx2.Response, clock: Clock) -> bytes:
+        """The whole body, within bounds."""
+        pieces, size = list[bytes](), 0
+        async with asyncio.timeout(clock.left):
+            async for piece in response.aiter_bytes():
+                pieces.append(piece)
+                size += len(piece)
+                if size > ANSWER_BYTES:
+                    raise PeerUnreadable(self.place, f"its answer is larger than {ANSWER_BYTES} bytes")
+        return b"".join(pieces)
+
+
+def _problem_in(body: bytes) -> str:
+    """What an error says: services send an object, a text, or a list of one object."""
+    told = msgspec.json.decode(body, type=_ErrorBody | list[_ErrorBody])
+    first = told if isinstance(told, _ErrorBody) else next(iter(told), _ErrorBody())
+    return first.error.message if isinstance(first.error, ServiceProblem) else first.error or ""
+
+
+async def lines_of(response: httpx2.Response, clock: Clock, service: ModelService) -> AsyncGenerator[str, None]:
+    """The lines of a stream, within its time and size."""
+    lines = response.aiter_lines()
+    size = 0
+    while True:
+        async with asyncio.timeout(clock.left):
+            line = await anext(lines, None)
+        if line is None:
+            return
+        size += len(line)
+        if size > ANSWER_BYTES:
+            raise PeerUnreadable(service.place, f"its answer is larger than {ANSWER_BYTES} bytes")
+        if line:
+            yield line
+
+
+async def events_of(response: httpx2.Response, clock: Clock, service: ModelService) -> AsyncGenerator[bytes, None]:
+    """The data of a stream's events until ``[DONE]``; each is one line, as every service sends it."""
+    async for line in lines_of(response, clock, service):
+        if line.startswith("data:"):
+            data = line[5:].strip()
+            if data == "[DONE]":
+                return
+            yield data.encode()
+
+
+def _soon(later: str | None, clock: Clock) -> bool:
+    """Whether a service's wish to be asked later leaves time for it."""
+    if later is None:
+        return True
+    return later.isdigit() and float(later) < min(10.0, clock.left)
+
+
+def secret(written: str | None, variable: str | None = None) -> str:
+    """A key as it is configured: itself, ``env:NAME``, or the variable that holds it.
+
+    Raises:
+        ConfigError: a variable that is named is not set.
+    """
+    name = written[4:] if written and written.startswith("env:") else variable if not written else None
+    if name is None:
+        return written or ""
+    found = os.environ.get(name, "")
+    if not found:
+        raise ConfigError(f"the environment variable {name} is not set")
+    return found

@@ -1,0 +1,92 @@
+"""``GroupDoor``: notifications to a group of agents go over the bus, a copy to each member (MW-71).
+
+Whoever sent one waits for nobody. A copy is kept until it has become a task of its member, on whichever node takes it;
+nodes that have the same group share its copies.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Final
+
+from starlette.routing import BaseRoute
+from starlette.types import ASGIApp
+
+from sabir.bus import Bus, Letter
+from sabir.bus.base import LetterReceiver
+from sabir.cluster import wire as nodes
+from sabir.errors import NotFound, Refused
+from sabir.exchange.request import TurnRequest
+from sabir.guard import Credentials
+from sabir.http.door import GatewayServices
+from sabir.turn import Turn
+
+from .group import AgentGroup
+
+logger = logging.getLogger("sabir.bus")
+
+PREFIX: Final = "group:"  # of names on the bus
+
+
+class GroupDoor:
+    """Gives the members of this node's groups what is published to them."""
+
+    name = "groups"
+
+    def __init__(self, services: GatewayServices, bus: Bus) -> None:
+        self._services = services
+        self._bus = bus
+        self._receivers: list[LetterReceiver] = []
+
+    def raw(self) -> Mapping[str, ASGIApp]:
+        return {}
+
+    def routes(self) -> Sequence[BaseRoute]:
+        return []
+
+    def addresses(self) -> Sequence[tuple[str, str]]:
+        return []
+
+    async def start(self) -> None:
+        """Join each group as each of its members. The bus is open by now.
+
+        Raises:
+            BusUnavailable: the bus does not answer.
+        """
+        agents = self._services.agents
+        for name, group in list(agents.items()):
+            if not isinstance(group, AgentGroup) or any(each.card.name not in agents for each in group.members):
+                continue  # a member that is no agent of the gateway has no tasks
+            for each in group.members:
+                member = each.card.name
+                receiver = await self._bus.join(f"{PREFIX}{name}", member, partial(self._take, member))
+                self._receivers.append(receiver)
+            group.publish = partial(self._publish, name)
+
+    async def stop(self) -> None:
+        receivers, self._receivers = self._receivers, []
+        for receiver in receivers:
+            await receiver.stop()
+
+    async def _publish(self, name: str, turn: Turn) -> None:
+        body = nodes.encode(nodes.NodeRequest.of(turn))
+        await self._bus.publish(Letter(f"{PREFIX}{name}", body, turn.id, order=turn.conversation.id))
+
+    async def _take(self, member: str, letter: Letter) -> None:
+        """Make a task of a copy. One that comes twice is the same task, because it has the same key."""
+        asked = nodes.decode_asked(letter.body)
+        ask = TurnRequest(
+            asked.message.without_tokens(),
+            asked.door or self.name,
+            member,
+            Credentials(caller=asked.as_caller()),
+            f"{letter.id}/{member}",
+            hops=asked.hops,
+            seen=asked.seen,
+        )
+        try:
+            await self._services.tasks.submit(ask)
+        except (Refused, NotFound) as exc:  # the audit has it; another try would end alike
+            logger.warning("%s does not get a notification of %s: %s", member, letter.to, exc)

@@ -1,0 +1,1 @@
+"""A searchable site as an Agent."""

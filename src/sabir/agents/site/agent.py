@@ -1,0 +1,495 @@
+"""The site agent: a searchable site that answers in plain words, with sources, filters and questions back.
+
+It needs no model of language; with one (``SiteModel``) it rewrites and then ranks or writes better, in at most two
+calls a turn. The list never waits for it: a model that says nothing for ``patience`` seconds is done without, and a
+summary follows the results.
+
+**What it is asked.** The message's text is the question. A ``structured/json`` part labelled ``"ask"`` may
+carry an ``SiteAsk`` (all keys optional): filters, modes, paging, earlier questions, memory, answers.
+
+**What it yields**, in this order:
+
+- ``Delta``, part ``structured/json`` labelled ``"meta"``: a ``SiteMeta`` (``question``: the question as it
+  was understood; ``ignored``; ``applied``; ``total``; ``coverage``: below 1 while vectors are computed).
+- ``Question`` by ``turn.ask``, if one narrows much: one ``Field`` of kind ``multi_select`` whose ``id`` is the
+  schema.org property and whose ``options`` end in their count, ``"Dessert (12)"``. Its answer is a part
+  ``"ask"`` with ``answers``, a JSON object by field id, or words. A ``"meta"`` follows it again.
+- ``Delta``, part labelled ``"result"``, one for each result, best first and each as soon as its place is settled,
+  while later ones are still being ranked (``site_ranking``): an NLWeb result object (``@type``, ``@id``, ``url``,
+  ``name``, ``site``, ``score`` from 0 to 100, ``description``, the type's own fields, ``grounding``, ``actions``).
+- ``Delta`` texts, which join to the Reply's text: a list of the results for people, or, in the modes
+  ``summarize`` and ``generate``, sentences of the items, each followed by ``[n]``: the place of its result.
+- ``Reply``: the text first, then the same parts ``"meta"``, ``"result"`` …, and in those modes one part
+  labelled ``"summary"`` or ``"answer"``: ``{"text", "citations": [{"text", "url", "item", "name"}]}``.
+
+Nothing found is a Reply with ``total`` 0 and no results. ``Fault("not_found")``: no such site here;
+``Fault("invalid")``: the ``"ask"`` part is not one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing, suppress
+from datetime import UTC, datetime
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from sabir.card import Card, Skill
+from sabir.errors import SabirError, TurnFailed
+from sabir.events import Delta, Event, Fault, Field, Progress, Question, Reply
+from sabir.message import Message, Part, json_part, text_part
+from sabir.search import Engine, Hit, OnSite, Quote, SearchQuery, from_text, result
+from sabir.search.answers import clarify as elicit
+from sabir.search.answers import extract
+from sabir.search.answers.facts import facts
+from sabir.search.query.conditions import Has, Is, OfType
+from sabir.search.query.followup import decontextualized, is_more
+from sabir.search.query.glossary import glossed, language_of
+from sabir.search.query.languages import accepted
+from sabir.search.query.relaxing import inner, is_time
+from sabir.search.query.words import readable, spaced
+from sabir.turn import PastTurn, Turn
+
+from .model import SiteModel, grounded
+from .ranking import Weight, evident, led, settled
+from .request import SiteAsk, SiteMeta, asked_in, json_of
+from .search import POOL, Finding
+from .subject import with_subject
+from .wording import answers_in, introduction, is_greeting, listing, nothing
+
+MODES: Final = ("list", "summarize", "generate")
+PATIENCE: Final = 1.0  # seconds that the list waits for a model
+MODEL_CALLS: Final = 2  # of one question
+_MODEL_SECONDS: Final = 8.0  # for a summary, which follows the list
+_WEAK: Final = 40.0  # a score below which the best that rules found may not be what was meant
+_ABOUT: Final = re.compile(r"^\W*(?:and\s+|ok\s+|so\s+)?(?:what|how)\s+about\s+", re.IGNORECASE)
+
+T = TypeVar("T")
+
+
+class Site:
+    """Answers for one site of an index, or for all of them."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        site: str | None = None,
+        *,
+        name: str | None = None,
+        description: str = "",
+        examples: Sequence[str] = (),
+        model: SiteModel | None = None,
+        weight: Weight | None = None,
+        questions: bool = True,
+        limit: int = 10,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self.engine = engine
+        self.site = site
+        self.model = model
+        self.patience = PATIENCE  # seconds that results wait for the model
+        self.weight = weight
+        self.card = _card(site, name, description, tuple(examples))
+        self._questions, self._limit, self._now = questions, limit, now
+
+    def __call__(self, turn: Turn, /) -> AsyncIterator[Event]:
+        return self._answer(turn)
+
+    async def held(self, text: str) -> dict[str, float]:
+        """The sites of the index that hold something for a question, each with the score of its best item."""
+        found = await self._found(None, text)
+        best: dict[str, float] = {}
+        for hit in found:
+            best.setdefault(hit.item.site, hit.score)
+        if len(found) >= POOL:  # one site may have filled it
+            others = [site.name for site in await self.engine.sites() if site.name not in best]
+            for site in others[:POOL]:
+                best |= {hit.item.site: hit.score for hit in (await self._found(site, text))[:1]}
+        return best
+
+    async def _found(self, site: str | None, text: str) -> tuple[Hit, ...]:
+        search = _Search(Site(self.engine, site), SiteAsk(), Turn(Message.text(text)), self._now(), 1)
+        await search.run(text)
+        return search.pool
+
+    async def _answer(self, turn: Turn) -> AsyncIterator[Event]:
+        try:
+            ask = asked_in(turn.message)
+        except msgspec.ValidationError as exc:
+            yield Fault(f"the part 'ask' is not right: {exc}", "invalid")
+            return
+        unknown = [mode for mode in ask.modes if mode not in MODES]
+        if unknown:
+            yield Fault(f"expected list, summarize or generate, not {unknown[0]!r}", "invalid")
+            return
+        if missing := await self._missing_site(ask):
+            yield Fault(missing, "not_found")
+            return
+        if is_greeting(turn.text) and not ask.filters:
+            yield Reply(Message.text(introduction(self.card)))
+            return
+        search = _Search(self, ask, turn, self._now(), self._limit)
+        if self.model is not None:  # which may take its time
+            yield Progress(0.1, "Understanding the question")
+        await search.run(readable(turn.text))
+        if self.model is not None:
+            yield Progress(0.4, f"Found {search.total}")
+        yield Delta(search.meta())
+        if self._questions and ask.questions and await search.asked_back():
+            yield Delta(search.meta())
+        elif self._questions and not ask.questions:
+            await search.suggest()
+        async for event in _answer_events(search, search.ask.modes or ("list",)):
+            yield event
+
+    async def _missing_site(self, ask: SiteAsk) -> str:
+        wanted = ask.filters.get("site")
+        names = [each for each in (wanted if isinstance(wanted, list) else [wanted]) if isinstance(each, str)]
+        names = [each for each in names if each and each.casefold() not in ("all", "*")]
+        here = {site.name for site in await self.engine.sites()} if names else set()
+        unknown = [each for each in names if each not in here or (self.site and each != self.site)]
+        return f"there is no site {unknown[0][:80]!r} here" if unknown and len(unknown) == len(names) else ""
+
+
+def _card(site: str | None, name: str | None, description: str, examples: tuple[str, ...]) -> Card:
+    title = name or re.sub(r"[^A-Za-z0-9_.-]+", "-", site or "sites").strip("-._") or "site"
+    words = description or (f"Answers questions about {site}" if site else "Answers questions about the sites here")
+    skill = Skill(
+        id="ask",
+        name=f"Ask {site or 'the sites'}",
+        description="Finds items by words and meaning, with filters, follow-up questions and sources",
+        tags=("search", "nlweb", *((site,) if site else ())),
+        examples=examples,
+    )
+    return Card(title, words, skills=(skill,), says=("text", "structured"), site=site, repeatable=True)
+
+
+class _Search(Finding):
+    """One question as it is understood, searched for, asked about and searched for again."""
+
+    def __init__(self, agent: Site, ask: SiteAsk, turn: Turn, now: datetime, limit: int) -> None:
+        super().__init__(agent.engine, agent.site, ask, now, limit)
+        self.model, self.weight, self.turn = agent.model, agent.weight, turn
+        self.beside = ""  # a question back that is said beside the results
+        self._calls = 0  # of the model
+        self._patience = agent.patience
+        self._until = time.monotonic() + agent.patience
+        self.examples = agent.card.skills[0].examples
+        self.answers = dict(ask.answers)
+        self.asked = tuple(dict.fromkeys((*self._last_meta().get("asked", ()), *ask.asked)))
+
+    async def run(self, text: str) -> None:
+        """Understand and search."""
+        previous = self._previous()
+        self.start = self.ask.start
+        if is_more(text) and previous and not self.ask.start:
+            self.start = self.limit * (1 + sum(1 for each in reversed(previous) if is_more(each)))
+        ruled = self._by_rule(text)
+        follows = bool(previous) and (is_more(text) or ruled != " ".join(text.split()))
+        self.question = self.ask.rewritten or await self._on_its_own(text, ruled)
+        given = {**self.ask.filters, **elicit.answered(self.answers)}
+        kept = self._last_meta().get("filters") if follows else None
+        carried = {**await self._chosen_anew(kept, text), **given} if isinstance(kept, dict) else given
+        await self.find(carried)
+        if not previous and not self.ask.rewritten:
+            await self._rephrased(text, carried)
+        if not self.pool and carried != given:  # what was asked before no longer fits: "what about desserts?"
+            await self.find(given)
+        if not self.pool and follows and _ABOUT.match(text) and not self.ask.rewritten:  # another kind of thing
+            self.question = _ABOUT.sub("", " ".join(text.split()))
+            await self.find(given)
+
+    async def _rephrased(self, text: str, given: dict[str, Any]) -> None:
+        """Ask the model for a first question that rules found little for, and keep its words if they find more."""
+        weak = not self.pool or self.pool[0].score < _WEAK
+        if self.model is None or self.subject is not None or not (weak or language_of(text) != "en"):
+            return
+        before, best = self.question, self.pool[0].score if self.pool else 0.0
+        rewritten = await self._in_patience(lambda model: model.rewrite(self.turn, text, ()), before)
+        if rewritten == before:
+            return
+        self.question = rewritten
+        await self.find(given)
+        if not self.pool or self.pool[0].score <= best:
+            self.question = before
+            await self.find(given)
+
+    async def _chosen_anew(self, kept: dict[str, Any], text: str) -> dict[str, Any]:
+        """Filters of before, but for a choice that a follow-up takes back by another: "what about breakfast?"."""
+        fields = tuple(name for name in kept if name in elicit.QUESTIONS)
+        if not fields:
+            return kept
+        own = (OnSite((self.site,)),) if self.site is not None else ()
+        facets = (await self.engine.search(SearchQuery("", own, 0, 1, facets=fields))).facets
+        said = {each.field: elicit.chosen(text, [spaced(value) for value, _ in each.counts]) for each in facets}
+        return {**kept, **{field: named[0] for field, named in said.items() if named is not None and named[0]}}
+
+    async def ranked(self) -> AsyncGenerator[Hit, None]:
+        """The page, best first, each hit as soon as its place is settled."""
+        if self.parsed.order and self.pool:  # by a field of those that fit well: all must be known
+            self.hits = self.in_order([hit async for hit in await self._judged(None)])[self.page]
+            for hit in self.hits:
+                yield hit
+            return
+        shown: list[Hit] = []
+        place = 0
+        async with aclosing(await self._judged(self.page.stop)) as judged:
+            async for hit in judged:
+                if place >= self.start:
+                    shown.append(hit)
+                    yield hit
+                place += 1
+        self.hits = tuple(shown)
+
+    async def _judged(self, count: int | None) -> AsyncGenerator[Hit, None]:
+        """The best of the pool in order: by the model in one call, if there is one, and else by what is known."""
+        said = from_text(", ".join(self.ask.memory), await self.engine.fields(), self.now).conditions
+        wishes = [each for each in said if all(isinstance(one, Is | Has) for one in inner((each,)))]
+        languages = accepted(self.ask.languages)
+        timed = any(is_time(one) for one in inner(self.parsed.conditions))
+        now = None if timed else self.now.timestamp()
+
+        async def weigh(hit: Hit) -> float:
+            own = await self._tried(self.weight(self.turn, hit), 1.0) if self.weight is not None else 1.0
+            return own * evident(hit, wishes, languages, now)
+
+        lists = (self.ask.modes or ("list",)) == ("list",)  # a call is kept for a summary
+        if self.model is None or not self.pool or not self.parsed.text or not lists or self._calls >= MODEL_CALLS:
+            return settled(self.pool, weigh, count)
+        self._calls += 1
+        asker = [*self.ask.memory, self.ask.about, f"reads {self.ask.languages}" if languages else ""]
+        named = self.model.rank(self.turn, self.question, self.pool, [each for each in asker if each], count)
+        return led(self._in_time(named), self.pool, settled(self.pool, weigh), count)
+
+    async def suggest(self) -> None:
+        """Say the one question that helps beside the results, for who cannot be asked."""
+        question = await self._narrowing()
+        if question is not None:
+            self.beside = f"{question.text} {', '.join(question.options)}"
+
+    async def asked_back(self) -> bool:
+        """Ask the one question that helps, and search again with its answer; False if there is none."""
+        question = await self._narrowing()
+        if question is None:
+            return False
+        self.asked = (*self.asked, question.id)
+        field = Field(question.id, question.text, "multi_select", question.options, required=False)
+        try:
+            answer = await self.turn.ask(Question(question.text, (field,), id=question.id))
+        except TurnFailed:  # nobody can be asked: show what there is
+            return False
+        await self._take(answer, field)
+        return True
+
+    async def _narrowing(self) -> elicit.Elicited | None:
+        """The question whose answer narrows much, if there is one."""
+        conditions = inner(self.parsed.conditions)
+        fixed = {name.casefold() for name in (*self.filters, *self.answers, *self.asked)}
+        fixed |= {field for field, words in elicit.QUESTIONS.items() if words in self._said_before()}
+        fixed |= {condition.field for condition in conditions if isinstance(condition, Is)}
+        if self.start or len(self.pool) <= self.limit or self.parsed.order:
+            return None
+        narrowing = sum(1 for each in conditions if not isinstance(each, OfType | OnSite))
+        question = elicit.question(self.parsed.text, self.pool, asked=fixed, conditions=narrowing)
+        if question is None:
+            return None
+        if not self.parsed.text:  # all that meets the conditions was found, and the pool is a part of it
+            counted = (await self.engine.search(SearchQuery("", self.where(), 0, 1, facets=(question.id,)))).facets
+            question = elicit.recounted(question, counted[0].counts if counted else ())
+        return question
+
+    async def _take(self, answer: Message, field: Field) -> None:
+        """Go on with what came: an answer, a follow-up on the question as it was, or another question."""
+        if given := answers_in(answer, field):
+            self.answers |= given
+            return await self.run(self.question)
+        text = " ".join(answer.text.split())
+        if not text:
+            return None
+        if (said := elicit.chosen(text, field.options)) is not None:
+            named, more = said
+            self.answers |= {field.id: named} if named else {}
+            return await self.run(f"{self.question}, {more}" if more else self.question) if named else None
+        here = {name: value for name, value in self.filters.items() if name == "site"}
+        ask = SiteAsk(modes=self.ask.modes, limit=self.ask.limit, memory=self.ask.memory, about=self.ask.about)
+        with suppress(msgspec.ValidationError):
+            ask = asked_in(answer) if answer.labelled("ask") is not None else ask
+        if decontextualized(text, (self.question,)) == text:  # nothing of the first holds, but where it was asked
+            before: tuple[str, ...] = ()
+            self.answers = {}
+        else:
+            before, here = (self.question,), self.filters
+        self.ask = msgspec.structs.replace(ask, prev=before, rewritten="", filters={**here, **ask.filters})
+        return await self.run(text)
+
+    def meta(self) -> Part:
+        meta = SiteMeta(
+            question=self.question,
+            rewritten=self.question.split() != self.turn.text.split(),
+            applied=tuple(each for each in (*self.parsed.said, self.parsed.ordered) if each),
+            ignored=self.parsed.ignored,
+            total=self.total,
+            coverage=round(self.coverage, 4),
+            sites=tuple(dict.fromkeys(hit.item.site for hit in self.hits)),
+            filters=self.filters,
+            asked=self.asked,
+            note=" ".join(each for each in (self.note, self.beside) if each),
+            subject=self.subject.hit.item.name if self.subject is not None else "",
+        )
+        return json_part(json_of(meta), label="meta")
+
+    def listed(self) -> str:
+        """The results for people."""
+        if not self.hits:
+            return nothing(self.start, self.hint, self.examples)
+        note = " ".join(each for each in (self.note, self.beside) if each)
+        found = listing(self.hits, self.start, self.parsed, note, self.coverage)
+        return f'Nothing here meets "{self.unmet}". What comes closest:\n{found}' if self.unmet else found
+
+    def _previous(self) -> tuple[str, ...]:
+        if self.ask.prev is not None:
+            return self.ask.prev
+        return tuple(past.asked.text for past in self.turn.conversation.turns if past.asked.text)
+
+    def _understood(self) -> tuple[str, ...]:
+        """Earlier questions as they were understood: "breakfast", said in answer to a question, is no topic itself, and
+        neither is "thanks"."""
+        asked = self.ask.prev
+        if asked is None:
+            asked = tuple(text for past in self.turn.conversation.turns if (text := _question_of(past)))
+        return tuple(text for text in asked if not is_greeting(text))
+
+    def _said_before(self) -> set[str]:
+        return {past.answered.text for past in self.turn.conversation.turns}
+
+    def _last_meta(self) -> dict[str, Any]:
+        """How the last question of the conversation was understood."""
+        metas = (past.answered.labelled("meta") for past in reversed(self.turn.conversation.turns))
+        return next((each.value for each in metas if each is not None and isinstance(each.value, dict)), {})
+
+    def _by_rule(self, text: str) -> str:
+        names = [
+            str(part.value.get("name"))
+            for past in self.turn.conversation.turns[-1:]
+            for part in past.answered.parts
+            if part.label == "result" and isinstance(part.value, dict)
+        ]
+        if named := with_subject(text, str(self._last_meta().get("subject") or "")):
+            return named
+        language = language_of(text)
+        previous = tuple(glossed(each, language) for each in self._understood())
+        return decontextualized(glossed(text, language), previous, names) if previous else text
+
+    async def _on_its_own(self, text: str, ruled: str) -> str:
+        previous = self._understood()
+        if not previous:
+            return ruled
+        return await self._in_patience(lambda model: model.rewrite(self.turn, text, previous), ruled)
+
+    async def _in_patience(self, call: Callable[[SiteModel], Awaitable[T]], otherwise: T) -> T:
+        """What the model says before the list is due, or what is known without it."""
+        left = min(self._until - time.monotonic(), self.turn.remaining / 2)
+        if self.model is None or self._calls >= MODEL_CALLS or left <= 0:
+            return otherwise
+        self._calls += 1
+        return await self._tried(call(self.model), otherwise, left)
+
+    async def quotes(self, mode: str) -> tuple[Quote, ...]:
+        """Sentences that answer, each from a source; the model's only where a source holds them."""
+        rule = extract.generated if mode == "generate" else extract.summarized
+        unmet = (str(each.value) for each in self.parsed.ignored if each.name == "text")
+        about = " ".join((self.parsed.text, *unmet)).strip() or self.question  # what was filtered by is true of all
+        if stated := self._stated():
+            return stated
+        if self.model is not None and self.hits and self._calls < MODEL_CALLS:
+            self._calls += 1
+            written = await self._tried(self.model.write(self.turn, self.question, self.hits, mode), ())
+            borne = tuple(quote for each in written if (quote := grounded(each, self.hits)))
+            if borne:
+                return borne
+        return self._by_field(_SUMMED if mode == "summarize" else _GENERATED) or rule(about, self.hits)
+
+    def _stated(self) -> tuple[Quote, ...]:
+        """The fact that the question asks for, which is the whole answer."""
+        subject = self.subject
+        if subject is None or not subject.asked or not subject.statement or not self.hits:
+            return ()
+        item = subject.hit.item
+        return (Quote(subject.statement, item.id, item.name, item.page),)
+
+    def _by_field(self, count: int) -> tuple[Quote, ...]:
+        """What the results state of what was asked for by fields; a teaser says nothing of it."""
+        rows = [(hit.item, facts(hit.item, self.parsed)) for hit in self.hits[:count]]
+        by_fields = self.parsed.conditions or self.parsed.order or self.parsed.about
+        if not by_fields or not all(stated for _, stated in rows):
+            return ()
+        return tuple(
+            Quote(f"{item.name}: {', '.join(stated.values())}.", item.id, item.name, item.page) for item, stated in rows
+        )
+
+    async def _tried(self, call: Awaitable[T], otherwise: T, seconds: float = _MODEL_SECONDS) -> T:
+        """What another says within half of the time that is left, or what is known without it."""
+        try:
+            async with asyncio.timeout(min(seconds, self.turn.remaining / 2)):
+                return await call
+        except (SabirError, TimeoutError):
+            return otherwise
+
+    async def _in_time(self, pieces: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
+        """What a model says before the list is due, and each piece soon after the one before it; where it fails or is
+        late, that is all."""
+        end = min(self._until, time.monotonic() + self.turn.remaining / 2)
+        async with aclosing(pieces):
+            while True:
+                try:
+                    async with asyncio.timeout(max(0.0, end - time.monotonic())):
+                        piece = await anext(pieces)
+                except (StopAsyncIteration, SabirError, TimeoutError):
+                    return
+                yield piece
+                end = time.monotonic() + min(self._patience, self.turn.remaining / 2)
+
+
+def _question_of(past: PastTurn) -> str:
+    meta = past.answered.labelled("meta")
+    understood = meta.value.get("question") if meta is not None and isinstance(meta.value, dict) else None
+    return understood if isinstance(understood, str) and understood else past.asked.text
+
+
+async def _answer_events(search: _Search, modes: tuple[str, ...]) -> AsyncIterator[Event]:
+    parts: list[Part] = []
+    async with aclosing(search.ranked()) as ranked:
+        async for hit in ranked:
+            part = json_part(result(hit, search.parsed.text, facts(hit.item, search.parsed)), label="result")
+            parts.append(part)
+            yield Delta(part)
+            await asyncio.sleep(0)  # each result leaves before the next is ranked
+    texts: list[str] = []
+    for mode in modes if search.hits else ("list",):
+        if mode == "list":
+            texts.append(search.listed() if len(modes) == 1 or not search.hits else "")
+            continue
+        if search.model is not None:
+            yield Progress(0.7, "Writing the summary")
+        quotes = await search.quotes(mode)
+        if not quotes:  # things that have a name and no words
+            texts.append("" if texts else search.listed())
+            continue
+        texts.append(extract.rendered(quotes, [hit.item.page for hit in search.hits]))
+        citations = [{"text": each.text, "url": each.url, "item": each.item, "name": each.name} for each in quotes]
+        parts.append(json_part({"text": texts[-1], "citations": citations}, label=_LABELS[mode]))
+    if search.subject is not None and search.subject.statement and search.hits and modes == ("list",):
+        texts.insert(0, search.subject.statement)
+    text = "\n\n".join(each for each in texts if each)
+    if search.hits:  # that nothing was found is the whole answer, and no piece of one
+        yield Delta(text_part(text))
+    yield Reply(Message.of(text_part(text), search.meta(), *parts))
+
+
+_SUMMED: Final = 4  # results of which a summary states the fields
+_GENERATED: Final = 6  # and an answer
+_LABELS: Final = {"summarize": "summary", "generate": "answer"}

@@ -1,0 +1,450 @@
+"""Finding: one question of a site searched for by what is understood of it, and by less where nothing meets it all.
+
+What is not heeded in the end is told: in ``parsed.ignored`` with the reason, in ``note``, or in ``hint`` where nothing
+is found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from sabir.search import (
+    Condition,
+    Engine,
+    Fields,
+    Found,
+    Hit,
+    Ignored,
+    Not,
+    OfType,
+    OnSite,
+    Parsed,
+    SearchQuery,
+    from_text,
+    resolved,
+    structured,
+)
+from sabir.search.answers.results import by_coming, has_value, reordered
+from sabir.search.items.attributes import recalled
+from sabir.search.items.types import TYPE_WORDS, WIDER, is_a
+from sabir.search.query.aspects import CLOSE, apart, coloured, states_colour
+from sabir.search.query.categories import candidates
+from sabir.search.query.conditions import AnyOf, During, Has, Is, holds
+from sabir.search.query.glossary import glossary, glossed, language_of
+from sabir.search.query.relaxing import asks_for_anything, freed, inner, is_company, is_time, only_filters, unheld
+from sabir.search.query.spelling import corrected, doubtful
+from sabir.search.query.structured import PART_FIELDS
+from sabir.search.query.text import MAX_READ, is_prose
+from sabir.search.query.words import content_words, fold, tokens
+
+from .request import SiteAsk
+from .subject import Subject, subject_of
+from .wording import coming_next
+
+MOST: Final = 1_000  # results of one answer
+CHANCE: Final = 20.0  # a score below which a hit is chance; see search.Hit
+POOL: Final = 50  # hits that are looked at before the page is cut
+_COMING: Final = 200  # items that are looked through for what comes next
+_FEW: Final = 3  # results of a type; with fewer, its wider type is shown behind them
+_MISSED: Final = 6  # conditions that are tried one by one, where nothing meets them all
+_OF_COLOUR: Final = 0.6  # share of the best score that a thing of the colour that was asked for must have
+_SHORT: Final = 3  # words of a question that carry meaning; of a longer one the tail may matter
+_GOOD: Final = 40.0  # a score from which the best hit says what is meant
+_TAIL: Final = 0.6  # share of the best score below which a hit of a short question is chance
+_DOUBTFUL: Final = 25.0  # a score below which even the best is chance, where nothing else was asked for
+_ALONE: Final = "what was found does not say for how many"
+_UNTIMED: Final = "what was found is not tied to a day"
+_STATED: Final = {"price": "a price", "date": "a date", "stars": "a rating", "totaltime": "a time"}
+
+
+class Finding:
+    """What a question found so far: ``pool`` by falling score, ``hits`` the page of it, ``parsed`` what it went by."""
+
+    def __init__(self, engine: Engine, site: str | None, ask: SiteAsk, now: datetime, limit: int) -> None:
+        self.engine, self.site, self.ask, self.now = engine, site, ask, now
+        self._usual = limit
+        self.question = ""
+        self.start = ask.start
+        self.pool: tuple[Hit, ...] = ()
+        self.hits: tuple[Hit, ...] = ()
+        self.parsed = Parsed()
+        self.subject: Subject | None = None
+        self.filters: dict[str, Any] = {}
+        self.note = ""  # what to know of what was found
+        self.hint = ""  # what to say besides that nothing was found
+        self._ruled = 0  # conditions that rules read, beside words that are values of fields
+        self.unmet = ""  # the filter that nothing meets, where what comes closest is shown instead
+        self.total = 0
+        self.coverage = 1.0
+
+    @property
+    def limit(self) -> int:
+        return min(MOST, self.ask.limit or self._usual)
+
+    async def find(self, filters: dict[str, Any]) -> None:
+        """Search for ``question`` within these filters."""
+        self.filters, self.hint, self.unmet = filters, "", ""
+        self.subject = None
+        known = await self.engine.fields()
+        if not filters and self.ask.min_score is None:
+            self.subject = await subject_of(self.question, self.engine, self.own(), known, self.now)
+        if self.subject is not None and self.subject.asked:
+            return await self._find_subject(self.subject)
+        if self.subject is not None:  # what was read out of its name is no filter
+            spoken = from_text(self.subject.rest, known, self.now)
+            spoken = msgspec.structs.replace(spoken, text=self.question)
+        else:
+            spoken = from_text(await self._in_english(), known, self.now)
+        if only_filters(spoken):
+            spoken = msgspec.structs.replace(spoken, text="")
+        given = await self._given(filters, known)
+        self._ruled = len(given.conditions) + len(spoken.conditions)
+        spoken = await self._categorized(given, spoken, known)
+        if spoken.order and only_filters(spoken):
+            spoken = msgspec.structs.replace(spoken, text="")  # in order are all that meet it
+        self.parsed = await resolved(given | spoken, self.engine)
+        await self._search()
+        found = self.pool
+        self._cut_chance()
+        await self._relax(given, spoken)
+        await self._heed_colour(found)
+        if self.subject is not None:
+            self._lead(self.subject.hit)
+        self._tell_unmet()
+
+    async def _relax(self, given: Parsed, spoken: Parsed) -> None:
+        """Go by less, one thing after the other, while nothing meets all that was said."""
+        if not self.pool and self.parsed.text and asks_for_anything(self.parsed.text):
+            await self._find_anything()
+        if not self.pool and (free := freed(spoken, is_time, _UNTIMED)) is not None:
+            await self._find_untimed(await resolved(given | free, self.engine))
+            self._ruled = len(self.parsed.conditions)
+            self._cut_chance()
+        if not self.pool and (free := unheld(spoken)) is not None:
+            self.parsed = await resolved(given | free, self.engine)
+            await self._search()
+        if (free := freed(spoken, is_company, _ALONE)) is not None:
+            await self._find_for_any(await resolved(given | free, self.engine))
+        await self._widen()
+        if not self.pool and not self.hint:
+            await self._find_closest()
+        if not self.pool and not self.hint:
+            await self._find_nearly()
+
+    async def _widen(self) -> None:
+        """Few restaurants: behind them what else serves food, and so on."""
+        wider = tuple(_widened(each) for each in self.parsed.conditions)
+        if len(self.pool) >= _FEW or self.start or wider == self.parsed.conditions or self.parsed.order:
+            return
+        narrow, pool, total = self.parsed, self.pool, self.total
+        self.parsed = msgspec.structs.replace(self.parsed, conditions=wider)
+        await self._search()
+        shown = {(hit.item.site, hit.item.id) for hit in pool}
+        others = [hit for hit in self.pool if (hit.item.site, hit.item.id) not in shown]
+        least = pool[-1].score if pool else 100.0
+        behind = tuple(msgspec.structs.replace(hit, score=min(least, hit.score)) for hit in others)
+        if not behind:
+            self.parsed = narrow
+        self.total = max(total, len(pool) + len(behind))
+        self._show((*pool, *behind))
+
+    async def _in_english(self) -> str:
+        """The question as the rules read it: in English, and spelt right where no item has the words as written."""
+        question = glossed(self.question, language_of(self.question))
+        if len(question) > MAX_READ:
+            return question
+        right = {exc: word for exc, word in doubtful(question) if not await self.engine.count((Has((fold(exc),)),))}
+        return corrected(question, right)
+
+    async def _categorized(self, given: Parsed, spoken: Parsed, known: Fields) -> Parsed:
+        """The same with words that are categories or cuisines here as conditions, while something meets them all."""
+        where = (*self.own(), *given.conditions, *spoken.conditions)
+        read: set[str] = set()
+        best: Hit | None = None
+        for each in sorted(candidates(spoken.text, spoken.said, known), key=lambda each: not each.sure):
+            words = tokens(each.words)
+            if not read.isdisjoint(words):
+                continue
+            for condition in each.conditions:
+                if await self.engine.count((*where, condition)) < each.least:
+                    continue
+                if not each.sure:
+                    best = best or await self._best(spoken.text, where)
+                    if best is None or not holds(condition, recalled(best.item)):
+                        continue
+                if each.is_head and (part := await self._part_apart(spoken, words, where, condition)):
+                    has = Has((part,))
+                    types = await self._types_of((*where, condition))
+                    if await self.engine.count((*where, types, has)):
+                        where, spoken = (*where, types), spoken.narrowed(types, "")
+                    where, spoken = (*where, has), spoken.narrowed(has, part)
+                    read.update((part, *words))
+                    break
+                where = (*where, condition)
+                spoken = spoken.narrowed(condition, each.words)
+                read.update(words)
+                break
+        return spoken
+
+    async def _part_apart(
+        self, spoken: Parsed, head: Sequence[str], where: tuple[Condition, ...], condition: Condition
+    ) -> str:
+        """The word before it that says of what it is to be made ("pumpkin soup"), where nothing of that category
+        has it and other things here do; empty where there is none. They are nearer to what is meant than another soup.
+        """
+        said = {word for words in spoken.said for word in tokens(words)}
+        there = tokens(spoken.text)
+        at = there.index(head[0]) if head[0] in there else 0
+        word = there[at - 1] if at else ""
+        if word in said or word in TYPE_WORDS or not content_words(word):
+            return ""
+        has = Has((word,))
+        stated = AnyOf(tuple(Is(field, (word,)) for field in PART_FIELDS))
+        if await self.engine.count((*where, condition, has)) or not await self.engine.count((*where, has, stated)):
+            return ""
+        return word
+
+    async def _types_of(self, where: tuple[Condition, ...]) -> OfType:
+        """The types of the things that meet these conditions, as far as a page of them shows."""
+        hits = (await self.engine.search(SearchQuery("", where, 0, POOL))).hits
+        return OfType(tuple(dict.fromkeys(kind for hit in hits for kind in hit.item.types)))
+
+    async def _best(self, text: str, where: tuple[Condition, ...]) -> Hit | None:
+        """What fits best, if it fits at all."""
+        hits = (await self.engine.search(SearchQuery(text, where, 0, 1, CHANCE))).hits
+        return hits[0] if hits else None
+
+    def _cut_chance(self) -> None:
+        """Of a short question, only what fits about as well as the best; the tail of prose is left to the asker.
+
+        A model judges for itself, and where meaning is not known yet scores say too little.
+        """
+        words = self._meant(self.parsed.text)
+        if not words or is_prose(self.parsed.text) or self.ask.min_score is not None:
+            return
+        if only_filters(self.parsed):
+            return
+        if not self.pool or any(hit.semantic is None for hit in self.pool[:1]):
+            return
+        best = self.pool[0].score
+        least = _TAIL * best if best >= _GOOD and len(words) <= _SHORT else 0.0
+        if best < _DOUBTFUL and not self._ruled:
+            least = 100.0
+        kept = tuple(hit for hit in self.pool if hit.score >= least)
+        if len(kept) < len(self.pool):
+            self.total = len(kept)
+            self._show(kept)
+
+    def _meant(self, text: str) -> list[str]:
+        """The words of a text that carry meaning in the language of the question."""
+        language = language_of(self.question)
+        idle = glossary(language).words if language != "en" else frozenset[str]()
+        return [word for word in content_words(text) if word not in idle]
+
+    async def _find_subject(self, subject: Subject) -> None:
+        """The thing that the question asks of, and what else it is like."""
+        self.parsed = Parsed(text=self.question, about=subject.asked.fields)
+        await self._search()
+        self._lead(subject.hit)
+
+    def _lead(self, first: Hit) -> None:
+        """Show this hit first."""
+        others = tuple(hit for hit in self.pool if hit.item != first.item)
+        self.total = max(self.total, len(others) + 1)
+        self._show((first, *others))
+
+    async def _given(self, filters: dict[str, Any], known: Fields) -> Parsed:
+        """The filters that were given beside the words; of several sites, one that is not here is told."""
+        given = structured(filters, known, self.now)
+        wanted = filters.get("site")
+        if not isinstance(wanted, list):
+            return given
+        here = {site.name for site in await self.engine.sites()}
+        strange = [each for each in wanted if isinstance(each, str) and each not in here and each.casefold() != "all"]
+        told = tuple(Ignored("site", each, f"there is no site {each[:80]!r} here") for each in strange)
+        return msgspec.structs.replace(given, ignored=(*given.ignored, *told))
+
+    async def _find_anything(self) -> None:
+        """What there is, newest first, for who asks for nothing in particular."""
+        self.parsed = msgspec.structs.replace(self.parsed, text="")
+        await self._search()
+
+    async def _find_for_any(self, freed: Parsed) -> None:
+        """ "A tent for two people" is no dish for two: what fits best need not say for how many it is."""
+        bound, pool, total = self.parsed, self.pool, self.total
+        self.parsed = freed
+        await self._search()
+        if pool and (not self.pool or pool[0].score >= CLOSE * self.pool[0].score):
+            self.parsed, self.total = bound, total
+            self._show(pool)
+
+    async def _find_nearly(self) -> None:
+        """What meets the conditions, where there are some and nothing that meets them is about the words."""
+        narrowing = [each for each in self.parsed.conditions if not isinstance(each, OnSite)]
+        if not narrowing or not self.parsed.text or self.ask.min_score is not None:
+            return
+        found = await self.engine.search(SearchQuery(self.parsed.text, self.where(), 0, self._depth))
+        if not found.hits:  # not even one of the words
+            found = await self.engine.search(SearchQuery("", self.where(), 0, self._depth))
+        said = {word for words in self.parsed.said for word in tokens(words)}
+        words = " ".join(word for word in self.parsed.text.split() if not said.issuperset(tokens(word)))
+        if found.hits and words:
+            self.parsed = self.parsed.without(words, "nothing that meets the rest is about it")
+            self._show(found.hits[: self.start + self.limit])
+            self.total = len(self.pool)
+            self.unmet = words
+
+    async def _find_closest(self) -> None:
+        """Where one condition keeps everything out: say which, and show what meets the others."""
+        parsed, own = self.parsed, self.where()[: len(self.where()) - len(self.parsed.conditions)]
+        least = self.ask.min_score if self.ask.min_score is not None else CHANCE
+        most = (False, 0)
+        at: int | None = None
+        for place, words in enumerate(parsed.said[:_MISSED]):
+            rest = (*own, *parsed.conditions[:place], *parsed.conditions[place + 1 :])
+            many = (await self.engine.search(SearchQuery(parsed.text, rest, 0, 1, least if parsed.text else 0.0))).total
+            is_type = isinstance(parsed.conditions[place], OfType)  # what it is matters most
+            if many and parsed.text:  # only where something is plainly about the words
+                many = (await self.engine.search(SearchQuery(parsed.text, rest, 0, 1, _GOOD))).total
+            worth = (not is_type, many)
+            if many and words and worth > most:
+                most, at = worth, place
+        if at is None:
+            return
+        words = parsed.said[at]
+        conditions = (*parsed.conditions[:at], *parsed.conditions[at + 1 :])
+        self.parsed = msgspec.structs.replace(
+            parsed.without(words, "nothing here meets it"),
+            conditions=conditions,
+            said=(*parsed.said[:at], *parsed.said[at + 1 :]),
+        )
+        await self._search()
+        self._cut_chance()
+        if self.pool:
+            self.unmet = words
+        else:
+            self.parsed = parsed
+
+    async def _heed_colour(self, found: Sequence[Hit]) -> None:
+        """ "Blue" is a filter where the things that are found state a colour; ``found``: also those that fit less."""
+        named = coloured(self.parsed.text)
+        if named is None or not (states_colour(self.pool, named[0]) or states_colour(found, named[0])):
+            return
+        colour, rest, condition = named
+        text = rest if content_words(rest) else ""
+        plain = await self.engine.search(SearchQuery(text, self.where(), 0, self._depth, CHANCE if text else 0.0))
+        least = _OF_COLOUR * plain.hits[0].score if text and plain.hits else 0.0
+        there = await self.engine.search(SearchQuery(text, (*self.where(), condition), 0, self._depth, least))
+        parsed = msgspec.structs.replace(self.parsed, text=text)
+        if there.hits:
+            conditions, said = (*parsed.conditions, condition), (*parsed.said, colour)
+            self.parsed = msgspec.structs.replace(parsed, conditions=conditions, said=said)
+        elif plain.hits:
+            self.parsed = parsed.without(colour, f"nothing that was found is said to be {colour}")
+        if there.hits or plain.hits:
+            self._show((there if there.hits else plain).hits)
+            self.total = (there if there.hits else plain).total
+
+    async def _soonest(self, where: tuple[Condition, ...]) -> Found:
+        """Things that happen, those that come soonest first."""
+        found = await self.engine.search(SearchQuery("", where, 0, MOST))
+        asked = [each.start for each in inner(self.parsed.conditions) if isinstance(each, During) and each.start]
+        return msgspec.structs.replace(found, hits=by_coming(found.hits, self.now.timestamp(), min(asked, default=0.0)))
+
+    def _tell_unmet(self) -> None:
+        """What was asked for and is in nothing that was found."""
+        order = self.parsed.order
+        if order is not None and self.pool and not has_value(self.pool, order[0], mixed=not self.parsed.text):
+            reason = f"what was found does not state {_STATED.get(order[0], order[0])}"
+            self.parsed = msgspec.structs.replace(
+                self.parsed.without(self.parsed.ordered, reason), order=None, ordered=""
+            )
+        words = apart(self.parsed.text, self.pool)
+        self.note = f"Nothing here is about {' and '.join(words)} together; these come nearest." if words else ""
+
+    async def _find_untimed(self, freed: Parsed) -> None:
+        """ "What should I cook tonight?" is not about what happens tonight: the time filters only what has one."""
+        anything = asks_for_anything(freed.text)  # "what is on this weekend?" is about what happens
+        bound, self.parsed = self.parsed, msgspec.structs.replace(freed, text="") if anything else freed
+        await self._search()
+        if anything:
+            self._show(tuple(hit for hit in self.pool if _happens(hit)))
+        happening = sum(map(_happens, self.hits))
+        if 2 * happening >= len(self.hits):  # events, and not then: that is the answer, and what comes next
+            coming = (*self.where(), During("startdate", self.now.timestamp()))
+            least = CHANCE if freed.text else 0.0
+            self.hint = coming_next((await self.engine.search(SearchQuery(freed.text, coming, 0, _COMING, least))).hits)
+            self.parsed, self.total = bound, 0
+            self._show(())
+        elif happening:  # those happen, and not then
+            conditions, said = (*freed.conditions, Not(OfType(("Event",)))), (*freed.said, "")
+            self.parsed = msgspec.structs.replace(freed, conditions=conditions, said=said)
+            await self._search()
+
+    async def _search(self) -> None:
+        memory = "; ".join((*self.ask.memory, self.ask.about)).strip("; ")
+        where = self.where()
+        text = self.parsed.text
+        least = self.ask.min_score if self.ask.min_score is not None else CHANCE
+        if self.ask.min_score is None and only_filters(self.parsed):
+            least = 0.0  # what it says is met by all
+        pool = self._depth
+        found = await self.engine.search(SearchQuery(text, where, 0, pool, least if text else 0.0, memory))
+        if found.hits and self.ask.min_score is None and len(self._meant(text)) > _SHORT:
+            # Of a long question the tail may matter, too.
+            found = await self.engine.search(SearchQuery(text, where, 0, pool, 0.0, memory))
+        if text and self.ask.min_score is None and all(hit.semantic is None for hit in found.hits):
+            found = await self._by_words(SearchQuery(text, where, 0, pool, CHANCE / 2, memory))
+        if not found.hits and found.coverage < 1.0 and self.parsed.conditions:
+            # Meaning is not known of all yet, and words found none: what meets the conditions is better than nothing.
+            found = await self.engine.search(SearchQuery("", where, 0, pool, 0.0, memory))
+        if not text and not self.parsed.order and found.hits and all(_happens(hit) for hit in found.hits):
+            found = await self._soonest(where)
+        self.coverage = found.coverage
+        self._show(found.hits)
+        self.total = max(found.total, len(self.pool))
+
+    def own(self) -> tuple[Condition, ...]:
+        """The condition that everything of this agent's meets."""
+        return (OnSite((self.site,)),) if self.site is not None else ()
+
+    def where(self) -> tuple[Condition, ...]:
+        return (*self.own(), *self.parsed.conditions)
+
+    async def _by_words(self, query: SearchQuery) -> Found:
+        """What has some of the words, where meaning is not known to say that it is chance."""
+        found = await self.engine.search(query)
+        hits = tuple(hit for hit in found.hits if hit.semantic is None)
+        return msgspec.structs.replace(found, hits=hits, total=len(hits))
+
+    def _show(self, hits: tuple[Hit, ...]) -> None:
+        """What was found, by falling score, and the page of it as far as it is known before it is ranked."""
+        self.pool = hits
+        self.hits = self.in_order(hits)[self.page]
+
+    def in_order(self, hits: Sequence[Hit]) -> tuple[Hit, ...]:
+        order = self.parsed.order
+        return reordered(hits, order, mixed=not self.parsed.text) if order and hits else tuple(hits)
+
+    @property
+    def _depth(self) -> int:
+        """How many hits are looked at; all, where they are put in order by a field and not by how they fit."""
+        return MOST if self.parsed.order and not self.parsed.text else max(POOL, self.start + self.limit)
+
+    @property
+    def page(self) -> slice:
+        return slice(self.start, self.start + self.limit)
+
+
+def _widened(condition: Condition) -> Condition:
+    if isinstance(condition, OfType):
+        return OfType(tuple(WIDER.get(each, each) for each in condition.types))
+    return condition
+
+
+def _happens(hit: Hit) -> bool:
+    return any(is_a(kind, "Event") for kind in hit.item.types)

@@ -1,0 +1,223 @@
+"""The one thing that a question is about: found by its name, or by the words that are left when the rest is read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from sabir.search import Condition, Engine, Fields, Hit, OfType, SearchQuery
+from sabir.search.answers.statements import decided, stated_fact
+from sabir.search.items.attributes import recalled
+from sabir.search.query import names
+from sabir.search.query.asking import IDLE, Asked, asked, is_asking
+from sabir.search.query.conditions import AnyOf, Has, Is, holds
+from sabir.search.query.glossary import glossed, language_of, likenesses
+from sabir.search.query.relaxing import inner
+from sabir.search.query.structured import DIET_FIELDS
+from sabir.search.query.text import from_text
+from sabir.search.query.words import STOPWORDS, content_words
+
+MAX_LENGTH: Final = 300  # characters of a question; a longer one is prose
+_LOOKED_AT: Final = 30  # hits whose names are compared
+# What stands before a name that only says where, or like what: "events at The Ropewalk".
+_BESIDE: Final = frozenset({"near", "like", "by", "at", "from", "than", "around", "beside", "opposite", "besides"})
+_DEFINITE: Final = re.compile(r"\b(?:the|its|this|that|your)\b", re.IGNORECASE)
+# Words that say what is asked of a thing, and not which one.
+_ASKING: Final = frozenset(
+    word
+    for words in """
+    open opened close closed closing opening hour time when start begin beginning end cost price much many long
+    take place phone telephone number address located location calorie people person serve serving rating rated star
+    ingredient cheap expensive free available stock ticket admission reservation book table date day today tomorrow
+    monday tuesday wednesday thursday friday saturday sunday still currently cancelled postponed sold out going ahead
+    phone call reach fee entry admission salary pay earn teach teacher instructor page write wrote written author made
+    make maker brand cuisine food kind colour color size material apply deadline venue street city hosts cook cooking
+    bake minutes cost anything""".split()  # noqa: SIM905
+    for word in (words, *content_words(words), *content_words(f"{words}s"))
+)
+
+
+class Subject(msgspec.Struct, frozen=True):
+    """The thing that a question names, what is asked of it, and the answer in a sentence, where it states one."""
+
+    hit: Hit
+    asked: Asked
+    rest: str  # of the question, without the name, in English
+    statement: str = ""
+
+
+async def subject_of(
+    question: str, engine: Engine, where: tuple[Condition, ...], known: Fields, now: datetime
+) -> Subject | None:
+    """The thing that a question is about; None if it looks for things, and names none."""
+    if not question.strip() or len(question) > MAX_LENGTH:
+        return None
+    found = await engine.search(SearchQuery(question, where, 0, _LOOKED_AT))
+    language = language_of(question)
+    named = _named(question, found.hits)
+    if named is not None:
+        hit, match = named
+        masked = f"{question[: match.start]} {question[match.end :]}"
+        rest = glossed(masked, language)
+        opening = glossed(question[: match.start], language) if language == "en" else rest
+        wanted = asked(f"{opening} {rest}" if not opening else glossed(question, language), rest, known, now)
+        twins = sum(each.item.name == hit.item.name for each in found.hits)
+        if not wanted and (twins > 1 or _is_beside(question[: match.start])):
+            return None
+        if not wanted and not _suits(hit, match, rest, known, now):
+            return None
+        return await _answered(hit, wanted, rest, engine, known, language)
+    return await _described(question, language, engine, where, known, now)
+
+
+def _named(question: str, hits: tuple[Hit, ...]) -> tuple[Hit, names.Named] | None:
+    matches = [(match, -place, hit) for place, hit in enumerate(hits) if (match := names.find(question, hit.item.name))]
+    if not matches:
+        return None
+    match, _, hit = max(matches, key=lambda each: (each[0].worth, each[1]))
+    return hit, match
+
+
+def _is_beside(before: str) -> bool:
+    words = re.findall(r"[\w'’]+", before.casefold())
+    words = words[:-1] if words and words[-1] in ("the", "a", "an") else words
+    return bool(words) and words[-1] in _BESIDE
+
+
+def _suits(hit: Hit, match: names.Named, rest: str, known: Fields, now: datetime) -> bool:
+    """Whether the thing is what is looked for: it meets what else was said, and its name is not just a common word."""
+    read = from_text(rest, known, now)
+    left = [word for word in content_words(read.text) if word not in _ASKING]
+    if match.words == 1 and match.typos:
+        return not left and not read.conditions
+    if not match.whole and left:
+        return False
+    if match.words == 1 and len(left) > 1:
+        return False
+    return all(holds(condition, recalled(hit.item)) for condition in read.conditions)
+
+
+async def _described(
+    question: str, language: str, engine: Engine, where: tuple[Condition, ...], known: Fields, now: datetime
+) -> Subject | None:
+    """ "What time does the library close?": the one thing whose name has all the words that say which is meant."""
+    english = glossed(question, language)
+    wanted = asked(english, english, known, now)
+    if not wanted or not (_DEFINITE.search(question) or language != "en"):
+        return None
+    read = from_text(english, known, now)
+    rows = zip(read.conditions, read.said, strict=True)
+    said = {word for condition, words in rows if not isinstance(condition, OfType) for word in content_words(words)}
+    left = [word for word in content_words(english) if word not in _ASKING and word not in said]
+    left = [word for word in left if word not in STOPWORDS]
+    if not 1 <= len(left) <= 5:
+        return None
+    hits = (await engine.search(SearchQuery(" ".join(left), where, 0, _LOOKED_AT))).hits
+    found = _best_described(left, hits)
+    if found is None:
+        return None
+    hit, named = found
+    for words in _shares_of_name(left, named):
+        rest = " ".join(word for word in english.split() if not set(content_words(word)) & words)
+        wanted = asked(english, rest, known, now)
+        if wanted and not (wanted.fields and len(words) < len(left)):
+            return await _answered(hit, wanted, rest, engine, known, language)
+    return None
+
+
+def _shares_of_name(left: list[str], named: set[str]) -> Iterator[set[str]]:
+    """Words that say which thing is meant: all of its name first, then fewer, for a name that has what is asked of it:
+    "does the vegetable biryani (with cashews) contain cashews?"."""
+    yield named
+    if len(named) == len(left):
+        for count in range(len(left) - 1, 0, -1):
+            yield set(left[:count])
+            yield set(left[-count:])
+
+
+def _best_described(left: list[str], hits: Sequence[Hit]) -> tuple[Hit, set[str]] | None:
+    """The one hit whose name has more of these words than any other's, with those words; None if there are several."""
+    rows = [(hit, {word for word in left if names.covers(word, hit.item.name)}) for hit in hits]
+    most = max((len(words) for _, words in rows), default=0)
+    best = [(hit, words) for hit, words in rows if len(words) == most]
+    if not most or 2 * most < len(left) or len({hit.item.id for hit, _ in best}) != 1:
+        return None
+    return best[0]
+
+
+async def _answered(hit: Hit, wanted: Asked, rest: str, engine: Engine, known: Fields, language: str) -> Subject:
+    statement = ""
+    if wanted.is_yes_no:
+        wanted = await _by_fields(wanted, hit, engine)
+        statement = decided(hit.item, wanted, not known.words.isdisjoint(DIET_FIELDS), language)
+    elif wanted.fields:
+        statement = stated_fact(hit.item, wanted, language)
+    return Subject(msgspec.structs.replace(hit, score=100.0), wanted, rest, statement)
+
+
+async def _by_fields(wanted: Asked, hit: Hit, engine: Engine) -> Asked:
+    """The same, with words that no rule reads as conditions on the fields in which this site states such things.
+
+    "Is it full time?" is about the field in which another item says full time: so no can be told from not stated.
+    """
+    of = recalled(hit.item)
+    unread, conditions = list(wanted.unread), list(wanted.conditions)
+    only_has = conditions and all(isinstance(each, Has) for each in inner(conditions))
+    if only_has and not hit.item.fields.get(_CONTENTS) and not all(holds(each, of) for each in conditions):
+        unread, conditions = content_words(wanted.words), []
+        unread = [word for word in unread if word not in IDLE]
+    left = []
+    for word in unread:
+        alternatives = (word, *likenesses().get(word, ()))
+        stated = [Is(field, alternatives) for field in of.words if field not in _UNASKED]
+        stating = [each for each in stated if await engine.count((each,))]
+        if any(holds(each, of) for each in stating):
+            conditions.append(AnyOf(tuple(each for each in stating if holds(each, of))))
+        elif stating and not _mentions(hit, word):
+            conditions.append(AnyOf(tuple(stating)))
+        else:
+            left.append(word)
+    return msgspec.structs.replace(wanted, conditions=tuple(conditions), unread=tuple(left))
+
+
+def _mentions(hit: Hit, word: str) -> bool:
+    return word in content_words(f"{hit.item.name} {hit.item.description} {hit.item.text}")
+
+
+_CONTENTS: Final = "recipeIngredient"
+# Fields whose words say nothing of what a thing is like.
+_UNASKED: Final = frozenset({"name", "alternatename", "telephone", "isbn", "sku", "openon", "pricecurrency"})
+
+
+# What stands for the thing that was asked about before, by language.
+_PRONOUNS: Final = {
+    "en": r"\b(?:it|they|them|there|that\s+(?:one|place|event)|this\s+(?:one|place|event))\b",
+    "de": r"\b(?:sie|er|es|ihn|ihm|dort|da)\b",
+    "es": r"\b(?:él|ella|lo|allí)\b",
+    "fr": r"\b(?:il|elle|ils|elles|là)\b|-(?:il|elle|ils|elles)\b",
+    "ja": r"(?:それ|そこ)",
+}
+_POSSESSIVE: Final = re.compile(r"\b(?:its|their)\b", re.IGNORECASE)
+
+
+def with_subject(question: str, name: str) -> str:
+    """A follow-up on one thing, with its name in place of "it", or behind it where nothing else is named.
+
+    Empty if the question does not go on with that thing.
+    """
+    words = " ".join(question.split())
+    if not name or not words or len(words) > MAX_LENGTH:
+        return ""
+    language = language_of(words)
+    if _POSSESSIVE.search(words):
+        return _POSSESSIVE.sub(lambda _: name, words, count=1)
+    pattern = re.compile(_PRONOUNS[language], re.IGNORECASE)
+    if pattern.search(words) and len(content_words(glossed(words, language))) <= 6:
+        return pattern.sub(lambda _: f" {name}", words, count=1).strip()
+    english = glossed(words, language)
+    left = [word for word in content_words(english) if word not in _ASKING]
+    return f"{words.rstrip(' ?.!')} {name}?" if not left and is_asking(english) else ""

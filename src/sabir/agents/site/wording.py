@@ -1,0 +1,94 @@
+"""What a site agent says to people, and how it hears their answers. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from sabir.card import Card
+from sabir.events import Field
+from sabir.message import Message
+from sabir.search import Hit, Ignored, Parsed
+from sabir.search.answers.facts import facts
+from sabir.search.items.attributes import recalled
+
+_GREETING: Final = re.compile(
+    r"\W*(?:(?:hello|hi|hey|hallo|good\s+(?:morning|afternoon|evening|day)|greetings)(?:\s+there)?"
+    r"|thanks?|thank\s+you(?:\s+(?:so|very)\s+much)?|help(?:\s+me)?|who\s+are\s+you|what\s+(?:are\s+you|is\s+this)"
+    r"|what\s+can\s+(?:you\s+do|i\s+(?:ask|do\s+here))|how\s+does\s+(?:this|it)\s+work)\W*",
+    re.IGNORECASE,
+)
+
+
+def is_greeting(text: str) -> bool:
+    """Whether somebody only says hello, or asks what can be asked here."""
+    return len(text) <= 80 and _GREETING.fullmatch(text) is not None
+
+
+def introduction(card: Card) -> str:
+    """What can be asked here."""
+    examples = [f'"{each}"' for skill in card.skills for each in skill.examples][:3]
+    asked = f" Ask, for example: {', '.join(examples)}." if examples else ""
+    return f"{card.description.rstrip('.')}.{asked}"
+
+
+def listing(hits: Sequence[Hit], start: int, parsed: Parsed, note: str, coverage: float) -> str:
+    """The results, each with what it states of what was asked for."""
+    lines = [
+        f"{number}. {', '.join((hit.item.name, *facts(hit.item, parsed).values()))}{_short(hit.item.description)}"
+        f" ({hit.item.page})"
+        for number, hit in enumerate(hits, start + 1)
+    ]
+    return "\n".join((*lines, *notes(parsed, note, coverage)))
+
+
+def notes(parsed: Parsed, note: str, coverage: float) -> Iterator[str]:
+    """What else should be known of an answer."""
+    if note:
+        yield f"({note})"
+    for each in parsed.ignored:
+        yield f"(I did not go by {_said(each)}: {each.reason}.)"
+    if coverage < 1:
+        yield "(Part of the site was searched by its words alone: its vectors are still being computed.)"
+
+
+def nothing(start: int, hint: str, examples: Sequence[str]) -> str:
+    """That there is nothing, and what there is instead."""
+    if start:
+        return "No more results."
+    return "I found nothing for that." + (hint or "".join(f' Ask, for example: "{each}".' for each in examples[:1]))
+
+
+def coming_next(hits: Sequence[Hit], most: int = 3) -> str:
+    """What comes next of things that happen."""
+    coming = [(when.start, hit.item.name) for hit in hits if (when := recalled(hit.item).dates.get("startdate"))]
+    told = [f"{name} ({datetime.fromtimestamp(start, UTC):%-d %B %Y})" for start, name in sorted(coming)[:most]]
+    return f" Next: {', '.join(told)}." if told else ""
+
+
+def answers_in(answer: Message, field: Field) -> dict[str, Any]:
+    """What an answer says of the question's field in JSON, by its id."""
+    part = answer.labelled("ask")
+    if part is not None and isinstance(part.value, dict) and isinstance(part.value.get("answers"), dict):
+        return dict(part.value["answers"])
+    for each in answer.parts:
+        if each.format == "structured" and isinstance(each.value, dict):
+            given = each.value.get("answers", each.value)
+            if isinstance(given, dict) and field.id in given:
+                return {field.id: given[field.id]}
+    return {}
+
+
+def _said(ignored: Ignored) -> str:
+    if ignored.name == "text":
+        return f'"{ignored.value}"'
+    return f'{ignored.name} "{ignored.value}"' if isinstance(ignored.value, str | int | float) else ignored.name
+
+
+def _short(description: str, most: int = 140) -> str:
+    if not description:
+        return ""
+    first = description if len(description) <= most else description[:most].rsplit(" ", 1)[0] + " …"
+    return f": {first}"

@@ -1,0 +1,67 @@
+"""Ending tasks of the event loop, which are told to stop and waited for; and waiting for changes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Final
+
+logger = logging.getLogger("sabir")
+
+AGAIN_SECONDS: Final = 3.0
+
+
+async def cancel_and_wait(tasks: Iterable[asyncio.Task[Any] | None]) -> None:
+    """Cancel tasks, and wait until all have ended.
+
+    A cancellation can be lost: ``asyncio.wait_for`` of Python 3.11 drops it if what it waits for comes at the same
+    moment, and libraries use it. So whoever goes on is told again. What a task had failed with before that is
+    logged, because nobody else looks.
+    """
+    ending = {task for task in tasks if task is not None}
+    for task in ending:
+        if task.done() and not task.cancelled() and (exc := task.exception()) is not None:
+            logger.error("%s had failed", task.get_name(), exc_info=exc)
+    pending = {task for task in ending if not task.done()}
+    while pending:
+        for task in pending:
+            task.cancel()
+        ended, pending = await asyncio.wait(pending, timeout=AGAIN_SECONDS)
+        for task in ended:
+            task.cancelled() or task.exception()  # looked at, so that asyncio does not complain
+
+
+class Changes:
+    """Who waits in this process for a change of what."""
+
+    def __init__(self) -> None:
+        self._watching: dict[str, set[asyncio.Event]] = {}
+
+    @contextmanager
+    def watch(self, name: str) -> Iterator[asyncio.Event]:
+        """An event that is set when this changes here."""
+        changed = asyncio.Event()
+        watchers = self._watching.setdefault(name, set())
+        watchers.add(changed)
+        try:
+            yield changed
+        finally:
+            watchers.discard(changed)
+            if not watchers:
+                self._watching.pop(name, None)
+
+    def tell(self, name: str) -> int:
+        """Wake those who watch this; returns how many they are."""
+        watchers = self._watching.get(name, ())
+        for changed in watchers:
+            changed.set()
+        return len(watchers)
+
+
+async def until(changed: asyncio.Event, seconds: float) -> None:
+    """Until it is set; a change on another node tells nothing here, so look again after a while."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):  # wait_for can lose a cancellation (Python 3.11)
+            await changed.wait()

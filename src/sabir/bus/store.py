@@ -1,0 +1,412 @@
+"""A bus whose letters are kept in the gateway's own store: durable without another process.
+
+Any number of processes on one store share the inboxes: who takes a letter holds it for the time of a lease, and the
+order of each lane holds over all of them. Calls are answered within this process; several nodes that call each other
+need NATS.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import Final
+
+import msgspec
+
+from sabir.aio import cancel_and_wait
+from sabir.errors import BusUnavailable, StoreUnavailable, TooLarge
+from sabir.ids import new_id
+from sabir.stores.base import Record, Store
+from sabir.stores.letters import HIGH, LANE, LOW, MEDIUM, DeadRow, LetterRow, Letters
+
+from .base import DEFAULT, DeadLetter, Handler, Letter, LetterReceiver, Load, Receiving, Server, check_name
+from .calls import BusCalling
+from .delivery import Delivery, Seen
+from .framing import BusLimits
+from .memory import MemoryBus
+
+logger = logging.getLogger("sabir.bus")
+
+GROUPS: Final = "bus-groups"
+PRIORITY: Final = "priority"  # the header of a letter that says low, medium or high
+_PRIORITIES: Final = {"low": LOW, "medium": MEDIUM, "high": HIGH}
+_LOOK: Final = 0.1  # seconds between two looks for what other processes have put
+_LOOK_AGAIN: Final = 10  # looks after which everybody looks, for leases that have run out
+_MOST: Final = 100_000
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Letter).decode
+_Box = tuple[str, str]
+
+
+def row_of(letter: Letter, limits: BusLimits, *, member: str = "", now: float | None = None) -> LetterRow:
+    """A letter as the store keeps it.
+
+    Raises:
+        TooLarge: it is over the limit.
+    """
+    body = _encode(letter)
+    if len(body) > limits.letter_bytes:
+        raise TooLarge("bus", "letter", f"at most {limits.letter_bytes} bytes, not {len(body)}")
+    at = time.time() if now is None else now
+    lane = f"{letter.sender}{LANE}{letter.order}" if letter.order else ""
+    priority = _PRIORITIES.get(letter.headers.get(PRIORITY, ""), MEDIUM)
+    expires = at + limits.keep_seconds
+    return LetterRow(letter.to, letter.id, body, at, expires, letter.sender, lane, priority, member)
+
+
+def letter_of(row: LetterRow | DeadRow) -> Letter:
+    """The letter of a row."""
+    return _decode(row.body)
+
+
+class _Parcel:
+    """One letter in our hands."""
+
+    __slots__ = ("_bus", "_holder", "box", "deliveries", "key", "letters")
+
+    def __init__(self, bus: StoreBus, holder: str, row: LetterRow) -> None:
+        self._bus = bus
+        self._holder = holder
+        self.box = row.box, row.member
+        self.key = row.number
+        self.letters: tuple[Letter, ...] = (letter_of(row),)
+        self.deliveries = row.deliveries
+
+    async def ack(self) -> None:
+        self._bus.drop(self.key, self.box)
+
+    async def hold(self) -> None:
+        await self._bus.hold(self._holder, (self.key,))
+
+    async def release(self) -> None:
+        await self._bus.release(self._holder, (self.key,), self.box)
+
+
+class _Receiver:
+    """Moves letters from a box to their handler."""
+
+    def __init__(self, bus: StoreBus, box: _Box, handler: Handler, receiving: Receiving) -> None:
+        self._bus = bus
+        self.box = box
+        self.holder = new_id()  # of its own: the order of a lane holds among receivers, too
+        self.idle_seconds = receiving.idle_seconds
+        name, member = box
+        self._delivery = Delivery(
+            name, handler, receiving, bus.limits, seen=bus.seen(box), bury=bus.bury_one, member=member
+        )
+        self.wake = asyncio.Event()
+        self._task = asyncio.create_task(self._run(), name=f"receiver of {name}")
+
+    @property
+    def in_hand(self) -> int:
+        return self._delivery.in_hand
+
+    @property
+    def held(self) -> tuple[int, ...]:
+        return tuple(parcel.key for parcel in self._delivery.parcels())
+
+    async def _run(self) -> None:
+        while True:
+            await self._delivery.room()
+            self.wake.clear()
+            rows: list[LetterRow] = []
+            with suppress(BusUnavailable):  # then look again later
+                rows = await self._taken()
+            if not rows:
+                await self.wake.wait()
+            for row in rows:
+                try:
+                    parcel = _Parcel(self._bus, self.holder, row)
+                except msgspec.DecodeError as exc:
+                    await self._bus.set_aside(row, f"cannot be read from the store: {exc}")
+                else:
+                    await self._delivery.take(parcel)
+
+    async def _taken(self) -> list[LetterRow]:
+        """Some letters. Who is stopped meanwhile gives them back: cut off, they could be taken all the same."""
+        taking = asyncio.ensure_future(self._bus.take(self.holder, self.box))
+        try:
+            return await asyncio.shield(taking)
+        except asyncio.CancelledError:
+            with suppress(BusUnavailable):
+                rows = await taking
+                await self._bus.release(self.holder, tuple(row.number for row in rows), self.box)
+            raise
+
+    async def stop(self) -> None:
+        if self in self._bus.receivers:
+            self._bus.leave_box(self)
+            await cancel_and_wait([self._task])
+            await self._delivery.stop()
+            await self._bus.settle()
+
+
+class StoreBus:
+    """Letters in the store; calls within this process."""
+
+    def __init__(self, store: Store, limits: BusLimits | None = None, *, own: bool = False) -> None:
+        """``own``: the store is opened and closed together with the bus."""
+        assert isinstance(store, Letters)
+        self._store = store
+        self._letters: Letters = store
+        self._own = own
+        self.limits = limits or BusLimits()
+        self.receivers: set[_Receiver] = set()
+        self._by_box: dict[_Box, set[_Receiver]] = {}
+        self._handled: list[tuple[int, _Box]] = []  # of this pass of the event loop; dropped at its end, together
+        self._drops: set[asyncio.Task[None]] = set()
+        self._seen: dict[_Box, Seen] = {}
+        self._calls = MemoryBus(self.limits)
+        self._watching: asyncio.Task[None] | None = None
+        self._holding: asyncio.Task[None] | None = None
+        self._open = False
+
+    async def open(self) -> None:
+        if self._own and not self._open:
+            await self._store.open()
+        self._open = True
+        await self._calls.open()
+        if self._watching is None:
+            self._watching = asyncio.create_task(self._watch(), name="inboxes: looking")
+            self._holding = asyncio.create_task(self._keep(), name="inboxes: holding")
+
+    async def close(self) -> None:
+        was_open, self._open = self._open, False
+        for receiver in list(self.receivers):
+            await receiver.stop()
+        await cancel_and_wait([self._watching, self._holding])
+        self._watching = self._holding = None
+        await self._calls.close()
+        if self._own and was_open:
+            await self._store.close()
+
+    async def ping(self) -> None:
+        if not self._open:
+            raise BusUnavailable("the bus is closed")
+
+    @property
+    def up(self) -> bool:
+        return self._open
+
+    def load(self) -> Load:
+        in_hand = sum(receiver.in_hand for receiver in self.receivers)
+        return msgspec.structs.replace(self._calls.load(), in_hand=in_hand)
+
+    # -- letters ----------------------------------------------------------------------------------
+
+    async def send(self, *letters: Letter) -> None:
+        await self.ping()
+        for letter in letters:
+            check_name(letter.to)
+        await self._put([row_of(letter, self.limits) for letter in letters])
+
+    async def receive(self, name: str, handler: Handler, receiving: Receiving = DEFAULT) -> LetterReceiver:
+        await self.ping()
+        return self._receiver((check_name(name), ""), handler, receiving)
+
+    async def waiting(self, name: str) -> int:
+        await self.ping()
+        return sum((await self._letters.count_letters(name)).values())
+
+    async def discard(self, name: str) -> None:
+        await self.ping()
+        await self._letters.clear_letters(name)
+
+    async def publish(self, *letters: Letter) -> None:
+        await self.ping()
+        rows: list[LetterRow] = []
+        for letter in letters:
+            members = await self.members(check_name(letter.to))
+            rows += [row_of(letter, self.limits, member=member) for member in members]
+        await self._put(rows)
+
+    async def members(self, group: str) -> list[str]:
+        """Who belongs to a group."""
+        prefix = f"{group}{LANE}"
+        records = await self._store.list(GROUPS, prefix=prefix, limit=_MOST)
+        return [record.key.removeprefix(prefix) for record in records]
+
+    async def join(self, group: str, member: str, handler: Handler, receiving: Receiving = DEFAULT) -> LetterReceiver:
+        await self.ping()
+        await self._be_member(check_name(group), check_name(member), receiving.idle_seconds)
+        return self._receiver((group, member), handler, receiving)
+
+    async def _be_member(self, group: str, member: str, idle_seconds: float | None) -> None:
+        expires = 0.0 if idle_seconds is None else time.time() + idle_seconds
+        await self._store.put(Record(GROUPS, f"{group}{LANE}{member}", b"", expires=expires))
+
+    async def leave(self, group: str, member: str) -> None:
+        await self.ping()
+        await self._store.delete(GROUPS, f"{group}{LANE}{member}")
+        await self._letters.clear_letters(group, member)
+
+    async def _put(self, rows: list[LetterRow]) -> None:
+        if rows:
+            try:
+                await self._letters.put_letters(tuple(rows))
+            except StoreUnavailable as exc:
+                raise BusUnavailable(exc.reason) from exc
+            self.wake((row.box, row.member) for row in rows)
+
+    def wake(self, boxes: Iterable[_Box]) -> None:
+        """Letters were put into these boxes; whoever receives them here looks at once."""
+        for box in boxes:
+            for receiver in self._by_box.get(box, ()):
+                receiver.wake.set()
+
+    def _receiver(self, box: _Box, handler: Handler, receiving: Receiving) -> _Receiver:
+        receiver = _Receiver(self, box, handler, receiving)
+        self.receivers.add(receiver)
+        self._by_box.setdefault(box, set()).add(receiver)
+        return receiver
+
+    def leave_box(self, receiver: _Receiver) -> None:
+        """A receiver takes no more."""
+        self.receivers.discard(receiver)
+        here = self._by_box[receiver.box]
+        here.discard(receiver)
+        if not here:
+            del self._by_box[receiver.box]
+
+    # -- for receivers ----------------------------------------------------------------------------
+
+    def seen(self, box: _Box) -> Seen:
+        return self._seen.setdefault(box, Seen(self.limits.seen))
+
+    async def take(self, holder: str, box: _Box) -> list[LetterRow]:
+        """Raises:
+        BusUnavailable: the store does not answer.
+        """
+        try:
+            return await self._letters.take_letters(*box, holder, self.limits.ack_seconds, self.limits.frame_letters)
+        except StoreUnavailable as exc:
+            raise BusUnavailable(exc.reason) from exc
+
+    def drop(self, number: int, box: _Box) -> None:
+        """A letter was handled. It is dropped soon, together with others, and meanwhile it is held."""
+        if not self._handled:
+            asyncio.get_running_loop().call_soon(self._drop_soon)
+        self._handled.append((number, box))
+
+    def _drop_soon(self) -> None:
+        if self._handled:
+            handled, self._handled = self._handled, []
+            task = asyncio.create_task(self._drop(handled), name="inboxes: dropping")
+            self._drops.add(task)
+            task.add_done_callback(self._drops.discard)
+
+    async def _drop(self, handled: list[tuple[int, _Box]]) -> None:
+        with suppress(StoreUnavailable):  # then they come again, and are known
+            await self._letters.drop_letters(tuple(number for number, _ in handled))
+        for box in {box for _, box in handled}:
+            if len(self._by_box.get(box, ())) > 1:  # the next of a lane may be taken by another receiver now
+                self.wake([box])
+
+    async def settle(self) -> None:
+        """Return when all that was handled has been dropped."""
+        self._drop_soon()
+        if self._drops:
+            await asyncio.wait(tuple(self._drops))
+
+    async def hold(self, holder: str, numbers: tuple[int, ...]) -> None:
+        await self._letters.hold_letters(holder, numbers, self.limits.ack_seconds)
+
+    async def release(self, holder: str, numbers: tuple[int, ...], box: _Box) -> None:
+        try:
+            await self._letters.hold_letters(holder, numbers, 0.0)
+        except StoreUnavailable as exc:
+            raise BusUnavailable(exc.reason) from exc
+        self.wake([box])
+
+    async def set_aside(self, row: LetterRow, reason: str) -> None:
+        """Bury what cannot even be read."""
+        logger.error("letter %s to %s is dead: %s", row.id, row.box, reason)
+        dead = DeadRow(row.box, row.body, reason, row.deliveries, time.time(), row.member)
+        with suppress(StoreUnavailable):  # then it comes again
+            await self._letters.bury_letter(row.number, dead)
+
+    async def bury_one(self, dead: DeadLetter, key: int) -> None:
+        row = DeadRow(dead.letter.to, _encode(dead.letter), dead.reason, dead.attempts, dead.at, dead.member)
+        try:
+            await self._letters.bury_letter(key, row)
+        except StoreUnavailable as exc:
+            raise BusUnavailable(exc.reason) from exc
+
+    async def _watch(self) -> None:
+        """Notice what other processes have put, and leases of others that have run out."""
+        last = looks = 0
+        while True:
+            await asyncio.sleep(_LOOK)
+            if not self.receivers:
+                continue
+            looks += 1
+            with suppress(StoreUnavailable):
+                number = await self._letters.last_letter()
+                if number != last or looks % _LOOK_AGAIN == 0:
+                    last = number
+                    self.wake([receiver.box for receiver in self.receivers])
+
+    async def _keep(self) -> None:
+        """Hold what is being worked on, and stay a member of groups that forget."""
+        while True:
+            await asyncio.sleep(self.limits.ack_seconds / 3)
+            for receiver in list(self.receivers):
+                with suppress(StoreUnavailable):
+                    if held := receiver.held:
+                        await self.hold(receiver.holder, held)
+                    if receiver.idle_seconds is not None:
+                        await self._be_member(*receiver.box, receiver.idle_seconds)
+
+    # -- dead letters -----------------------------------------------------------------------------
+
+    async def dead(self, name: str, limit: int = 100) -> list[DeadLetter]:
+        await self.ping()
+        return [_dead_of(row) for row in await self._letters.dead_letters(name, limit)]
+
+    async def dead_letter_counts(self) -> dict[str, int]:
+        await self.ping()
+        return await self._letters.count_dead()
+
+    async def replay(self, name: str, *numbers: int) -> int:
+        await self.ping()
+        rows = [row for row in await self._letters.dead_letters(name, _MOST) if not numbers or row.number in numbers]
+        letters = [(letter_of(row), row.member) for row in rows]
+        again = [
+            row_of(msgspec.structs.replace(letter, only=member), self.limits, member=member)
+            for letter, member in letters
+        ]
+        await self._put(again)  # first: who dies in between has them twice, and not lost
+        await self._letters.take_dead(name, tuple(row.number for row in rows) or (0,))
+        return len(rows)
+
+    async def bury(self, name: str, *numbers: int) -> int:
+        await self.ping()
+        return len(await self._letters.take_dead(name, numbers))
+
+    # -- calls ------------------------------------------------------------------------------------
+
+    def call(
+        self,
+        name: str,
+        body: bytes,
+        *,
+        headers: Mapping[str, str] | None = None,
+        seconds: float | None = None,
+    ) -> BusCalling:
+        return self._calls.call(name, body, headers=headers, seconds=seconds)
+
+    async def serve(self, name: str, server: Server) -> LetterReceiver:
+        await self.ping()
+        return await self._calls.serve(name, server)
+
+
+def _dead_of(row: DeadRow) -> DeadLetter:
+    try:
+        letter = letter_of(row)
+    except msgspec.DecodeError:
+        letter = Letter(row.box, row.body)
+    return DeadLetter(letter, row.reason, row.attempts, row.at, row.member, row.number)

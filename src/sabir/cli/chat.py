@@ -1,0 +1,268 @@
+"""``sabir chat URL``: talk to an agent in the terminal. Answers stream; Ctrl-C cancels a turn, Ctrl-D ends."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from sabir.errors import ConfigError, MissingExtra, PeerUnavailable, SabirError
+from sabir.events import Delta, Fault, Progress, Question, Reply
+from sabir.message import Message, Part, text_part
+from sabir.observe.logs import inert
+from sabir.private_files import own_folder
+from sabir.protocols.connect import kind_of, place_of_agent, speakers
+from sabir.protocols.nlip.wire import json as nlip
+from sabir.protocols.options import known_options
+from sabir.protocols.peer import Peer
+
+from .address import address_of
+from .ask import connection_options, file_part, keep, left_off, place_of
+from .printing import readable, say, show
+
+try:
+    from prompt_toolkit import PromptSession
+    from prompt_toolkit.history import FileHistory
+    from prompt_toolkit.patch_stdout import patch_stdout
+    from rich.console import Console
+    from rich.live import Live
+    from rich.markdown import Markdown
+    from rich.text import Text
+except ModuleNotFoundError as missing:
+    raise MissingExtra("sabir chat", "terminal") from missing
+
+PORTS: Final = {"http": 80, "ws": 80, "https": 443, "wss": 443}
+REACH_SECONDS: Final = 10.0
+HELP: Final = """\
+/protocol NAME   continue over another protocol of the same address: nlip, nlweb, mcp, a2a, acl
+/agent NAME      talk to another agent of the gateway
+/file PATH       send a file along with what you say next
+/trace           show the bytes on the wire, or stop showing them
+/new             start a new conversation
+/history         ask the gateway what was said (NLIP)
+/help            this list
+/quit            leave; so does Ctrl-D"""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = "SABIR_URL is the default address; SABIR_TOKEN is the API key or token to send."
+    parser.add_argument("url", metavar="URL", nargs="?", help="address of the agent, e.g. http://127.0.0.1:8080")
+    parser.add_argument("--agent", metavar="NAME", help="which agent (default: the gateway's default agent)")
+    parser.add_argument("--protocol", choices=list(speakers("http")), help="the protocol (default: detected)")
+    parser.add_argument("--new", action="store_true", help="start a new conversation")
+    parser.add_argument("--trace", action="store_true", help="show the bytes on the wire")
+    parser.add_argument("--ca", metavar="FILE", help="trust this certificate (PEM)")
+    parser.add_argument("--timeout", type=float, default=120.0, metavar="S", help="seconds to wait (default 120)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    logging.getLogger("sabir").addHandler(logging.NullHandler())
+    return asyncio.run(Chat(arguments).run())
+
+
+class Chat:
+    """One session at the terminal."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self.arguments = arguments
+        self.base = address_of(arguments.url)
+        self.protocol: str | None = arguments.protocol
+        self.agent: str | None = arguments.agent
+        self.trace: bool = arguments.trace
+        self.files: list[Part] = []
+        self.console = Console(highlight=False)
+        self.peer: Peer | None = None
+        self._commands: Mapping[str, Callable[[str], Any]] = {
+            "protocol": self._change_protocol,
+            "agent": self._change_agent,
+            "file": self._attach,
+            "trace": self._toggle_trace,
+            "new": self._begin_anew,
+            "history": self._history,
+            "help": self._help,
+        }
+
+    async def run(self) -> int:
+        await self._connect(resume=not self.arguments.new)
+        await self._reach()
+        self._tell(f"Connected to {self.base} ({self.peer.speaks if self.peer else ''}). /help lists the commands.")
+        prompt: PromptSession[str] = PromptSession(history=FileHistory(str(self._history_file())))
+        while True:
+            try:
+                with patch_stdout():
+                    text = (await prompt.prompt_async("> ")).strip()
+            except KeyboardInterrupt:
+                continue
+            except EOFError:
+                break
+            if text in ("/quit", "/exit"):
+                break
+            if text:
+                await self._said(text)
+        await self._disconnect()
+        return 0
+
+    def _history_file(self) -> Path:
+        folder = place_of(self.base).parent
+        own_folder(folder)
+        return folder / "chat-history"
+
+    def _tell(self, text: str) -> None:
+        self.console.print(inert(text), style="dim", markup=False)
+
+    # -- the connection ---------------------------------------------------------------------------
+
+    @property
+    def url(self) -> str:
+        return place_of_agent(self.base, self.agent, self.protocol) if self.agent else self.base
+
+    async def _connect(self, *, resume: bool) -> None:
+        make = kind_of(self.url, self.protocol)
+        arguments = argparse.Namespace(**{**vars(self.arguments), "trace": False, "json": True})
+        options = {**connection_options(arguments, self.url), "answer": self._answered, "on_wire": self._on_wire}
+        self.peer = await make(self.url, **known_options(make, options)).__aenter__()
+        if resume:
+            self.peer.resume(left_off(place_of(self.url)))
+
+    async def _reach(self) -> None:
+        """Raises:
+        PeerUnavailable: nobody listens at the address.
+        """
+        parts = urlsplit(self.base)
+        if parts.scheme not in PORTS or not parts.hostname:
+            return
+        try:
+            async with asyncio.timeout(REACH_SECONDS):
+                _, writer = await asyncio.open_connection(parts.hostname, parts.port or PORTS[parts.scheme])
+            writer.close()
+        except (OSError, TimeoutError) as exc:
+            await self._disconnect()
+            raise PeerUnavailable(self.base, "connection refused") from exc
+
+    async def _disconnect(self) -> None:
+        if self.peer is not None:
+            keep(self.peer, place_of(self.url))
+            await self.peer.__aexit__(None, None, None)
+            self.peer = None
+
+    async def _again(self, *, resume: bool) -> None:
+        await self._disconnect()
+        await self._connect(resume=resume)
+
+    def _on_wire(self, direction: str, data: bytes) -> None:
+        if self.trace:
+            show(direction, data)
+
+    # -- commands ---------------------------------------------------------------------------------
+
+    async def _said(self, text: str) -> None:
+        try:
+            if text.startswith("/"):
+                name, _, rest = text[1:].partition(" ")
+                command = self._commands.get(name)
+                if command is None:
+                    raise ConfigError(f"/{name}: no such command; /help lists them")
+                await command(rest.strip())
+            else:
+                await self._turn(Message.of(text_part(text), *self._taken_files()))
+        except SabirError as exc:
+            self.console.print(inert(str(exc)), style="red", markup=False)
+
+    def _taken_files(self) -> list[Part]:
+        files, self.files = self.files, []
+        return files
+
+    async def _change_protocol(self, name: str) -> None:
+        known = speakers("http")
+        if name not in known:
+            raise ConfigError(f"/protocol: expected one of {', '.join(known)}")
+        self.protocol = name
+        await self._again(resume=True)
+        self._tell(f"Now over {name}.")
+
+    async def _change_agent(self, name: str) -> None:
+        self.agent = name or None
+        await self._again(resume=True)
+        self._tell(f"Now talking to {name or 'the default agent'}.")
+
+    async def _attach(self, name: str) -> None:
+        self.files.append(_part_of(name))
+        self._tell(f"{name} goes along with what you say next.")
+
+    async def _toggle_trace(self, _: str) -> None:
+        self.trace = not self.trace
+        self._tell("The wire is shown." if self.trace else "The wire view is off.")
+
+    async def _begin_anew(self, _: str) -> None:
+        await self._again(resume=False)
+        self._tell("A new conversation.")
+
+    async def _history(self, _: str) -> None:
+        await self._turn(Message.text("Show me the history", messagetype="control"))
+
+    async def _help(self, _: str) -> None:
+        self._tell(HELP)
+
+    # -- a turn -----------------------------------------------------------------------------------
+
+    async def _turn(self, message: Message) -> None:
+        """Ask, and show the answer as it comes. Ctrl-C cancels the turn and keeps the session."""
+        task = asyncio.ensure_future(self._show(message))
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(2, task.cancel)  # SIGINT
+        try:
+            await task
+        except asyncio.CancelledError:
+            self._tell("Cancelled.")
+            await self._again(resume=True)
+        finally:
+            loop.remove_signal_handler(2)
+
+    async def _show(self, message: Message) -> None:
+        assert self.peer is not None
+        words = ""
+        reply: Message | None = None
+        with Live(console=self.console, refresh_per_second=12, vertical_overflow="visible", transient=False) as live:
+            async for event in self.peer.stream(message):
+                match event:
+                    case Delta(part) if part.format == "text":
+                        words += str(part.content)
+                        live.update(Markdown(inert(words)))
+                    case Progress():
+                        live.update(Text(inert(progress_line(event))))
+                    case Question() as question:
+                        reply = nlip.question_message(question)
+                    case Reply(answered):
+                        reply = answered
+                    case Fault() as fault:
+                        raise fault.error()
+                    case _:
+                        continue
+            if reply is not None:
+                live.update(Markdown(inert(readable(reply))))
+
+    async def _answered(self, question: Question) -> Message:
+        say(question.text)
+        answer: str = await PromptSession().prompt_async("answer> ")
+        return Message.text(answer)
+
+
+def _part_of(name: str) -> Part:
+    return file_part(Path(name).expanduser())
+
+
+def progress_line(progress: Progress) -> str:
+    """``stirring, 3 of 10 [######    ]``."""
+    if progress.fraction is None:
+        return progress.note or "working …"
+    filled = round(20 * progress.fraction)
+    return f"{progress.note or 'working'} [{'#' * filled:<20}]"
+
+
+if not sys.stdout.isatty():
+    logging.getLogger("prompt_toolkit").setLevel(logging.ERROR)

@@ -1,0 +1,145 @@
+"""``sabir dev app.py``: serve the agents of a file, reload them on every change, and show what goes wrong in them."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import socket
+import sys
+import traceback
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import uvicorn
+from uvicorn.supervisors.statreload import StatReload
+
+from sabir.config.app_file import is_app, load_app, path_of
+from sabir.errors import ConfigError
+from sabir.gateway.gateway import Gateway
+from sabir.message import Message
+from sabir.observe.logs import Scrub, inert
+from sabir.protocols.nlip.wire import json as nlip
+from sabir.server.server import bind
+from sabir.server.settings import Serving
+
+from .printing import say
+
+AGAIN: Final = "SABIR_DEV_AGAIN"  # set in programs that were started anew
+SHOWN_FRAMES: Final = 6  # of a traceback, those in the agent's own folder
+QUIET: Final = ("uvicorn", "httpx2", "httpcore2", "watchfiles", "asyncio", "mcp")
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("app", metavar="FILE", help="a Python file with agents: app.py, or app.py:name")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1)")
+    parser.add_argument("--port", type=int, default=8080, help="port to listen on (default 8080; 0: any free port)")
+    parser.add_argument("--home", metavar="DIR", default=".sabir", help="where state is kept (default ./.sabir)")
+    parser.add_argument("--no-reload", action="store_true", help="do not watch the file")
+    parser.add_argument("--log-level", choices=["debug", "info", "warning", "error"], default="info")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    if not is_app(arguments.app):
+        raise ConfigError(f"{arguments.app}: expected a Python file, such as app.py; for a configuration: sabir serve")
+    place: str = arguments.app
+    if not path_of(place).is_file():
+        raise ConfigError(f"{path_of(place)}: no such file")
+    sock = bind(arguments.host, arguments.port)
+    serving = Serving(host=arguments.host, port=sock.getsockname()[1], home=arguments.home, graceful_seconds=1.0)
+    if arguments.no_reload:
+        return serve_app(place, serving, arguments.log_level, [sock])
+    folder = path_of(place).resolve().parent
+    config = uvicorn.Config("", reload=True, reload_dirs=[str(folder)], log_config=None)
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
+    reloader = Reloader(config, target=partial(_serve_again, place, serving, arguments.log_level), sockets=[sock])
+    reloader.run()
+    return 0
+
+
+class Reloader(StatReload):
+    """uvicorn's supervisor: it starts the program anew when a Python file of the folder changes."""
+
+    def restart(self) -> None:
+        say("Reloading …", flush=True)
+        os.environ[AGAIN] = "1"
+        super().restart()
+
+
+def _serve_again(place: str, serving: Serving, level: str, sockets: list[socket.socket]) -> None:
+    """What runs in the process that is started anew: an error is shown, and the next change tries again."""
+    try:
+        sys.exit(serve_app(place, serving, level, sockets))
+    except ConfigError as exc:
+        print(inert(f"sabir: {exc}"), file=sys.stderr)
+        say("Waiting for a change …", file=sys.stderr)
+        asyncio.run(_answer_broken(sockets[0], str(exc)))
+
+
+async def _answer_broken(sock: socket.socket, reason: str) -> None:
+    """Answer every request with the reason until the next change: the port is open, and nobody should wait in vain."""
+    body = nlip.encode(Message.error(f"The agents cannot be loaded: {reason}"))
+    head = f"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n"
+    answer = f"{head}connection: close\r\n\r\n".encode() + body
+
+    async def broken(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(answer)
+            await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(broken, sock=sock) as server:
+        await server.serve_forever()
+
+
+def serve_app(place: str, serving: Serving, level: str, sockets: list[socket.socket]) -> int:
+    """Serve the agents of a file on a socket that is open already."""
+    folder = path_of(place).resolve().parent
+    set_up_logging(level, folder)
+    app = load_app(place)
+    gateway = app if isinstance(app, Gateway) else Gateway(*app, home=serving.home, serving=serving)
+    return gateway.run(serving.host, serving.port, sock=sockets[0], say=_say_shortly if AGAIN in os.environ else None)
+
+
+def _say_shortly(line: str) -> None:
+    """Of the lines that say where everything is, the names of the agents are enough the second time."""
+    if line.startswith("  agents:"):
+        say(f"Ready:{line.removeprefix('  agents:')}", flush=True)
+
+
+def set_up_logging(level: str, folder: Path) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(DevFormatter(folder))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    for name in QUIET:
+        logging.getLogger(name).setLevel(logging.WARNING)
+    Scrub.openly = True  # the developer reads it, and nobody else
+
+
+class DevFormatter(logging.Formatter):
+    """Log lines for developers: an exception with its message, and the lines of the agent that it came from."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__("%(levelname)s %(message)s")
+        self._folder = folder
+
+    def format(self, record: logging.LogRecord) -> str:
+        exception = record.exc_info[1] if record.exc_info else None
+        if exception is None:
+            return super().format(record)
+        return f"{record.levelname} {record.getMessage()}\n{inert(self.short(exception))}"
+
+    def short(self, exception: BaseException) -> str:
+        """The frames in the agent's own folder, or all if there are none."""
+        frames: Any = traceback.extract_tb(exception.__traceback__)
+        own = [frame for frame in frames if Path(frame.filename).is_relative_to(self._folder)]
+        lines = [
+            f"  {Path(f.filename).name}:{f.lineno} in {f.name}\n    {f.line}" for f in (own or frames)[-SHOWN_FRAMES:]
+        ]
+        return "\n".join([*lines, f"{type(exception).__name__}: {exception}"])

@@ -1,0 +1,85 @@
+"""``sabir send URL [FILE]``: send an ACL message. The JSON may have comments, as the examples of the draft have."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from sabir.errors import BadMessage, ConfigError
+from sabir.ids import ordered_uuid
+from sabir.protocols.acl.peer.link import Link
+from sabir.protocols.acl.wire.acts import PROTOCOL
+from sabir.protocols.acl.wire.comments import without_comments
+from sabir.protocols.acl.wire.envelope import Envelope, envelope_of, json_of, plain, stamp
+
+from .acl_options import add_options, in_a_line, link_options
+from .printing import say, say_json
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("url", metavar="URL", help="address of the ACL door, e.g. http://127.0.0.1:8080/acl")
+    parser.add_argument("file", metavar="FILE", nargs="?", default="-", help="the message (default: standard input)")
+    parser.add_argument("--wait", metavar="SECONDS", type=int, help="wait for the first reply, and print it")
+    parser.add_argument("--sender", metavar="NAME", help="the sender, if the message has none")
+    parser.add_argument("--to", metavar="AGENT", help="the receiver, if the message has none")
+    add_options(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    envelope = message_of(_text(arguments.file), arguments)
+    told = asyncio.run(_send(arguments, envelope))
+    if arguments.json:
+        say_json(msgspec.json.encode(told))
+    elif "performative" in told:
+        reply = envelope_of(told)
+        say(in_a_line(reply))
+        say_json(msgspec.json.encode(reply.payload))
+    else:
+        again = " (it was sent before)" if told.get("duplicate") else ""
+        say(f"Accepted: message {told.get('message_id')} of conversation {told.get('conversation_id')}{again}")
+    return 0
+
+
+def _text(name: str) -> str:
+    if name == "-":
+        return sys.stdin.read()
+    try:
+        return Path(name).read_text(encoding="utf-8")
+    except OSError as exc:
+        raise ConfigError(f"{name}: {exc.strerror}") from None
+
+
+def message_of(text: str, arguments: argparse.Namespace) -> Envelope:
+    """The message of a text; what is missing and can be known is filled in.
+
+    Raises:
+        BadInput: it is not a message; says where.
+    """
+    value = json_of(without_comments(text))
+    if not isinstance(value, dict):
+        raise BadMessage(PROTOCOL, "$", "an object")
+    known: dict[str, Any] = {"message_id": ordered_uuid(), "timestamp": stamp(time.time())}
+    if arguments.sender:
+        known["sender"] = {"agent_id": arguments.sender}
+    if arguments.to:
+        known["receiver"] = {"agent_id": arguments.to}
+    return envelope_of({**known, **value})
+
+
+async def _send(arguments: argparse.Namespace, envelope: Envelope) -> dict[str, Any]:
+    link = Link(arguments.url, **link_options(arguments, arguments.url))
+    try:
+        if arguments.wait is None:
+            return await link.post(envelope)
+        told = await link.post(envelope, wait=arguments.wait, seconds=arguments.wait + 30.0)
+    finally:
+        await link.close()
+    if "performative" in told:
+        return plain(envelope_of(told))
+    return told

@@ -1,0 +1,368 @@
+"""Yellow pages: who offers what, and where. Shared by all nodes, because it stands in the store.
+
+An entry is an offer with a lease: who does not renew it is forgotten. A name belongs to whoever registered it first,
+as long as the lease runs; several nodes of one owner may offer the same name. Search is by template: every slot that
+the template fills must match.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterable
+from contextlib import suppress
+from typing import Final, Literal
+
+import msgspec
+
+from sabir.aio import cancel_and_wait
+from sabir.bus.base import Bus, Letter, LetterReceiver, Receiving
+from sabir.card import Card
+from sabir.errors import BusUnavailable, Conflict, NotFound, StoreUnavailable
+from sabir.ids import new_id
+from sabir.stores.base import Record, Store
+from sabir.stores.rows import value_of
+
+ENTRIES: Final = "directory"
+OWNERS: Final = "directory-owners"
+VERSION: Final = "directory-version"  # counts the changes of entries, so that nobody reads all of them each time
+GROUP: Final = "sabir.directory"  # where changes are told between nodes
+NODE_OWNER: Final = "gateway"  # the owner of what the nodes themselves offer
+LEASE_SECONDS: Final = 30.0
+GOODBYE_SECONDS: Final = 1.0  # for the last change to be told; others look now and then in any case
+_MOST: Final = 100_000
+
+
+class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One offer. ``addresses`` has one for each protocol it is reached by."""
+
+    name: str
+    description: str = ""
+    skills: tuple[str, ...] = ()
+    ontologies: tuple[str, ...] = ()
+    languages: tuple[str, ...] = ()
+    protocols: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()  # that ACL messages can be sent to
+    addresses: dict[str, str] = {}
+    node: str = ""  # which node of its owner offers it; empty where there are no several
+    owner: str = ""
+    key: str = ""  # for checking its signatures (A-9)
+    card: Card | None = None
+    until: float = 0.0  # when the lease ends; 0: never
+
+    @classmethod
+    def of(cls, card: Card, *, node: str = "", addresses: dict[str, str] | None = None) -> Entry:
+        """The entry for an agent with this card."""
+        skills = dict.fromkeys(word for skill in card.skills for word in (skill.id, skill.name, *skill.tags) if word)
+        reached = addresses or {}
+        return cls(
+            card.name,
+            card.description,
+            tuple(skills),
+            ontologies=card.ontologies,
+            languages=card.languages,
+            protocols=tuple(reached),
+            addresses=reached,
+            node=node,
+            card=card,
+        )
+
+
+class Template(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is looked for. An empty slot matches everything; letter case does not count."""
+
+    name: str = ""
+    skills: tuple[str, ...] = ()
+    ontologies: tuple[str, ...] = ()
+    languages: tuple[str, ...] = ()
+    protocols: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    node: str = ""
+    owner: str = ""
+
+    def matches(self, entry: Entry) -> bool:
+        return all(_fits(getattr(self, slot), getattr(entry, slot)) for slot in self.__struct_fields__)
+
+
+ANY: Final = Template()
+
+
+class Change(msgspec.Struct, frozen=True):
+    """Something that changed: what it was, or what it is now."""
+
+    kind: Literal["registered", "modified", "deregistered"]
+    entry: Entry
+
+
+_SLOTS: Final = ("skills", "ontologies", "languages", "protocols", "groups")
+
+
+class Index:
+    """The entries at one moment, by each word that they offer."""
+
+    def __init__(self, version: bytes, entries: Iterable[tuple[str, Entry]]) -> None:
+        self.version = version
+        self.entries = dict(entries)
+        self._by: dict[tuple[str, str], set[str]] = {}
+        for key, entry in self.entries.items():
+            for slot in _SLOTS:
+                for word in getattr(entry, slot):
+                    self._by.setdefault((slot, word.casefold()), set()).add(key)
+
+    def candidates(self, template: Template) -> list[str]:
+        """The keys of the entries that offer every word of the template, in order."""
+        words = [(slot, word.casefold()) for slot in _SLOTS for word in getattr(template, slot)]
+        if not words:
+            return list(self.entries)
+        sets = sorted((self._by.get(word, set()) for word in words), key=len)
+        return sorted(sets[0].intersection(*sets[1:]))
+
+
+class Directory:
+    """Registers, finds, and tells of changes."""
+
+    def __init__(self, store: Store, bus: Bus | None = None, *, node: str = "", look_seconds: float = 5.0) -> None:
+        self.store = store
+        self.bus = bus
+        self.node = node or "directory"
+        self.look_seconds = look_seconds
+        self._watchers: set[asyncio.Event] = set()
+        self._hearing: LetterReceiver | None = None
+        self._telling: asyncio.Task[None] | None = None
+        self._untold = False
+        self._index: Index | None = None
+
+    # -- offering ---------------------------------------------------------------------------------
+
+    async def register(self, entry: Entry, owner: str, *, lease: float = LEASE_SECONDS) -> Entry:
+        """Offer something. Registering the same again replaces it and renews its lease.
+
+        Raises:
+            Conflict: the name is somebody else's.
+        """
+        until = time.time() + lease if lease else 0.0
+        await self._claim(entry.name, owner, until)
+        entry = msgspec.structs.replace(entry, owner=owner, until=until)
+        key = _key(entry.name, entry.node)
+        known = await self.store.get(ENTRIES, key)
+        await self.store.put(Record(ENTRIES, key, _encode(entry), owner, until))
+        before = _read(known) if known is not None else None
+        if before is None or msgspec.structs.replace(before, until=until) != entry:
+            await self._changed()
+        else:
+            self._tell()
+        return entry
+
+    async def modify(self, entry: Entry, owner: str) -> Entry:
+        """Change an offer; its lease stays.
+
+        Raises:
+            NotFound: the owner has none of this name.
+            Conflict: it was changed by somebody else at the same moment.
+        """
+        known = await self._record(entry.name, entry.node, owner)
+        changed = msgspec.structs.replace(entry, owner=owner, until=known.expires)
+        record = msgspec.structs.replace(known, value=_encode(changed))
+        if not await self.store.put(record, expect=known.version):
+            raise Conflict(f"{entry.name} was changed meanwhile")
+        await self._changed()
+        return changed
+
+    async def renew(self, name: str, owner: str, *, node: str = "", lease: float = LEASE_SECONDS) -> None:
+        """Extend a lease.
+
+        Raises:
+            NotFound: the owner has no offer of this name, or none that can be read; the lease may have run out.
+        """
+        known = await self._record(name, node, owner)
+        entry = _read(known)
+        if entry is None:
+            raise NotFound(f"the entry of {name} cannot be read any more")
+        until = time.time() + lease if lease else 0.0
+        await self._claim(name, owner, until)
+        entry = msgspec.structs.replace(entry, until=until)
+        await self.store.put(msgspec.structs.replace(known, value=_encode(entry), expires=until))
+
+    async def deregister(self, name: str, owner: str, *, node: str = "") -> None:
+        """Take an offer back.
+
+        Raises:
+            NotFound: the owner has none of this name.
+        """
+        await self._record(name, node, owner)
+        await self.store.delete(ENTRIES, _key(name, node))
+        if not await self.find(name):
+            await self.store.delete(OWNERS, name)
+        await self._changed()
+
+    async def claim(self, name: str, owner: str, *, seconds: float) -> None:
+        """Be the owner of a name without offering anything: whoever sends messages under it.
+
+        Raises:
+            Conflict: the name is somebody else's.
+        """
+        await self._claim(name, owner, time.time() + seconds)
+
+    async def owner_of(self, name: str) -> str | None:
+        """Who owns a name; None if nobody does, so that it is not known here."""
+        known = await self.store.get(OWNERS, name)
+        return known.owner if known is not None else None
+
+    async def names_of(self, owner: str) -> list[str]:
+        """The names that somebody owns."""
+        return [record.key for record in await self.store.list(OWNERS, owner=owner)]
+
+    async def _claim(self, name: str, owner: str, until: float) -> None:
+        claim = Record(OWNERS, name, owner.encode(), owner, until)
+        while True:
+            known = await self.store.get(OWNERS, name)
+            if known is None:
+                if await self.store.put(claim, expect=0):
+                    return
+            elif known.owner != owner:
+                raise Conflict(f"{name} is registered by somebody else")
+            elif 0 < known.expires < until or not until:
+                if await self.store.put(claim, expect=known.version):
+                    return
+            else:
+                return
+
+    async def _record(self, name: str, node: str, owner: str) -> Record:
+        record = await self.store.get(ENTRIES, _key(name, node))
+        if record is None or record.owner != owner:
+            raise NotFound(f"{name} is not registered")
+        return record
+
+    # -- looking ----------------------------------------------------------------------------------
+
+    async def find(self, name: str) -> list[Entry]:
+        """Every offer of a name."""
+        records = await self.store.list(ENTRIES, prefix=f"{name}/", limit=_MOST)
+        return [entry for record in records if (entry := _read(record)) is not None]
+
+    async def search(self, template: Template = ANY, *, max_results: int = 100) -> list[Entry]:
+        """What matches a template, in order of names."""
+        if template.name:
+            named = await self.find(template.name)
+            if named:
+                return [entry for entry in named if template.matches(entry)][:max_results]
+        index = await self._fresh_index()
+        found: list[Entry] = []
+        for key in index.candidates(template):
+            entry: Entry | None = index.entries[key]
+            if entry is not None and 0 < entry.until <= time.time():  # its lease may have been renewed meanwhile
+                record = await self.store.get(ENTRIES, key)
+                entry = _read(record) if record is not None else None
+            if entry is not None and template.matches(entry):
+                found.append(entry)
+                if len(found) >= max_results:
+                    break
+        return found
+
+    async def _fresh_index(self) -> Index:
+        """The entries by what they offer; read again only after somebody has changed one, on whatever node."""
+        record = await self.store.get(VERSION, "")
+        version = record.value if record is not None else b""
+        if self._index is None or self._index.version != version:
+            records = await self.store.list(ENTRIES, limit=_MOST)
+            self._index = Index(version, [(each.key, entry) for each in records if (entry := _read(each)) is not None])
+        return self._index
+
+    async def _changed(self) -> None:
+        await self.store.put(Record(VERSION, "", new_id().encode()))  # any value that was not there before
+        self._tell()
+
+    async def changes(self, template: Template = ANY, seen: Iterable[Entry] = ()) -> AsyncIterator[Change]:
+        """What matches now, each as registered, then every change as it comes; without end.
+
+        ``seen`` is what one knows already: of that only what has changed since.
+        """
+        wake = asyncio.Event()
+        self._watchers.add(wake)
+        known = {_key(entry.name, entry.node): (b"", entry) for entry in seen}
+        try:
+            await self._hear()
+            while True:
+                wake.clear()
+                with suppress(StoreUnavailable):  # then nothing is known to have changed; look again later
+                    records = await self.store.list(ENTRIES, limit=_MOST)
+                    for change in _compared(known, records, template):
+                        yield change
+                with suppress(TimeoutError):
+                    # Leases that run out are told by nobody, so look now and then.
+                    async with asyncio.timeout(self.look_seconds):
+                        await wake.wait()
+        finally:
+            self._watchers.discard(wake)
+
+    async def close(self) -> None:
+        if self._telling is not None and not self._telling.done():
+            await asyncio.wait([self._telling], timeout=GOODBYE_SECONDS)
+        await cancel_and_wait([self._telling])
+        if self._hearing is not None:
+            await self._hearing.stop()
+            self._hearing = None
+
+    async def _hear(self) -> None:
+        if self.bus is not None and self._hearing is None:
+            with suppress(BusUnavailable):  # looking now and then is enough to be right
+                receiving = Receiving(idle_seconds=60.0)
+                self._hearing = await self.bus.join(GROUP, self.node, self._heard, receiving)
+
+    async def _heard(self, letter: Letter) -> None:
+        for wake in self._watchers:
+            wake.set()
+
+    def _tell(self) -> None:
+        for wake in self._watchers:
+            wake.set()
+        self._untold = True
+        if self.bus is not None and (self._telling is None or self._telling.done()):
+            # Nobody waits for it: a bus that is away tries for longer than anybody should.
+            self._telling = asyncio.create_task(self._tell_others(self.bus), name="directory: telling")
+
+    async def _tell_others(self, bus: Bus) -> None:
+        while self._untold:
+            self._untold = False
+            with suppress(BusUnavailable):
+                await bus.publish(Letter(GROUP, b"", sender=self.node))
+
+
+def _compared(known: dict[str, tuple[bytes, Entry]], records: Iterable[Record], template: Template) -> list[Change]:
+    """What is different from what was known; ``known`` is brought up to date."""
+    changes: list[Change] = []
+    gone = set(known)
+    for record in records:
+        before = known.get(record.key)
+        if before is not None and before[0] == record.value:
+            gone.discard(record.key)
+            continue
+        entry = _read(record)
+        if entry is None or not template.matches(entry):
+            continue
+        gone.discard(record.key)
+        known[record.key] = (record.value, entry)
+        if before is None:
+            changes.append(Change("registered", entry))
+        elif msgspec.structs.replace(before[1], until=entry.until) != entry:
+            changes.append(Change("modified", entry))
+    changes += [Change("deregistered", known.pop(key)[1]) for key in sorted(gone)]
+    return changes
+
+
+def _fits(wanted: str | tuple[str, ...], offered: str | tuple[str, ...]) -> bool:
+    if isinstance(wanted, str) and isinstance(offered, str):
+        return not wanted or wanted.casefold() == offered.casefold()
+    return {word.casefold() for word in wanted} <= {word.casefold() for word in offered}
+
+
+def _key(name: str, node: str) -> str:
+    return f"{name}/{node}"
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Entry).decode
+
+
+def _read(record: Record) -> Entry | None:
+    return value_of(record, _decode)

@@ -1,0 +1,338 @@
+"""The door between nodes: what agents of this node are asked by other nodes, over the bus.
+
+A node offers its agents in the directory, under a lease, and serves their turns; it sees what other nodes offer and
+takes those agents up as its own, so that every node answers for every agent. It also takes in answers to questions
+that its turns asked, where those answers came to another node.
+
+A lease that has run out says that a node could not renew it, not that it is gone: the store may have been away, or
+away from that node alone. So it is asked over the bus, by which its turns go, and an agent stays as long as somebody
+answers for it. What a node takes out of the directory by itself is gone at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Final
+
+from starlette.routing import BaseRoute
+from starlette.types import ASGIApp
+
+from sabir.agent import Agent
+from sabir.aio import cancel_and_wait
+from sabir.bus.base import Bus, Called, LetterReceiver
+from sabir.errors import Cancelled, DeadlineExceeded, NotFound, PeerUnavailable, SabirError, StoreUnavailable
+from sabir.events import Event, Question, Reply
+from sabir.exchange.request import EventSink, TurnRequest
+from sabir.guard import Credentials
+from sabir.http.door import GatewayServices
+from sabir.message import Message
+from sabir.observe.metrics import Metrics
+
+from . import wire as nodes
+from .directory import LEASE_SECONDS, NODE_OWNER, Directory, Entry, Template
+from .peer import TRACE, BusPeer, OtherNodes, address, node_address
+
+logger = logging.getLogger("sabir.bus")
+
+# What is shown of the bus at /metrics: the fields of Load.
+DEPTHS: Final[Mapping[str, str]] = {
+    "in_hand": "Letters taken from the bus and not handled yet.",
+    "sending": "Letters that the bus has not acknowledged yet.",
+    "calls": "Calls to agents on other nodes that have not ended.",
+    "serving": "Calls of other nodes that are answered here.",
+}
+AGAIN_SECONDS: Final = 1.0  # until the next try to renew, while the store is away
+LOOK_SECONDS: Final = 2.0  # for the bus to say how many letters are dead
+ANSWER_SECONDS: Final = 5.0  # for a node to say that it answers for an agent
+_TRIES: Final = 3  # nodes that are asked; those before were about to stop
+_OFFERED: Final = Template(owner=NODE_OWNER, protocols=("bus",))
+
+
+class BusDoor:
+    """Serves this node's agents to other nodes, and brings theirs here."""
+
+    name = "bus"
+
+    def __init__(
+        self,
+        services: GatewayServices,
+        bus: Bus,
+        directory: Directory,
+        agents: dict[str, Agent],
+        *,
+        lease: float = LEASE_SECONDS,
+    ) -> None:
+        self.services = services
+        self.bus = bus
+        self.directory = directory
+        self.lease = lease
+        self._agents = agents  # of the exchange; others' are added to it and taken out again
+        self._own = {name: agent for name, agent in agents.items() if not isinstance(agent, BusPeer)}
+        self._receivers: dict[str, LetterReceiver] = {}  # by the name on the bus
+        self._unlisted: set[str] = set()  # agents of others that no lease speaks for, and somebody answers for
+        self._ran_out = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        if services.exchange.observer is not None:
+            self._show(services.exchange.observer.metrics)
+
+    @property
+    def node(self) -> str:
+        return self.directory.node
+
+    def raw(self) -> Mapping[str, ASGIApp]:
+        return {}
+
+    def routes(self) -> Sequence[BaseRoute]:
+        return []
+
+    def addresses(self) -> Sequence[tuple[str, str]]:
+        return [("Bus", f"node {self.node}")]
+
+    async def start(self) -> None:
+        """Serve and offer this node's agents; take up what others offer.
+
+        Raises:
+            BusUnavailable: the bus does not answer.
+        """
+        await self.bus.open()
+        self.services.exchange.waits.elsewhere = OtherNodes(self.bus, self.services.store, self.node)
+        own = node_address(self.node)
+        self._receivers[own] = await self.bus.serve(own, self._answered)
+        for name in self._own:
+            await self._serve(name)
+        await self._offer()
+        offered = await self.directory.search(_OFFERED, max_results=10_000)
+        for entry in offered:
+            self._found(entry)
+        self._tasks = [
+            asyncio.create_task(self._keep_offering(), name="bus: lease"),
+            asyncio.create_task(self._follow(offered), name="bus: directory"),
+            asyncio.create_task(self._look_after_unlisted(), name="bus: unlisted"),
+        ]
+
+    async def stop(self) -> None:
+        await cancel_and_wait(self._tasks)
+        with suppress(StoreUnavailable):  # then the leases run out; it is not waited for once for each agent
+            for name in self._own:
+                with suppress(NotFound):
+                    await self.directory.deregister(name, NODE_OWNER, node=self.node)
+        await self._serve_no_more()
+        await self.directory.close()
+        await self.bus.close()
+
+    def _show(self, metrics: Metrics) -> None:
+        for what, text in DEPTHS.items():
+            metrics.gauge(f"sabir_bus_{what}", text, read=partial(self._load, what))
+        words = "Letters that could not be handled, by the name they were sent to."
+        dead = metrics.gauge("sabir_bus_dead_letters", words, ("name",), over="max")
+
+        async def look() -> None:
+            with suppress(SabirError, TimeoutError):  # then what was known stays
+                async with asyncio.timeout(LOOK_SECONDS):
+                    dead.set_all(
+                        {(name,): float(count) for name, count in (await self.bus.dead_letter_counts()).items()}
+                    )
+
+        metrics.before(look)
+        metrics.gauge(
+            "sabir_bus_up", "Whether the bus is connected: 1, or 0.", read=lambda: float(self.bus.up), over="min"
+        )
+
+    def _load(self, what: str) -> float:
+        return float(getattr(self.bus.load(), what))
+
+    # -- other nodes ask ----------------------------------------------------------------------------
+
+    async def _asked(self, called: Called) -> None:
+        """A turn of another node, for an agent of this one."""
+        if self.services.exchange.closing:
+            # Others of this name take over; who asked is told so, because nothing has begun here.
+            await self._serve_no_more()
+            await called.send(nodes.ELSEWHERE)
+            return
+        if called.body == nodes.ANYBODY:
+            await called.send(nodes.HERE)
+            return
+        asked = nodes.decode_asked(called.body)
+        name = called.name.removeprefix(address(""))
+        quotas = self.services.guard.quotas
+
+        async def send(event: Event) -> None:
+            if isinstance(event, Reply):
+                await tell_used()
+            await called.send(nodes.encode_event(event))
+
+        async def tell_used() -> None:
+            if line.turn is not None and (used := nodes.NodeUsage.of(line.turn, asked.meter)):
+                await called.send(nodes.encode_used(used))
+
+        line = EventSink(send)
+
+        async def ask_back(question: Question) -> Message:
+            line.extend(quotas.answer_seconds)
+            await send(question)
+            answer = nodes.decode_message(await called.receive())
+            line.extend(asked.seconds if asked.seconds is not None else quotas.turn_seconds)
+            return answer
+
+        ask = TurnRequest(
+            asked.message,
+            asked.door or self.name,
+            name,
+            Credentials(caller=asked.as_caller()),
+            seconds=asked.seconds,
+            trace=called.headers.get(TRACE),
+            hops=asked.hops,
+            seen=asked.seen[:-1],  # the exchange adds the agent's own name
+            conversation=asked.conversation,
+            ask_back=ask_back,
+            meter=asked.meter,
+        )
+        try:
+            await self.services.exchange.ask(ask, line)
+        except SabirError:
+            await tell_used()
+            raise
+
+    async def _answered(self, called: Called) -> None:
+        """An answer that came to another node, for a turn that waits on this one."""
+        answer = nodes.decode_answer(called.body)
+        waits = self.services.exchange.waits
+        if answer.message is None:
+            if not waits.cancel(answer.conversation):
+                raise NotFound("no turn waits on this")
+            return
+
+        async def send(event: Event) -> None:
+            with suppress(Cancelled):  # whoever brought the answer has left; the turn goes on without them
+                await called.send(nodes.encode_event(event))
+
+        if not await waits.bring_here(answer.conversation, answer.message, EventSink(send), answer.agent):
+            raise NotFound("no turn waits for this")
+
+    async def agents_changed(self) -> None:
+        """Agents of other gateways have come or gone here; other nodes reach them through this one."""
+        own = {name: agent for name, agent in self._agents.items() if not isinstance(agent, BusPeer)}
+        gone = [name for name in self._own if name not in own]
+        come = [name for name in own if name not in self._own]
+        self._own = own
+        try:
+            for name in come:
+                await self._serve(name)
+            for name in gone:
+                receiver = self._receivers.pop(address(name), None)
+                if receiver is not None:
+                    await receiver.stop()
+                await self.directory.deregister(name, NODE_OWNER, node=self.node)
+            await self._offer()
+        except SabirError as exc:  # told again with the next lease
+            logger.warning("Could not announce changes to other nodes: %s", exc)
+
+    async def _serve(self, name: str) -> None:
+        self._receivers[address(name)] = await self.bus.serve(address(name), self._asked)
+
+    async def _serve_no_more(self) -> None:
+        receivers, self._receivers = self._receivers, {}
+        for receiver in receivers.values():
+            await receiver.stop()
+
+    # -- what is offered ----------------------------------------------------------------------------
+
+    async def _offer(self) -> None:
+        for agent in list(self._own.values()):
+            entry = Entry.of(agent.card, node=self.node, addresses={"bus": address(agent.card.name)})
+            await self.directory.register(entry, NODE_OWNER, lease=self.lease)
+
+    async def _keep_offering(self) -> None:
+        renewed = True
+        while True:
+            await asyncio.sleep(self.lease / 3 if renewed else min(self.lease / 3, AGAIN_SECONDS))
+            try:
+                await self._renew()
+                renewed = True
+            except StoreUnavailable as exc:
+                if renewed and not exc.detail:  # else the store has told the log
+                    logger.warning("Could not renew the listing of our agents for other nodes: %s", exc)
+                renewed = False
+
+    async def _renew(self) -> None:
+        for name in list(self._own):
+            try:
+                await self.directory.renew(name, NODE_OWNER, node=self.node, lease=self.lease)
+            except NotFound:
+                await self._offer_again()
+            except StoreUnavailable:
+                raise
+            except SabirError as exc:
+                logger.warning("the lease of %s could not be renewed: %s", name, exc)
+
+    async def _offer_again(self) -> None:
+        try:
+            await self._offer()
+        except StoreUnavailable:
+            raise
+        except SabirError as exc:
+            logger.warning("what has run out could not be offered again: %s", exc)
+
+    async def _follow(self, seen: Sequence[Entry]) -> None:
+        async for change in self.directory.changes(_OFFERED, seen):
+            if change.kind == "deregistered":
+                await self._lost(change.entry)
+            else:
+                self._found(change.entry)
+
+    def _found(self, entry: Entry) -> None:
+        self._unlisted.discard(entry.name)
+        known = self._agents.get(entry.name)
+        if entry.card is not None and (known is None or isinstance(known, BusPeer)):
+            self._agents[entry.name] = BusPeer(self.bus, entry.card)
+
+    async def _lost(self, entry: Entry) -> None:
+        if not isinstance(self._agents.get(entry.name), BusPeer):
+            return
+        while True:
+            try:
+                others = await self.directory.find(entry.name)
+                break
+            except StoreUnavailable:  # kept until it is known that nobody offers it
+                await asyncio.sleep(1.0)
+        if any("bus" in other.protocols for other in others):
+            return
+        if 0 < entry.until <= time.time():
+            self._unlisted.add(entry.name)
+            self._ran_out.set()
+        else:
+            self._agents.pop(entry.name, None)
+
+    async def _look_after_unlisted(self) -> None:
+        """Let go of agents that no lease speaks for once nobody answers for them, either."""
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self.lease / 3 if self._unlisted else None):
+                    await self._ran_out.wait()
+            self._ran_out.clear()
+            names = list(self._unlisted)
+            answered = await asyncio.gather(*(self._is_answered_for(name) for name in names))
+            for name, is_there in zip(names, answered, strict=True):
+                if not is_there and name in self._unlisted:  # it may have been listed again meanwhile
+                    self._unlisted.discard(name)
+                    if isinstance(self._agents.get(name), BusPeer):
+                        self._agents.pop(name)
+
+    async def _is_answered_for(self, name: str) -> bool:
+        """Whether a node serves an agent, as far as can be known."""
+        try:
+            for _ in range(_TRIES):
+                async with self.bus.call(address(name), nodes.ANYBODY, seconds=ANSWER_SECONDS) as call:
+                    if await anext(aiter(call), nodes.ELSEWHERE) != nodes.ELSEWHERE:
+                        return True
+        except (PeerUnavailable, DeadlineExceeded):
+            pass
+        except SabirError:  # the bus is away, and nobody can be asked anything; or it answers, and did not understand
+            return True
+        return False

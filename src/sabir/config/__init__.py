@@ -1,0 +1,1 @@
+"""The configuration file: types, loading, validation, and the gateway it describes."""

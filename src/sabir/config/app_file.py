@@ -1,0 +1,93 @@
+"""The agents of a Python file: what ``sabir dev app.py`` and ``sabir serve app.py:object`` serve."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final
+
+from sabir.agent import Agent
+from sabir.errors import ConfigError
+
+if TYPE_CHECKING:
+    from sabir.gateway.gateway import Gateway
+
+SUFFIX: Final = ".py"
+
+
+def is_app(place: str | None) -> bool:
+    """Whether an argument names a Python file, perhaps with an object in it: ``app.py`` or ``app.py:echo``."""
+    return place is not None and place.partition(":")[0].endswith(SUFFIX)
+
+
+def path_of(place: str) -> Path:
+    return Path(place.partition(":")[0])
+
+
+def load_app(place: str) -> list[Agent] | Gateway:
+    """The agents of a file in the order in which they are defined, or the gateway that it makes itself.
+
+    Raises:
+        ConfigError: the file cannot be read or run, or has no agent; says in which line.
+    """
+    name = place.partition(":")[2]
+    module = _run(path_of(place))
+    if name:
+        return _chosen(module, name, place)
+    found = {id(value): value for value in vars(module).values()}.values()
+    gateways = [value for value in found if _is_gateway(value)]
+    if gateways:
+        first: Gateway = gateways[0]
+        return first
+    agents = [value for value in found if isinstance(value, Agent) and not isinstance(value, type)]
+    if not agents:
+        raise ConfigError(f"{path_of(place)}: no agent found; decorate a function with @agent")
+    return agents
+
+
+def _chosen(module: ModuleType, name: str, place: str) -> list[Agent] | Gateway:
+    value = getattr(module, name, None)
+    if value is None:
+        raise ConfigError(f"{place}: {path_of(place)} has no {name!r}")
+    if _is_gateway(value):
+        return value  # type: ignore[no-any-return]
+    if isinstance(value, Agent):
+        return [value]
+    raise ConfigError(f"{place}: expected an agent or a Gateway, not {type(value).__name__}")
+
+
+def _is_gateway(value: Any) -> bool:
+    gateway = sys.modules.get("sabir.gateway.gateway")  # a file that makes one has loaded it
+    return gateway is not None and isinstance(value, gateway.Gateway)
+
+
+def _run(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise ConfigError(f"{path}: no such file")
+    folder = str(path.resolve().parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)  # as `python app.py` has it
+    name = path.stem if path.stem.isidentifier() else "sabir_app"
+    spec = importlib.util.spec_from_file_location(name, path.resolve())
+    assert spec is not None and spec.loader is not None  # the name ends in .py
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except SyntaxError as exc:
+        raise ConfigError(f"{exc.filename}:{exc.lineno}: {exc.msg}") from None
+    except ConfigError:
+        raise
+    except Exception as exc:
+        raise ConfigError(f"{place_in_file(exc, path)}: {type(exc).__name__}: {exc}") from None
+    return module
+
+
+def place_in_file(exc: BaseException, path: Path) -> str:
+    """Where in the file an exception came from: ``app.py:12``."""
+    frames = traceback.extract_tb(exc.__traceback__)
+    own = [frame for frame in frames if Path(frame.filename) == path.resolve()]
+    return f"{path}:{own[-1].lineno}" if own else str(path)

@@ -1,0 +1,190 @@
+"""Builds what the settings describe: the gateway, its agents and its sites."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from sabir.agent import Agent
+from sabir.agents.echo import echo
+from sabir.agents.site.settings import SearchSettings
+from sabir.errors import MissingExtra
+from sabir.guard import Quotas
+from sabir.guard.build import GuardSettings
+from sabir.guard.egress.addresses import Outbound
+from sabir.protocols import registry
+from sabir.protocols.nlip.wire.envelope import EnvelopeOptions
+from sabir.server.settings import Serving
+from sabir.tools.settings import NlipSettings
+
+from .agents import ORCHESTRATOR, agent_of, build_agents
+from .settings import Settings
+from .validate import check_rights, check_start
+
+if TYPE_CHECKING:
+    from sabir.agents.site.sites import Sites
+    from sabir.gateway.gateway import Gateway
+
+__all__ = ["agent_of", "gateway_of", "guard_of", "has_sites", "serving_of", "sites_of"]
+
+logger = logging.getLogger("sabir")
+
+
+def gateway_of(settings: Settings, file: Path | None = None) -> Gateway:
+    """The gateway that the settings describe. Agents that it uses are looked for in the folder of ``file``, too.
+
+    Raises:
+        ConfigError: there is no such gateway; says which setting does not fit.
+    """
+    check_start(settings, os.environ)
+    if file is not None and settings.sample is None:
+        settings = msgspec.structs.replace(settings, sample=False)  # the demo is for those who have no file yet
+    home = Path(settings.home)
+    built = build_agents(settings, file.parent if file is not None else None)
+    agents = built.agents
+    sites = sites_of(settings, agents)
+    if sites is not None:
+        agents += sites.agents
+    if not any(agent.card.name == echo.card.name for agent in agents):
+        agents.append(echo)  # always there: scripts and newcomers rely on it
+    module = importlib.import_module("sabir.gateway.gateway")  # it brings the server with it
+    gateway: Gateway = module.Gateway(
+        *agents,
+        default=settings.default or (ORCHESTRATOR if settings.orchestrator is not None else None),
+        home=home,
+        store=settings.store,
+        bus=settings.bus,
+        node=settings.node,
+        gateways=settings.gateways,
+        encryption=settings.encryption,
+        durability=settings.durability,
+        limits=settings.limits,
+        guard=guard_of(settings),
+        observe=settings.observe,
+        tasks=settings.tasks,
+        secrets=settings.secrets,
+        doors={name: given for name, given in settings.doors.items() if given is not True},  # as they are anyway
+        serving=serving_of(settings),
+        public_url=settings.public_url,
+        hosts=settings.hosts,
+        origins=settings.origins,
+        beside=[*built.beside, *((sites,) if sites is not None else ())],
+        security=settings.security,
+        uploads=settings.uploads,
+        facts={"policies": settings.policies, "anonymous": settings.anonymous},
+        infer_control=settings.infer_control,
+        envelope=envelope_of(settings),
+    )
+    doors = {*settings.doors, *registry.doors(), *(door.name for door in gateway.doors)}
+    elsewhere = settings.bus is not None or bool(settings.gateways)
+    for each in check_rights(settings.rights, doors, gateway.agents, elsewhere=elsewhere):
+        logger.warning("%s", each)
+    return gateway
+
+
+def has_sites(settings: Settings) -> bool:
+    """Whether sites are wanted here: the sample too, but not beside agents of one's own."""
+    if settings.sample:
+        return True
+    if settings.sites is None:
+        return not settings.agents or settings.search != SearchSettings()
+    return settings.sites != ()
+
+
+def sites_of(settings: Settings, agents: Sequence[Agent] = ()) -> Sites | None:
+    """The sites that are searched here; none if none are wanted, or if the search extra is not installed.
+
+    Raises:
+        MissingExtra: sites are configured, and the extra is not installed.
+        ConfigError: a site's model is no agent.
+    """
+    if not has_sites(settings):
+        return None
+    wanted = settings.sites
+    searched = settings.search != SearchSettings()
+    try:
+        sites = importlib.import_module("sabir.agents.site.sites")
+    except ModuleNotFoundError as missing:
+        if wanted is not None or searched:
+            raise MissingExtra("a searchable site", "search") from missing
+        return None
+    made: Sites = sites.Sites(
+        Path(settings.home),
+        () if wanted is None and settings.agents else wanted,
+        Outbound(settings.outbound),
+        search=settings.search,
+        agents={agent.card.name: agent for agent in agents},
+        sample=settings.sample,
+    )
+    return made
+
+
+def guard_of(settings: Settings) -> GuardSettings:
+    return GuardSettings(
+        settings.identity,
+        settings.rights,
+        quotas_of(settings),
+        settings.filters,
+        settings.outbound,
+        settings.services,
+        settings.audit,
+    )
+
+
+def envelope_of(settings: Settings) -> EnvelopeOptions:
+    """How envelopes are answered: the keys of ``nlip``, and which agents take them (MW-53, MW-54, MW-56, MW-59)."""
+    nlip, orchestrator = settings.nlip or NlipSettings(), settings.orchestrator
+    enabled = nlip.enabled
+    if orchestrator is not None and (orchestrator.nlip.enabled or orchestrator.enable_nlip):
+        enabled = True  # for all
+    agents = {}
+    for entry in settings.agents:
+        own = entry.nlip.enabled if entry.nlip is not None else None
+        own = own if entry.enable_nlip is None else entry.enable_nlip
+        if own is not None:
+            agents[entry.id] = own
+    return EnvelopeOptions(
+        enabled=enabled,
+        agents=agents,
+        schema_version=nlip.schema_version,
+        sessions=nlip.router.enable_state_management,
+        begins_sessions=nlip.tokens.auto_generate_sessions,
+        counts_turns=nlip.tokens.track_conversation_turns,
+        keeps_context_tokens=nlip.tokens.persist_context_tokens,
+    )
+
+
+def quotas_of(settings: Settings) -> Quotas:
+    """The quotas; ``nlip.router.session_timeout_hours`` shortens how long an idle conversation lives (MW-54)."""
+    hours = settings.nlip.router.session_timeout_hours if settings.nlip is not None else None
+    if hours is None:
+        return settings.quotas
+    seconds = hours * 3600
+    return msgspec.structs.replace(
+        settings.quotas,
+        conversation_seconds=min(settings.quotas.conversation_seconds, seconds),
+        anonymous_seconds=min(settings.quotas.anonymous_seconds, seconds),
+    )
+
+
+def serving_of(settings: Settings) -> Serving:
+    return Serving(
+        host=settings.host,
+        port=settings.port,
+        workers=settings.workers,
+        socket=settings.socket,
+        tls=settings.tls,
+        behind_tls_proxy=settings.behind_tls_proxy,
+        home=settings.home,
+        max_message=settings.limits.body,
+        graceful_seconds=settings.graceful_seconds,
+    )
+
+
+Loader = Callable[[], Settings]

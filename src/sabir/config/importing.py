@@ -1,0 +1,65 @@
+"""Imports what a configuration names as ``module:name``, or as a file and a function in it."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+from sabir.errors import ConfigError
+
+
+def imported(use: str, beside: Path | None, place: str) -> Any:
+    """What ``module:name`` names; the module is looked for in the folder ``beside``, first.
+
+    Raises:
+        ConfigError: it cannot be imported.
+    """
+    module, _, name = use.partition(":")
+    folders = [str(each) for each in dict.fromkeys([(beside or Path()).resolve(), Path.cwd()])]
+    before = sys.path[:]
+    sys.path[:0] = folders
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as exc:
+        absent = isinstance(exc, ModuleNotFoundError) and exc.name == module.partition(".")[0]
+        looked = f"; looked in {', in '.join(folders)} and among the installed packages" if absent else ""
+        at = f" ({place_of(exc)})" if not absent and isinstance(exc, ImportError) and place_of(exc) else ""
+        raise ConfigError(f"{place}: cannot import {use}: {exc}{at}{looked}") from None
+    except SyntaxError as exc:
+        raise ConfigError(f"{place}: cannot import {use}: {exc.filename}:{exc.lineno}: {exc.msg}") from None
+    except ConfigError:
+        raise
+    except Exception as exc:
+        raise ConfigError(f"{place}: cannot import {use}: {place_of(exc)}: {type(exc).__name__}: {exc}") from None
+    finally:
+        sys.path[:] = before
+
+
+def place_of(exc: BaseException) -> str:
+    """The last line of a program's own code that an exception passed, as ``file.py:12``; empty if there is none."""
+    frames = traceback.extract_tb(exc.__traceback__)
+    own = [each for each in frames if "importlib" not in each.filename and each.filename != __file__]
+    return f"{own[-1].filename}:{own[-1].lineno}" if own else ""
+
+
+def from_file(path: Path, name: str, place: str) -> Any:
+    """What a Python file defines under a name.
+
+    Raises:
+        ConfigError: there is no such file, or nothing of that name in it.
+    """
+    spec = importlib.util.spec_from_file_location(f"sabir_custom_tools_{path.stem}", path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise ConfigError(f"{place}: {path}: expected a Python file")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as exc:
+        raise ConfigError(f"{place}: {path}: {type(exc).__name__}: {exc}") from exc
+    if not hasattr(module, name):
+        raise ConfigError(f"{place}: {path} defines no {name!r}")
+    return getattr(module, name)

@@ -1,0 +1,271 @@
+"""Loads the settings: one YAML file, ``SABIR_…`` variables and flags.
+
+Unknown keys are errors that name the nearest known one. A flag wins over a variable, a variable over the file.
+``SABIR_PORT=9000`` sets ``port``; two underscores go one level down: ``SABIR_QUOTAS__BURST=5``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
+
+import msgspec
+import yaml
+
+from sabir.errors import ConfigError, suggestion
+
+from .settings import Settings
+from .validate import check
+
+DEFAULT_FILE: Final = "sabir.yaml"
+
+
+PREFIX: Final = "SABIR_"
+
+
+def load(path: Path | str | None = None, *, flags: Mapping[str, Any] | None = None) -> Settings:
+    """The settings: defaults, then the file, then the environment, then the flags.
+
+    Without a path, what ``SABIR_CONFIG`` names is read, or ``sabir.yaml`` in the current folder if it is there.
+
+    Raises:
+        ConfigError: the file cannot be read, or a key or value is wrong; says which and what was expected.
+    """
+    file = file_of(path)
+    values = _read(file) if file is not None else {}
+    settings = settings_of(values, str(file))
+    if more := _environment(os.environ):  # each by itself, so that an error names where the value came from
+        _merge(values, more)
+        settings = settings_of(values, _variable)
+    if more := {key: value for key, value in (flags or {}).items() if value is not None}:
+        _merge(values, more)
+        settings = settings_of(values, "flags")
+    return settings
+
+
+def file_of(path: Path | str | None = None) -> Path | None:
+    """The file that is read: the one that is given, or what ``SABIR_CONFIG`` names, or ``sabir.yaml`` if it is here."""
+    path = path if path is not None else os.environ.get("SABIR_CONFIG")
+    if path is not None:
+        return Path(path)
+    return Path(DEFAULT_FILE) if Path(DEFAULT_FILE).exists() else None
+
+
+def settings_of(values: Mapping[str, Any], source: str | Callable[[str], str] = "settings") -> Settings:
+    """Typed settings of plain values.
+
+    Raises:
+        ConfigError: a key or a value is wrong; says where they came from, which it is and what was expected.
+    """
+    try:
+        return _typed(values)
+    except ConfigError as exc:
+        told = source if isinstance(source, str) else source(_place_in(str(exc)))
+        raise ConfigError(f"{told}: {exc}") from None
+
+
+def _typed(values: Mapping[str, Any]) -> Settings:
+    _check_keys(values, Settings, "")
+    try:
+        settings = msgspec.convert(values, Settings, strict=False)
+    except msgspec.ValidationError as exc:
+        raise ConfigError(_readable(str(exc), values)) from None
+    check(settings)
+    return settings
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as exc:
+        raise ConfigError(f"{path}: {exc.strerror or exc}") from exc
+    except UnicodeDecodeError as exc:
+        raise ConfigError(f"{path}: expected UTF-8; byte {exc.start} is not") from None
+    try:
+        values = yaml.load(text, _Once)
+    except yaml.YAMLError as exc:
+        mark = getattr(exc, "problem_mark", None)
+        where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark is not None else ""
+        raise ConfigError(f"{path}: {where}{getattr(exc, 'problem', None) or 'not YAML'}") from exc
+    if values is None:
+        return {}
+    if not isinstance(values, dict):
+        raise ConfigError(f"{path}: expected keys and values, such as 'port: 8080'")
+    return values
+
+
+class _Once(yaml.SafeLoader):
+    """As YAML is read, but a key stands once: of two, the first would be lost without a word. A date is text: the
+    versions of MCP are dates."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012  # as its base class has it
+        first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.value != "<<":
+                if key.value in seen:
+                    raise yaml.constructor.ConstructorError(None, None, f"duplicate key {key.value!r}", key.start_mark)
+                seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def _environment(environ: Mapping[str, str]) -> dict[str, Any]:
+    """``SABIR_A__B=c`` as ``{"a": {"b": "c"}}``; values are read as YAML, so numbers and lists work."""
+    values: dict[str, Any] = {}
+    for name, text in environ.items():
+        if not name.startswith(PREFIX) or name.startswith(NOT_SETTINGS):
+            continue
+        *steps, last = name.removeprefix(PREFIX).lower().split("__")
+        place = values
+        for step in steps:
+            place = place.setdefault(step, {})
+            if not isinstance(place, dict):
+                raise ConfigError(f"{name}: another variable gives {step} a value of its own")
+        place[last] = _environment_value(text)
+    return values
+
+
+def _environment_value(text: str) -> Any:
+    """The value of a variable: YAML, so numbers, lists and ``{key: value}`` work; ``memory:`` stays text."""
+    try:
+        value = yaml.safe_load(text) if text else None
+    except yaml.YAMLError:
+        return text
+    is_mapping_by_accident = isinstance(value, dict) and not text.lstrip().startswith("{")
+    return text if is_mapping_by_accident else value
+
+
+# Read by commands, and by our own tests, and not part of the file.
+NOT_SETTINGS: Final = ("SABIR_TOKEN", "SABIR_CONFIG", "SABIR_TEST_", "SABIR_COVERAGE", "SABIR_CRANFIELD")
+
+
+def _merge(values: dict[str, Any], more: Mapping[str, Any]) -> None:
+    for key, value in more.items():
+        if isinstance(value, Mapping) and isinstance(values.get(key), dict):
+            _merge(values[key], value)
+        else:
+            values[key] = dict(value) if isinstance(value, Mapping) else value
+
+
+def _check_keys(values: Mapping[str, Any], kind: type, place: str) -> None:
+    """Every key is a known one, at every level that has a type.
+
+    Raises:
+        ConfigError: one is not; names the nearest that is.
+    """
+    hints = get_type_hints(kind)
+    known = {each.encode_name: hints[each.name] for each in msgspec.structs.fields(kind)}
+    for key, value in values.items():
+        name = f"{place}{key}"
+        if key not in known:
+            raise ConfigError(f"unknown key {name}: {suggestion(key, sorted(known), place=place)}")
+        inner = _struct_in(known[key])
+        if inner is None or (isinstance(value, Mapping) and _is_list(known[key])):  # which is told by its type
+            continue
+        if isinstance(value, Mapping) and get_origin(known[key]) is dict:  # by names that the file chooses
+            for each, item in value.items():
+                if isinstance(item, Mapping):
+                    _check_keys(item, inner, f"{name}.{each}.")
+        elif isinstance(value, Mapping):
+            _check_keys(value, inner, f"{name}.")
+        elif isinstance(value, list | tuple):
+            for index, item in enumerate(value):
+                if isinstance(item, Mapping):
+                    _check_keys(item, inner, f"{name}[{index}].")
+
+
+def _is_list(hint: Any) -> bool:
+    return any(get_origin(each) is tuple for each in (hint, *get_args(hint)))
+
+
+def _struct_in(hint: Any) -> type | None:
+    if isinstance(hint, type) and get_origin(hint) is None:
+        return hint if issubclass(hint, msgspec.Struct) else None
+    return next((found for arg in get_args(hint) if (found := _struct_in(arg)) is not None), None)
+
+
+_PLACE: Final = re.compile(r" - at `\$\.?([^`]*)`$")
+
+
+_INNER: Final = re.compile(r"([a-z_]+): (?=expected )")
+
+
+def _readable(text: str, values: Mapping[str, Any]) -> str:
+    """msgspec's words with the place in front: ``port: expected `int`, got `str```."""
+    match = _PLACE.search(text)
+    if match is None:
+        return text
+    place, said = match.group(1), text[: match.start()]
+    said = said.removeprefix(f"{re.split(r'[.[]', place)[0]}: ")  # what checks itself may say where it stands, too
+    if inner := _INNER.match(said):
+        place, said = f"{place}.{inner.group(1)}", said[inner.end() :]
+    if said.startswith("Invalid enum value"):
+        said = f"expected {_choices(place)}, not {said.removeprefix('Invalid enum value ')}"
+    if said.startswith("Expected `str`, got `") and said.endswith(("`int`", "`float`", "`bool`")):
+        said += "; write it in quotes"
+    return f"{_exact(place, text, values)}: {said[0].lower()}{said[1:]}"
+
+
+def _exact(place: str, text: str, values: Mapping[str, Any]) -> str:
+    """The place with the name that the file chose for it; msgspec writes ``gateways[...].url``."""
+    before, dots, after = place.partition("[...]")
+    if not dots:
+        return place
+    *way, last = before.split(".")
+    inside: Any = values
+    for step in way:
+        inside = inside[step]
+    for name in inside[last]:
+        less: dict[str, Any] = {last: {name: inside[last][name]}}
+        for step in reversed(way):
+            less = {step: less}
+        try:
+            msgspec.convert(less, Settings, strict=False)
+        except msgspec.ValidationError as exc:
+            if str(exc) == text:
+                return f"{before}.{name}{after}"
+    return place
+
+
+def _choices(place: str) -> str:
+    """What may stand at a place where only some words may."""
+    hint: Any = Settings
+    for step in re.findall(r"[a-z_]\w*", re.sub(r"\[[^\[\]]*\]", "", place)):
+        kind = _struct_in(hint)
+        if kind is not None:
+            hint = get_type_hints(kind, include_extras=True)[step]
+    *most, last = (str(each) for each in _literals(hint))
+    return f"{', '.join(most)} or {last}" if most else last
+
+
+def _literals(hint: Any) -> list[Any]:
+    """The values of a ``Literal``, also where it may be left out."""
+    if get_origin(hint) is Literal:
+        return list(get_args(hint))
+    return [value for arg in get_args(hint) for value in _literals(arg)]
+
+
+_FIRST: Final = re.compile(r"(?:unknown key )?([\w.\[\]-]+): ")
+
+
+def _place_in(said: str) -> str:
+    match = _FIRST.match(said)
+    return match.group(1) if match else ""
+
+
+def _variable(place: str) -> str:
+    """The variables that may have brought what is wrong at a place."""
+    found = []
+    for name in os.environ:
+        if name.startswith(PREFIX) and not name.startswith(NOT_SETTINGS):
+            path = name.removeprefix(PREFIX).lower().replace("__", ".")
+            if re.match(rf"{re.escape(path)}(?![\w-])", place) or path.startswith(f"{place}."):
+                found.append(name)
+    return ", ".join(sorted(found)) or "SABIR_… variables"

@@ -1,0 +1,44 @@
+"""The JSON Schema of the configuration file, for editors: types of settings, and bounds of numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from .settings import Settings
+from .validate import EXPECTED
+
+_BOUNDS: Final = {  # what validate.py expects of a number, in the words of JSON Schema
+    "a number above 0": {"exclusiveMinimum": 0},
+    "a number from 0 up": {"minimum": 0},
+    "a number from 1 up": {"minimum": 1},
+    "a share from 0 to 1": {"minimum": 0, "maximum": 1},
+}
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of the configuration file, with the bounds of its numbers."""
+    made = msgspec.json.schema(Settings)
+    for where, _, expected in EXPECTED:
+        for place in _at(made, made, where) if expected in _BOUNDS else ():
+            place.update(_BOUNDS[expected])
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made}
+
+
+def _at(root: dict[str, Any], node: dict[str, Any], where: str) -> Iterator[dict[str, Any]]:
+    """The parts of a schema that describe what is at this path of the settings."""
+    if "$ref" in node:
+        node = root["$defs"][node["$ref"].rpartition("/")[2]]
+    for choice in node.get("anyOf", ()):
+        yield from _at(root, choice, where)
+    if not where:
+        if node.get("type") in ("integer", "number"):
+            yield node
+    elif where.startswith("[]"):
+        yield from _at(root, node.get("items") or {}, where[2:])
+    else:
+        name, rest = re.fullmatch(r"\.?(\w+)(.*)", where).groups()  # type: ignore[union-attr]
+        yield from _at(root, node.get("properties", {}).get(name, {}), rest)

@@ -1,0 +1,139 @@
+"""The types of the configuration file: every key that can be set."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from sabir.agents.ensemble import EnsembleOptions
+from sabir.agents.llm import BackendSettings
+from sabir.agents.site.settings import SearchSettings, SiteSettings
+from sabir.card import Policy
+from sabir.federation.gateways import RemoteGateway
+from sabir.guard import AuditSettings, Quotas, Rule
+from sabir.guard.build import IdentitySettings
+from sabir.guard.ecma434 import SecuritySettings
+from sabir.guard.egress.addresses import OutboundRules
+from sabir.guard.egress.credentials import Service
+from sabir.observe.settings import ObserveSettings
+from sabir.protocols.nlip.wire.rules import Limits
+from sabir.server.settings import Tls
+from sabir.stores.sealing import EncryptionSettings
+from sabir.tasks import TaskSettings
+from sabir.tools.settings import (
+    AgentNlipSettings,
+    McpServer,
+    NlipSettings,
+    OrchestratorNlipSettings,
+    ToolSettings,
+    WorkspaceSettings,
+)
+from sabir.uploads import UploadLimits
+
+from .validate import LEVELS
+
+
+class FederationSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Agents that are asked together, and how one answer is made of theirs."""
+
+    members: tuple[str, ...]  # ids of agents
+    strategy: Literal["first", "all", "best", "vote", "merge"] = "all"
+    integrator: str | None = None  # the id of the agent that writes the answer
+    seconds: float | dict[str, float] = 30.0  # that each member has, or by member
+    quorum: Annotated[int, Meta(ge=1)] = 1
+
+
+class GroupSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Agents that all get a message; the reply has what each of them said."""
+
+    members: tuple[str, ...]  # ids of agents
+
+
+class EnsembleSettings(EnsembleOptions, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+    """Agents that answer, vote, and let one of them present the result."""
+
+    members: tuple[str, ...] = ()  # ids of agents; empty: all of them, where it is the orchestrator
+
+
+class OrchestratorSettings(EnsembleSettings, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+    """The agent ``orchestrator``: an ensemble of all agents, and the default."""
+
+    nlip: OrchestratorNlipSettings = OrchestratorNlipSettings()
+    enable_nlip: bool | None = None  # the same as nlip.enabled, as MassGen writes it
+
+
+class AgentSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One agent: exactly one of ``use``, ``peer``, ``backend``, ``federation``, ``ensemble`` or ``group`` says so."""
+
+    id: str
+    use: str | None = None  # a Python object: "module:name"; or the name of a builtin: "echo"
+    peer: str | None = None  # the address of a remote agent
+    protocol: str | None = None  # what the peer speaks, where the address does not say
+    envelope: bool = False  # whether an NLIP peer is spoken to in envelopes of the MassGen design
+    version: str | None = None  # of MCP, that the peer is spoken to in; without it, the newest that both speak
+    description: str | None = None
+    backend: BackendSettings | None = None  # a language model
+    system_message: str | None = None
+    tools: tuple[str | ToolSettings, ...] = ()  # of a language model: module:function, file tools, {mcp:}, {agent:}
+    federation: FederationSettings | None = None
+    ensemble: EnsembleSettings | None = None
+    group: GroupSettings | None = None
+    nlip: AgentNlipSettings | None = None
+    enable_nlip: bool | None = None  # the same as nlip.enabled, as MassGen writes it
+    remembers: bool | None = None
+
+
+class Log(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    level: Annotated[str, Meta(extra_json_schema={"pattern": f"^(?i:{'|'.join(LEVELS)})$"})] = "info"
+    json: bool = False
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Everything that can be configured."""
+
+    host: str = "127.0.0.1"
+    port: int = 8080
+    home: str = ".sabir"
+    workers: Annotated[int, Meta(ge=1)] = 1
+    socket: str | None = None  # the path of a Unix socket for programs on this machine, beside host and port
+    store: str | None = None
+    bus: str | None = None  # nats://…: many nodes as one gateway
+    node: str = ""  # what this one is called among them; made up if empty
+    encryption: EncryptionSettings | None = None  # contents in the store, sealed with a key
+    durability: str = "process"
+    public_url: str | None = None
+    default: str | None = None
+    hosts: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
+    behind_tls_proxy: bool = False
+    graceful_seconds: Annotated[float, Meta(ge=0)] = 30.0
+    tls: Tls = Tls()
+    limits: Limits = Limits()
+    quotas: Quotas = Quotas()
+    agents: tuple[AgentSettings, ...] = ()
+    gateways: dict[str, str | RemoteGateway] = {}  # others, whose agents are listed here as our own
+    sites: tuple[SiteSettings, ...] | None = None  # None: the sample sites, unless agents are configured
+    sample: bool | None = None  # whether the sample sites are here; None: only without sites and agents of one's own
+    search: SearchSettings = SearchSettings()
+    identity: IdentitySettings = IdentitySettings()
+    rights: tuple[Rule, ...] = ()
+    filters: tuple[str | dict[str, Any], ...] = ()
+    outbound: OutboundRules = OutboundRules()
+    services: tuple[Service, ...] = ()
+    audit: AuditSettings = AuditSettings()
+    observe: ObserveSettings = ObserveSettings()
+    tasks: TaskSettings = TaskSettings()
+    secrets: tuple[str, ...] | None = None  # newest first; may be written env:NAME. None: one is made and kept in home
+    security: SecuritySettings = SecuritySettings()
+    policies: tuple[Policy, ...] = ()  # the gateway's own; required ones are accepted before data flows
+    anonymous: bool = True  # whether anonymous mode can be agreed on
+    infer_control: bool = False  # whether words that are clearly control are taken as such where they do not say so
+    uploads: UploadLimits = UploadLimits()
+    doors: dict[str, Any] = {}
+    log: Log = Log()
+    mcp_servers: dict[str, McpServer] = {}  # whose tools agents may use
+    workspace: str | WorkspaceSettings | None = None  # the folder of the file tools
+    nlip: NlipSettings | None = None
+    orchestrator: OrchestratorSettings | None = None

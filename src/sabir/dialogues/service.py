@@ -1,0 +1,519 @@
+"""Dialogues: every message between agents goes through here, and through one commit.
+
+``post`` finds the conversation that a message belongs to, checks the act against the table, and writes its id, the
+new state with its timer, the letter to its receiver and the audit line together. A message whose id was written
+before is a duplicate and changes nothing. Timers fire once, on whatever node lives.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Final
+
+import msgspec
+
+from sabir.aio import cancel_and_wait
+from sabir.bus.base import Letter
+from sabir.bus.framing import BusLimits
+from sabir.bus.store import PRIORITY, StoreBus, letter_of, row_of
+from sabir.errors import BadMessage, Conflict, RateLimited, StoreUnavailable, TooLarge, Unavailable
+from sabir.ids import ordered_uuid
+from sabir.protocols.acl.wire.acts import ACTS, PROTOCOL
+from sabir.protocols.acl.wire.envelope import Envelope, decode, encode, plain, stamp, time_of
+from sabir.protocols.acl.wire.ontologies import result_ontology
+from sabir.protocols.acl.wire.payloads import status_of
+from sabir.stores.base import AuditLine
+from sabir.stores.letters import DialogueEntry, DialogueRow, LetterRow, Letters, UtteranceRow
+
+from .settings import DialogueSettings
+from .states import ENDED, OPENERS, Dialogue, act_of, is_remark, opened
+
+logger = logging.getLogger("sabir.acl")
+
+GATEWAY: Final = "gateway"  # who sends what no agent said: time-outs
+CALLER: Final = "caller"  # the header of a letter that names who sent it, for agents of this gateway
+_TRIES: Final = 20
+_LOOK: Final = 0.25  # seconds between two looks for timers
+_COUNT_SECONDS: Final = 1.0  # an inbox is counted again after so long
+
+
+class Posted(msgspec.Struct, frozen=True):
+    """What became of a message: as it was written, and whether it had been before."""
+
+    envelope: Envelope
+    dialogue: Dialogue
+    duplicate: bool = False
+
+
+class _Depth(msgspec.Struct):
+    """How many letters of whom wait in an inbox, as far as is known here."""
+
+    senders: dict[str, int]
+    at: float
+    total: int = 0
+
+    def __post_init__(self) -> None:
+        self.total = sum(self.senders.values())
+
+    def add(self, sender: str) -> None:
+        self.senders[sender] = self.senders.get(sender, 0) + 1
+        self.total += 1
+
+
+class Dialogues:
+    """Conversations between agents, and the inboxes they write to."""
+
+    def __init__(
+        self,
+        store: Letters,
+        bus: StoreBus,
+        settings: DialogueSettings | None = None,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.store = store
+        self.bus = bus
+        self.settings = settings or DialogueSettings()
+        self._clock = clock
+        self._limits = msgspec.structs.replace(
+            bus.limits, keep_seconds=self.settings.keep_seconds, letter_bytes=self.settings.message_bytes
+        )
+        self._depths: dict[str, _Depth] = {}
+        self._changed: dict[str, set[asyncio.Event]] = {}  # who waits for a reply, by conversation
+        self._readers: dict[str, set[asyncio.Event]] = {}  # who reads an inbox, by agent
+        self._timers: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Begin to fire timers."""
+        self._timers = asyncio.create_task(self._watch(), name="dialogues: timers")
+
+    async def stop(self) -> None:
+        await cancel_and_wait([self._timers])
+        self._timers = None
+
+    # -- sending ----------------------------------------------------------------------------------
+
+    async def post(
+        self, envelope: Envelope, receiver: str, *, audit: AuditLine | None = None, caller: bytes | None = None
+    ) -> Posted:
+        """Send a message to one receiver. It is kept when this returns.
+
+        Raises:
+            Conflict: the act is out of sequence; nothing has changed.
+            BadMessage: ``in_reply_to`` names no message of the conversation, or ``protocol`` another one.
+            RateLimited: the inbox is full, or the sender's share of it is.
+            TooLarge: the message is over the limit.
+        """
+        # A message that opens a conversation of its own has nothing to be looked up; if it has, it is a duplicate.
+        opens = envelope.performative in OPENERS and envelope.conversation_id is None and envelope.in_reply_to is None
+        for attempt in range(_TRIES):
+            row = None if opens and not attempt else await self._row_for(envelope, receiver)
+            try:
+                before, after = self._step(envelope, receiver, row)
+            except (Conflict, BadMessage):
+                again = await self._said_before(envelope, receiver)
+                if again is None:
+                    raise
+                return again
+            said = self._completed(envelope, after)
+            await self._check_room(receiver, said)
+            entry = self._entry(said, receiver, row, before, after, audit, caller)
+            outcome = await self.store.converse(entry)
+            if outcome == "duplicate":
+                return Posted(said, after, duplicate=True)
+            if outcome == "done":
+                self._tell(said, receiver)
+                return Posted(said, after)
+        raise Unavailable("the conversation is busy; retry shortly")
+
+    async def _row_for(self, envelope: Envelope, receiver: str) -> DialogueRow | None:
+        """The stored conversation that a message belongs to; None if it opens one.
+
+        Raises:
+            BadMessage: it answers what was not said in its conversation (ACL-15).
+        """
+        sender, conversation = envelope.sender_id, envelope.conversation_id
+        opens = envelope.performative in OPENERS
+        if envelope.in_reply_to is not None and not (opens and envelope.performative != "PROPOSE"):
+            known = await self._referred(envelope.in_reply_to, sender, receiver)
+            if known is not None and conversation in (None, known.conversation):
+                return await self.store.dialogue(known.conversation, known.initiator, known.participant)
+            if ACTS[envelope.performative].answers:
+                raise BadMessage(PROTOCOL, "$.in_reply_to", "the id of a message of this conversation")
+        if conversation is None:
+            conversation = envelope.message_id
+        return await self.store.dialogue(conversation, sender, receiver)
+
+    async def _referred(self, reference: str, one: str, other: str) -> UtteranceRow | None:
+        """The message that is answered: the other side's, or one's own that is cancelled or renewed."""
+        return await self.store.utterance(reference, other, one) or await self.store.utterance(reference, one, other)
+
+    def _step(self, envelope: Envelope, receiver: str, row: DialogueRow | None) -> tuple[Dialogue | None, Dialogue]:
+        """The conversation before and after a message; before is None where it opens one.
+
+        Raises:
+            Conflict: the act is out of sequence.
+        """
+        if row is None:
+            return None, opened(envelope, receiver)
+        before = dialogue_of(row)
+        if before.is_over and envelope.performative in OPENERS:
+            # A conversation goes on with another request once the last one has ended.
+            follows = opened(envelope, receiver)
+            return None, msgspec.structs.replace(follows, conversation=before.conversation)
+        if is_remark(envelope, before):
+            return before, before
+        role = before.role_of(envelope.sender_id)
+        return before, before.after(act_of(envelope, before), role, envelope.message_id)
+
+    async def _said_before(self, envelope: Envelope, receiver: str) -> Posted | None:
+        """A message that came twice, the second time out of sequence: it is a duplicate (ACL-25)."""
+        known = await self.store.utterance(envelope.message_id, envelope.sender_id, receiver)
+        if known is None or known.id != envelope.message_id:
+            return None
+        row = await self.store.dialogue(known.conversation, known.initiator, known.participant)
+        return None if row is None else Posted(decode(known.body), dialogue_of(row), duplicate=True)
+
+    def _completed(self, envelope: Envelope, dialogue: Dialogue) -> Envelope:
+        """The message as it is written: with its conversation and time, and the usual ontology of its act."""
+        changes: dict[str, Any] = {}
+        if envelope.conversation_id is None:
+            changes["conversation_id"] = dialogue.conversation
+        if not envelope.timestamp:
+            changes["timestamp"] = stamp(self._clock())
+        if not envelope.ontology and ACTS[envelope.performative].ontology:
+            changes["ontology"] = ACTS[envelope.performative].ontology
+        # A signature covers what was sent, so a signed message is passed on as it came.
+        if not changes or envelope.signature is not None:
+            return envelope
+        return msgspec.structs.replace(envelope, **changes)
+
+    async def _check_room(self, box: str, envelope: Envelope) -> None:
+        """Raises:
+        RateLimited: the inbox is full, or this sender's share of it is. Nothing is dropped (ACL-33).
+        """
+        sender, settings = envelope.sender_id, self.settings
+        depth = self._depths.get(box)
+        full = depth is not None and self._is_full(depth, sender)
+        if depth is None or full or self._clock() - depth.at > _COUNT_SECONDS:
+            if len(self._depths) > 10_000:
+                self._depths.clear()
+            depth = self._depths[box] = _Depth(await self.store.count_letters(box), self._clock())
+        if depth.total >= settings.inbox_messages:
+            raise RateLimited(f"the inbox of {box} is full ({settings.inbox_messages} messages)", retry_after=5.0)
+        if depth.senders.get(sender, 0) >= settings.sender_messages:
+            reason = f"{settings.sender_messages} messages of {sender} wait for {box}, which is its share"
+            raise RateLimited(reason, retry_after=5.0)
+        depth.add(sender)
+
+    def _is_full(self, depth: _Depth, sender: str) -> bool:
+        settings = self.settings
+        return depth.total >= settings.inbox_messages or depth.senders.get(sender, 0) >= settings.sender_messages
+
+    def _entry(
+        self,
+        envelope: Envelope,
+        receiver: str,
+        row: DialogueRow | None,
+        before: Dialogue | None,
+        after: Dialogue,
+        audit: AuditLine | None,
+        caller: bytes | None,
+    ) -> DialogueEntry:
+        body, now = encode(envelope), self._clock()
+        said = UtteranceRow(
+            envelope.message_id,
+            envelope.sender_id,
+            receiver,
+            after.conversation,
+            after.initiator,
+            after.participant,
+            envelope.performative,
+            now,
+            now + max(self.settings.keep_seconds, self.settings.remember_seconds),
+            body,
+            envelope.reply_with or "",
+        )
+        letters = (self._letter(envelope, receiver, body, after.conversation, caller),)
+        if before is after:
+            return DialogueEntry(None, 0, (said,), letters, audit)
+        stored = self._stored(envelope, row, before, after, now)
+        return DialogueEntry(stored, row.version if row is not None else 0, (said,), letters, audit)
+
+    def _letter(
+        self, envelope: Envelope, receiver: str, body: bytes, conversation: str, caller: bytes | None
+    ) -> LetterRow:
+        headers = {PRIORITY: envelope.priority} if envelope.priority != "medium" else {}
+        if caller is not None:
+            headers[CALLER] = caller.decode()
+        letter = Letter(
+            receiver,
+            body,
+            letter_id(envelope),
+            sender=envelope.sender_id,
+            order=conversation,
+            headers=headers,
+            at=self._clock(),
+        )
+        try:
+            return row_of(letter, self._limits, now=self._clock())
+        except TooLarge:
+            raise TooLarge(PROTOCOL, "$", f"a message of at most {self._limits.letter_bytes} bytes") from None
+
+    def _stored(
+        self, envelope: Envelope, row: DialogueRow | None, before: Dialogue | None, after: Dialogue, now: float
+    ) -> DialogueRow:
+        detail = _detail(row) if row is not None and before is not None else {}
+        payload = envelope.payload
+        if isinstance(payload.get("result_by"), str):
+            detail["result_by"] = time_of(payload["result_by"])
+        if envelope.performative in ("SUBSCRIBE", "RENEW"):
+            wanted = payload.get("lease_seconds")
+            seconds = float(wanted) if isinstance(wanted, int | float) else self.settings.lease_seconds
+            detail["lease"] = min(seconds, self.settings.longest_lease)
+        if envelope.performative == "SUBSCRIBE":
+            detail["topic"] = payload.get("topic", "")
+        due = self._due(envelope, after, detail, row, now)
+        return DialogueRow(
+            after.conversation,
+            after.initiator,
+            after.participant,
+            after.protocol,
+            after.state,
+            after.opener,
+            row.created if row is not None and before is not None else now,
+            now,
+            (due or now) + self.settings.remember_seconds,
+            after.cancel or "",
+            after.timer,
+            due,
+            detail=msgspec.json.encode(detail),
+        )
+
+    def _due(
+        self, envelope: Envelope, after: Dialogue, detail: dict[str, Any], row: DialogueRow | None, now: float
+    ) -> float:
+        """When the timer of the new state fires; 0: never."""
+        if not after.timer:
+            return 0.0
+        if after.timer == "lease":
+            renewed = envelope.performative in ("TASK_ACCEPT", "RENEW") or row is None
+            return now + float(detail.get("lease", self.settings.lease_seconds)) if renewed else row.due  # type: ignore[union-attr]
+        if after.timer == "result":
+            if row is not None and row.timer == "result":
+                return row.due
+            return float(detail.get("result_by") or now + self.settings.result_seconds)
+        return time_of(envelope.reply_by or "") or now + self.settings.reply_seconds
+
+    # -- who waits for a reply ----------------------------------------------------------------------
+
+    async def reply(
+        self, conversation: str, after: str, receiver: str, seconds: float, *, last: bool = False
+    ) -> Envelope | None:
+        """The first reply to a message (or, with ``last``, the one that ends or asks for input); None if none comes
+        in time."""
+        until = time.monotonic() + seconds
+        changed = asyncio.Event()
+        watchers = self._changed.setdefault(conversation, set())
+        watchers.add(changed)
+        try:
+            while True:
+                changed.clear()
+                found = await self._reply(conversation, after, receiver, last)
+                left = until - time.monotonic()
+                if found is not None or left <= 0:
+                    return found
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(min(left, _LOOK)):  # another node may have the reply
+                        await changed.wait()
+        finally:
+            watchers.discard(changed)
+            if not watchers:
+                self._changed.pop(conversation, None)
+
+    async def _reply(self, conversation: str, after: str, receiver: str, last: bool) -> Envelope | None:
+        asked = False
+        for said in await self.store.utterances(conversation):
+            if said.id == after and said.sender == receiver:
+                asked = True
+            elif asked and said.receiver == receiver:
+                envelope = decode(said.body)
+                if not last or envelope.performative not in ("TASK_ACCEPT", "INFORM_PROGRESS", "NOTIFY"):
+                    return envelope
+        return None
+
+    @contextmanager
+    def watch(self, agents: Iterable[str]) -> Iterator[asyncio.Event]:
+        """An event that is set when a message is put into one of these inboxes by this process."""
+        woken = asyncio.Event()
+        names = tuple(agents)
+        for name in names:
+            self._readers.setdefault(name, set()).add(woken)
+        try:
+            yield woken
+        finally:
+            for name in names:
+                self._readers[name].discard(woken)
+                if not self._readers[name]:
+                    del self._readers[name]
+
+    def wake_readers(self, agents: Iterable[str]) -> None:
+        """There is something to take for these agents."""
+        for agent in agents:
+            for woken in self._readers.get(agent, ()):
+                woken.set()
+
+    def _tell(self, envelope: Envelope, receiver: str) -> None:
+        self.log("SENT", envelope)
+        self.bus.wake([(receiver, "")])
+        self.wake_readers((receiver,))
+        for changed in self._changed.get(envelope.conversation_id or "", ()):
+            changed.set()
+
+    def log(self, what: str, envelope: Envelope) -> None:
+        """One line for each message, if the operator wants it (A-11)."""
+        wanted = self.settings.log_messages
+        if wanted == "off":
+            return
+        shown = plain(envelope)
+        if wanted == "envelopes":
+            shown["payload"] = {"redacted": True}
+        logger.info("MCP_MESSAGE_%s: %s", what, msgspec.json.encode(shown).decode())
+
+    # -- timers -----------------------------------------------------------------------------------
+
+    async def _watch(self) -> None:
+        while True:
+            with suppress(StoreUnavailable):  # then later
+                await self.fire()
+            await asyncio.sleep(_LOOK)
+
+    async def fire(self) -> int:
+        """Fire the timers that are due; says how many were fired here."""
+        fired = 0
+        for row in await self.store.due_dialogues(self._clock()):
+            fired += await self._fire(row)
+        return fired
+
+    async def _fire(self, row: DialogueRow) -> bool:
+        now, before = self._clock(), dialogue_of(row)
+        after = before.timed_out()
+        receiver, act, payload = _on_timeout(before, row.timer)
+        envelope = Envelope(
+            message_id=ordered_uuid(),
+            performative=act,
+            sender={"agent_id": GATEWAY},
+            receiver={"agent_id": receiver},
+            in_reply_to=before.opener,
+            conversation_id=before.conversation,
+            ontology=ACTS[act].ontology,
+            timestamp=stamp(now),
+            payload=payload,
+            extra={"about": before.participant},  # a call to many times out for each
+        )
+        entry = self._entry(envelope, receiver, row, before, after, None, None)
+        outcome = await self.store.converse(entry)
+        if outcome == "done":  # else somebody spoke, or another node was quicker
+            self._tell(envelope, receiver)
+        return outcome == "done"
+
+    # -- for people ---------------------------------------------------------------------------------
+
+    async def view(self, conversation: str) -> dict[str, Any]:
+        """Who said what in a conversation, its state with each participant, and until when it waits (ACL-29)."""
+        rows = await self.store.dialogues(conversation=conversation)
+        said = await self.store.utterances(conversation)
+        return {
+            "conversation_id": conversation,
+            "dialogues": [
+                {
+                    "initiator": row.initiator,
+                    "participant": row.participant,
+                    "protocol": row.protocol,
+                    "state": row.state,
+                    **({"waits_for": row.timer, "until": stamp(row.due)} if row.due else {}),
+                }
+                for row in sorted(rows, key=lambda row: row.created)
+            ],
+            "messages": [{"at": stamp(each.at), **plain(decode(each.body))} for each in said],
+        }
+
+
+def letter_id(envelope: Envelope) -> str:
+    """The id of a message's letter: two senders may use the same message ids."""
+    return f"{envelope.sender_id}/{envelope.message_id}"
+
+
+def dialogue_of(row: DialogueRow) -> Dialogue:
+    return Dialogue(
+        row.conversation, row.initiator, row.participant, row.protocol, row.state, row.opener, row.cancel or None
+    )
+
+
+def _detail(row: DialogueRow) -> dict[str, Any]:
+    detail: dict[str, Any] = msgspec.json.decode(row.detail) if row.detail else {}
+    return detail
+
+
+def topic_of(row: DialogueRow) -> str:
+    """What a subscription is to."""
+    return str(_detail(row).get("topic", ""))
+
+
+def _on_timeout(dialogue: Dialogue, timer: str) -> tuple[str, str, dict[str, Any]]:
+    """Who learns of a timer, by which act, in which words."""
+    if dialogue.state == "proposed":
+        reason = "the proposal was not accepted in time"
+        return dialogue.participant, "REJECT_PROPOSAL", {"reason_code": "timeout", "reason_text": reason}
+    words = {
+        "reply_by": f"{dialogue.participant} did not reply in time",
+        "result": f"{dialogue.participant} did not finish in time",
+        "lease": "the lease of the subscription has ended",
+    }
+    payload = {"status": "failure", "error_code": "timeout", "error_text": words[timer]}
+    return dialogue.initiator, "FAILURE", payload
+
+
+def answer_to(
+    envelope: Envelope, performative: str, payload: dict[str, Any], *, sender: str, message_id: str = ""
+) -> Envelope:
+    """A reply to a message: its conversation, its id (A-3), and the ontology that fits (ACL-21)."""
+    asked = envelope.ontologies[0] if envelope.ontologies else ""
+    ontology = ACTS[performative].ontology
+    if performative == "INFORM_RESULT":
+        ontology = result_ontology(asked, success=status_of(payload.get("task_status")) == "success")
+    return Envelope(
+        message_id=message_id or ordered_uuid(),
+        performative=performative,
+        sender={"agent_id": sender},
+        receiver={"agent_id": envelope.sender_id},
+        in_reply_to=envelope.message_id,
+        reply_with=envelope.reply_with,
+        conversation_id=envelope.conversation_id,
+        ontology=ontology or asked,
+        payload=payload,
+    )
+
+
+def limits_for(settings: DialogueSettings) -> BusLimits:
+    """The limits of the bus that inboxes are on."""
+    return BusLimits(letter_bytes=settings.message_bytes, keep_seconds=settings.keep_seconds, ack_seconds=10.0)
+
+
+__all__ = [
+    "CALLER",
+    "ENDED",
+    "GATEWAY",
+    "Dialogues",
+    "Posted",
+    "answer_to",
+    "dialogue_of",
+    "letter_id",
+    "letter_of",
+    "limits_for",
+    "topic_of",
+]

@@ -1,0 +1,174 @@
+"""Ask and Line: what a door hands to the exchange, and where the events of the turn go."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import time
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from sabir.errors import Cancelled, DeadlineExceeded, SabirError, ShuttingDown, TurnFailed
+from sabir.events import Event, WrongEvent
+from sabir.guard import Credentials
+from sabir.guard.assent import assent, takes_back
+from sabir.message import CONTROL, Message, Part
+from sabir.observe.timeline import NO_TIMELINE, Timeline
+from sabir.turn import AskBack, Caller, Conversation, Meter, Turn
+
+from .states import ENDED_EARLY, TurnState, TurnStep, after
+
+logger = logging.getLogger("sabir")
+_NOBODY = Credentials()
+TASK_KEY = "task:"  # how the idempotency key of a task's turn begins
+
+
+class TurnRequest(msgspec.Struct, eq=False):
+    """What a door hands in."""
+
+    message: Message
+    door: str
+    agent: str | None = None  # None: the default agent
+    credentials: Credentials = _NOBODY
+    key: str | None = None  # idempotency key of the caller
+    seconds: float | None = None  # how long the turn may take; None: the configured time
+    trace: str | None = None  # W3C traceparent
+    hops: int = 0
+    seen: tuple[str, ...] = ()
+    conversation: Conversation | None = None  # held by the node that asks; what is said in it is recorded there
+    ask_back: AskBack | None = None  # how to ask that node's caller
+    meter: Meter | None = None  # what the turn has used there, its budget, and whose account it goes on
+    stateless: bool = False  # whether it belongs to no conversation, also where the agent remembers
+    priority: int = 0  # among the tasks that wait, from 0 to 10
+
+    def key_of(self, caller: Caller) -> str:
+        """Whose idempotency key this is. All strangers have one id: theirs holds for one address and one message."""
+        if not caller.is_anonymous:
+            return f"{caller.id}\x00{self.key}"
+        said = hashlib.sha256(msgspec.json.encode(self.message)).hexdigest()
+        return f"{caller.address}\x00{said}\x00{self.key}"
+
+
+def same_content(one: Message, other: Message) -> bool:
+    """Whether two messages say the same, tokens and locations aside: those may be taken out before one is stored."""
+    return _content(one) == _content(other)
+
+
+def _content(message: Message) -> bytes:
+    return msgspec.json.encode([part for part in message.parts if part.format not in ("token", "location")])
+
+
+def turn_id(key: str) -> str:
+    """The turn id that belongs to a caller's idempotency key."""
+    return hashlib.sha256(key.encode()).hexdigest()[:32]
+
+
+Send = Callable[[Event], Awaitable[None]]
+OnSlow = Callable[["asyncio.Task[object] | None"], None]
+
+
+class EventSink(msgspec.Struct, eq=False):
+    """Where the events of a turn go. A door makes one for each Ask; it can be moved while the turn runs."""
+
+    send: Send
+    caller: Caller | None = None  # known once the guard has admitted the Ask
+    turn: Turn | None = None  # set when the agent is about to be called
+    asked: Message | None = None  # what the turn answers now: the question, or a later answer to it
+    tokens: tuple[Part, ...] = ()  # what each message to this peer carries: echo first, then our own
+    conversation: Part | None = None  # our own token, where there is one
+    moved: EventSink | None = None
+    ended: asyncio.Future[None] | None = None
+    state: TurnState = TurnState.ASKED
+    on_slow: OnSlow | None = None  # called once if the turn takes a while, with the task that runs it
+    waiting: Waiting | None = None  # the answer it waits for, while it does
+    timeline: Timeline = NO_TIMELINE  # set by the exchange, for callers who asked for one
+
+    def take(self, step: TurnStep) -> bool:
+        """Take a step in the life of the turn; False if the step no longer has an effect."""
+        before = self.state
+        self.state = after(before, step)
+        return self.state is not before
+
+    @property
+    def ended_early(self) -> bool:
+        """Whether the turn is being ended before its agent has answered."""
+        return self.state in ENDED_EARLY
+
+    def answer(self, message: Message) -> None:
+        """Answer the Question that was sent to this sink; for doors with a back channel."""
+        if self.waiting is None or self.waiting.answer.done():
+            raise Cancelled("no question is open")
+        self.waiting.answer.set_result((message, None))
+
+    def addressed(self, reply: Message, asked: Message) -> Message:
+        """A reply as it goes back: the tokens of the request, then ours (CORE-6.2), control as control (CORE-6.3)."""
+        if asked.messagetype is reply.messagetype is asked.control is reply.control is None:
+            return reply.with_parts(self.tokens) if self.tokens else reply
+        if asked.is_control:
+            control = True if asked.control is not None else None  # the flag only to those who use it (D-19)
+            reply = msgspec.structs.replace(reply, messagetype=CONTROL, control=control)
+        elif reply.is_control:
+            reply = msgspec.structs.replace(reply, messagetype=None, control=None)
+        return reply.with_parts(self.tokens)
+
+    def why_ended(self, agent: str) -> SabirError:
+        """The error that says why the turn was ended early."""
+        if self.state is TurnState.CANCELLED:
+            return Cancelled("the request was cancelled")
+        if self.state is TurnState.STOPPED:
+            return ShuttingDown(f"the gateway stops, and {agent} had not answered; try again")
+        return DeadlineExceeded(f"{agent} did not answer in time")
+
+    def unforeseen(self, raised: Exception) -> TurnFailed:
+        """The agent returned something that cannot be stored, such as a lone surrogate: reported as its failure."""
+        return self.failed(raised, "what %s said in turn %s cannot be passed on")
+
+    def failed(self, raised: Exception, why: str = "agent %s failed in turn %s") -> TurnFailed:
+        """What a caller sees of an internal error; the details go to the log."""
+        agent, turn = (self.turn.agent, self.turn.id) if self.turn is not None else ("the gateway", "")
+        words = f": {raised}" if isinstance(raised, WrongEvent) else ""  # ours; of others the log tells none
+        logger.error(f"{why}%s", agent, turn, words, exc_info=raised)
+        return TurnFailed(f"{agent} failed; the operator's log says why (turn {turn})")
+
+    def extend(self, seconds: float) -> None:
+        """Give the turn this long from now."""
+        if self.turn is not None:
+            self.turn.deadline = time.monotonic() + seconds
+
+    def move(self, other: EventSink) -> None:
+        """From now on events go to the other sink; its waiter is notified when the turn ends."""
+        self.send, self.moved = other.send, other
+        self.tokens, self.conversation = other.tokens, other.conversation
+        other.turn, other.caller = self.turn, self.caller
+        if self.turn is not None:
+            self.turn.carries = other.tokens
+
+    def end(self, exc: SabirError | None = None) -> None:
+        moved = self.moved
+        if moved is None:
+            return
+        self.moved = None
+        if moved.ended is not None and not moved.ended.done():
+            moved.ended.set_exception(exc) if exc is not None else moved.ended.set_result(None)
+
+
+class Waiting:
+    """A turn that has asked back, and the answer it waits for with the sink that brings it."""
+
+    __slots__ = ("agent", "answer", "confirms")
+
+    def __init__(self, agent: str = "", *, confirms: bool = False) -> None:
+        self.agent = agent  # who asks
+        self.confirms = confirms  # only a yes or a no is its answer
+        self.answer: asyncio.Future[tuple[Message, EventSink | None]] = asyncio.get_running_loop().create_future()
+
+    def is_answered_by(self, message: Message, agent: str | None = None) -> bool:
+        """Whether the message is its answer. A control message is not, except a yes or no to a control question; nor is
+        a message to another ``agent``, where one is named."""
+        if agent is not None and self.agent and agent != self.agent:
+            return False
+        if self.confirms:
+            return assent(message) is not None or takes_back(message)
+        return not message.is_control

@@ -1,0 +1,78 @@
+"""The agents of a gateway, for each other: ``turn.call("name", …)``, and messages between them by the exchange."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from sabir.agent import Agent
+from sabir.errors import NotFound, TurnFailed, suggestion
+from sabir.events import Event, Fault, Question, Reply
+from sabir.guard import Credentials
+from sabir.message import Message
+from sabir.turn import Turn
+
+from .request import EventSink, TurnRequest
+
+if TYPE_CHECKING:
+    from .exchange import Exchange
+
+DOOR: Final = "internal"  # by which agents of one gateway talk to each other, as audit lines name it
+
+
+class ExchangeSiblings:
+    """The agents that the exchange knows."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+
+    def find(self, name: str) -> Agent:
+        """Raises:
+        NotFound: unknown agent; names the nearest.
+        """
+        agents = self._exchange.agents
+        found = agents.get(name)
+        if found is not None:
+            return found
+        hint = suggestion(name, agents, otherwise="")
+        raise NotFound(f"there is no agent {name!r}{f'; {hint}' if hint else ''}")
+
+    async def dispatch(self, name: str, turn: Turn) -> Message:
+        """Send the message of a turn to an agent as any door would; its questions go to whoever asked the turn.
+
+        Raises:
+            SabirError: it was rejected, or the agent failed.
+        """
+        self.find(name)
+        answers: list[Message] = []
+
+        async def take(event: Event) -> None:
+            if isinstance(event, Reply):
+                answers.append(event.message)
+            elif isinstance(event, Question):
+                sink.answer(await turn.ask(event))
+            elif isinstance(event, Fault):
+                raise event.error()
+
+        sink = EventSink(take)
+
+        ask = TurnRequest(
+            turn.message,
+            DOOR,
+            name,
+            Credentials(caller=turn.caller),
+            seconds=turn.remaining,
+            trace=turn.trace,
+            hops=turn.hops,
+            seen=turn.seen[:-1],
+            meter=turn.meter,
+        )
+        calls, tokens, cost = turn.meter.calls, turn.meter.tokens, turn.meter.cost
+        try:
+            await self._exchange.ask(ask, sink)
+        finally:
+            if sink.turn is not None:  # it has its own account, which began with what this turn had used
+                used = sink.turn.meter
+                turn.meter.elsewhere(used.calls - calls, used.tokens - tokens, used.cost - cost)
+        if not answers:
+            raise TurnFailed(f"{name} ended without a reply")
+        return answers[0].without_tokens()

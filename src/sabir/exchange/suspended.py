@@ -1,0 +1,133 @@
+"""Turns that have asked back and wait for the answer, by their conversations.
+
+The answer may come to any node. Each node holds the turns that wait on it; where there are several nodes,
+``elsewhere`` knows which node that is and takes an answer there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol
+
+from sabir.errors import Cancelled, ShuttingDown
+from sabir.message import CONTROL, Message
+
+from .request import EventSink, Waiting
+
+
+class ClusterRouter(Protocol):
+    """The other nodes."""
+
+    async def note(self, conversation: str, seconds: float) -> None:
+        """Let them know that a turn of this conversation waits here, at most so long."""
+
+    async def forget(self, conversation: str) -> None:
+        """It waits no longer."""
+
+    async def cancel(self, conversation: str) -> bool:
+        """Cancel the question that the conversation waits on, on any node; returns whether there was one."""
+
+    async def bring(self, conversation: str, message: Message, sink: EventSink, agent: str | None) -> bool:
+        """Hand an answer to the node whose turn waits for it, and send what comes of it to the sink.
+
+        False if no turn of this conversation waits anywhere.
+        """
+
+
+class SuspendedTurns:
+    """The turns that wait here, and the way to the others."""
+
+    __slots__ = ("_closed", "_here", "elsewhere")
+
+    def __init__(self) -> None:
+        self._here: dict[str, list[Waiting]] = {}  # oldest first: answers come in the order of the questions
+        self._closed = False
+        self.elsewhere: ClusterRouter | None = None
+
+    def __len__(self) -> int:
+        """How many turns wait here."""
+        return sum(map(len, self._here.values()))
+
+    def __bool__(self) -> bool:
+        """Whether any turn may be waiting at all."""
+        return bool(self._here) or self.elsewhere is not None
+
+    def has(self, conversation: str | None) -> bool:
+        """Whether a turn of this conversation waits on this node."""
+        return conversation in self._here
+
+    def may(self, conversation: str | None) -> bool:
+        """Whether a turn of this conversation may be waiting; a cheap first look."""
+        return conversation in self._here or (self.elsewhere is not None and conversation is not None)
+
+    def check_open(self) -> None:
+        """Asked before a question is.
+
+        Raises:
+            ShuttingDown: the gateway would be gone before the answer.
+        """
+        if self._closed:
+            raise ShuttingDown
+
+    async def begin(self, conversation: str, seconds: float, agent: str = "", *, confirms: bool = False) -> Waiting:
+        """A turn of this conversation waits here from now on; where it ``confirms``, for a yes or a no alone."""
+        waiting = Waiting(agent, confirms=confirms)
+        self._here.setdefault(conversation, []).append(waiting)
+        if self.elsewhere is not None:
+            await self.elsewhere.note(conversation, seconds)
+        return waiting
+
+    async def end(self, conversation: str, waiting: Waiting) -> None:
+        """It waits no longer, whether or not it was answered."""
+        if waiting in (there := self._here.get(conversation, [])):
+            there.remove(waiting)
+        if not there:
+            self._here.pop(conversation, None)
+        if self.elsewhere is not None and conversation not in self._here:
+            await self.elsewhere.forget(conversation)
+
+    async def bring(
+        self, conversation: str | None, message: Message, sink: EventSink, agent: str | None = None
+    ) -> bool:
+        """Hand a message to the turn that waits for it, and stay until that turn ends or asks again. Where the message
+        names an ``agent``, only a question of that agent waits for it.
+
+        False if none waits for it.
+        """
+        if conversation is None or await self.bring_here(conversation, message, sink, agent):
+            return conversation is not None
+        return self.elsewhere is not None and await self.elsewhere.bring(conversation, message, sink, agent)
+
+    async def bring_here(self, conversation: str, message: Message, sink: EventSink, agent: str | None = None) -> bool:
+        """The same for turns of this node alone."""
+        waits = [each for each in self._here.get(conversation, ()) if not each.answer.done()]
+        for each in waits:
+            # The next message answers a question of control, or nothing does: a later "yes" may mean something else.
+            if each.confirms and not each.is_answered_by(message):
+                each.answer.set_exception(Cancelled("the question was not answered"))
+        waiting = next((each for each in waits if not each.answer.done() and each.is_answered_by(message, agent)), None)
+        if waiting is None:
+            return False
+        sink.ended = asyncio.get_running_loop().create_future()
+        waiting.answer.set_result((message.with_type(CONTROL) if waiting.confirms else message, sink))
+        await sink.ended
+        return True
+
+    def cancel(self, conversation: str) -> bool:
+        """Cancel whatever a conversation waits on; returns whether there was anything here."""
+        waits = [waiting for waiting in self._here.pop(conversation, ()) if not waiting.answer.done()]
+        for waiting in waits:
+            waiting.answer.set_exception(Cancelled("the request was cancelled"))
+        return bool(waits)
+
+    async def cancel_in(self, conversation: str) -> bool:
+        """The same on whatever node it waits."""
+        if self.cancel(conversation):
+            return True
+        return self.elsewhere is not None and await self.elsewhere.cancel(conversation)
+
+    def close(self) -> None:
+        """Cancel all questions, and reject new ones."""
+        self._closed = True
+        for conversation in list(self._here):
+            self.cancel(conversation)

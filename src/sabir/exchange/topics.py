@@ -1,0 +1,53 @@
+"""``Topics``: what agents publish, numbered and kept for a while, for those who follow it over NLIP (MW-70)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from typing import Final
+
+import msgspec
+
+from sabir.aio import Changes, until
+from sabir.message import JSON
+from sabir.stores.base import Record, Store
+
+SPACE: Final = "topics"
+SEEN: Final = "topics-seen"  # events that several nodes may tell of
+KEEP_SECONDS: Final = 3600.0
+KEPT: Final = 1000  # events that somebody who comes back is told, at most
+
+
+class Topics:
+    """The events of this gateway's topics, whichever node they came to."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.changes = Changes()
+
+    async def add(self, agent: str, topic: str, event: JSON, key: str) -> int:
+        """Keep an event; returns how many follow the topic on this node. ``key`` again is the same event."""
+        name, expires = f"{agent}/{topic}", time.time() + KEEP_SECONDS
+        if not await self._store.put(Record(SEEN, f"{name}/{key}", b"", expires=expires), expect=0):
+            return 0
+        number = int(await self._store.count(SPACE, name, 1.0))
+        await self._store.put(Record(SPACE, f"{name}/{number}", msgspec.json.encode(event), expires=expires))
+        return self.changes.tell(name)
+
+    async def follow(self, agent: str, topic: str, since: int, look: float) -> AsyncIterator[tuple[int, JSON]]:
+        """Events above ``since`` with their numbers, as they come; other nodes are looked at now and then."""
+        name, missing = f"{agent}/{topic}", 0
+        with self.changes.watch(name) as changed:
+            while True:
+                changed.clear()
+                last = int(await self._store.count(SPACE, name, 0.0))
+                since = max(since, last - KEPT)
+                while since < last:
+                    record = await self._store.get(SPACE, f"{name}/{since + 1}")
+                    if record is None and missing != since + 1 and since + 1 > last - 2:
+                        missing = since + 1  # it has a number, and is perhaps not written yet
+                        break
+                    since += 1
+                    if record is not None:
+                        yield since, msgspec.json.decode(record.value)
+                await until(changed, look)

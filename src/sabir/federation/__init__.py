@@ -1,0 +1,1 @@
+"""Other gateways: their agents, listed and called."""

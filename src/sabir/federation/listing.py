@@ -1,0 +1,187 @@
+"""What another gateway says of its agents: by NLIP and NLWeb here, by A2A and MCP in the files beside.
+
+Whatever is told, agents are only looked for at the address that the operator wrote down: a list that names other
+places does not lead there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import urlsplit, urlunsplit
+
+import msgspec
+
+from sabir.card import Card, Policy
+from sabir.errors import PeerRefused, PeerUnreadable
+from sabir.guard.egress.addresses import GuardedClient, Outbound, OutboundRules
+from sabir.message import Part, json_part
+from sabir.protocols.nlip.peer.http import NlipHttpPeer
+from sabir.protocols.peer import without_credentials
+from sabir.protocols.registry import protocols
+
+MOST_AGENTS: Final = 1000
+SECONDS: Final = 20.0  # that a list may take
+CARD: Final = "/.well-known/agent-card.json"
+NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_ASK: Final = re.compile(rf"/ask(/{NAME.pattern})?/?$")
+_MOST_BYTES: Final = 16 * 1024 * 1024
+
+
+class Listed(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One agent of another gateway: what it says of itself, and where and how it is asked."""
+
+    card: Card
+    place: str
+    labels: dict[str, str] = {}  # what its skills are called on the wire, where that is not their id
+    tools: dict[str, dict[str, Any]] = {}  # over MCP: its tools, that which takes words first
+
+
+class AgentListing(msgspec.Struct, frozen=True, omit_defaults=True):
+    """All that a gateway has told. ``gateway`` is what it calls itself, ``protocol`` what was spoken."""
+
+    gateway: str
+    protocol: str
+    agents: tuple[Listed, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayAddress:
+    """The gateway that is asked, and who we are to it."""
+
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    seconds: float = SECONDS
+
+    @property
+    def address(self) -> str:
+        return without_credentials(self.url)
+
+    @property
+    def base(self) -> str:
+        """The address without the end that names a protocol or a card."""
+        parts = urlsplit(self.url)
+        path = parts.path.rstrip("/").removesuffix(CARD)
+        for protocol in protocols().values():
+            path = path.removesuffix(f"/{protocol.path}")
+        return urlunsplit(parts._replace(path=path, query="", fragment="")).rstrip("/")
+
+    def end_point(self, protocol: str) -> str:
+        return f"{self.base}/{protocols()[protocol].path}"
+
+    def told_id(self, given: object) -> str:
+        """What a gateway calls itself; who says nothing is known by the address, which cards must not show."""
+        if isinstance(given, str) and given:
+            return given[:64]
+        return hashlib.sha256(self.base.encode()).hexdigest()[:24]
+
+    def fetcher(self) -> GuardedClient:
+        """Documents of this address and of no other: a redirect could lead inside."""
+        rules = OutboundRules(private=True)  # the operator wrote it down
+        return GuardedClient(Outbound(rules), most_bytes=_MOST_BYTES, redirects=0, seconds=self.seconds)
+
+    async def json(
+        self, fetcher: GuardedClient, method: str, url: str, body: Any = None, more: Mapping[str, str] | None = None
+    ) -> Any:
+        """What is at a URL.
+
+        Raises:
+            PeerError: it cannot be had.
+        """
+        headers = {"accept": "application/json", "content-type": "application/json", **self.headers, **(more or {})}
+        content = msgspec.json.encode(body) if body is not None else None
+        answer = await fetcher.send(method, url, headers=headers, body=content)
+        if not 200 <= answer.status < 300:
+            raise PeerRefused(self.address, f"it answered {answer.status}", answer.status)
+        try:
+            return msgspec.json.decode(answer.body)
+        except (msgspec.DecodeError, RecursionError):
+            raise PeerUnreadable(self.address, "its answer is not JSON") from None
+
+
+def readable(rows: Iterable[Any]) -> list[Card]:
+    """The cards that can be read; one that cannot is somebody's mistake, and no reason to miss the others."""
+    cards: list[Card] = []
+    for row in rows:
+        try:
+            cards.append(msgspec.convert(row, Card))
+        except (msgspec.ValidationError, ValueError):
+            continue
+        if len(cards) >= MOST_AGENTS:
+            break
+    return cards
+
+
+async def by_nlip(where: GatewayAddress) -> AgentListing:
+    """By the control message that asks for capabilities.
+
+    Raises:
+        PeerError: it cannot be asked, or does not tell.
+    """
+    place = where.end_point("nlip")
+    async with NlipHttpPeer(place, seconds=where.seconds, headers=where.headers, retries=0) as peer:
+        answer = await peer.control("What are your capabilities?", json_part({}, label="capabilities"))
+        stated: Part | None = None
+        with suppress(PeerRefused, PeerUnreadable):  # who does not say requires none
+            asked = await peer.control("What are your policies?", json_part({}, label="policy"))
+            stated = asked.labelled("policy")
+    part = answer.labelled("capabilities")
+    told = part.value if part is not None and isinstance(part.value, dict) else {}
+    if not isinstance(told.get("agents"), list):
+        raise PeerUnreadable(where.address, "it does not say by NLIP which agents it has")
+    cards = readable(told["agents"])
+    own = _own_policies(stated.value if stated is not None else None, cards)
+    cards = [msgspec.structs.replace(card, policies=(*card.policies, *own)) if own else card for card in cards]
+    agents = tuple(Listed(card, f"{place}/{card.name}") for card in cards)
+    return AgentListing(where.told_id(told.get("gateway")), "nlip", agents)
+
+
+def _own_policies(stated: Any, cards: Iterable[Card]) -> tuple[Policy, ...]:
+    """What a gateway itself requires: of all that it states, what no agent's card says."""
+    of_agents = {policy.kind for card in cards for policy in card.policies}
+    found: list[Policy] = []
+    for kind, told in stated.items() if isinstance(stated, dict) else ():
+        if kind in of_agents or not isinstance(told, dict) or told.get("require") is not True:
+            continue
+        offer = dict(told["offer"]) if isinstance(told.get("offer"), dict) else {}
+        found.append(Policy(str(kind)[:64], str(offer.pop("text", "")), offer, required=True))
+    return tuple(found)
+
+
+async def by_nlweb(where: GatewayAddress) -> AgentListing:
+    """By ``/who`` without words, which suits everybody. NLWeb carries no data of skills, so they are only named.
+
+    Raises:
+        PeerError: it cannot be asked, or does not tell.
+    """
+    body = {"query": {"text": "", "type": "nlweb"}, "meta": {"max_results": 2 * MOST_AGENTS}}
+    async with where.fetcher() as fetcher:
+        told = await where.json(fetcher, "POST", f"{where.base}/who", body)
+    rows = told.get("results") if isinstance(told, dict) else None
+    if not isinstance(rows, list):
+        raise PeerUnreadable(where.address, "its /who does not list agents")
+    found: dict[str, Listed] = {}
+    for row in rows:
+        place = _ask_place(row, where)
+        for card in readable([row.get("definition")]) if place is not None else ():
+            skills = tuple(msgspec.structs.replace(s, input_schema=None, output_schema=None) for s in card.skills)
+            found[card.name] = Listed(msgspec.structs.replace(card, skills=skills), place or "")
+    meta = told.get("_meta")
+    gateway = where.told_id(meta.get("gateway") if isinstance(meta, dict) else None)
+    return AgentListing(gateway, "nlweb", tuple(found.values())[:MOST_AGENTS])
+
+
+def _ask_place(row: Any, where: GatewayAddress) -> str | None:
+    """Where the agent of a row is asked: its ``/ask``, at the address of its gateway. None if it is elsewhere."""
+    if not isinstance(row, dict) or str(row.get("protocol", "nlweb")).lower() != "nlweb":
+        return None
+    try:
+        path = urlsplit(str(row.get("endpoint", ""))).path
+    except ValueError:
+        return None
+    found = _ASK.search(path)
+    return None if found is None else where.end_point("nlweb") + (found.group(1) or "")

@@ -1,0 +1,76 @@
+"""What another gateway says of its agents by A2A: on the card of its default agent, which names the others."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+import msgspec
+
+from sabir.card import Card
+from sabir.errors import MissingExtra, PeerRefused, PeerUnreadable
+from sabir.guard.egress.addresses import GuardedClient
+from sabir.protocols.a2a.wire.cards import card_from, gateway_of, site_of
+
+from .listing import CARD, MOST_AGENTS, NAME, AgentListing, GatewayAddress, Listed
+
+try:
+    from a2a.client.card_resolver import parse_agent_card
+    from a2a.types import a2a_pb2 as pb
+    from google.protobuf.json_format import ParseError
+except ImportError as missing:
+    raise MissingExtra("A2A", "a2a") from missing
+
+_AT_ONCE: Final = 8  # cards that are read at the same time
+
+
+async def by_a2a(where: GatewayAddress) -> AgentListing:
+    """A card that names no others is one agent alone. Where we have an identity, the extended cards are read.
+
+    Raises:
+        PeerError: there is no card, or it cannot be read.
+    """
+    async with where.fetcher() as fetcher:
+        first = await _read(fetcher, where, where.base + CARD, f"{where.base}/a2a")
+        told = gateway_of(first)
+        if told is None:
+            return AgentListing(where.told_id(None), "a2a", (Listed(_card(first), where.base),))
+        gateway, names = told
+        room = asyncio.Semaphore(_AT_ONCE)
+
+        async def one(name: str) -> Listed | None:
+            place = f"{where.base}/a2a/{name}"
+            async with room:
+                try:
+                    card = _card(await _read(fetcher, where, place + CARD, place))
+                except PeerRefused:  # gone since, or not for us
+                    return None
+            return Listed(msgspec.structs.replace(card, name=name), place)
+
+        usable = [name for name in names if NAME.fullmatch(name)][:MOST_AGENTS]
+        found = await asyncio.gather(*(one(name) for name in usable))
+    return AgentListing(where.told_id(gateway), "a2a", tuple(each for each in found if each is not None))
+
+
+def _card(card: pb.AgentCard) -> Card:
+    return msgspec.structs.replace(card_from(card), site=site_of(card))
+
+
+async def _read(fetcher: GuardedClient, where: GatewayAddress, place: str, rpc: str) -> pb.AgentCard:
+    told: Any = None
+    if where.headers:
+        body = {"jsonrpc": "2.0", "id": 1, "method": "GetExtendedAgentCard", "params": {}}
+        try:
+            answer = await where.json(fetcher, "POST", rpc, body, {"a2a-version": "1.0"})
+            told = answer.get("result") if isinstance(answer, dict) else None
+        except PeerRefused:
+            told = None  # then what everybody may know
+    if told is None:
+        told = await where.json(fetcher, "GET", place)
+    try:
+        card = parse_agent_card(told)
+    except (ParseError, ValueError, TypeError):
+        raise PeerUnreadable(where.address, "its agent card cannot be read") from None
+    if not card.name or not card.supported_interfaces:
+        raise PeerUnreadable(where.address, "its agent card names no agent")
+    return card

@@ -1,0 +1,36 @@
+"""What another gateway says of its agents by ACL: its ``/.well-known/acl``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sabir.card import Card
+from sabir.errors import PeerUnreadable
+
+from .listing import MOST_AGENTS, NAME, AgentListing, GatewayAddress, Listed
+
+
+async def by_acl(where: GatewayAddress) -> AgentListing:
+    """By ``/.well-known/acl``; what each agent can do is asked when it is met.
+
+    Raises:
+        PeerError: it cannot be asked, or does not tell.
+    """
+    async with where.fetcher() as fetcher:
+        told = await where.json(fetcher, "GET", f"{where.base}/.well-known/acl")
+    rows = told.get("agents") if isinstance(told, dict) else None
+    if not isinstance(rows, list):
+        raise PeerUnreadable(where.address, "its /.well-known/acl does not list agents")
+    agents = tuple(_listed(row, where) for row in rows[:MOST_AGENTS] if _is_named(row))
+    return AgentListing(where.told_id(told.get("gateway")), "acl", agents)
+
+
+def _is_named(row: Any) -> bool:
+    return (
+        isinstance(row, dict) and isinstance(row.get("agent_id"), str) and NAME.fullmatch(row["agent_id"]) is not None
+    )
+
+
+def _listed(row: dict[str, Any], where: GatewayAddress) -> Listed:
+    name = row["agent_id"]
+    return Listed(Card(name, str(row.get("description", ""))), f"{where.end_point('acl')}/{name}")

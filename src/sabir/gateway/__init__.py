@@ -1,0 +1,5 @@
+"""The gateway: agents, doors and state in one ASGI application."""
+
+from .gateway import Gateway
+
+__all__ = ["Gateway"]

@@ -1,0 +1,1 @@
+"""Endpoints of the gateway itself: health, metrics, well-known documents, the playground."""

@@ -1,0 +1,110 @@
+"""Metrics aggregated over all worker processes.
+
+Each process takes a place in a folder that they share. There it keeps what it last said in a file, and listens on a
+socket; who is asked by Prometheus asks the others there. What was said once stands in a file first, so that numbers
+that only grow do not go back when a process dies: whoever takes its place goes on from there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from sabir.observe.metrics import Metrics, Snapshot
+
+ANSWER_SECONDS: Final = 5.0  # for another process to say its numbers; one that takes longer said what its file says
+_PLACE: Final = ".place"
+_encode = msgspec.msgpack.Encoder().encode
+_List = dict[str, list[tuple[tuple[str, ...], list[float]]]]
+_decode = msgspec.msgpack.Decoder(_List).decode
+
+
+class WorkerGroup:
+    """The processes that serve together, as one of them sees it."""
+
+    def __init__(self, folder: Path, metrics: Metrics) -> None:
+        self._folder = folder
+        self._metrics = metrics
+        self._lock = -1  # held for as long as this process lives
+        self._mine = folder
+        self._server: asyncio.Server | None = None
+
+    async def join(self) -> None:
+        """Take a free place, and continue from the counts stored there."""
+        self._lock, self._mine = self._place()
+        self._metrics.kept = self._said(self._mine)
+        socket = self._mine.with_suffix(".sock")
+        with suppress(FileNotFoundError):
+            socket.unlink()
+        self._server = await asyncio.start_unix_server(self._asked, socket)
+
+    async def leave(self) -> None:
+        """Say the last; from now on the file speaks."""
+        if self._server is not None:
+            self._server.close()
+            self._keep()
+            os.close(self._lock)
+
+    async def text(self) -> str:
+        """What all of them say."""
+        places = [each.with_suffix("") for each in self._folder.glob(f"*{_PLACE}")]
+        others = [each for each in places if each != self._mine]
+        _, *answers = await asyncio.gather(self._metrics.look(), *(self._ask(each) for each in others))
+        said = [each for each in answers if each is not None]
+        gone = [self._said(other) for other, each in zip(others, answers, strict=True) if each is None]
+        self._keep()
+        return self._metrics.text(said, gone)
+
+    def _place(self) -> tuple[int, Path]:
+        for number in count():
+            lock = os.open(self._folder / f"{number}{_PLACE}", os.O_CREAT | os.O_RDWR, 0o600)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(lock)
+            else:
+                return lock, self._folder / str(number)
+        raise AssertionError("numbers do not end")
+
+    async def _asked(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await self._metrics.look()
+        with suppress(OSError):  # who asked has gone
+            writer.write(self._keep())
+            await writer.drain()
+        writer.close()
+
+    async def _ask(self, place: Path) -> Snapshot | None:
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                reader, writer = await asyncio.open_unix_connection(place.with_suffix(".sock"))
+                try:
+                    return _read(await reader.read())
+                finally:
+                    writer.close()
+        except (OSError, TimeoutError, msgspec.MsgspecError):
+            return None
+
+    def _keep(self) -> bytes:
+        data = _encode({name: list(rows.items()) for name, rows in self._metrics.snapshot().items()})
+        fresh = self._mine.with_suffix(".new")
+        fresh.write_bytes(data)
+        fresh.replace(self._mine)  # who reads it sees the one or the other
+        return data
+
+    def _said(self, place: Path) -> Snapshot:
+        """What a process said last."""
+        try:
+            return _read(place.read_bytes())
+        except (OSError, msgspec.MsgspecError):
+            return {}
+
+
+def _read(data: bytes) -> Snapshot:
+    return {name: dict(rows) for name, rows in _decode(data).items()}

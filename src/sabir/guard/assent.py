@@ -1,0 +1,167 @@
+"""Yes, no, and "cancel", in the words of several languages. Pure.
+
+A whole answer must be such a phrase: "yes, but not today" is neither a yes nor a no.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Final
+
+from sabir.message import Message
+
+_READ_AT_MOST: Final = 100  # characters; no such answer is longer
+_CLAUSES: Final = re.compile(r"[.,!;]")  # "Yes, exactly." is two of them
+_MARKS: Final = re.compile(r"[\s.,!;\-–—¡]+")
+
+_YES: Final = (
+    "yes|y|yep|yeah|yes please|yes i do|yes do it|yes do|yes go ahead|yes i am|yes i am sure|"
+    "yes i'm sure|yes i confirm|yes confirm|yes confirmed|yes erase it|yes delete it|yes erase|"
+    "yes delete|yes i accept|yes i agree|yes i want that|yes that's right|yes that is right|"
+    "yes correct|yes right|ok|okay|ok do it|sure|confirm|confirmed|i confirm|i confirm it|"
+    "i confirm that|i do|i agree|i accept|correct|right|that's right|that is right|"
+    "that's correct|that is correct|exactly|true|go ahead|do it|please do|affirmative|of course|"
+    "yes of course|yes thanks|ja|jawohl|ja bitte|ja genau|ja sicher|ja gern|ja gerne|ja löschen|"
+    "ja lösche es|ja bitte löschen|ja ich bestätige|ja ich bin sicher|ja ich stimme zu|"
+    "ja ich akzeptiere|ja richtig|ja stimmt|bestätigt|ich bestätige|einverstanden|richtig|genau|"
+    "stimmt|natürlich|mach das|bestätigen|ja bestätigen|ja einverstanden|sí|si|sí por favor|"
+    "si por favor|sí confirmo|si confirmo|sí acepto|si acepto|sí bórrala|sí borrar|sí claro|"
+    "confirmo|lo confirmo|de acuerdo|correcto|claro|vale|adelante|exacto|confirmado|confirmar|"
+    "sí estoy de acuerdo|por supuesto|oui|oui s'il te plaît|oui s'il vous plaît|oui je confirme|"
+    "oui j'accepte|oui bien sûr|oui supprime|oui efface|oui vas y|oui allez y|je confirme|"
+    "d'accord|oui d'accord|exact|c'est ça|c'est exact|bien sûr|vas y|allez y|confirmé|confirmer|"
+    "oui merci|sì|sì grazie|sì confermo|confermo|sim|sim por favor|tak|igen|da|ja graag|jo|"
+    "evet|はい|是|네"
+)
+_NO: Final = (
+    "no|n|nope|no thanks|no thank you|no don't|no do not|no please don't|don't|do not|"
+    "please don't|never|not now|wrong|incorrect|false|not right|not correct|that's wrong|"
+    "that is wrong|i don't|i do not|no i don't|no i do not|no wait|rather not|"
+    "better not|no never|nein|nein danke|nicht|lieber nicht|falsch|auf keinen fall|niemals|"
+    "nein bitte nicht|bitte nicht|nein nicht|nö|nee|no gracias|mejor no|incorrecto|falso|"
+    "no lo hagas|nunca|non|non merci|surtout pas|faux|plutôt pas|pas maintenant|jamais|"
+    "ne le fais pas|ne le faites pas|não|nie|nem|нет|hayır|いいえ|不|아니요|no grazie|nee bedankt"
+)
+_CANCEL: Final = (
+    "cancel|cancel it|cancel that|cancel this|cancel the task|cancel the work|cancel the question|"
+    "cancel the request|cancel that request|cancel this request|cancel that question|cancel that task|"
+    "cancel everything|cancel what you are doing|stop what you are doing|stop what you're doing|stop doing that|"
+    "cancel my question|cancel my request|abort|abort it|abort that|"
+    "abort the task|nevermind|never mind|forget it|forget that|stop|stop it|stop that|stop this|"
+    "stop now|stop working|stop working on it|stop working on that|stop working on this|"
+    "stop the work|stop the task|stop the answer|stop the question|take it back|take that back|"
+    "take the question back|take back the question|take back my question|cancel the last question|"
+    "drop it|scratch that|leave it|stop right there|stop there|stop please|abbrechen|brich ab|"
+    "brechen sie ab|brich das ab|brechen sie das ab|stopp|halt|vergiss es|vergessen sie es|"
+    "schon gut|abbruch|hör auf|hören sie auf|lass es|lassen sie es|hör damit auf|anhalten|"
+    "cancela|cancelar|cancélalo|cancele|cancélelo|cancela eso|cancela la pregunta|"
+    "cancela la tarea|para|detente|déjalo|déjelo|olvídalo|olvídelo|no importa|alto|basta|"
+    "detenlo|aborta|annule|annulez|annuler|annule ça|annule cela|annulez cela|annulez ça|"
+    "annule la question|annule la tâche|arrête|arrêtez|arrête ça|arrêtez ça|laisse tomber|"
+    "laissez tomber|oublie ça|oubliez ça|peu importe|ça suffit|abandonne"
+)
+_POLITE: Final = (
+    "please|thanks|thank you|ok|okay|wait|sorry|now|just|oh|well|actually|alright|bitte|"
+    "danke|jetzt|sofort|por favor|gracias|ahora|s'il te plaît|s'il vous plaît|stp|svp|merci|"
+    "maintenant|doch|mal"
+)
+_REQUESTS: Final = (
+    "could you|can you|would you|will you|kannst du|können sie|könntest du|könnten sie|puedes|"
+    "podrías|peux tu|pouvez vous|pourrais tu|pourriez vous|veuillez"
+)
+_WISHES: Final = (
+    "i want to|i need to|i would like to|i wish to|i'd like to|ich möchte|ich will|quiero|quisiera|je veux|je voudrais"
+)
+
+
+def _folded(text: str) -> str:
+    marked = unicodedata.normalize("NFC", text).replace("’", "'").casefold()
+    return " ".join(_MARKS.sub(" ", marked).split())
+
+
+def _set_of(phrases: str) -> frozenset[str]:
+    """The phrases, with and without their accents."""
+    folded = {_folded(phrase) for phrase in phrases.split("|")}
+    return frozenset(folded | {_plain(phrase) for phrase in folded})
+
+
+def _plain(text: str) -> str:
+    return "".join(mark for mark in unicodedata.normalize("NFD", text) if not unicodedata.combining(mark))
+
+
+_YES_SET: Final = _set_of(_YES)
+_NO_SET: Final = _set_of(_NO) - _YES_SET
+_CANCEL_SET: Final = _set_of(_CANCEL)
+_POLITE_SET: Final = sorted(_set_of(_POLITE), key=len, reverse=True)
+_REQUEST_SET: Final = _set_of(_REQUESTS)
+_WISH_SET: Final = _set_of(_WISHES)
+
+
+def assent(message: Message) -> bool | None:
+    """True for a yes, False for a no, None for anything else. A labelled part ``confirm`` says it for machines."""
+    part = message.labelled("confirm")
+    if part is not None and isinstance(part.value, bool):
+        return part.value
+    if any(
+        isinstance(each.value, dict) and isinstance(each.value.get("confirm"), bool) for each in message.submessages
+    ):
+        return all(
+            each.value["confirm"] is True
+            for each in message.submessages
+            if isinstance(each.value, dict) and "confirm" in each.value
+        )
+    return assents(message.text)
+
+
+def assents(text: str) -> bool | None:
+    """The same of words alone."""
+    if len(text) > _READ_AT_MOST or "?" in text:
+        return None
+    said = _folded(text)
+    if said in _YES_SET:
+        return True
+    if said in _NO_SET:
+        return False
+    clauses = [_folded(clause) for clause in _CLAUSES.split(text)]
+    clauses = [clause for clause in clauses if clause and clause not in _POLITE_SET]
+    if clauses and all(clause in _YES_SET for clause in clauses):
+        return True
+    return False if clauses and all(clause in _NO_SET for clause in clauses) else None
+
+
+def is_cancel(text: str) -> bool:
+    """Whether a whole message takes back what is under way: "Please stop.", "I want to cancel"."""
+    if len(text) > _READ_AT_MOST:
+        return False
+    said = _without_polite(_folded(text.replace("?", "").replace("¿", "")))
+    opener, said = _without_opener(said)
+    if "?" in text and opener != "request":
+        return False
+    said = _without_polite(said)
+    bare = " ".join(word for word in said.split() if word not in _POLITE_SET)  # "hör bitte auf"
+    return said in _CANCEL_SET or bare in _CANCEL_SET
+
+
+def takes_back(message: Message) -> bool:
+    """Whether a control message takes back what is under way; known early, because that holds the conversation."""
+    part = message.labelled("cancel")
+    return (part is not None and part.value is not False) or is_cancel(message.text)
+
+
+def _without_polite(said: str) -> str:
+    for _ in range(4):
+        before = said
+        for word in _POLITE_SET:
+            said = said.removeprefix(f"{word} ").removesuffix(f" {word}")
+        if said == before:
+            break
+    return said
+
+
+def _without_opener(said: str) -> tuple[str, str]:
+    for kind, openers in (("request", _REQUEST_SET), ("wish", _WISH_SET)):
+        for opener in openers:
+            if said.startswith(f"{opener} "):
+                return kind, said[len(opener) + 1 :]
+    return "", said

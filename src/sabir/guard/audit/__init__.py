@@ -1,0 +1,1 @@
+"""The audit log, chained by hash, and its verification."""

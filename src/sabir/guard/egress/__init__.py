@@ -1,0 +1,1 @@
+"""What the gateway may call: addresses, credentials, circuit breakers."""

@@ -1,0 +1,143 @@
+"""A circuit breaker per peer: who keeps failing is left alone for a while, and tried again by one call.
+
+closed → (enough failures in a row) → open → (the pause is over) → half-open → closed, or open again for twice
+as long.
+
+What counts is whether the peer is there, not what it answers. A failure is: no connection, no answer in time, an
+answer that cannot be read, or one that says of the peer itself that it does not work (``PeerRefused.broken``).
+Everything else that it says is an answer, also that it failed on this question: else one caller with a bad question
+would take the peer away from all. What goes wrong on our own side says nothing of the peer.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from sabir.errors import PeerError, PeerRefused, PeerUnavailable
+from sabir.events import Event, Fault, Question, Reply
+
+
+class Breaker:
+    """Counts the failures of one peer."""
+
+    __slots__ = ("_clock", "_failures", "_longest", "_opened", "_pause", "_probing", "_trip", "_wait", "peer")
+
+    def __init__(
+        self,
+        peer: str,
+        *,
+        trip: int = 5,
+        pause: float = 5.0,
+        longest: float = 300.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.peer = peer
+        self._trip = trip
+        self._pause = self._wait = pause
+        self._longest = longest
+        self._clock = clock
+        self._failures = 0
+        self._opened: float | None = None
+        self._probing = False
+
+    @property
+    def state(self) -> str:
+        if self._opened is None:
+            return "closed"
+        return "half-open" if self._probing or self._clock() - self._opened >= self._wait else "open"
+
+    @contextmanager
+    def call(self) -> Iterator[GuardedCall]:
+        """Stand around one call to the peer; what is heard of it is told to what this gives.
+
+        A call that is cancelled before anything was heard counts as nothing, and neither do errors of our own side.
+
+        Raises:
+            PeerUnavailable: the breaker is open, and the peer is not called.
+        """
+        calling = GuardedCall(self, self._enter())
+        try:
+            yield calling
+        except PeerRefused as no:
+            calling.failed() if no.broken else calling.answered()
+            raise
+        except (PeerError, OSError, TimeoutError):
+            calling.failed()
+            raise
+        except BaseException:
+            calling.gave_up()
+            raise
+        calling.answered()
+
+    def _enter(self) -> bool:
+        if self._opened is None:
+            return False
+        left = self._opened + self._wait - self._clock()
+        if left > 0 or self._probing:
+            raise PeerUnavailable(self.peer, f"it failed {self._failures} times; tried again in {max(left, 1.0):.0f} s")
+        self._probing = True
+        return True
+
+    def succeeded(self) -> None:
+        """It is there: nobody needs to leave it alone."""
+        self._failures, self._opened, self._probing, self._wait = 0, None, False, self._pause
+
+    def failed(self, probe: bool = False) -> None:
+        self._failures += 1
+        if probe:
+            self._wait = min(self._wait * 2, self._longest)
+            self._probing = False
+        if probe or (self._opened is None and self._failures >= self._trip):
+            self._opened = self._clock()
+
+    def showed_life(self) -> None:
+        """The one call that tries has heard something: the others need not wait for its end. Only an answer makes the
+        count zero, so that a peer which always breaks off in the middle is left alone again."""
+        self._opened, self._probing = None, False
+
+    def gave_up(self) -> None:
+        """The one call that tried has learned nothing; the next one tries."""
+        self._probing = False
+
+
+class GuardedCall:
+    """One call: the first thing that ends it counts, and nothing after that."""
+
+    __slots__ = ("_breaker", "_ended", "_probe", "_tries")
+
+    def __init__(self, breaker: Breaker, probe: bool) -> None:
+        self._breaker = breaker
+        self._probe = probe  # whether it is the one that finds out
+        self._tries = probe  # and the others still wait for it
+        self._ended = False
+
+    def heard(self, event: Event) -> None:
+        """What the peer has sent. A question is an answer, too; a piece and progress are signs of life."""
+        if isinstance(event, Fault) and event.code == "unavailable":
+            self.failed()
+        elif isinstance(event, Reply | Fault | Question):
+            self.answered()
+        else:
+            self.alive()
+
+    def alive(self) -> None:
+        if self._tries:
+            self._tries = False
+            self._breaker.showed_life()
+
+    def answered(self) -> None:
+        if not self._ended:
+            self._ended, self._tries = True, False
+            self._breaker.succeeded()
+
+    def failed(self) -> None:
+        if not self._ended:
+            self._ended, self._tries = True, False
+            self._breaker.failed(self._probe)
+
+    def gave_up(self) -> None:
+        if self._tries:
+            self._tries = False
+            self._breaker.gave_up()

@@ -1,0 +1,1 @@
+"""Content filters: what may pass in and out."""

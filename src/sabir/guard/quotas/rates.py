@@ -1,0 +1,344 @@
+"""How much: token buckets per caller, address and agent, places for turns at the same time, quotas of a conversation.
+
+These are counted in this process; a fleet of N lets N times as much through. What must be exact across nodes is
+counted in the store: see ``usage``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from ipaddress import IPv6Address, IPv6Network, ip_address
+from typing import Annotated
+
+import msgspec
+
+from sabir.errors import RateLimited
+from sabir.turn import Caller
+
+Rate = Annotated[float, msgspec.Meta(gt=0)]
+
+
+class Quotas(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Limits on what callers use; all configurable. None: the default, which spares this machine itself."""
+
+    rate_per_caller: Rate | None = None  # requests a second; default 100, none for loopback
+    rate_per_address: Rate | None = None
+    rate_per_agent: Rate | None = None  # None: no limit
+    burst: Annotated[float, msgspec.Meta(ge=1)] = 200.0
+    conversations: int | None = None  # open ones per caller; default 100,000, none for loopback
+    context_bytes: int = 8 * 1024 * 1024  # stored per conversation
+    context_turns: int = 20  # given to an agent
+    conversation_seconds: float = 30 * 86400.0  # idle life of a known caller's conversation
+    anonymous_seconds: float = 86400.0
+    turn_seconds: float = 120.0
+    answer_seconds: float = 600.0  # how long a question waits for its answer
+    concurrent_per_caller: int = 0  # turns at the same time; 0: no cap
+    concurrent_per_agent: int = 0
+    daily_turns: int = 0  # per caller and day (UTC), exact across nodes; 0: no quota
+    daily_bytes: int = 0
+    daily_tokens: int = 0  # of language models
+    daily_cost: float = 0.0  # in the currency of the models' prices
+    turn_calls: int = 0  # model and tool calls within one turn, all agents of it together; 0: no budget
+    turn_tokens: int = 0
+    turn_cost: float = 0.0
+
+
+DEFAULT_RATE = 100.0
+DEFAULT_CONVERSATIONS = 100_000
+
+
+class Buckets:
+    """Token buckets by key. The least recently used are forgotten first, so memory is bounded."""
+
+    def __init__(
+        self, rate: float, burst: float, *, most: int = 100_000, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.rate = rate
+        self.burst = burst
+        self._most = most
+        self._clock = clock
+        self._levels: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._paid: dict[str, int] = {}  # requests that ``spend`` has taken already
+
+    def take(self, key: str, amount: float = 1.0) -> float:
+        """Take from the bucket; returns 0, or the seconds until there is enough again."""
+        if self._paid and (paid := self._paid.pop(key, 0)):
+            if paid > 1:
+                self._paid[key] = paid - 1
+            return 0.0
+        now = self._clock()
+        level, at = self._levels.get(key, (self.burst, now))
+        level = min(self.burst, level + (now - at) * self.rate)
+        if level < amount:
+            self._levels[key] = (level, now)
+            return (amount - level) / self.rate
+        self._levels[key] = (level - amount, now)
+        self._levels.move_to_end(key)
+        if len(self._levels) > self._most:
+            self._levels.popitem(last=False)
+        return 0.0
+
+    def spend(self, key: str, amount: float) -> None:
+        """Take more for a request that is costly, on credit if need be, and the request itself: it is not taken again.
+
+        The credit ends at a burst, so that whoever has used it up waits, and not for ever.
+        """
+        self._levels[key] = (max(-self.burst, self._level(key) - amount - 1.0), self._clock())
+        self._paid[key] = self._paid.get(key, 0) + 1
+        if len(self._paid) > self._most:
+            del self._paid[next(iter(self._paid))]
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._levels
+
+    def begin(self, key: str) -> None:
+        """An empty bucket, which fills from now on; others begin full."""
+        self._levels[key] = (0.0, self._clock())
+        if len(self._levels) > self._most:
+            self._levels.popitem(last=False)
+
+    def left(self, key: str) -> float:
+        """What can be taken now."""
+        return max(0.0, self._level(key))
+
+    def wait(self, key: str) -> float:
+        """The seconds until one can be taken; 0 if it can be now."""
+        return max(0.0, (1.0 - self._level(key)) / self.rate)
+
+    def _level(self, key: str) -> float:
+        level, at = self._levels.get(key, (self.burst, self._clock()))
+        return min(self.burst, level + (self._clock() - at) * self.rate)
+
+
+class Shares:
+    """Those who come from one place and are told apart only by what they say of themselves: one rate for all of them.
+
+    Its burst is twice that of others, and the second half is for who keeps to its share: a quarter of the rate for each
+    name, an eighth for all new ones together. So one who floods has what it would have alone, and does not use up what
+    the others need; and to make up a name for each request gains nothing.
+    """
+
+    def __init__(self, rate: float, burst: float, clock: Callable[[], float]) -> None:
+        self.all = Buckets(rate, 2 * burst, clock=clock)
+        self._known = Buckets(rate / 4, max(1.0, burst / 4), most=10_000, clock=clock)
+        self._new = Buckets(rate / 8, max(1.0, burst / 8), clock=clock)
+
+    def take(self, place: str, name: str) -> float:
+        """Returns 0, or the seconds until there is enough again."""
+        plenty = self.all.left(place) > self.all.burst / 2
+        key = f"{place} {hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()}"
+        if key in self._known:
+            wait = self._known.take(key)
+            wait = 0.0 if plenty else wait
+        else:
+            wait = 0.0 if plenty else self._new.take(place)
+            if not wait:  # who was not let in is not remembered, or made-up names would push out the others
+                self._known.begin(key)
+        return wait or self.all.take(place)
+
+
+class Remaining(msgspec.Struct, frozen=True):
+    """What is left of one limit: ``reset`` is the seconds until it is whole again."""
+
+    name: str
+    limit: float
+    remaining: float
+    reset: float
+    window: int = 0  # seconds for which the limit holds; 0: it fills all the time
+    unit: str = ""  # of what; none: requests
+    scale: int = 1  # whole numbers are told; of money that is millionths
+
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        return [(b"ratelimit-policy", self.policy.encode()), (b"ratelimit", self.told.encode())]
+
+    @property
+    def plain(self) -> dict[str, str | float]:
+        """For those who ask in words."""
+        return {"name": self.name, "limit": self.limit, "remaining": self.remaining, "reset": self.reset}
+
+    @property
+    def policy(self) -> str:
+        window, unit = f";w={self.window}" if self.window else "", f';qu="{self.unit}"' if self.unit else ""
+        return f'"{self.name}";q={math.floor(self.limit * self.scale)}{unit}{window}'
+
+    @property
+    def told(self) -> str:
+        left = max(0, math.floor(self.remaining * self.scale))
+        return f'"{self.name}";r={left};t={max(1, math.ceil(self.reset))}'
+
+
+def limit_headers(limits: Sequence[Remaining]) -> list[tuple[bytes, bytes]]:
+    """``RateLimit`` and ``RateLimit-Policy``, as draft-ietf-httpapi-ratelimit-headers writes them."""
+    if not limits:
+        return []
+    policies, left = ", ".join(each.policy for each in limits), ", ".join(each.told for each in limits)
+    return [(b"ratelimit-policy", policies.encode()), (b"ratelimit", left.encode())]
+
+
+class Rates:
+    """Requests per second of each caller, each address and each agent."""
+
+    def __init__(
+        self, quotas: Quotas, *, behind_proxy: bool = False, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        # Behind a proxy that does not say for whom it asks, everybody seems to be this machine.
+        spared = quotas.rate_per_caller is None and quotas.rate_per_address is None
+        self._spare_loopback = spared and not behind_proxy
+        caller, address, agent = quotas.rate_per_caller, quotas.rate_per_address, quotas.rate_per_agent
+        self._callers = Buckets(DEFAULT_RATE if caller is None else caller, quotas.burst, clock=clock)
+        self._addresses = Buckets(DEFAULT_RATE if address is None else address, quotas.burst, clock=clock)
+        self._shares = Shares(self._addresses.rate, quotas.burst, clock)
+        self._agents = None if agent is None else Buckets(agent, quotas.burst, clock=clock)
+
+    def check(self, caller: Caller) -> None:
+        """Both of the following; for doors that know the caller from the start.
+
+        Raises:
+            RateLimited: over the rate; says when to come back.
+        """
+        self.check_address(caller.address)
+        self.check_caller(caller)
+
+    def check_open(self, address: str) -> None:
+        """Asked before a message is read, so that a flood costs little; takes nothing from the account.
+
+        Raises:
+            RateLimited: the account of this address is empty; says when to come back.
+        """
+        if address and not (self._spare_loopback and (address in _LOOPBACK or is_loopback(address))):
+            _within(self._addresses.wait(rate_limit_key(address)))
+
+    def check_address(self, address: str) -> None:
+        """Asked first, before anyone looks who it is.
+
+        Raises:
+            RateLimited: over the rate; says when to come back.
+        """
+        if address and not (self._spare_loopback and (address in _LOOPBACK or is_loopback(address))):
+            _within(self._addresses.take(rate_limit_key(address)))
+
+    def check_share(self, address: str, name: str) -> None:
+        """Asked instead of the above where an address stands for many, who cannot prove which of them they are.
+
+        Raises:
+            RateLimited: over the rate of all, or over the share of this name; says when to come back.
+        """
+        _within(self._shares.take(rate_limit_key(address), name))
+
+    def check_caller(self, caller: Caller) -> None:
+        """Raises:
+        RateLimited: over the rate; says when to come back.
+        """
+        # What an agent asks on behalf of somebody was counted where that caller came in, perhaps on another node.
+        if not caller.is_anonymous and not caller.is_counted_elsewhere and not self.spares(caller.address):
+            _within(self._callers.take(caller.id))
+
+    def spend(self, address: str, caller: Caller | None, amount: float) -> None:
+        """Charge more than one request for one that was costly, to its address and its caller."""
+        if self.spares(address) or not address:
+            return
+        self._addresses.spend(rate_limit_key(address), amount)
+        if caller is not None and not caller.is_anonymous:
+            self._callers.spend(caller.id, amount)
+
+    def check_agent(self, name: str) -> None:
+        """Raises:
+        RateLimited: this agent is asked too often, by all together.
+        """
+        if self._agents is not None:
+            _within(self._agents.take(name))
+
+    def remaining(self, caller: Caller) -> Remaining | None:
+        """What is left for a caller; None where nothing is counted."""
+        if self._spare_loopback and is_loopback(caller.address):
+            return None
+        place = rate_limit_key(caller.address)
+        buckets, key = (self._addresses, place) if caller.is_anonymous else (self._callers, caller.id)
+        if caller.is_anonymous and place in self._shares.all:
+            buckets = self._shares.all
+        left = buckets.left(key)
+        return Remaining("requests", buckets.burst, left, (buckets.burst - left) / buckets.rate)
+
+    def spares(self, address: str) -> bool:
+        """Whether who comes from there is not counted: this machine itself, unless a rate was configured."""
+        return self._spare_loopback and is_loopback(address)
+
+
+def _within(wait: float) -> None:
+    if wait:
+        raise RateLimited("too many requests; slow down", retry_after=wait)
+
+
+class ConcurrencyCaps:
+    """How many turns of a caller, and of an agent, run at the same time. One that waits for an answer has a place."""
+
+    def __init__(self, quotas: Quotas) -> None:
+        self._caps = (quotas.concurrent_per_caller, quotas.concurrent_per_agent)
+        self.capped = any(self._caps)
+        self._taken: dict[str, int] = {}
+
+    def take(self, caller: Caller, agent: str, account: str = "") -> tuple[str, ...]:
+        """Take a place, on this account or the caller's own; give it back with ``free``.
+
+        Raises:
+            RateLimited: all places are taken.
+        """
+        holders = (f"c{account or holder_of(caller)}", f"a{agent}")
+        keys = tuple(key for key, cap in zip(holders, self._caps, strict=True) if cap > 0)
+        for key, cap in zip(keys, (cap for cap in self._caps if cap > 0), strict=True):
+            if self._taken.get(key, 0) >= cap:
+                raise RateLimited(f"at most {cap} turns at the same time", retry_after=1.0)
+        for key in keys:
+            self._taken[key] = self._taken.get(key, 0) + 1
+        return keys
+
+    def free(self, keys: tuple[str, ...]) -> None:
+        for key in keys:
+            left = self._taken[key] - 1
+            if left:
+                self._taken[key] = left
+            else:
+                del self._taken[key]
+
+
+def holder_of(caller: Caller) -> str:
+    """Whose account something goes on: a known caller's own, else that of the address; an agent's is its caller's."""
+    if caller.kind == "agent" and caller.on_behalf_of:
+        return caller.on_behalf_of
+    return f"anonymous@{rate_limit_key(caller.address)}" if caller.is_anonymous else caller.id
+
+
+@lru_cache(maxsize=10_000)
+def rate_limit_key(address: str) -> str:
+    """The place that an address stands for: itself; in IPv6 its network, since one house has 2^64 addresses there."""
+    if ":" not in address:
+        return address
+    try:
+        found = IPv6Address(address.partition("%")[0])
+    except ValueError:
+        return address
+    return str(found.ipv4_mapped or IPv6Network((found, 64), strict=False))
+
+
+_LOOPBACK = frozenset({"127.0.0.1", "::1", ""})
+
+
+def is_loopback(address: str) -> bool:
+    if address in _LOOPBACK:
+        return True
+    try:
+        return ip_address(address).is_loopback
+    except ValueError:
+        return False
+
+
+def most_conversations(quotas: Quotas, caller: Caller) -> int | None:
+    """How many open conversations a caller may have; None is any number."""
+    if quotas.conversations is not None:
+        return quotas.conversations
+    return None if is_loopback(caller.address) else DEFAULT_CONVERSATIONS

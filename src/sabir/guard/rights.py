@@ -1,0 +1,137 @@
+"""Who may do what: roles to agents, skills, tools and doors. Deny by default once any rule exists."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from fnmatch import translate
+from typing import Final, TypeVar
+
+import msgspec
+
+from sabir.card import Card
+from sabir.errors import Forbidden, NotFound, Refused, Unauthenticated
+from sabir.turn import Caller
+
+Found = TypeVar("Found")
+
+
+_OWN: Final = frozenset({"anonymous", "known", "local"})
+_OWN_BEGIN: Final = ("id:", "scope:")
+
+
+def is_given_here(role: str) -> bool:
+    """Whether it is a role that this gateway gives by itself, to whom it is due. Nobody brings such a one along,
+    whoever vouches for it: it would make somebody else of him, or give him what he was not granted."""
+    return role in _OWN or role.startswith(_OWN_BEGIN)
+
+
+class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Callers with one of ``roles`` may use these agents by these doors, and these tools and skills of them.
+
+    Names may hold ``*``. The role ``anonymous`` is everybody, ``known`` is every authenticated caller; a caller's
+    own id is a role too, as ``id:<id>``. What several rules allow adds up; nothing takes away.
+    """
+
+    roles: tuple[str, ...]
+    agents: tuple[str, ...] = ("*",)
+    doors: tuple[str, ...] = ("*",)
+    tools: tuple[str, ...] = ("*",)
+    skills: tuple[str, ...] = ("*",)
+
+
+class Rights:
+    """The rules of the configuration. Without any, everybody may do everything."""
+
+    def __init__(self, rules: tuple[Rule, ...] = (), challenge: str = "Bearer") -> None:
+        self.rules = rules
+        self.challenge = challenge
+        self._compiled = tuple(_Compiled(rule) for rule in rules)
+
+    def check(self, caller: Caller, *, agent: str, door: str = "", tool: str = "", skill: str = "") -> None:
+        """Raises:
+        Unauthenticated: an anonymous caller would have to say who it is.
+        Forbidden: a known caller has no right to this.
+        """
+        if not self._compiled or self.allows(caller, agent=agent, door=door, tool=tool, skill=skill):
+            return
+        raise self._refusal(caller, agent, tool or skill)
+
+    def find(self, agents: Mapping[str, Found], caller: Caller, name: str | None, door: str, default: str) -> Found:
+        """The agent of a name, or the default one; every door finds its agents here.
+
+        Who may not use an agent is told the same whether it is there or not, and not what the default one is called.
+
+        Raises:
+            Unauthenticated, Forbidden: as above.
+            NotFound: it is not there, and the caller might use it if it were.
+        """
+        if self._compiled and not self.allows(caller, agent=name or default, door=door):
+            raise self._refusal(caller, "this agent")
+        found = agents.get(name or default)
+        if found is None:
+            raise NotFound(f"there is no agent {(name or default)[:64]!r} here")
+        return found
+
+    def _refusal(self, caller: Caller, agent: str, part: str = "") -> Refused:
+        if caller.is_anonymous:
+            return Unauthenticated(f"{agent} requires authentication", self.challenge)
+        return Forbidden(f"no right to use {part or agent}")
+
+    def allows(self, caller: Caller, *, agent: str, door: str = "", tool: str = "", skill: str = "") -> bool:
+        if not self._compiled or caller.kind == "local":
+            return True
+        standing = caller.effective_roles
+        return any(rule.allows(standing, agent, door, tool, skill) for rule in self._compiled)
+
+    def check_any(self, caller: Caller, agents: Iterable[str], door: str = "") -> None:
+        """Whether a caller may use at least one of these agents: then it is told about the house that they live in.
+
+        Raises:
+            Unauthenticated, Forbidden: as above; no agent is named, because none is for this caller to know of.
+        """
+        if not self._compiled or any(self.allows(caller, agent=name, door=door) for name in agents):
+            return
+        if caller.is_anonymous:
+            raise Unauthenticated("authentication required", self.challenge)
+        raise Forbidden("no right to use any agent here")
+
+    def visible(self, caller: Caller, card: Card, door: str = "") -> Card | None:
+        """What a caller sees of a card: None if it may not use the agent, else the skills and tools it may use."""
+        if not self._compiled or caller.kind == "local":
+            return card
+        if not self.allows(caller, agent=card.name, door=door):
+            return None
+        usable = tuple(
+            s for s in card.skills if self.allows(caller, agent=card.name, door=door, skill=s.id, tool=s.tool)
+        )
+        return card if len(usable) == len(card.skills) else msgspec.structs.replace(card, skills=usable)
+
+
+class _Compiled:
+    """A rule with its patterns ready: they are looked at in every turn."""
+
+    __slots__ = ("_agents", "_doors", "_roles", "_skills", "_tools")
+
+    def __init__(self, rule: Rule) -> None:
+        self._roles = frozenset(rule.roles)
+        self._agents, self._doors = _pattern(rule.agents), _pattern(rule.doors)
+        self._tools, self._skills = _pattern(rule.tools), _pattern(rule.skills)
+
+    def allows(self, roles: frozenset[str], agent: str, door: str, tool: str, skill: str) -> bool:
+        return (
+            not self._roles.isdisjoint(roles)
+            and _matches(self._agents, agent)
+            and _matches(self._doors, door)
+            and _matches(self._tools, tool)
+            and _matches(self._skills, skill)
+        )
+
+
+def _pattern(names: tuple[str, ...]) -> re.Pattern[str] | None:
+    return None if "*" in names else re.compile("|".join(translate(name) for name in names) or r"(?!)")
+
+
+def _matches(pattern: re.Pattern[str] | None, name: str) -> bool:
+    # No name: the question is not about this.
+    return pattern is None or not name or pattern.match(name) is not None

@@ -1,0 +1,130 @@
+"""Admission: authenticates a request, charges it, audits its rejection, and adds rate-limit headers.
+
+Every door uses it, so that a rejection is one entry of the audit and every HTTP answer has the same headers, whatever
+the protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from typing import Any, Final, TypeVar
+
+import msgspec
+from starlette.types import Send
+
+from sabir.errors import BadInput, RateLimited, Refused
+from sabir.exchange.request import EventSink, TurnRequest
+from sabir.guard import Credentials
+from sabir.guard.identity.callers import stranger_at
+from sabir.message import Message
+from sabir.turn import Caller
+
+from .door import GatewayServices
+
+NO_AGENT: Final = ""  # the request is not for an agent: a task, an upload, a list
+_UNREAD: Final = Message("text", "english", "")
+E = TypeVar("E", bound=Exception)
+
+
+class Admission(msgspec.Struct, eq=False):
+    """One request at a door."""
+
+    services: GatewayServices
+    door: str
+    credentials: Credentials
+    agent: str | None = None  # None: the default one
+    caller: Caller | None = None  # once it is known
+    line: EventSink | None = None  # of its turn, which knows the caller, too
+    over: bool = False  # whether it was rejected for being over a rate or quota
+    cost: int = 0  # of its message, if it is a costly one
+    charged: bool = False  # whether it was counted, so that a failure is not counted again
+
+    async def authenticate_and_charge(self) -> Caller:
+        """The caller, if it may ask now.
+
+        Raises:
+            Unauthenticated: invalid credentials.
+            RateLimited: over the rate.
+        """
+        self.charged = True
+        return await self.services.guard.admit(self.credentials, (), self)
+
+    async def authenticate(self) -> Caller:
+        """The caller; for requests that the exchange charges later.
+
+        Raises:
+            Unauthenticated: invalid credentials.
+            RateLimited: too many failed logins from this address.
+        """
+        self.caller = caller = await self.services.guard.identity.caller(self.credentials)
+        return caller
+
+    def check_open(self) -> None:
+        """To be called before a body is read, so that a flood costs little. Nothing is charged.
+
+        Raises:
+            RateLimited: the account of this address is empty.
+        """
+        self.services.guard.rates.check_open(self.credentials.address)
+
+    def charge(self) -> None:
+        """Charge a request that nothing else charges, once.
+
+        Raises:
+            RateLimited: over the rate.
+        """
+        if not self.charged and (self.line is None or self.line.caller is None):
+            self.charged = True
+            self.services.guard.rates.check_address(self.credentials.address)
+
+    def charge_cost(self, cost: int) -> None:
+        """Charge a message for what it costs: one request more for each thousand values after the first thousand, and
+        two more for each content filter, which reads it all."""
+        self.cost = cost
+        if cost > 1000:
+            guard = self.services.guard
+            amount = cost // 1000 * (1 + 2 * len(guard.filters.filters))
+            guard.rates.spend(self.credentials.address, self.caller, amount)
+
+    async def rejected(self, exc: E, agent: str | None = None) -> E | RateLimited:
+        """Account for a rejection: invalid input is charged, and what was refused is audited, once.
+
+        Returns the error to answer with: the same one, or that the address is over its rate.
+        """
+        if isinstance(exc, BadInput):
+            try:
+                self.charge()
+            except RateLimited as over:
+                await self._audit(over, agent)
+                return over
+        if isinstance(exc, Refused):
+            await self._audit(exc, agent)
+        return exc
+
+    async def _audit(self, exc: Refused, agent: str | None) -> None:
+        self.over = self.over or isinstance(exc, RateLimited)
+        if not exc.audited:
+            ask = TurnRequest(_UNREAD, self.door, self.agent if agent is None else agent, self.credentials)
+            await self.services.exchange.audit(ask, exc, self.line, self.caller)
+
+    @property
+    def is_unmetered(self) -> bool:
+        """Whether this client is not counted, so that there are no headers to add."""
+        return self.services.guard.spares(self.credentials.address)
+
+    async def rate_limit_headers(self) -> list[tuple[bytes, bytes]]:
+        """What is left for the caller; an unknown caller learns it only when it is over a rate."""
+        caller = self.caller or (self.line.caller if self.line is not None else None)
+        if caller is None and self.over:
+            caller = stranger_at(self.credentials.address)
+        return [] if caller is None else await self.services.guard.headers(caller)
+
+    def with_rate_limit_headers(self, send: Send) -> Send:
+        """A ``send`` that adds these headers to every answer."""
+
+        async def sending(packet: MutableMapping[str, Any]) -> None:
+            if packet["type"] == "http.response.start" and (left := await self.rate_limit_headers()):
+                packet = {**packet, "headers": [*packet["headers"], *left]}
+            await send(packet)
+
+        return sending

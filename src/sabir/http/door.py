@@ -1,0 +1,165 @@
+"""The Door interface and the services that doors use."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+import msgspec
+import uvicorn
+from starlette.routing import BaseRoute
+from starlette.types import ASGIApp
+
+from sabir.agent import Agent
+from sabir.bus import Bus
+from sabir.card import Card
+from sabir.errors import ConfigError, suggestion
+from sabir.exchange.exchange import Exchange
+from sabir.exchange.topics import Topics
+from sabir.guard import Guard
+from sabir.guard.build import GuardServices
+from sabir.message import JSON
+from sabir.protocols.nlip.wire.envelope import EnvelopeOptions
+from sabir.protocols.nlip.wire.rules import Limits
+from sabir.stores.base import Store
+from sabir.tasks import Tasks
+from sabir.turn import Caller
+from sabir.uploads import Uploads
+
+from .heavy import Heavy
+
+MakeServer = Callable[[uvicorn.Config], uvicorn.Server]
+
+
+@dataclass(slots=True)
+class GatewayServices:
+    """The services that every door uses."""
+
+    exchange: Exchange
+    tasks: Tasks
+    store: Store
+    guard: Guard
+    limits: Limits
+    home: Path
+    uploads: Uploads
+    public_url: str = "http://127.0.0.1:8080"
+    settings: Mapping[str, Any] = field(default_factory=dict)  # of all doors, by door name
+    facts: dict[str, Any] = field(default_factory=dict)  # what the gateway knows of itself, for reports
+    behind_proxy: bool = False
+    guarded: GuardServices | None = None  # keys, passes, the way out: what goes with the guard
+    doors: Sequence[Door] = ()  # that are open, once all are made
+    bus: Bus | None = None  # to other nodes, if there are any
+    heavy: Heavy = field(default_factory=Heavy)
+    make_server: MakeServer = uvicorn.Server  # for a door that listens on a port of its own
+    # Searches the directories of other gateways (``federation.directory_acl``, which is above this layer).
+    search_gateways: Callable[..., Awaitable[list[Any]]] | None = None
+    envelope: EnvelopeOptions = field(default_factory=EnvelopeOptions)  # of the MassGen design: how they are answered
+    topics: Topics = field(init=False)  # what agents publish
+    group: Path | None = None  # where the processes that serve together find each other, if there are several
+
+    def __post_init__(self) -> None:
+        self.topics = Topics(self.store)
+
+    @property
+    def agents(self) -> Mapping[str, Agent]:
+        return self.exchange.agents
+
+    def cards(self, caller: Caller, door: str) -> list[Card]:
+        """The cards of the agents this caller may use by this door, the default agent first."""
+        names = sorted(self.agents, key=lambda name: name != self.exchange.default)
+        seen = (self.guard.rights.visible(caller, self.agents[name].card, door) for name in names)
+        return [card for card in seen if card is not None]
+
+    @property
+    def open_to_all(self) -> bool:
+        """Whether every agent is open to everybody, so that there is nothing to hide."""
+        return self.guard.identity.anonymous and not self.guard.rights.rules
+
+    def find(self, caller: Caller, name: str | None, door: str) -> Agent:
+        """The agent that a path names, as ``Rights.find`` has it.
+
+        Raises:
+            Unauthenticated, Forbidden: this caller may not use it, whether it is here or not.
+            NotFound: it is not here.
+        """
+        return self.guard.rights.find(self.agents, caller, name, door, self.exchange.default)
+
+    def usable(self, caller: Caller, door: str) -> list[Agent]:
+        """The agents this caller may use by this door."""
+        allows = self.guard.rights.allows
+        return [each for name, each in self.agents.items() if allows(caller, agent=name, door=door)]
+
+
+@runtime_checkable
+class Publishes(Protocol):
+    """A door that brings events of an agent to those who subscribed to them."""
+
+    async def publish(self, agent: str, topic: str, event: JSON, key: str) -> int: ...
+
+
+class Door(Protocol):
+    """The inbound side of a protocol.
+
+    ``raw`` maps exact paths to ASGI applications for the hot ones; everything else is Starlette routes.
+    """
+
+    name: str
+
+    def raw(self) -> Mapping[str, ASGIApp]: ...
+
+    def routes(self) -> Sequence[BaseRoute]: ...
+
+    def addresses(self) -> Sequence[tuple[str, str]]:
+        """What it is called and where it is, for people: ``("NLIP over HTTP", "/nlip")``."""
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
+@runtime_checkable
+class Follows(Protocol):
+    """A door that wants to know when agents come, go or say other things of themselves."""
+
+    async def agents_changed(self) -> None: ...
+
+
+@runtime_checkable
+class ReportsHealth(Protocol):
+    """A door that needs something outside this process, such as a broker."""
+
+    def trouble(self) -> str | None:
+        """What is unavailable and what that means; None if all is well."""
+
+
+MakeDoor = Callable[[GatewayServices], Door]
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+def settings_for(door: str, kind: type[S], services: GatewayServices) -> S:
+    """The settings under ``doors: {door: …}``, typed; raises as ``typed`` does."""
+    given = services.settings.get(door)
+    return typed(f"doors.{door}", kind, given if isinstance(given, Mapping) else {})
+
+
+def typed(place: str, kind: type[S], given: Mapping[str, Any]) -> S:
+    """A part of the configuration, typed.
+
+    Raises:
+        ConfigError: invalid key or value; says where, and names the nearest known key.
+    """
+    known = [each.encode_name for each in msgspec.structs.fields(kind)]
+    for key in given:
+        if key not in known:
+            raise ConfigError(f"unknown key {place}.{key}: {suggestion(key, known)}")
+    try:
+        return msgspec.convert(given, kind, strict=False)
+    except msgspec.ValidationError as exc:
+        said, _, where = str(exc).partition(" - at `$")
+        raise ConfigError(f"{place}{where.rstrip('`')}: {said[0].lower()}{said[1:]}") from None
+
+
+Stopper = Callable[[], Awaitable[None]]

@@ -1,0 +1,338 @@
+"""The incoming side of the HTTP edge, once for all doors: headers, ``Prefer``, ``Accept``, the body and its limits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from ipaddress import ip_address
+from typing import Any, Final
+
+import msgspec
+from starlette.types import Message as Packet
+from starlette.types import Receive, Scope
+
+from sabir.errors import BadMediaType, BadMessage, TooLarge, Unreadable
+from sabir.guard import Credentials
+from sabir.guard.identity.callers import credentials_of_user, no_credentials
+from sabir.protocols.nlip.wire.rules import Limits, check_cost, depth_of
+
+from .admission import Admission
+
+MAX_KEY: Final = 256  # characters of an idempotency key
+MAX_TRACE: Final = 64
+EVENTS: Final = "text/event-stream"
+JSON: Final = "application/json"
+PROOFS: Final = frozenset({b"authorization", b"x-api-key", b"dpop"})
+_AT_BYTE: Final = re.compile(r"\(byte (\d+)\)")
+
+
+# -- headers --------------------------------------------------------------------------------------
+
+
+def headers_of(scope: Scope) -> dict[bytes, bytes]:
+    """The headers by name; those that appear several times are joined as HTTP says."""
+    known: dict[bytes, bytes] | None = scope.get("sabir.headers")
+    if known is not None:
+        return known
+    listed = scope["headers"]
+    headers = scope["sabir.headers"] = dict(listed)
+    if len(headers) != len(listed):
+        headers.clear()
+        for name, value in listed:
+            headers[name] = headers[name] + b", " + value if name in headers else value
+    return headers
+
+
+def hops_of(value: object) -> int:
+    """How many agents a question has passed, by a header or property; longer numbers are cut to too many."""
+    if isinstance(value, int):
+        return max(0, value)
+    text = value.decode("latin-1") if isinstance(value, bytes) else str(value)
+    return int(text[:4]) if text.isascii() and text.isdigit() else 0
+
+
+def trace_of(headers: Mapping[bytes, bytes]) -> str | None:
+    """The W3C trace context, if there is one."""
+    trace = headers.get(b"traceparent")
+    return None if trace is None else trace.decode("latin-1")[:MAX_TRACE]
+
+
+def credentials_of(
+    scope: Scope, *, behind_proxy: bool = False, headers: Mapping[bytes, bytes] | None = None
+) -> Credentials:
+    """What an ASGI scope says of the client: its address, and its proofs if it has any."""
+    client = scope.get("client")
+    address = client[0] if client else ""
+    headers = headers or headers_of(scope)
+    if behind_proxy and b"x-forwarded-for" in headers:
+        address = forwarded_address(headers[b"x-forwarded-for"]) or address
+    extensions = scope.get("extensions") or {}
+    certificate = extensions.get("tls", {}).get("client_cert_name")
+    if certificate is None and headers.keys().isdisjoint(PROOFS):
+        user = extensions.get("unix", {}).get("uid")
+        return no_credentials(address) if user is None else credentials_of_user(user)
+    authorization = headers.get(b"authorization")
+    return Credentials(
+        address,
+        None if authorization is None else authorization.decode("latin-1"),
+        certificate,
+        {name.decode(): headers[name].decode("latin-1") for name in PROOFS if name in headers},
+        scope.get("method", ""),
+        f"{scope['scheme']}://{headers.get(b'host', b'').decode('latin-1')}{scope['path']}",
+    )
+
+
+def forwarded_address(value: bytes) -> str:
+    """The address that the proxy in front of us saw, the last of ``X-Forwarded-For``; empty if it is not an address.
+
+    A port is cut off: each connection has another one, and would count as another caller.
+    """
+    text = value.decode("latin-1").rpartition(",")[2].strip().strip('"')
+    if text.startswith("["):
+        text = text[1:].partition("]")[0]
+    elif text.count(":") == 1:
+        text = text.partition(":")[0]
+    try:
+        return str(ip_address(text))
+    except ValueError:
+        return ""
+
+
+class Preferences(msgspec.Struct, frozen=True):
+    """The preferences of RFC 7240 that are honoured here, as D-26 reads them."""
+
+    handling: str = ""  # strict, lenient or nothing
+    respond_async: bool = False
+    wait: float | None = None
+    applied: tuple[str, ...] = ()  # those that were understood, as ``Preference-Applied`` names them
+
+    @property
+    def later(self) -> bool:
+        """Whether the caller takes an answer that comes later."""
+        return self.respond_async or self.wait is not None
+
+    def without_later(self) -> Preferences:
+        """The same for work that is never left for later."""
+        return Preferences(self.handling, applied=tuple(item for item in self.applied if item.startswith("handling=")))
+
+    def strictly(self) -> Preferences:
+        """The same where the gateway is strict anyway: the stricter of two settings wins."""
+        applied = tuple(item for item in self.applied if item != "handling=lenient")
+        return msgspec.structs.replace(self, handling="strict", applied=applied)
+
+
+NO_PREFERENCE: Final = Preferences()
+
+
+@lru_cache(maxsize=256)
+def prefer_of(value: bytes) -> Preferences:
+    """Read a ``Preferences`` header. The first of two equal preferences counts, as RFC 7240 says."""
+    handling, respond_async, wait = "", False, None
+    applied: list[str] = []
+    for item in value.decode("latin-1").split(","):
+        name, _, argument = item.partition(";")[0].partition("=")
+        name, argument = name.strip().lower(), argument.strip().strip('"').lower()
+        if name == "handling" and argument in ("strict", "lenient") and not handling:
+            handling = argument
+            applied.append(f"handling={argument}")
+        elif name == "respond-async" and not respond_async:
+            respond_async = True
+            applied.append(name)
+        elif name == "wait" and argument.isdigit() and wait is None and len(argument) < 7:
+            wait = float(argument)
+            applied.append(f"wait={argument}")
+    return Preferences(handling, respond_async, wait, tuple(applied))
+
+
+class Accept(msgspec.Struct, frozen=True):
+    """The media ranges of an ``Accept`` header with their weights."""
+
+    ranges: tuple[tuple[str, float], ...] = ()
+
+    def names(self, media: str) -> bool:
+        """Whether the type itself is listed, and not with a weight of zero."""
+        return any(listed == media and weight > 0 for listed, weight in self.ranges)
+
+    def weight(self, media: str) -> float:
+        """The weight of a type by the most specific range that covers it; 1 without any header."""
+        if not self.ranges:
+            return 1.0
+        wildcard = media.partition("/")[0] + "/*"
+        for wanted in (media, wildcard, "*/*"):
+            for listed, weight in self.ranges:
+                if listed == wanted:
+                    return weight
+        return 0.0
+
+    @property
+    def wants_events(self) -> bool:
+        """Whether server-sent events are asked for by name, and JSON is not preferred to them."""
+        return self.names(EVENTS) and self.weight(EVENTS) >= self.weight(JSON)
+
+    @property
+    def wants_json(self) -> bool:
+        """Whether JSON is asked for by name, and events are not preferred to it."""
+        return self.names(JSON) and self.weight(JSON) >= self.weight(EVENTS)
+
+
+@lru_cache(maxsize=256)
+def accept_of(value: bytes) -> Accept:
+    """Read an ``Accept`` header (RFC 9110, 12.5.1); a weight that is not a number counts as 1."""
+    ranges = []
+    for item in value.decode("latin-1").lower().split(","):
+        media, *parameters = (piece.strip() for piece in item.split(";"))
+        weight = 1.0
+        for parameter in parameters:
+            name, _, number = parameter.partition("=")
+            if name.strip() == "q":
+                weight = _weight(number.strip())
+        if media:
+            ranges.append((media, weight))
+    return Accept(tuple(ranges))
+
+
+def _weight(text: str) -> float:
+    return float(text) if re.fullmatch(r"[01](\.\d{0,3})?", text) else 1.0
+
+
+def idempotency_key(headers: Mapping[bytes, bytes], protocol: str) -> str | None:
+    """The caller's idempotency key.
+
+    Raises:
+        BadMessage: it is empty or too long; cut short, two keys could become one.
+    """
+    key = headers.get(b"idempotency-key")
+    if key is None:
+        return None
+    if not 0 < len(key) <= MAX_KEY:
+        raise BadMessage(protocol, "Idempotency-Key", f"1 to {MAX_KEY} characters")
+    return key.decode("latin-1")
+
+
+def media_type_of(headers: Mapping[bytes, bytes]) -> str:
+    """The media type of a body, without parameters; empty if none is named."""
+    return _media_type(headers.get(b"content-type", b""))
+
+
+@lru_cache(maxsize=256)
+def _media_type(value: bytes) -> str:
+    return value.decode("latin-1").partition(";")[0].strip().lower()
+
+
+# -- the body -------------------------------------------------------------------------------------
+
+
+def check_body_headers(headers: Mapping[bytes, bytes], limits: Limits, protocol: str) -> None:
+    """Look at a body before it is read.
+
+    Raises:
+        TooLarge: it is announced as longer than the limit.
+        BadMediaType: it is compressed, or not in UTF-8.
+    """
+    length = headers.get(b"content-length")
+    if length is not None and (len(length) > 18 or (length.isdigit() and int(length) > limits.body)):
+        raise TooLarge(protocol, "$", f"at most {limits.body} bytes")
+    if b"content-encoding" in headers:
+        check_content_encoding(headers, protocol)
+    content_type = headers.get(b"content-type", b"")
+    if b";" in content_type and _charset(content_type) not in ("", "utf-8", "utf8", "us-ascii"):
+        raise BadMediaType(protocol, "Content-Type", "charset=utf-8")
+
+
+def check_content_encoding(headers: Mapping[bytes, bytes], protocol: str) -> None:
+    """Raises:
+    BadMediaType: the body is compressed.
+    """
+    encoding = headers.get(b"content-encoding")
+    if encoding is not None and encoding.strip().lower() not in (b"", b"identity"):
+        raise BadMediaType(protocol, "Content-Encoding", "identity")
+
+
+@lru_cache(maxsize=256)
+def _charset(content_type: bytes) -> str:
+    for parameter in content_type.decode("latin-1").split(";")[1:]:
+        name, _, value = parameter.partition("=")
+        if name.strip().lower() == "charset":
+            return value.strip().strip('"').lower()
+    return ""
+
+
+async def read_body(receive: Receive, limits: Limits, protocol: str, first: Packet | None = None) -> bytes:
+    """The whole body; its first piece may have been received already.
+
+    Raises:
+        TooLarge: it is over the limit; the rest is left unread, which ends the connection.
+        Unreadable: the client disconnected before its end.
+    """
+    packet = first or await receive()
+    body: bytes = packet.get("body", b"")
+    if packet.get("more_body"):
+        pieces, size = [body], len(body)
+        while packet.get("more_body") and size <= limits.body:
+            packet = await receive()
+            pieces.append(packet.get("body", b""))
+            size += len(pieces[-1])
+        body = b"".join(pieces)
+    if packet["type"] == "http.disconnect":
+        raise Unreadable(protocol, "$", "the whole body")
+    if len(body) > limits.body:
+        raise TooLarge(protocol, "$", f"at most {limits.body} bytes")
+    return body
+
+
+async def read_json(
+    scope: Scope,
+    receive: Receive,
+    admission: Admission,
+    protocol: str,
+    *,
+    types: tuple[str, ...] | None = ("", JSON),
+    around: int = 0,
+    weight: int = 1,
+) -> Any:
+    """The JSON value of a body. ``around`` is how many levels the protocol itself puts around a content, ``weight``
+    how much more a value costs there than elsewhere.
+
+    Raises:
+        RateLimited: the address is over its rate; nothing is read then.
+        BadMediaType: it is compressed, not in UTF-8, or not one of ``types``.
+        TooLarge: it is too long, too deep, or has too many values; the rest is left unread.
+        Unreadable: it is not JSON.
+    """
+    headers, services = headers_of(scope), admission.services
+    admission.check_open()
+    if types is not None and media_type_of(headers) not in types:
+        raise BadMediaType(protocol, "Content-Type", " or ".join(name for name in types if name))
+    check_body_headers(headers, services.limits, protocol)
+    body = await read_body(receive, services.limits, protocol)
+    async with services.heavy.work(check_cost(body, services.limits, protocol, weight=weight), admission):
+        return json_of(body, services.limits, protocol, around=around)
+
+
+def json_of(body: bytes, limits: Limits, protocol: str, *, around: int = 0) -> Any:
+    """The JSON value of these bytes; raises as ``read_json`` does. No error repeats the text of a library."""
+    depth = limits.depth + around
+    try:
+        value = msgspec.json.decode(body)
+    except RecursionError:
+        raise TooLarge(protocol, "$", f"at most {depth} levels of nesting") from None
+    except UnicodeDecodeError as exc:
+        raise Unreadable(protocol, f"byte {exc.start}", "UTF-8") from None
+    except msgspec.DecodeError as exc:
+        raise _malformed(body, str(exc), protocol) from None
+    except ValueError:
+        raise Unreadable(protocol, "$", "JSON whose numbers have fewer digits") from None
+    if body.count(b"{") + body.count(b"[") > depth and depth_of(value, depth) > depth:
+        raise TooLarge(protocol, "$", f"at most {depth} levels of nesting")
+    return value
+
+
+def _malformed(body: bytes, reason: str, protocol: str) -> Unreadable:
+    try:
+        body.decode()
+    except UnicodeDecodeError as exc:
+        return Unreadable(protocol, f"byte {exc.start}", "UTF-8")
+    place = _AT_BYTE.search(reason)
+    where = f"byte {place.group(1)}" if place is not None else "the end" if body.strip() else "byte 0"
+    return Unreadable(protocol, where, "JSON")

@@ -1,0 +1,5 @@
+"""The tools of the design."""
+
+from ._manager import ToolManager
+
+__all__ = ["ToolManager"]

@@ -1,0 +1,217 @@
+"""The observer of turns, which counts each and gives it a span; and traces that follow the W3C trace context.
+
+Spans need ``pip install 'sabir[observe]'``; without it, or without an end-point for them, a context that comes in is
+handed on as it is.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, Protocol
+
+from .metrics import Metrics
+from .settings import ObserveSettings
+
+logger = logging.getLogger("sabir")
+
+CLOSE_SECONDS: Final = 1.0  # for the last spans, when the gateway stops
+TRIED_SECONDS: Final = 5  # for one batch of spans; what was not taken then is lost
+NO_CONVERSATION: Final = object()  # where spans go of which nobody is told
+_TRACEPARENT: Final = re.compile(r"00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})")
+
+
+class TracedRequest(Protocol):
+    """What a turn is asked by; ``sabir.line.Ask`` is one."""
+
+    door: str
+    trace: str | None
+
+
+class AnsweredTurn(Protocol):
+    """Where a turn's account is found when it has ended; ``sabir.line.Line`` is one."""
+
+    @property
+    def turn(self) -> Any: ...
+
+
+class Observer:
+    """Sees every turn: counts it, times it, and gives it a span if traces are on."""
+
+    def __init__(
+        self, metrics: Metrics | None = None, provider: Any = None, make: Callable[[str], Any] | None = None
+    ) -> None:
+        self.metrics = metrics or Metrics()
+        self._provider = provider  # an opentelemetry TracerProvider, or None
+        self._make = make  # makes one for a node, once that has its name
+        self._tracer = provider.get_tracer("sabir") if provider is not None else None
+        self.running = 0
+        self.metrics.gauge("sabir_turns_running", "Turns under way.", read=lambda: self.running)
+
+    def open(self, node: str) -> None:
+        """From now on spans are this node's; a process that is forked later has a name of its own."""
+        if self._make is not None:
+            self._provider = self._make(node)
+            self._tracer = self._provider.get_tracer("sabir")
+
+    async def watched(self, asking: Awaitable[None], ask: TracedRequest, line: AnsweredTurn, agent: str) -> None:
+        """See one turn through."""
+        with self.turn(ask, line, agent):
+            await asking
+
+    @contextmanager
+    def turn(self, ask: TracedRequest, line: AnsweredTurn, agent: str) -> Iterator[None]:
+        """Stand around one turn; its trace context becomes the one to send on.
+
+        What leaves the block as an exception is its outcome, by its name only.
+        """
+        began, outcome = time.perf_counter(), "ok"
+        with self._span(ask, agent) as span:
+            self.running += 1
+            try:
+                yield
+            except BaseException as exc:
+                outcome = type(exc).__name__
+                raise
+            finally:
+                self.running -= 1
+                self._count(ask.door, agent, outcome, time.perf_counter() - began, line)
+                if span is not None:
+                    span.set_attribute("sabir.outcome", outcome)
+
+    def _count(self, door: str, agent: str, outcome: str, seconds: float, line: AnsweredTurn) -> None:
+        metrics = self.metrics
+        metrics.turns.add(door, agent, outcome)
+        metrics.seconds.add(seconds, door, agent)
+        meter = line.turn.meter if line.turn is not None else None
+        if meter is None:
+            return
+        if meter.own_tokens:  # what another node has used, it has counted
+            metrics.prompt_tokens.add(agent, by=meter.own_tokens - meter.own_completion_tokens)
+            metrics.completion_tokens.add(agent, by=meter.own_completion_tokens)
+        if meter.own_cost:
+            metrics.cost.add(agent, by=meter.own_cost)
+
+    @contextmanager
+    def _span(self, ask: TracedRequest, agent: str) -> Iterator[Any]:
+        trace = ask.trace if ask.trace is not None and _TRACEPARENT.fullmatch(ask.trace) else None
+        if self._tracer is None:
+            ask.trace = trace
+            yield None
+            return
+        names = {"sabir.door": ask.door, "sabir.agent": agent}
+        with self._tracer.start_as_current_span(
+            f"turn {agent}", context=_context(trace), kind=_server(), attributes=names, record_exception=False
+        ) as span:
+            ask.trace = _traceparent(span)
+            yield span
+
+    def close(self) -> None:
+        """Hand over the spans that are still here, within a moment: who stops does not wait for who does not answer."""
+        if self._provider is not None:
+            ending = threading.Thread(target=self._provider.shutdown, name="traces", daemon=True)
+            ending.start()
+            ending.join(CLOSE_SECONDS)
+
+
+def new_trace(sampled: bool = True) -> str:
+    """The trace context of something that begins here."""
+    return f"00-{os.urandom(16).hex()}-{os.urandom(8).hex()}-{'01' if sampled else '00'}"
+
+
+def child_trace(trace: str | None) -> str:
+    """The context for a call out of this hop: the same trace, a new parent. One that cannot be read begins anew."""
+    match = _TRACEPARENT.fullmatch(trace or "")
+    return new_trace() if match is None else f"00-{match[1]}-{os.urandom(8).hex()}-{match[3]}"
+
+
+def _context(trace: str | None) -> Any:
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator  # noqa: PLC0415  # an extra
+
+    return TraceContextTextMapPropagator().extract({"traceparent": trace} if trace else {})
+
+
+def _traceparent(span: Any) -> str:
+    context = span.get_span_context()
+    return f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags:02x}"
+
+
+def _server() -> Any:
+    from opentelemetry.trace import SpanKind  # noqa: PLC0415  # an extra
+
+    return SpanKind.SERVER
+
+
+class Collector:
+    """Hands spans to an OTLP end-point. One that is away is told to the log once, and that it is back."""
+
+    def __init__(self, exporter: Any, endpoint: str) -> None:
+        self._exporter = exporter  # opentelemetry's, which tries again for a while and tells each try
+        self._endpoint = endpoint
+        self._away = False
+        logging.getLogger(type(exporter).__module__).addFilter(_untold)
+
+    def export(self, spans: Any) -> Any:
+        outcome = self._exporter.export(spans)
+        away = outcome.name != "SUCCESS"
+        if away and not self._away:
+            logger.warning("no traces are taken at %s; spans are lost until they are", self._endpoint)
+        elif self._away and not away:
+            logger.info("traces are taken at %s again", self._endpoint)
+        self._away = away
+        return outcome
+
+    def shutdown(self) -> None:
+        self._exporter.shutdown()
+
+    def force_flush(self, timeout_millis: int = 30000) -> bool:
+        return bool(self._exporter.force_flush(timeout_millis))
+
+
+def _untold(record: logging.LogRecord) -> bool:
+    """What opentelemetry says of each try is for those who look for it."""
+    return logging.getLogger("sabir").isEnabledFor(logging.DEBUG)
+
+
+def observer_of(settings: ObserveSettings) -> Observer:
+    """The observer that the settings describe; its spans have a name once it is opened.
+
+    Raises:
+        ImportError: traces are asked for, and the extra is not installed.
+    """
+    if settings.traces is None:
+        return Observer()
+    provider_of(settings, NO_CONVERSATION).shutdown()  # what is not installed is told now
+    return Observer(make=lambda node: provider_of(settings, node=node))
+
+
+def provider_of(settings: ObserveSettings, exporter: Any = None, node: str = "") -> Any:
+    """An opentelemetry TracerProvider that hands its spans to the exporter, or to the end-point of the settings.
+
+    Raises:
+        ImportError: the extra is not installed.
+    """
+    try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
+        from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
+        from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
+        from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased  # noqa: PLC0415
+    except ImportError as missing:
+        raise ImportError("traces need: pip install 'sabir[observe]'") from missing
+    names = {"service.name": settings.service, **({"service.instance.id": node} if node else {})}
+    provider = TracerProvider(
+        resource=Resource.create(names),
+        sampler=ParentBased(TraceIdRatioBased(settings.sample)),
+        shutdown_on_exit=False,
+    )
+    if exporter is None:
+        exporter = Collector(OTLPSpanExporter(endpoint=settings.traces, timeout=TRIED_SECONDS), str(settings.traces))
+    if exporter is not NO_CONVERSATION:
+        provider.add_span_processor(BatchSpanProcessor(exporter))
+    return provider

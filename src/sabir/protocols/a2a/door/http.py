@@ -1,0 +1,239 @@
+"""HTTP helpers of the A2A door: reading requests, writing answers and errors."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, Awaitable, Mapping
+from typing import Any, Final, TypeVar
+
+import msgspec
+from starlette.types import Receive, Scope, Send
+
+from sabir.aio import cancel_and_wait
+from sabir.errors import BadInput, BadMessage, MissingExtra, SabirError
+from sabir.http.admission import Admission
+from sabir.http.disconnect import disconnected
+from sabir.http.request import hops_of, read_json, trace_of
+from sabir.http.response import COMMENT, JSON, KEEP_ALIVE, send_events, send_json, start_events
+from sabir.protocols.a2a.wire import content as wire
+
+try:
+    from a2a.types import a2a_pb2 as pb
+    from a2a.utils.errors import JSON_RPC_ERROR_CODE_MAP, A2AError
+    from google.protobuf.json_format import ParseDict, ParseError
+    from google.protobuf.message import Message as Proto
+except ImportError as missing:
+    raise MissingExtra("A2A", "a2a") from missing
+
+_TYPES: Final = ("", "application/json", "application/a2a+json")
+WEIGHT: Final = 4  # the SDK turns each value into protobuf and back, in Python
+LONG_TEXT: Final = 16 * 1024  # characters
+_AROUND: Final = 8  # levels of JSON that the protocol itself puts around a content
+_INFO: Final = "type.googleapis.com/google.rpc.ErrorInfo"
+_BAD: Final = "type.googleapis.com/google.rpc.BadRequest"
+_DOMAIN: Final = "a2a-protocol.org"
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]*={0,2}")
+_FIELD: Final = re.compile(r"Failed to parse (\w+) field")
+
+
+P = TypeVar("P", bound=Proto)
+
+
+class A2aOptions(msgspec.Struct):
+    """The headers that matter here."""
+
+    version: str = ""
+    trace: str | None = None
+    hops: int = 0
+    if_none_match: str = ""
+    token: str = ""  # of a notification
+
+
+def parse_headers(headers: Mapping[bytes, bytes]) -> A2aOptions:
+    return A2aOptions(
+        headers.get(b"a2a-version", b"").decode("latin-1").strip()[:32],
+        trace_of(headers),
+        hops_of(headers.get(b"x-sabir-hops", b"")),
+        headers.get(b"if-none-match", b"").decode("latin-1"),
+        headers.get(b"x-a2a-notification-token", b"").decode("latin-1"),
+    )
+
+
+# -- in -------------------------------------------------------------------------------------------
+
+
+def read_body(scope: Scope, receive: Receive, admission: Admission) -> Awaitable[Any]:
+    """The JSON value of a body, as ``sabir.http.request.read_json`` reads it."""
+    return read_json(scope, receive, admission, wire.PROTOCOL, types=_TYPES, around=_AROUND, weight=WEIGHT)
+
+
+def parsed(value: Any, kind: type[P], where: str) -> P:
+    """A protocol value of plain JSON; fields of later versions are passed over.
+
+    Raises:
+        BadMessage: a field does not have its type; says which.
+    """
+    if not isinstance(value, dict):
+        raise BadMessage(wire.PROTOCOL, where, "an object")
+    texts: dict[int, str] = {}
+    if kind is pb.SendMessageRequest:
+        _check_files(value, where)
+        value, texts = _without_long_texts(value)
+    try:
+        made = ParseDict(value, kind(), ignore_unknown_fields=True)
+        for index, text in texts.items():
+            made.message.parts[index].text = text  # type: ignore[attr-defined]  # it is a SendMessageRequest
+        return made
+    except (ParseError, TypeError, ValueError, AttributeError, RecursionError) as exc:
+        # Its text repeats the input and names Python types; the way to the field is what the sender needs.
+        steps = "".join(f".{name}" for name in _FIELD.findall(str(exc)))
+        raise BadMessage(wire.PROTOCOL, f"{where}{steps}", f"a value as A2A defines it in {kind.__name__}") from None
+
+
+def _without_long_texts(value: dict[str, Any]) -> tuple[dict[str, Any], dict[int, str]]:
+    """The request without its long texts, and these by the number of their part.
+
+    ParseDict looks for lone surrogates with a regular expression, which blocks the loop for 15 ms a megabyte; setting
+    the field checks the same at once.
+    """
+    message = value.get("message")
+    parts = message.get("parts") if isinstance(message, dict) else None
+    if not isinstance(parts, list):
+        return value, {}
+    texts = {
+        index: part["text"]
+        for index, part in enumerate(parts)
+        if isinstance(part, dict) and isinstance(part.get("text"), str) and len(part["text"]) > LONG_TEXT
+    }
+    if not texts:
+        return value, {}
+    short = [{**part, "text": ""} if index in texts else part for index, part in enumerate(parts)]
+    return {**value, "message": {**message, "parts": short}}, texts  # type: ignore[dict-item]  # it has parts
+
+
+def _check_files(value: dict[str, Any], where: str) -> None:
+    """Files are base64. The SDK passes over every letter that is not, and hands on what is left."""
+    message = value.get("message")
+    parts = message.get("parts") if isinstance(message, dict) else None
+    for index, part in enumerate(parts if isinstance(parts, list) else ()):
+        raw = part.get("raw") if isinstance(part, dict) else None
+        if isinstance(raw, str) and not is_base64(raw):
+            raise BadMessage(wire.PROTOCOL, f"{where}.message.parts[{index}].raw", "base64 text")
+
+
+def is_base64(text: str) -> bool:
+    """Whether a text is base64, in either alphabet, padded or not."""
+    return _BASE64.fullmatch(text) is not None
+
+
+# -- out ------------------------------------------------------------------------------------------
+
+
+class RpcProblem(msgspec.Struct, frozen=True):
+    """A failure in every spelling that the bindings have."""
+
+    code: int
+    reason: str
+    word: str
+    status: int
+    text: str
+    carried: bool  # whether the HTTP status tells it in JSON-RPC too
+    where: str = ""
+    expected: str = ""
+
+
+def problem_of(exc: SabirError | A2AError) -> RpcProblem:
+    if isinstance(exc, A2AError):
+        code = JSON_RPC_ERROR_CODE_MAP.get(type(exc), -32603)
+        reason, word, status = wire.REASONS[code]
+        text = exc.message if code != -32603 else "Internal error"
+        return RpcProblem(code, reason, word, status, text, False)
+    code = wire.CODES[type(exc)]
+    reason, word, status = wire.REASONS[code]
+    told = next((wire.STATUSES[kind] for kind in type(exc).__mro__ if kind in wire.STATUSES), None)
+    if told is not None:
+        status, reason, word = told
+    where, expected = (exc.where, exc.expected) if isinstance(exc, BadInput) else ("", "")
+    return RpcProblem(code, reason, word, status, str(exc), told is not None, where, expected)
+
+
+def details(problem: RpcProblem) -> list[dict[str, Any]]:
+    """What a client's program reads of a failure."""
+    told: list[dict[str, Any]] = [{"@type": _INFO, "reason": problem.reason, "domain": _DOMAIN, "metadata": {}}]
+    if problem.where:
+        violation = {"field": problem.where, "description": f"expected {problem.expected}"}
+        told.append({"@type": _BAD, "fieldViolations": [violation]})
+    return told
+
+
+def rpc_error(request_id: str | int | None, exc: SabirError | A2AError) -> dict[str, Any]:
+    problem = problem_of(exc)
+    error = {"code": problem.code, "message": problem.text, "data": details(problem)}
+    return {"jsonrpc": "2.0", "id": request_id, "error": error}
+
+
+def rest_error(exc: SabirError | A2AError) -> dict[str, Any]:
+    problem = problem_of(exc)
+    return {
+        "error": {
+            "code": problem.status,
+            "status": problem.word,
+            "message": problem.text,
+            "details": details(problem),
+        }
+    }
+
+
+async def respond(
+    send: Send,
+    value: Any,
+    status: int = 200,
+    *,
+    kind: bytes = JSON,
+    headers: list[tuple[bytes, bytes]] | None = None,
+) -> None:
+    body = value if isinstance(value, bytes) else msgspec.json.encode(value)
+    await send_json(send, status, body, headers or (), kind)
+
+
+async def stream(receive: Receive, send: Send, events: AsyncGenerator[bytes]) -> None:
+    """Send events as they come until they end or the client goes away; the first must be there at once, so that a
+    refusal is an answer and not a stream."""
+    try:
+        first = await anext(events)
+        await start_events(send)
+        await send_events(send, first)
+        await _pump(receive, send, events)
+    finally:
+        await events.aclose()
+
+
+async def _pump(receive: Receive, send: Send, events: AsyncGenerator[bytes]) -> None:
+    gone = asyncio.ensure_future(disconnected(receive))
+    step: asyncio.Task[bytes] | None = None
+    try:
+        while not gone.done():
+            step = step or asyncio.create_task(_next(events))
+            both: set[asyncio.Future[Any]] = {step, gone}
+            await asyncio.wait(both, timeout=KEEP_ALIVE, return_when=asyncio.FIRST_COMPLETED)
+            if step.done():
+                body = step.result()
+                await send_events(send, body, last=not body)
+                if not body:
+                    return
+                step = None
+            elif not gone.done():
+                await send_events(send, COMMENT)
+    finally:
+        await cancel_and_wait([gone, step])
+
+
+async def _next(events: AsyncGenerator[bytes]) -> bytes:
+    """The next event, or nothing at the end."""
+    return await anext(events, b"")
+
+
+def event(value: Mapping[str, Any], *, exc: bool = False) -> bytes:
+    """One server-sent event."""
+    return (b"event: error\n" if exc else b"") + b"data: " + msgspec.json.encode(value) + b"\n\n"

@@ -1,0 +1,1 @@
+"""The inbound side of ACL."""

@@ -1,0 +1,188 @@
+"""A message that comes in by any way: whose it is, to whom it goes, and what its sender learns at once."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Final
+from uuid import uuid4
+
+import msgspec
+
+from sabir.agents.group import AgentGroup
+from sabir.bus.base import Letter
+from sabir.cluster.directory import Directory, Template
+from sabir.dialogues.service import GATEWAY, Dialogues, Posted
+from sabir.errors import Refused, SabirError
+from sabir.http.admission import Admission
+from sabir.http.door import GatewayServices
+from sabir.message import JSON
+from sabir.protocols.acl.wire.acts import ACTS
+from sabir.protocols.acl.wire.content import failure, not_understood, payload_for, rejection
+from sabir.protocols.acl.wire.envelope import Envelope, encode, envelope_of, plain, stamp
+from sabir.protocols.acl.wire.ide import from_ide, is_ide, to_ide
+from sabir.protocols.acl.wire.reasons import FAILURE, NOT_UNDERSTOOD, TASK_REJECT, ErrorReport, Rejected, report_of
+from sabir.protocols.acl.wire.signatures import is_encrypted
+from sabir.stores.base import AuditLine
+from sabir.turn import Caller
+
+from .own_terms import OwnTerms
+from .owners import DF, Owners
+from .settings import AclSettings
+
+DOOR: Final = "acl"
+UNREGISTERED: Final = ErrorReport(FAILURE, "not_registered", 404)
+FORGED: Final = ErrorReport(TASK_REJECT, "unauthorised", 403)
+
+
+class Intake:
+    """Takes messages in."""
+
+    def __init__(
+        self,
+        services: GatewayServices,
+        dialogues: Dialogues,
+        directory: Directory,
+        owners: Owners,
+        settings: AclSettings,
+    ) -> None:
+        self._services = services
+        self._dialogues = dialogues
+        self._directory = directory
+        self._owners = owners
+        self._settings = settings
+        self._terms = OwnTerms(settings.ontologies)
+
+    def read(self, value: JSON) -> Envelope:
+        """A message in either envelope; raises as ``envelope_of`` does."""
+        if is_ide(value):
+            return from_ide(value, str(uuid4()))
+        envelope = envelope_of(value, strict=self._settings.strict)
+        self._terms.check(envelope)
+        return envelope
+
+    async def accept(self, envelope: Envelope, caller: Caller, admission: Admission) -> list[Posted]:
+        """Check a message and put it into the inboxes of its receivers. It is kept when this returns.
+
+        Raises:
+            Rejected: what its sender is answered.
+            SabirError: why it is not taken.
+        """
+        await self._check_sender(envelope, caller, admission)
+        names = await self._receivers(envelope, caller)
+        if envelope.receiver_kind == "agent":
+            return [await self._post(envelope, names[0], caller)]
+        posted: list[Posted] = []
+        for name in names:
+            try:
+                posted.append(await self._post(envelope, name, caller))
+            except (SabirError, Rejected) as exc:  # one member does not keep the message from the others
+                await self._report(envelope, exc, name)
+        return posted
+
+    async def _check_sender(self, envelope: Envelope, caller: Caller, admission: Admission) -> None:
+        try:
+            await self._owners.check(envelope.sender_id, caller)
+            await self._owners.check_signature(envelope)
+        except Refused as exc:
+            await admission.rejected(exc, envelope.receiver_ids[0])
+            raise Rejected(FORGED, str(exc)) from exc
+
+    async def _post(self, envelope: Envelope, receiver: str, caller: Caller) -> Posted:
+        self._services.guard.rights.check(caller, agent=receiver, door=DOOR)
+        if not await self._owners.is_known(receiver):
+            raise Rejected(UNREGISTERED, f"there is no agent {receiver!r} here")
+        detail: dict[str, Any] = {"act": envelope.performative}
+        if is_encrypted(envelope.payload):
+            detail["not_applied"] = "filters, because the payload is encrypted to its receiver"
+        line = AuditLine(
+            time.time(),
+            "message",
+            caller.id,
+            DOOR,
+            receiver,
+            "ok",
+            envelope.message_id,
+            envelope.conversation_id or "",
+            detail,
+        )
+        local = receiver in self._services.agents or receiver == DF
+        told = msgspec.json.encode(caller) if local else None
+        posted = await self._dialogues.post(envelope, receiver, audit=line, caller=told)
+        if posted.duplicate and envelope.signature is not None:
+            # A retry of its sender, or a replay: nobody handles it, and the log shows that it came.
+            replay = msgspec.structs.replace(
+                line, kind="refused", outcome="Replay", detail={**detail, "reason": "sent before"}
+            )
+            await self._services.store.audit(replay)
+        return posted
+
+    async def _receivers(self, envelope: Envelope, caller: Caller) -> list[str]:
+        """The names a message goes to; everybody is everybody that this caller may use (ACL-36)."""
+        kind, names = envelope.receiver_kind, list(envelope.receiver_ids)
+        if kind in ("agent", "agents"):
+            return names
+        if kind == "group":
+            listed = self._settings.groups.get(names[0], ())
+            group = self._services.agents.get(names[0])
+            if not listed and isinstance(group, AgentGroup):  # one group for all protocols (MW-71)
+                listed = tuple(member.card.name for member in group.members)
+            joined = [entry.name for entry in await self._directory.search(Template(groups=(names[0],)))]
+            members = list(dict.fromkeys((*listed, *joined)))
+            if not members:
+                raise Rejected(UNREGISTERED, f"there is no group {names[0]!r} here")
+        else:
+            here = [card.name for card in self._services.cards(caller, DOOR)]
+            elsewhere = [entry.name for entry in await self._directory.search(max_results=1000)]
+            members = list(dict.fromkeys((*here, *elsewhere)))
+        allows = self._services.guard.rights.allows
+        return [name for name in members if name != envelope.sender_id and allows(caller, agent=name, door=DOOR)]
+
+    async def _report(self, envelope: Envelope, exc: SabirError | Rejected, about: str) -> None:
+        """Put what became of one copy of a message into its sender's inbox."""
+        answer = error_of(exc, envelope)
+        answer = msgspec.structs.replace(answer, extra={"about": about})
+        letter = Letter(envelope.sender_id, encode(answer), f"{GATEWAY}/{answer.message_id}", sender=GATEWAY)
+        await self._dialogues.bus.send(letter)
+
+
+def error_of(exc: SabirError | Rejected, envelope: Envelope | None, value: JSON = None) -> Envelope:
+    """The message that reports an error to the sender of another one."""
+    act, payload = _error_payload(exc)
+    given = value if isinstance(value, dict) else {}
+    reference = envelope.message_id if envelope is not None else given.get("message_id")
+    sender = envelope.sender_id if envelope is not None else _sender(given)
+    return Envelope(
+        message_id=str(uuid4()),
+        performative=act,
+        sender={"agent_id": GATEWAY},
+        receiver={"agent_id": sender},
+        in_reply_to=reference if isinstance(reference, str) and reference else "unknown",
+        conversation_id=envelope.conversation_id if envelope is not None else None,
+        ontology=ACTS[act].ontology,
+        timestamp=stamp(time.time()),
+        payload=payload,
+    )
+
+
+def _sender(given: dict[str, Any]) -> str:
+    sender = given.get("sender")
+    name = sender.get("agent_id") if isinstance(sender, dict) else sender
+    return name if isinstance(name, str) and name else "unknown"
+
+
+def _error_payload(exc: SabirError | Rejected) -> tuple[str, dict[str, Any]]:
+    if isinstance(exc, SabirError):
+        return payload_for(exc)
+    make = {FAILURE: failure, TASK_REJECT: rejection}.get(exc.report.act)
+    if make is None:
+        return NOT_UNDERSTOOD, not_understood(exc.report.reason, str(exc))
+    return exc.report.act, make(exc.report, str(exc))
+
+
+def status_of(exc: SabirError | Rejected) -> int:
+    return (exc.report if isinstance(exc, Rejected) else report_of(exc)).status
+
+
+def shown(envelope: Envelope, ide: bool) -> dict[str, Any]:
+    """A message as its reader knows it."""
+    return to_ide(envelope, envelope.receiver_ids[0]) if ide else plain(envelope)

@@ -1,0 +1,68 @@
+"""Ontology terms of the operator's own: which acts carry them, and what their payload must look like (ACL-22)."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+from sabir.errors import BadMessage, ConfigError, MissingExtra
+from sabir.protocols.acl.wire.acts import PROTOCOL
+from sabir.protocols.acl.wire.envelope import Envelope
+from sabir.protocols.acl.wire.signatures import is_encrypted
+
+from .settings import OntologySettings
+
+
+class OwnTerms:
+    """The terms of the configuration."""
+
+    def __init__(self, terms: Mapping[str, OntologySettings]) -> None:
+        """Raises:
+        ConfigError: a payload is not a JSON Schema.
+        MissingExtra: a payload is described, and the validator is not installed.
+        """
+        self._terms = terms
+        described = {name: term.payload for name, term in terms.items() if term.payload is not None}
+        self._validators = {name: _validator(name, schema) for name, schema in described.items()}
+
+    def check(self, envelope: Envelope) -> None:
+        """Whether a message carries a term as it was registered; terms that are not ours are not checked.
+
+        Raises:
+            BadMessage: the act does not carry it, or the payload does not fit; says where.
+        """
+        for name in envelope.ontologies[:1]:
+            term = self._terms.get(name)
+            if term is None:
+                continue
+            if term.acts and envelope.performative not in term.acts:
+                expected = f"another term; {name} is carried by {', '.join(term.acts)}"
+                raise BadMessage(PROTOCOL, "$.ontology", expected)
+            validator = self._validators.get(name)
+            if validator is not None and not is_encrypted(envelope.payload):
+                _check(validator, envelope.payload)
+
+
+def _validator(name: str, schema: dict[str, Any]) -> Any:  # of a library without types
+    try:
+        jsonschema = importlib.import_module("jsonschema")
+    except ImportError as exc:
+        raise MissingExtra(f"doors.acl.ontologies.{name}.payload", "mcp") from exc
+    kind = jsonschema.Draft202012Validator
+    try:
+        kind.check_schema(schema)
+    except jsonschema.SchemaError as exc:
+        raise ConfigError(f"doors.acl.ontologies.{name}.payload: expected a JSON Schema ({exc.message})") from None
+    return kind(schema)
+
+
+def _check(validator: Any, payload: dict[str, Any]) -> None:
+    for error in validator.iter_errors(payload):
+        place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.absolute_path)
+        wanted = (
+            "a value as its schema has it"
+            if error.validator == "const"
+            else f"{error.validator} {error.validator_value!r}"
+        )
+        raise BadMessage(PROTOCOL, f"$.payload{place}", wanted[:200])

@@ -1,0 +1,94 @@
+"""Who may send as whom, and read whose inbox (A-9, ACL-47)."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from joserfc.jwk import KeySet
+
+from sabir.cluster.directory import Directory
+from sabir.dialogues.service import GATEWAY
+from sabir.errors import BadMessage, Conflict, Forbidden
+from sabir.http.door import GatewayServices
+from sabir.protocols.acl.wire.envelope import Envelope
+from sabir.protocols.acl.wire.signatures import keys_of, verify
+from sabir.turn import Caller
+
+from .settings import AclSettings
+
+DF: Final = "df"  # the directory as an agent
+_KNOWN_SECONDS: Final = 30.0  # a claim is looked up again after so long
+
+
+def owner_id(caller: Caller) -> str:
+    """Under which name a caller owns agents. Strangers are told apart by their address, which is all that is known."""
+    return f"anonymous@{caller.address}" if caller.is_anonymous else caller.id
+
+
+class Owners:
+    """The names of agents and whose they are."""
+
+    def __init__(self, services: GatewayServices, directory: Directory, settings: AclSettings) -> None:
+        self._house = services
+        self._directory = directory
+        self._settings = settings
+        self._known: dict[tuple[str, str], float] = {}
+
+    async def check(self, name: str, caller: Caller) -> None:
+        """Whether a caller may act under this name; a name that nobody has becomes the caller's.
+
+        Raises:
+            Forbidden: it is somebody else's, or an agent of this gateway.
+        """
+        if caller.kind == "local":
+            return
+        if name in self._house.agents or name in (DF, GATEWAY):
+            raise Forbidden(f"{name} is an agent of this gateway; send under a name of your own")
+        owner = owner_id(caller)
+        if self._known.get((name, owner), 0.0) > time.monotonic():
+            return
+        try:
+            await self._directory.claim(name, owner, seconds=self._settings.keep_seconds)
+        except Conflict:
+            raise Forbidden(f"{name} belongs to another caller; send under a name of your own") from None
+        if len(self._known) > 10_000:
+            self._known.clear()
+        self._known[name, owner] = time.monotonic() + _KNOWN_SECONDS
+
+    async def is_known(self, name: str) -> bool:
+        """Whether there is an agent of this name, here or elsewhere, present or not."""
+        return name in self._house.agents or name == DF or await self._directory.owner_of(name) is not None
+
+    async def names_of(self, caller: Caller) -> list[str]:
+        return await self._directory.names_of(owner_id(caller))
+
+    async def check_signature(self, envelope: Envelope) -> None:
+        """Whether a message is signed as this gateway demands (ACL-48).
+
+        Raises:
+            Forbidden: the signature is missing, wrong or too old, or the sender signs and this message is not.
+        """
+        wanted = self._settings.signatures
+        if wanted == "off":
+            return
+        keys = await self._keys(envelope.sender_id)
+        if envelope.signature is None:
+            if wanted == "require" or keys is not None:  # who has a key signs: no downgrade
+                raise Forbidden(f"messages of {envelope.sender_id} must be signed")
+            return
+        if keys is None:
+            raise Forbidden(f"the directory has no key of {envelope.sender_id}")
+        try:
+            verify(envelope, keys)
+        except BadMessage:
+            raise Forbidden("the signature does not fit the message and the sender's key") from None
+        at = envelope.at
+        if at is None or abs(at - time.time()) > self._settings.skew_seconds:
+            raise Forbidden(f"the timestamp of a signed message must be within {self._settings.skew_seconds:g} seconds")
+
+    async def _keys(self, name: str) -> KeySet | None:
+        for entry in await self._directory.find(name):
+            if entry.key:
+                return keys_of(entry.key)
+        return None

@@ -1,0 +1,31 @@
+"""What can be configured under ``doors: {acl: …}``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from sabir.dialogues.settings import DialogueSettings
+
+
+class OntologySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An ontology term of one's own: the acts that carry it, a JSON Schema of their payload, a link to a document."""
+
+    acts: tuple[str, ...] = ()
+    description: str = ""
+    payload: dict[str, Any] | None = None  # JSON Schema
+    document: str = ""  # of RDF or OWL
+
+
+class AclSettings(DialogueSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Settings of the door, and those of conversations and inboxes."""
+
+    strict: bool = False  # refuse what the draft requires and known clients leave out
+    signatures: Literal["off", "accept", "require"] = "off"
+    skew_seconds: Annotated[float, msgspec.Meta(gt=0)] = 300.0  # that the clock of a signer may be wrong
+    groups: dict[str, tuple[str, ...]] = msgspec.field(
+        default_factory=dict
+    )  # beside those that agents join in the directory
+    ontologies: dict[str, OntologySettings] = msgspec.field(default_factory=dict)
+    wait_seconds: Annotated[float, msgspec.Meta(gt=0, le=600)] = 60.0  # POST /mcp-request waits so long for a result

@@ -1,0 +1,115 @@
+"""``WS /acl/ws/{agent}``: messages in both directions over one connection.
+
+The client sends ``{"send": <message>}`` and ``{"ack": <number>}``; the gateway sends ``{"id": n, "message": …}`` for
+what waits, ``{"accepted": <message_id>, "conversation_id": …}`` for what was stored, and ``{"error": <message>}``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from starlette.types import Receive, Scope, Send
+
+from sabir.errors import BadMessage, SabirError, TooLarge
+from sabir.http.admission import Admission
+from sabir.message import JSON
+from sabir.protocols.acl.wire.acts import PROTOCOL
+from sabir.protocols.acl.wire.envelope import Envelope, json_of, plain
+from sabir.protocols.acl.wire.reasons import Rejected
+from sabir.turn import Caller
+
+from .inbox import Inbox
+from .intake import error_of
+
+if TYPE_CHECKING:
+    from .door import Acl
+
+_NOT_YOURS: Final = 1008
+
+
+class AclSocket:
+    """Serves WebSocket connections."""
+
+    def __init__(self, door: Acl) -> None:
+        self._door = door
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        agent, admission = scope["path_params"]["agent"], self._door.admission(scope)
+        await receive()
+        try:
+            caller = await admission.authenticate_and_charge()
+            await self._door.check_reader(agent, caller)
+        except SabirError as exc:
+            await admission.rejected(exc)
+            await send({"type": "websocket.close", "code": _NOT_YOURS, "reason": str(exc)[:120]})
+            return
+        await send({"type": "websocket.accept"})
+        await _Connection(self._door, agent, caller, admission, send).run(receive)
+
+
+class _Connection:
+    """One connection of one agent."""
+
+    def __init__(self, door: Acl, agent: str, caller: Caller, admission: Admission, send: Send) -> None:
+        self._door = door
+        self._agent = agent
+        self._caller = caller
+        self._admission = admission
+        self._send = send
+        self._inbox = Inbox(door.dialogues, (agent,), door.stopping)
+
+    async def run(self, receive: Receive) -> None:
+        writing = asyncio.create_task(self._write(), name="acl websocket")
+        reading = asyncio.create_task(self._read(receive), name="acl websocket: reading")
+        try:
+            await asyncio.wait((writing, reading), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            writing.cancel()
+            reading.cancel()
+            await asyncio.gather(writing, reading, return_exceptions=True)
+        if self._door.stopping.is_set():
+            await self._send({"type": "websocket.close", "code": 1001, "reason": "the gateway stops"})
+
+    async def _write(self) -> None:
+        async for item in self._inbox.messages():
+            if item is not None:
+                number, envelope = item
+                await self._frame({"id": number, "message": plain(envelope)})
+
+    async def _read(self, receive: Receive) -> None:
+        while True:
+            packet = await receive()
+            if packet["type"] == "websocket.disconnect":
+                return
+            await self._take(packet.get("text") or packet.get("bytes") or "")
+
+    async def _take(self, text: str | bytes) -> None:
+        envelope: Envelope | None = None
+        value: JSON = None
+        try:
+            if len(text) > self._door.settings.message_bytes:
+                raise TooLarge(PROTOCOL, "$", f"a message of at most {self._door.settings.message_bytes} bytes")
+            frame = json_of(text)
+            if isinstance(frame, dict) and isinstance(frame.get("ack"), int):
+                await self._inbox.acknowledge(frame["ack"])
+                return
+            if not isinstance(frame, dict) or "send" not in frame:
+                raise BadMessage(PROTOCOL, "$", '{"send": message} or {"ack": number}')
+            value = frame["send"]
+            envelope = self._door.intake.read(value)
+            self._door.services.guard.rates.check_caller(self._caller)
+            posted = await self._door.intake.accept(envelope, self._caller, self._admission)
+            told: dict[str, Any] = {"accepted": envelope.message_id}
+            if posted:
+                told["conversation_id"] = posted[0].dialogue.conversation
+                told["duplicate"] = posted[0].duplicate
+            await self._frame(told)
+        except (SabirError, Rejected) as exc:
+            if isinstance(exc, SabirError):
+                exc = await self._admission.rejected(exc)
+            await self._frame({"error": plain(error_of(exc, envelope, value))})
+
+    async def _frame(self, value: JSON) -> None:
+        await self._send({"type": "websocket.send", "text": msgspec.json.encode(value).decode()})

@@ -1,0 +1,1 @@
+"""The wire of ACL: envelope, acts, ontologies, signatures. No I/O, no clock, no randomness."""

@@ -1,0 +1,1 @@
+"""MCP's inbound side."""

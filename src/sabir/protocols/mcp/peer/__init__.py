@@ -1,0 +1,1 @@
+"""MCP's outbound side: an MCP server as an Agent."""

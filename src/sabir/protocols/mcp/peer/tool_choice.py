@@ -1,0 +1,73 @@
+"""Which tool of an MCP server a message means, and the arguments to call it with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from sabir.errors import BadMessage
+from sabir.message import Message, Part
+from sabir.protocols.mcp.wire import content as wire
+
+_TALKING: Final = ("ask", "chat", "query", "search")  # tools that take plain text, if none is named
+_TEXT_ARGUMENTS: Final = ("text", "query", "prompt", "message", "question", "input")
+
+Tool = Mapping[str, Any]
+
+
+def choose_tool(
+    message: Message, tools: Mapping[str, Tool], preferred: str | None, server: str, token: str | None
+) -> tuple[str, dict[str, Any]]:
+    """The tool that a message means, and its arguments. ``token`` is that of the conversation with the server.
+
+    Raises:
+        BadMessage: the message names no tool, and none of them takes plain text.
+    """
+    for part in message.parts:
+        if part.label in tools and isinstance(part.value, dict):
+            return part.label or "", part.value
+    name = preferred or _talking_tool(tools, server)
+    if name is None:
+        known = ", ".join(list(tools)[:20])
+        raise BadMessage(wire.PROTOCOL, "$", f"data labelled with the tool that is meant: {known or 'there is none'}")
+    properties = _properties(tools[name])
+    given = next((part.value for part in message.parts if _is_object(part)), None)
+    if given is not None and not message.text:
+        return name, given
+    if _is_agent(tools[name]):
+        return name, wire.arguments_of(message, token)
+    argument = next((key for key in (*_TEXT_ARGUMENTS, *properties) if key in properties), "text")
+    return name, {**(given or {}), argument: message.text}
+
+
+def _talking_tool(tools: Mapping[str, Tool], server: str) -> str | None:
+    """The tool that takes plain text: named as the server, an agent, commonly so named, or the only one of them."""
+    if server in tools:
+        return server
+    agents = [name for name, tool in tools.items() if _is_agent(tool)]
+    if agents:
+        return agents[0]  # a gateway of agents lists its default agent first
+    named = next((name for name in _TALKING if name in tools), None)
+    if named is not None:
+        return named
+    talking = [name for name, tool in tools.items() if _takes_text(tool)]
+    return talking[0] if len(talking) == 1 else None
+
+
+def _is_agent(tool: Tool) -> bool:
+    return {"text", "conversation"} <= _properties(tool).keys()
+
+
+def _is_object(part: Part) -> bool:
+    return part.format == "structured" and part.kind == "json" and isinstance(part.value, dict)
+
+
+def _properties(tool: Tool) -> Mapping[str, Any]:
+    return (tool.get("inputSchema") or {}).get("properties") or {}
+
+
+def _takes_text(tool: Tool) -> bool:
+    schema = tool.get("inputSchema") or {}
+    properties = _properties(tool)
+    required = schema.get("required") or list(properties)[:1]
+    return len(required) == 1 and (properties.get(required[0]) or {}).get("type") == "string"

@@ -1,0 +1,155 @@
+"""Cards as what MCP lists: tools, prompts and resources; and a whole MCP server as a Card."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from sabir.card import Card, Skill
+from sabir.message import Message
+
+from .content import INPUT, OUTPUT, Json, block_of, contents_of, parts_of
+
+PROMPT: Final = "prompt"  # tag of a skill that is a prompt
+AGENT: Final = "io.sabir/agent"  # in a tool's _meta: which agent it belongs to, and where that is
+RESOURCE: Final = "resource"  # tag of a skill that is a resource; its id is the address, or a template of it
+_EMPTY: Final[Json] = {"type": "object", "properties": {}}
+
+
+def tools_of(card: Card) -> dict[str, Skill | None]:
+    """The tools of an agent by name: the agent itself, and each skill that says what it takes.
+
+    A skill of the agent's own name is the agent: it stands in its place. The protocol allows more in a name than
+    the models behind its clients do: letters, digits, hyphens and underscores pass everywhere.
+    """
+    skills = {s.id: s for s in card.skills if s.input_schema is not None and not {PROMPT, RESOURCE} & set(s.tags)}
+    if card.name in skills and len(skills) == 1:
+        return {_name(card.name): skills[card.name]}
+    if not skills and card.skills and all({PROMPT, RESOURCE} & set(skill.tags) for skill in card.skills):
+        return {}
+    return {_name(card.name): None, **{_name(f"{card.name}-{skill_id}"): skill for skill_id, skill in skills.items()}}
+
+
+def _name(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_-]", "-", text)[:64]
+
+
+def tool(name: str, card: Card, skill: Skill | None, gateway: str = "") -> Json:
+    """A Tool of the protocol; ``gateway`` is who tells it."""
+    if skill is None:
+        described: Json = {
+            "name": name,
+            "title": card.name,
+            "description": _description(card),
+            "inputSchema": INPUT,
+            "outputSchema": OUTPUT,
+        }
+    else:
+        described = {
+            "name": name,
+            "title": skill.name,
+            "description": skill.description or card.description,
+            "inputSchema": skill.input_schema or _EMPTY,
+        }
+        if skill.output_schema is not None:
+            described["outputSchema"] = skill.output_schema
+    if card.repeatable:
+        described["annotations"] = {"idempotentHint": True}
+    described["_meta"] = {AGENT: _agent_meta(card, skill, gateway)}
+    return described
+
+
+def _agent_meta(card: Card, skill: Skill | None, gateway: str) -> Json:
+    """Whose tool it is, for gateways that list our agents as theirs."""
+    told: Json = {"name": card.name}
+    if skill is not None:
+        told["skill"] = skill.id
+    if card.via:
+        told["via"] = list(card.via)
+    return told | ({"gateway": gateway} if gateway else {})
+
+
+def _description(card: Card) -> str:
+    lines = [card.description] if card.description else []
+    lines += [f"- {skill.name}: {skill.description}" for skill in card.skills if skill.description]
+    return "\n".join(lines)
+
+
+def card_of(name: str, info: Mapping[str, Any], tools: Iterable[Mapping[str, Any]]) -> Card:
+    """The Card of a whole MCP server: each tool a skill."""
+    skills = tuple(
+        Skill(
+            str(each["name"]),
+            str(each.get("title") or each["name"]),
+            str(each.get("description") or ""),
+            input_schema=each.get("inputSchema"),
+            output_schema=each.get("outputSchema"),
+            tool=str(each["name"]),
+        )
+        for each in tools
+    )
+    words = str(info.get("description") or info.get("title") or info.get("name") or "")
+    return Card(name=name, description=words, version=str(info.get("version") or "1.0"), skills=skills)
+
+
+# -- prompts and resources: skills by their tag ---------------------------------------------------------
+
+
+def prompt(skill: Skill) -> Json:
+    """A Prompt of the protocol."""
+    schema = skill.input_schema or {}
+    required = set(schema.get("required") or ())
+    arguments = [
+        {"name": name, "description": str(each.get("description", "")), "required": name in required}
+        for name, each in (schema.get("properties") or {}).items()
+    ]
+    described: Json = {"name": skill.id, "title": skill.name, "description": skill.description}
+    if arguments:
+        described["arguments"] = arguments
+    return described
+
+
+def prompt_result(message: Message, description: str = "") -> Json:
+    """A reply as the messages of a prompt."""
+    said = message.without_tokens()
+    messages = [{"role": "user", "content": block_of(part, number)} for number, part in enumerate(parts_of(said))]
+    return {"description": description, "messages": messages}
+
+
+def is_template(uri: str) -> bool:
+    return "{" in uri
+
+
+def resource(skill: Skill) -> Json:
+    """A Resource, or a ResourceTemplate if the address holds variables."""
+    described: Json = {"name": skill.name, "description": skill.description}
+    described["uriTemplate" if is_template(skill.id) else "uri"] = skill.id
+    media = (skill.output_schema or {}).get("contentMediaType")
+    if isinstance(media, str):
+        described["mimeType"] = media
+    return described
+
+
+def matched(template: str, uri: str) -> dict[str, str] | None:
+    """The variables of a template in an address, or None if it is not of this template."""
+    pattern = "".join(
+        f"(?P<{piece[1:-1]}>[^/]+)" if piece.startswith("{") else re.escape(piece)
+        for piece in re.split(r"(\{[A-Za-z_][A-Za-z0-9_]*\})", template)
+    )
+    found = re.fullmatch(pattern, uri)
+    return found.groupdict() if found is not None else None
+
+
+def resource_result(message: Message, uri: str) -> Json:
+    """A reply as the contents of a resource."""
+    said = message.without_tokens()
+    parts = [part for part in parts_of(said) if part.content != ""] or [said.first]
+    return {"contents": [contents_of(part, uri) for part in parts]}
+
+
+def completions(schema: Mapping[str, Any] | None, argument: str, value: str) -> list[str]:
+    """What an argument may become: the values its schema lists that begin with what is written so far."""
+    described = ((schema or {}).get("properties") or {}).get(argument) or {}
+    known = [*(described.get("enum") or ()), *(described.get("examples") or ())]
+    return [str(each) for each in known if str(each).lower().startswith(value.lower())][:100]

@@ -1,0 +1,1 @@
+"""AMQP 1.0 connections, shared by NLIP's door and peer."""

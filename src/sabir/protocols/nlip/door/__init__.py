@@ -1,0 +1,1 @@
+"""NLIP's inbound side."""

@@ -1,0 +1,169 @@
+"""Subscriptions on the NLIP wire: a control message asks to be told what happens, and notifications follow (MW-70).
+
+    {"messagetype": "control", …, "submessages": [{"format": "structured", "subformat": "json", "label": "subscribe",
+     "content": {"topic": "task:ID", "since": 0, "seconds": 300}}]}
+
+Topics are ``task:ID`` (its events), ``conversation`` (the turns of the conversation whose token is in the message),
+``agent:NAME`` or ``group:NAME`` (what becomes of the caller's tasks there), and ``topic:NAME/TOPIC`` (what the agent of
+this name publishes; ``Gateway.notify`` sends it). What happens in this process is told at once. Each notification has a
+number; a client that lost the connection, or whose lease has ended, subscribes again with ``since`` and misses nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta
+
+from sabir.aio import until
+from sabir.errors import BadMessage, NotFound, Unauthenticated
+from sabir.exchange.request import EventSink
+from sabir.guard import Credentials
+from sabir.http.door import GatewayServices
+from sabir.message import Message, Part, json_part, text_part
+from sabir.stores.base import ENDED
+from sabir.turn import Caller
+
+LABEL: Final = "subscribe"
+NOTIFICATION: Final = "notification"
+LOOK_SECONDS: Final = 0.25  # between two looks at what other nodes may have written
+ALONE_SECONDS: Final = 2.0  # the same where there is no bus, for other processes on the same store
+TURNS: Final = 100  # that are looked at, at most, at a time
+
+
+class SubscribeContent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the labelled part says."""
+
+    topic: str
+    since: Annotated[int, Meta(ge=0)] = 0  # the number of the last notification that was received
+    seconds: Annotated[float, Meta(gt=0, le=3600)] = 300.0  # how long notifications are wanted
+
+
+class Subscription:
+    """One client that wants to be told."""
+
+    def __init__(self, services: GatewayServices, asked: Message, content: SubscribeContent) -> None:
+        self._services = services
+        self._asked = asked
+        self._content = content
+        self._look = ALONE_SECONDS if services.bus is None else LOOK_SECONDS
+
+    @classmethod
+    def of(cls, services: GatewayServices, message: Message) -> Subscription | None:
+        """The subscription that a message asks for; None if it asks for none.
+
+        Raises:
+            BadMessage: its part is invalid.
+        """
+        part = message.labelled(LABEL) if message.is_control else None
+        if part is None or part.format != "structured":
+            return None
+        try:
+            content = msgspec.convert(part.value, SubscribeContent)
+        except msgspec.ValidationError as exc:
+            raise BadMessage("nlip", LABEL, f"topic, and perhaps since and seconds ({exc})") from None
+        return cls(services, message, content)
+
+    async def notifications(self, credentials: Credentials) -> AsyncGenerator[Message, None]:
+        """What happens, as messages; the last one says why there are no more.
+
+        Raises:
+            SabirError: the caller is not admitted, or there is nothing of the caller's under this topic.
+        """
+        caller = await self._services.guard.admit(credentials, self._asked.tokens, EventSink(_nowhere))
+        number = self._content.since
+        events = self._events(caller)
+        end = time.monotonic() + self._content.seconds
+        why = "The lease has ended"
+        try:
+            while True:
+                async with asyncio.timeout(max(0.0, end - time.monotonic())):
+                    number, body = await anext(events)
+                yield self._message(
+                    number, str(body.get("note") or body.get("kind") or ""), json_part(body, label="event")
+                )
+        except StopAsyncIteration:
+            why = "It has ended"
+        except TimeoutError:
+            pass
+        facts = {"topic": self._content.topic, "since": number, "ended": why}
+        yield self._message(number, f"{why}; subscribe again with since={number}.", json_part(facts, label=LABEL))
+
+    def _message(self, number: int, words: str, part: Part) -> Message:
+        made = Message.of(text_part(words, label=str(number)), part, messagetype=NOTIFICATION)
+        return made.with_parts(self._asked.tokens)
+
+    def _events(self, caller: Caller) -> AsyncIterator[tuple[int, dict[str, Any]]]:
+        kind, _, name = self._content.topic.partition(":")
+        if kind == "task" and name:
+            return self._task(name, caller)
+        if kind == "conversation":
+            return self._conversation(caller)
+        if kind in ("agent", "group") and name:
+            return self._agent(name, caller)
+        if kind == "topic" and "/" in name:
+            agent, _, topic = name.rpartition("/")
+            return self._published(agent, topic, caller)
+        expected = "task:ID, conversation, agent:NAME, group:NAME or topic:NAME/TOPIC"
+        raise BadMessage("nlip", f"{LABEL}.topic", expected)
+
+    async def _published(self, agent: str, topic: str, caller: Caller) -> AsyncIterator[tuple[int, dict[str, Any]]]:
+        """What an agent publishes under a topic that its card names."""
+        known = self._services.find(caller, agent, "").card.publishes
+        if topic not in known:
+            words = f"{agent} does not publish {topic!r}; it publishes {', '.join(known) or 'nothing'}"
+            raise NotFound(words)
+        topics = self._services.topics
+        async for number, event in topics.follow(agent, topic, self._content.since, self._look):
+            yield number, {"kind": "published", "agent": agent, "topic": topic, "event": event}
+
+    async def _task(self, task_id: str, caller: Caller) -> AsyncIterator[tuple[int, dict[str, Any]]]:
+        async for event in self._services.tasks.follow(task_id, caller, self._content.since):
+            yield event.number, {"kind": event.kind, "at": event.at, "body": event.body}
+
+    async def _conversation(self, caller: Caller) -> AsyncIterator[tuple[int, dict[str, Any]]]:
+        conversations, store = self._services.exchange.conversations, self._services.store
+        where = await conversations.find(conversations.sort(self._asked.tokens, caller), caller)
+        row = await store.conversation(where) if where is not None else None
+        if row is None or row.owner != caller.id:
+            raise NotFound("conversation not found, or not yours")
+        seen = self._content.since
+        with conversations.changes.watch(row.id) as changed:
+            while row is not None and not row.ended:
+                changed.clear()
+                missing = min(row.turns - seen, TURNS)
+                for turn in await store.turns(row.id, missing) if missing > 0 else ():
+                    seen += 1
+                    yield (
+                        seen,
+                        {"kind": "turn", "agent": turn.agent, "asked": turn.asked.text, "answered": turn.answered.text},
+                    )
+                await until(changed, self._look)
+                row = await store.conversation(row.id)
+
+    async def _agent(self, name: str, caller: Caller) -> AsyncIterator[tuple[int, dict[str, Any]]]:
+        """Changes of the caller's tasks at an agent. The number is the time of the change, in milliseconds."""
+        if caller.is_anonymous:
+            raise Unauthenticated("the tasks at an agent are shown to known callers; subscribe to task:ID")
+        self._services.find(caller, name, "")
+        seen: dict[str, float] = {}
+        with self._services.tasks.changes() as changed:
+            while True:
+                changed.clear()
+                tasks = await self._services.store.tasks(owner=caller.id, limit=TURNS)
+                for task in sorted(tasks, key=lambda each: each.updated):
+                    number = int(task.updated * 1000)
+                    if task.agent != name or number <= self._content.since or seen.get(task.id) == task.updated:
+                        continue
+                    seen[task.id] = task.updated
+                    note = task.note if task.state not in ENDED else ""
+                    yield number, {"kind": "state", "task": task.id, "state": task.state, "note": note}
+                await until(changed, self._look)
+
+
+async def _nowhere(event: object) -> None:
+    return None

@@ -1,0 +1,1 @@
+"""NLIP's outbound side: a remote NLIP agent as an Agent."""

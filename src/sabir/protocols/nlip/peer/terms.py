@@ -1,0 +1,83 @@
+"""What we agreed on with a remote agent, kept on our side as well: limits on what goes out and comes in, and the
+context, where we are its keeper.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from sabir.errors import PeerUnreadable, TooLarge
+from sabir.message import Message, json_part
+from sabir.protocols.nlip.wire import json as nlip
+
+HISTORY: Final = "history"
+
+
+@dataclass(slots=True)
+class PeerTerms:
+    """Of one conversation."""
+
+    limits: dict[str, int] = field(default_factory=dict)  # body, submessages: what we send; reply: what we get
+    keeper: str = "server"
+    window: int = 20
+    history: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def we_keep(self) -> bool:
+        return self.keeper in ("client", "both")
+
+    def outgoing(self, message: Message) -> Message:
+        """The message as it may go out, with the context that we keep.
+
+        Raises:
+            TooLarge: it is over what was agreed.
+        """
+        if message.is_control:
+            return message
+        body, submessages = self.limits.get("body"), self.limits.get("submessages")
+        if body is not None and len(nlip.encode(message)) > body:
+            raise TooLarge("nlip", "$", f"at most {body} bytes, as agreed with the peer")
+        if submessages is not None and len(message.submessages) > submessages:
+            raise TooLarge("nlip", "$.submessages", f"at most {submessages} submessages, as agreed with the peer")
+        if not self.we_keep or not self.history:
+            return message
+        return message.with_part(json_part(self.history[-2 * self.window :], label=HISTORY))
+
+    def incoming(self, asked: Message, reply: Message, peer: str) -> None:
+        """Check what came, and remember it if we are to.
+
+        Raises:
+            PeerUnreadable: it is larger than the peer agreed to send.
+        """
+        if asked.is_control:
+            return
+        most = self.limits.get("reply")
+        if most is not None and len(nlip.encode(reply)) > most:
+            raise PeerUnreadable(peer, f"its answer is larger than the {most} bytes it agreed to")
+        if self.we_keep:
+            at = datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="milliseconds")
+            self.history.append({"at": at, "speaker": "client", "role": "user", "said": asked.text})
+            self.history.append({"at": at, "speaker": peer, "role": "agent", "said": reply.text})
+
+    def take_limits(self, told: Any) -> dict[str, int]:
+        """What the answer to a proposal says is agreed."""
+        agreed = told.get("agreed") if isinstance(told, Mapping) else None
+        if isinstance(agreed, Mapping):
+            self.limits = {str(name): int(value) for name, value in agreed.items() if isinstance(value, int)}
+        return dict(self.limits)
+
+    def take_context(self, told: Any, handed: Any) -> str:
+        """Who keeps the context from now on, as the answer says; what it hands over is ours if it is us."""
+        if isinstance(told, Mapping):
+            self.keeper = str(told.get("keeper", self.keeper))
+            window = told.get("window")
+            self.window = window if isinstance(window, int) else self.window
+        if not self.we_keep:
+            self.history = []
+        elif isinstance(handed, list):
+            self.history = [entry for entry in handed if isinstance(entry, dict)]
+        return self.keeper

@@ -1,0 +1,1 @@
+"""NLWeb's inbound side."""

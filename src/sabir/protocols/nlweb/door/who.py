@@ -1,0 +1,108 @@
+"""``/who``: which agents here suit a query, by what their cards say and, of sites, by what they hold."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from sabir.card import Card
+from sabir.http.door import Door, GatewayServices
+from sabir.protocols import registry
+from sabir.protocols.nlweb.wire.models import WhoRequest
+from sabir.protocols.protocol import DoorEntry
+from sabir.turn import Caller
+
+VERSION: Final = "0.1"  # of the agent finder draft
+MOST: Final = 50  # agents that are told of, where who asks does not say how many rows
+_WORD: Final = re.compile(r"[^\W_]{2,}")
+_COMMON: Final = frozenset({
+    "a", "an", "and", "any", "are", "can", "do", "does", "find", "for", "give", "has", "have", "how", "in",
+    "is", "me", "my", "of", "on", "or", "some", "the", "to", "what", "where", "which", "who", "with", "you", "your",
+})  # fmt: skip
+
+
+def found(
+    request: WhoRequest, services: GatewayServices, caller: Caller, held: Mapping[str, float] | None = None
+) -> list[dict[str, Any]]:
+    """The agents that suit, best first, one row for each way in which this caller can ask them.
+
+    ``held`` is the score of the best item that the site of a card has for the query, by the name of the card.
+    """
+    ways = _ways(services, caller)
+    wanted = (request.type or "agent").lower()
+    suiting: list[tuple[float, int, Card]] = []
+    for place, card in enumerate(services.cards(caller, "nlweb")):
+        score = _score(request, card, (held or {}).get(card.name, 0.0))
+        if score > 0:
+            suiting.append((-score, place, card))
+    rows: list[dict[str, Any]] = []
+    for score, _, card in sorted(suiting, key=lambda each: each[:2])[: request.max_results or MOST]:
+        for protocol, endpoint in ways.get(card.name, ()):
+            if wanted in (protocol, "agent"):
+                definition = _definition(card)
+                row = {"protocol": protocol, "endpoint": endpoint, "score": round(-score, 1), "definition": definition}
+                rows.append(row)
+    return rows[: request.max_results]
+
+
+def _ways(services: GatewayServices, caller: Caller) -> dict[str, list[tuple[str, str]]]:
+    """Of each agent, by its name: the protocol and the address of every door that is open to this caller."""
+    ways: dict[str, list[tuple[str, str]]] = {}
+    doors = {door.name: door for door in services.doors}
+    known = registry.doors().items()
+    for name, (protocol, entry) in sorted(known, key=lambda row: row[1][0].name != "nlweb"):  # our own protocol first
+        if name not in doors or not entry.reaches_agents:
+            continue
+        base = _base(services, doors[name], entry)
+        for card in services.cards(caller, name) if base else ():
+            path = entry.default_path if card.name == services.exchange.default else entry.agent_path
+            ways.setdefault(card.name, []).append((protocol.name, base + path.format(name=card.name)))
+    return ways
+
+
+def _base(services: GatewayServices, door: Door, entry: DoorEntry) -> str:
+    """What the paths of a door are below."""
+    if entry.scheme == "ws":
+        return services.public_url.replace("http", "ws", 1)
+    if entry.scheme:
+        return services.public_url
+    return next((address for _, address in door.addresses()), "")
+
+
+def answer_of(rows: list[dict[str, Any]], request: WhoRequest) -> dict[str, Any]:
+    meta = {"response_type": "Answer", "version": request.version or VERSION, "result_count": len(rows)}
+    return {"_meta": meta, "results": rows}
+
+
+def _score(request: WhoRequest, card: Card, held: float) -> float:
+    """From 0 to 100: the share of the query's words that the card holds, or what its site holds, whichever is more.
+
+    Without words every agent suits; outside the domain, or without a capability that is asked for, none does.
+    """
+    if request.domain is not None and request.domain.lower() not in (card.site or "").lower():
+        return 0.0
+    offered = _words([card.name, *(w for s in card.skills for w in (s.id, s.name, *s.tags))])
+    if any(not _words([wanted]) <= offered for wanted in request.capabilities):
+        return 0.0
+    asked = _words([request.text]) - _COMMON
+    if not asked:
+        return 50.0
+    texts = [card.description, card.site or "", *(t for s in card.skills for t in (s.description, *s.examples))]
+    known = offered | _words(texts)
+    return max(held, 100.0 * len(asked & known) / len(asked))
+
+
+def _words(texts: Iterable[str]) -> set[str]:
+    return {_stem(word) for text in texts for word in _WORD.findall(text.lower())}
+
+
+def _stem(word: str) -> str:
+    """Enough for cards: plural and singular are one word."""
+    return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
+
+
+def _definition(card: Card) -> dict[str, Any]:
+    return {name: value for name, value in msgspec.to_builtins(card).items() if name != "limits"}

@@ -1,0 +1,381 @@
+"""The NLWeb objects as frozen, typed values, and how they are read from and written to plain JSON values.
+
+An open model keeps what its protocol version does not name in its last field: further attributes of a ``Query``
+are ``filters``, those of a ``ResultObject`` are its type's own ``fields``, those of the others are ``more``.
+``read`` refuses with the path of what is wrong; ``plain`` is its inverse.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, ClassVar, Final, TypeAlias, TypeVar
+
+import msgspec
+
+from sabir.errors import BadMessage
+from sabir.message import JSON
+
+PROTOCOL: Final = "nlweb"
+MISSING: Final = "; it is missing"  # how the text of a refusal ends when a required field is not there
+
+Json: TypeAlias = dict[str, Any]
+_ALWAYS: Final = frozenset({"@type", "type"})  # said even where it is the usual one
+
+
+class _OpenModel(msgspec.StructMeta):
+    """Lets ``Query(text="soup", itemType="Recipe")`` keep what the model does not name, as reading it does."""
+
+    OPEN: str | None
+
+    def __call__(cls, *args: Any, **values: Any) -> Any:  # noqa: N805 (a metaclass)
+        open_field = cls.OPEN
+        if open_field is not None:
+            others = {name: values.pop(name) for name in values.keys() - set(cls.__struct_fields__)}
+            if others:
+                values[open_field] = {**values.get(open_field, {}), **others}
+        return super().__call__(*args, **values)
+
+
+class NlwebModel(msgspec.Struct, metaclass=_OpenModel, frozen=True, omit_defaults=True):
+    """``OPEN`` names the field that keeps attributes which the model does not know."""
+
+    OPEN: ClassVar[str | None] = None
+
+
+# -- requests -------------------------------------------------------------------------------------
+
+
+class Query(NlwebModel, frozen=True):
+    """What is asked. Every attribute beside the named ones is a filter (W-5)."""
+
+    OPEN: ClassVar[str | None] = "filters"
+
+    text: str
+    site: tuple[str, ...] = ()  # none: any
+    num_results: int | None = None  # how many to look at
+    max_results: int | None = None  # how many to return
+    min_score: float | None = None
+    decontextualized_query: str | None = None
+    filters: Json = {}
+
+
+class Context(NlwebModel, frozen=True):
+    """What was said before, and what is known of the one who asks."""
+
+    OPEN: ClassVar[str | None] = "more"
+
+    type: str = msgspec.field(default="ConversationalContext", name="@type")
+    prev: tuple[str, ...] = ()
+    text: str | None = None
+    memory: tuple[str, ...] = ()
+    answers: Json = {}  # to an elicitation, by question id (W-10)
+    more: Json = {}
+
+
+class Prefer(NlwebModel, frozen=True):
+    """How the answer shall look and come. ``streaming`` is None where it is not said (W-3)."""
+
+    OPEN: ClassVar[str | None] = "more"
+
+    streaming: bool | None = None
+    response_format: str = "chatgpt_app"
+    mode: tuple[str, ...] = ("list",)
+    accept_language: str | None = msgspec.field(default=None, name="accept-language")
+    user_agent: str | None = msgspec.field(default=None, name="user-agent")
+    wait: float | None = None  # seconds until a promise is better than the answer (W-9)
+    more: Json = {}
+
+
+class SessionContext(NlwebModel, frozen=True):
+    """Returned like a cookie: whatever stands in it comes back as it was sent."""
+
+    OPEN: ClassVar[str | None] = "more"
+
+    conversation_id: str | None = None
+    state_token: JSON = None
+    more: Json = {}
+
+
+class Meta(NlwebModel, frozen=True):
+    """What belongs to the request itself."""
+
+    OPEN: ClassVar[str | None] = "more"
+
+    api_version: str | None = None
+    session_context: SessionContext | None = None
+    request_id: str | None = None
+    start_num: int = 0
+    more: Json = {}
+
+
+class AskRequest(NlwebModel, frozen=True):
+    """``POST /ask``."""
+
+    query: Query
+    context: Context = Context()
+    prefer: Prefer = Prefer()
+    meta: Meta = Meta()
+
+
+class AwaitRequest(NlwebModel, frozen=True):
+    """``POST /await``."""
+
+    promise_token: str
+    action: str  # checkin or cancel
+    meta: Meta = Meta()
+
+
+class WhoRequest(NlwebModel, frozen=True):
+    """``POST /who``: which agents here suit a query. An empty text suits all of them."""
+
+    text: str
+    type: str | None = None
+    domain: str | None = None
+    capabilities: tuple[str, ...] = ()
+    max_results: int | None = None
+    version: str | None = None
+
+
+# -- responses ------------------------------------------------------------------------------------
+
+
+class ResponseMeta(NlwebModel, frozen=True):
+    """``_meta`` of every response."""
+
+    OPEN: ClassVar[str | None] = "more"
+
+    response_type: str
+    version: str
+    response_format: str | None = None
+    session_context: SessionContext | None = None
+    decontextualized_query: str | None = None
+    ignored_filters: tuple[str, ...] = ()
+    request_id: str | None = None
+    more: Json = {}
+
+
+AskResponseMeta = ResponseMeta  # its name in the protocol
+
+
+class Grounding(NlwebModel, frozen=True):
+    """Where something comes from."""
+
+    source_urls: tuple[str, ...] = ()
+    citations: tuple[str, ...] = ()
+
+
+class Action(NlwebModel, frozen=True):
+    """Something that can be done with a result."""
+
+    OPEN: ClassVar[str | None] = "more"
+
+    context: str | None = msgspec.field(default=None, name="@context")
+    type: str | None = msgspec.field(default=None, name="@type")
+    name: str | None = None
+    description: str | None = None
+    protocol: str | None = None
+    method: str | None = None
+    endpoint: str | None = None
+    params: Json | None = None
+    more: Json = {}
+
+
+class ResultObject(NlwebModel, frozen=True):
+    """One result. ``fields`` are those of its schema.org type."""
+
+    OPEN: ClassVar[str | None] = "fields"
+
+    type: str | tuple[str, ...] = msgspec.field(default="Thing", name="@type")
+    id: str | None = msgspec.field(default=None, name="@id")
+    url: str | None = None
+    name: str | None = None
+    site: str | None = None
+    score: float | None = None
+    description: JSON = None
+    grounding: Grounding | None = None
+    actions: tuple[Action, ...] = ()
+    fields: Json = {}
+
+
+class TextContent(NlwebModel, frozen=True):
+    """Words for people and models."""
+
+    OPEN: ClassVar[str | None] = "more"
+
+    text: str
+    type: str = "text"
+    more: Json = {}
+
+
+class AnswerResponse(NlwebModel, frozen=True):
+    """An answer: ``results`` for conversational search; the other three for a ChatGPT app."""
+
+    meta: ResponseMeta = msgspec.field(name="_meta")
+    results: tuple[ResultObject, ...] | None = None
+    content: tuple[TextContent, ...] | None = None
+    structured_data: tuple[ResultObject, ...] | None = msgspec.field(default=None, name="structuredData")
+    structured_content: Json | None = msgspec.field(default=None, name="structuredContent")
+
+    @property
+    def items(self) -> tuple[ResultObject, ...]:
+        """The results, by whichever name they came."""
+        return self.results or self.structured_data or ()
+
+
+class ElicitationQuestion(NlwebModel, frozen=True):
+    """One question of an elicitation."""
+
+    id: str
+    text: str
+    type: str = "text"  # text, single_select, multi_select
+    options: tuple[str, ...] = ()
+
+
+class Elicitation(NlwebModel, frozen=True):
+    """What the agent needs to know before it can answer well."""
+
+    text: str
+    questions: tuple[ElicitationQuestion, ...] = ()
+
+
+class ElicitationResponse(NlwebModel, frozen=True):
+    meta: ResponseMeta = msgspec.field(name="_meta")
+    elicitation: Elicitation
+
+
+class Promise(NlwebModel, frozen=True):
+    """An answer that is still being worked on."""
+
+    token: str
+    estimated_time: int | None = None  # seconds
+    message: str | None = None
+    progress: float | None = None  # 0 to 1
+
+
+class PromiseResponse(NlwebModel, frozen=True):
+    meta: ResponseMeta = msgspec.field(name="_meta")
+    promise: Promise
+
+
+class Error(NlwebModel, frozen=True):
+    """Why there is no answer."""
+
+    code: str
+    message: str
+    details: JSON = None
+
+
+class FailureResponse(NlwebModel, frozen=True):
+    meta: ResponseMeta = msgspec.field(name="_meta")
+    error: Error
+
+
+Response: TypeAlias = AnswerResponse | ElicitationResponse | PromiseResponse | FailureResponse
+
+M = TypeVar("M", bound=NlwebModel)
+
+# -- reading --------------------------------------------------------------------------------------
+
+
+@cache
+def _fields(kind: type[NlwebModel]) -> tuple[msgspec.structs.FieldInfo, ...]:
+    """The fields of a model; msgspec evaluates annotations anew at each call, so they are asked for once."""
+    return msgspec.structs.fields(kind)
+
+
+@cache
+def _names(kind: type[NlwebModel]) -> frozenset[str]:
+    """The names on the wire, without the open field."""
+    return frozenset(f.encode_name for f in _fields(kind) if f.name != kind.OPEN)
+
+
+@cache
+def _required(kind: type[NlwebModel]) -> tuple[str, ...]:
+    return tuple(f.encode_name for f in _fields(kind) if f.required)
+
+
+def an_object(value: object, where: str) -> Json:
+    """The value, which has to be a JSON object."""
+    if not isinstance(value, dict):
+        raise BadMessage(PROTOCOL, where, "an object")
+    return value
+
+
+def read(kind: type[M], value: object, where: str = "$", *, lenient: bool = False) -> M:
+    """A model without models inside, of a JSON object. ``null`` is the same as absent.
+
+    ``lenient`` reads numbers and booleans from text, for values that came in a URL.
+
+    Raises:
+        BadMessage: a value has the wrong type, or a required one is missing; ``where`` says which.
+    """
+    given = an_object(value, where)
+    names = _names(kind)
+    known = {name: each for name, each in given.items() if name in names and each is not None}
+    for name in _required(kind):
+        if name not in known:
+            raise BadMessage(PROTOCOL, f"{where}.{name}", f"a value{MISSING}")
+    if kind.OPEN is not None:
+        rest = {name: each for name, each in given.items() if name not in names and each is not None}
+        if rest:
+            known[kind.OPEN] = rest
+    try:
+        return msgspec.convert(known, kind, strict=not lenient)
+    except msgspec.ValidationError as exc:
+        said, _, place = str(exc).partition(" - at `$")
+        raise BadMessage(PROTOCOL, f"{where}{place.rstrip('`')}", _expected(said)) from None
+
+
+def _expected(said: str) -> str:
+    """msgspec's "Expected `int`, got `str`" as what follows our own "expected"."""
+    if "out of range" in said:
+        return "a smaller number"
+    return said.removeprefix("Expected ").replace("`", "") if said.startswith("Expected ") else said
+
+
+def result(value: object, where: str = "$") -> ResultObject:
+    """A result object, its grounding and actions typed.
+
+    Raises:
+        BadMessage: it is none.
+    """
+    given = dict(an_object(value, where))
+    grounding, actions = given.pop("grounding", None), given.pop("actions", None)
+    made = read(ResultObject, given, where)
+    if isinstance(grounding, dict):
+        made = msgspec.structs.replace(made, grounding=read(Grounding, _grounded(grounding), f"{where}.grounding"))
+    if isinstance(actions, list):
+        typed = tuple(read(Action, each, f"{where}.actions[{i}]") for i, each in enumerate(actions))
+        made = msgspec.structs.replace(made, actions=typed)
+    return made
+
+
+def _grounded(value: Json) -> Json:
+    """Lists of texts, whatever came: a citation that is an object is told by its text."""
+    lists = {name: each if isinstance(each, list | tuple) else [each] for name, each in value.items() if each}
+    return {
+        name: [str(e.get("text", "")) if isinstance(e, dict) else str(e) for e in each] for name, each in lists.items()
+    }
+
+
+# -- writing --------------------------------------------------------------------------------------
+
+
+def plain(model: NlwebModel) -> Json:
+    """The model as JSON values: names as on the wire, what the open field holds beside the rest."""
+    values: Json = {}
+    for field in _fields(type(model)):
+        value = getattr(model, field.name)
+        if field.name == model.OPEN:
+            values.update((name, each) for name, each in value.items() if name not in values)
+        elif field.required or (value is not None and (value != field.default or field.encode_name in _ALWAYS)):
+            values[field.encode_name] = _plain(value)
+    return values
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, NlwebModel):
+        return plain(value)
+    if isinstance(value, tuple):
+        return [_plain(each) for each in value]
+    return value

@@ -1,0 +1,283 @@
+"""Peer: a remote agent as an Agent, whatever protocol it speaks.
+
+A protocol's peer says how one message is sent and how the events come back (``talk``); everything a user
+touches stands here. A peer may be used by many turns at once.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self, Unpack
+from urllib.parse import urlsplit
+
+import msgspec
+
+from sabir.card import Card
+from sabir.errors import ConfigError, PeerError, PeerRefused, PeerUnreadable
+from sabir.events import Event, Fault, Question, Reply
+from sabir.guard.egress.breaker import Breaker
+from sabir.message import Message
+from sabir.turn import Turn
+
+from .nlip.wire import json as nlip
+from .options import SECONDS, Identity, OnWire, PeerOptionNames, PeerOptions
+
+__all__ = [
+    "SECONDS",
+    "Call",
+    "Clock",
+    "Identity",
+    "OnWire",
+    "Peer",
+    "PeerOptionNames",
+    "PeerOptions",
+    "choose",
+]
+
+if TYPE_CHECKING:
+    from sabir.guard.egress.credentials import OutgoingCredentials
+
+_TRACE: Final = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What belongs to one message on its way out, beside what it says."""
+
+    conversation: str = ""  # which of this side's conversations it belongs to; "" is the peer's own
+    seconds: float = SECONDS
+    key: str | None = None  # idempotency key; None: the peer makes one
+    trace: str | None = None  # W3C traceparent
+    hops: int = 0
+    pieces: bool = False  # whether pieces ahead of the answer are wanted
+    anonymous: bool = False  # nothing that tells who asks goes along
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)  # who we are to this service, for this caller
+    whole: Callable[[], float] | None = None  # seconds that the turn has, for what becomes a task over there
+
+
+def choose(identities: tuple[Identity, ...], origin: str, challenge: str | None) -> str | None:
+    """The credential for a service: without a challenge only one that may go at once; else the first whose
+    scheme the service asked for, or the first of all."""
+    forms = (origin, origin_of(origin), origin.removesuffix(":443").removesuffix(":80"))  # with and without its port
+    fitting = [each for each in identities if any(fnmatchcase(form, each.service.rstrip("/")) for form in forms)]
+    if challenge is None:
+        return next((each.authorization for each in fitting if each.at_once), None)
+    asked = challenge.lower()
+    named = (each for each in fitting if each.authorization.partition(" ")[0].lower() in asked)
+    return next((each.authorization for each in named), fitting[0].authorization if fitting else None)
+
+
+class Peer(ABC):
+    """A remote agent. ``ask`` for an answer, ``stream`` for its events, call it with a Turn as an Agent."""
+
+    protocol: str = ""
+
+    def __init__(self, url: str, options: PeerOptions | None = None, **named: Unpack[PeerOptionNames]) -> None:
+        """``options`` together, ``named`` one by one; see ``PeerOptions``."""
+        self.url = url
+        self.options = replace(options or PeerOptions(), **named)
+        self.seconds = self.options.seconds
+        self.address = without_credentials(url)
+        self.card = Card(name=self.options.name or name_of(url))  # where it is, is nobody's business who asks here
+        self.outgoing: OutgoingCredentials | None = None  # set by the gateway: our identities, by service and caller
+        self.breaker = Breaker(self.card.name)  # for turns; who asks by hand learns each failure
+
+    @property
+    def speaks(self) -> str:
+        """The protocol that is spoken, also where it was found out."""
+        return self.protocol
+
+    @abstractmethod
+    def talk(self, message: Message, call: Call) -> AsyncGenerator[Event, None]:
+        """Send one message; yield what comes back: pieces, then one Reply, tokens taken out.
+
+        Raises:
+            PeerError: it could not be reached, refused, or did not speak its protocol.
+        """
+
+    @abstractmethod
+    async def aclose(self) -> None:
+        """Let go of connections."""
+
+    async def discover(self) -> None:  # noqa: B027  # not every protocol has a way
+        """Learn what the remote agent says of itself, where its protocol has a way; the Card says so from then on.
+
+        Raises:
+            PeerError: it could not be asked.
+        """
+
+    def export(self) -> dict[str, Any]:
+        """This peer's own conversation as plain data, to be kept where secrets are kept; ``resume`` goes on with it."""
+        return {"protocol": self.protocol, "left": self._left()}
+
+    def resume(self, exported: Mapping[str, Any]) -> None:
+        """Go on where ``export`` left off; what is of another protocol, or cannot be read, is passed over."""
+        if exported.get("protocol") == self.protocol:
+            with suppress(msgspec.ValidationError):
+                self._restore_state(exported.get("left"))
+
+    def _left(self) -> Any:
+        """Where our own conversation is over there, as plain data; None if nothing is known of it."""
+        return None
+
+    def _restore_state(self, left: Any) -> None:  # noqa: B027  # not every protocol has conversations
+        """The inverse of ``_left``.
+
+        Raises:
+            msgspec.ValidationError: not what ``_left`` gave.
+        """
+
+    async def propose_anonymous(self, conversation: str) -> str | None:
+        """Whether this peer agrees to anonymity: None, or why not. All on the way must, or none is asked (PAPER-ANON).
+
+        Raises:
+            PeerError: it could not be asked.
+        """
+        return f"{self.protocol} has no way to agree to it"
+
+    async def ask(self, said: str | Message, *, seconds: float | None = None, key: str | None = None) -> Message:
+        """Say something and return the whole answer.
+
+        Raises:
+            PeerUnavailable: no connection, or no answer in time.
+            PeerRefused: the peer said no; ``status`` is its code.
+            PeerUnreadable: the answer is not of its protocol.
+        """
+        call = Call(seconds=self.seconds if seconds is None else seconds, key=key)
+        return await self._whole_answer(message_of(said), call)
+
+    async def stream(
+        self, said: str | Message, *, seconds: float | None = None, key: str | None = None
+    ) -> AsyncGenerator[Event, None]:
+        """Say something and get the events as they come, the Reply last. Raises as ``ask`` does."""
+        call = Call(seconds=self.seconds if seconds is None else seconds, key=key, pieces=True)
+        async with aclosing(self.talk(message_of(said), call)) as events:
+            async for event in events:
+                yield event
+
+    async def __call__(self, turn: Turn, /) -> AsyncIterator[Event]:
+        """Answer a turn by asking the remote agent; what it asks back is asked of our caller.
+
+        Raises:
+            PeerError: as ``ask`` does, told by the peer's name: where it is, is not the caller's affair.
+        """
+        message = turn.message
+        anonymous = bool(turn.conversation.agreed.get("anonymous"))
+        shown = await self.outgoing.headers(self.url, turn.caller) if self.outgoing and not anonymous else {}
+        call = Call(
+            turn.conversation.id,
+            min(turn.remaining, self.seconds),
+            turn.id,
+            trace_of(turn),
+            turn.hops + 1,
+            pieces=True,
+            anonymous=anonymous,
+            headers=shown,
+            whole=lambda: turn.remaining,
+        )
+        while True:
+            asked: Question | None = None
+            try:
+                with self.breaker.call() as calling, turn.timeline.span("peer", self.card.name) as hop:
+                    async with aclosing(self.talk(message, call)) as events:
+                        async for event in events:
+                            calling.heard(event)  # now: who has the Reply does not come back for more
+                            if isinstance(event, Reply | Fault):
+                                hop.end(failed=isinstance(event, Fault))
+                            if isinstance(event, Question):
+                                asked = event
+                            elif not isinstance(event, Reply) or asked is None:
+                                yield event
+            except PeerError as exc:
+                raise self._without_address(exc) from None
+            if asked is None:
+                return
+            message = await turn.ask(asked)
+            call = replace(call, key=f"{turn.id}.{turn.questions}", seconds=min(turn.remaining, self.seconds))
+
+    def _without_address(self, exc: PeerError) -> PeerError:
+        words = exc.reason.removeprefix(f"{exc.peer}: ").replace(self.address, self.card.name)
+        where = urlsplit(self.address)
+        if where.netloc:  # what stands beside it, such as a task
+            words = words.replace(f"{where.scheme}://{where.netloc}", self.card.name)
+        if isinstance(exc, PeerRefused):
+            return PeerRefused(self.card.name, words, exc.status, broken=exc.broken)
+        return type(exc)(self.card.name, words)
+
+    async def _whole_answer(self, message: Message, call: Call) -> Message:
+        asked: Question | None = None
+        async with aclosing(self.talk(message, call)) as events:
+            async for event in events:
+                if isinstance(event, Reply):
+                    return event.message
+                if isinstance(event, Fault):
+                    raise event.error()
+                if isinstance(event, Question):
+                    asked = event
+        if asked is not None:  # what is said next answers it
+            return nlip.question_message(asked)
+        raise PeerUnreadable(self.address, "it ended without an answer")
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    def __repr__(self) -> str:
+        return f"<peer {self.protocol} {self.address}>"
+
+
+class Clock:
+    """The time left of one call."""
+
+    __slots__ = ("_end",)
+
+    def __init__(self, seconds: float) -> None:
+        self._end = time.monotonic() + seconds
+
+    @property
+    def left(self) -> float:
+        return max(0.0, self._end - time.monotonic())
+
+
+def trace_of(turn: Turn) -> str | None:
+    """The trace context that goes along; what came in its place and is none stays here."""
+    return turn.trace if turn.trace is not None and _TRACE.fullmatch(turn.trace) else None
+
+
+def message_of(said: str | Message) -> Message:
+    return Message("text", "english", said) if isinstance(said, str) else said
+
+
+def origin_of(url: str) -> str:
+    """Scheme, host and port of a URL, the port always said."""
+    parts = urlsplit(url)
+    try:
+        port = parts.port or {"https": 443, "wss": 443, "amqps": 5671, "amqp": 5672}.get(parts.scheme.lower(), 80)
+    except ValueError:
+        raise ConfigError(f"the port of {without_credentials(url)} is not a number") from None
+    host = (parts.hostname or "").lower()
+    return f"{parts.scheme.lower()}://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def without_credentials(url: str) -> str:
+    """The URL as it may be shown: no user, password or query."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
+
+
+def name_of(url: str) -> str:
+    """A Card name for a URL: its host and path."""
+    parts = urlsplit(url)
+    name = re.sub(r"[^A-Za-z0-9_.-]+", "-", f"{parts.netloc.rpartition('@')[2]}{parts.path}").strip("-_.")
+    return name[:64] or "peer"

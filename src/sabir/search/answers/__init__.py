@@ -1,0 +1,1 @@
+"""Results, facts and questions back, made from what was found."""

@@ -1,0 +1,135 @@
+"""Facts: what an item states of the things it was chosen or ordered by, in words for people. Pure.
+
+Who asks for tents under $400, cheapest first, wants to see what each costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Final
+
+from sabir.search.items.attributes import OPEN_ON, Attributes, recalled
+from sabir.search.items.item import Item
+from sabir.search.items.schema_org import strings
+from sabir.search.items.types import is_a
+from sabir.search.query import places
+from sabir.search.query.conditions import Condition, During, Is, Near, Range
+from sabir.search.query.hours import stated
+from sabir.search.query.relaxing import inner
+from sabir.search.query.structured import Parsed
+from sabir.search.query.vocabulary import MEASURES, NUTRIENTS
+
+_SIGNS: Final = {"usd": "$", "eur": "€", "gbp": "£", "jpy": "¥", "inr": "₹"}
+_NUTRIENT: Final = {field: name for name, field in reversed(list(NUTRIENTS.items()))}
+# Fields whose value is shown where they were asked for; others speak for themselves, or are no news.
+_SHOWN: Final = {"color": "color", "material": "material", "brand": "brand", "size": "size", "genre": "genre"}
+
+
+def facts(item: Item, parsed: Parsed) -> dict[str, str]:
+    """By field, what the item states of what was asked for; of an event always when it is."""
+    of = recalled(item)
+    found: dict[str, str] = {}
+    if any(is_a(kind, "Event") for kind in item.types) and (when := _date(of)):
+        found["date"] = when
+    asked = inner(parsed.conditions)
+    for name, text in (each for condition in asked for each in _stated(condition, of)):
+        found.setdefault(name, text)
+    for field in (*((parsed.order[0],) if parsed.order else ()), *parsed.about):
+        if field == "date" and "startdate" not in of.dates and parsed.order is None:
+            continue  # when something was published is no answer to when it is
+        if text := value_of(field, of):
+            found.setdefault(field, text)
+    if "openinghours" in parsed.about and (hours := list(strings(item.fields.get("openingHours")))[:2]):
+        found["openinghours"] = f"open {', '.join(hours)}"
+    days = [value for each in asked if isinstance(each, Is) and each.field == OPEN_ON for value in each.values]
+    if days and (open_then := stated(item.fields, days[0])):
+        found["openinghours"] = f"open {open_then}"
+    return found
+
+
+def _stated(condition: Condition, of: Attributes) -> Iterator[tuple[str, str]]:
+    match condition:
+        case Range(field) | During(field):
+            if text := value_of(field, of):
+                yield field, text
+        case Near(lat, lon, _, name) if of.point is not None:
+            far = places.kilometres((lat, lon), of.point)
+            yield "distance", f"{far:.{0 if far >= 1 else 1}f} km {f'from {name}' if name else 'away'}"
+        case Is(field) if field.lower() in _SHOWN:
+            if values := of.labels.get(_SHOWN[field.lower()]):
+                yield field.lower(), ", ".join(values[:2])
+        case _:
+            return
+
+
+def value_of(field: str, of: Attributes) -> str:
+    """What an item states of a field, in words for people; empty if it states nothing."""
+    if field in _NUTRIENT and (numbers := of.numbers.get(field)):
+        return f"{numbers[0]:g} g {_NUTRIENT[field]}"
+    written = _WRITTEN.get(field)
+    return written(of) if written is not None else ""
+
+
+def _price(of: Attributes) -> str:
+    """The lowest, as the filter takes it, and up to which where there are several."""
+    for name, numbers in of.numbers.items():
+        if not name.startswith("price:"):
+            continue
+        if max(numbers) == 0:
+            return "free"
+        low, high = (money(each, name[6:]) if each else "free" for each in (min(numbers), max(numbers)))
+        return low if low == high else f"{low} to {high}"
+    return ""
+
+
+def money(amount: float, currency: str) -> str:
+    """An amount with the sign of its currency, or its code; ``?`` is a currency that is not stated."""
+    code = currency.casefold()
+    sign, suffix = _SIGNS.get(code, ""), "" if code in (*_SIGNS, "?") else f" {code.upper()}"
+    return f"{sign}{_amount(amount)}{suffix}"
+
+
+def _amount(value: float) -> str:
+    return f"{value:,.0f}" if value == int(value) else f"{value:,.2f}"
+
+
+def _date(of: Attributes) -> str:
+    field = next((each for each in ("startdate", "dateposted", "datepublished", "date") if each in of.dates), None)
+    if field is None:
+        return ""
+    first = datetime.fromtimestamp(of.dates[field].start, UTC)
+    said = f"{first:%A}, {first.day} {first:%B %Y}" if field == "startdate" else f"{first.day} {first:%B %Y}"
+    ends = of.dates.get("enddate") if field == "startdate" else None
+    last = datetime.fromtimestamp(ends.start, UTC) if ends is not None else first
+    return said if (last - first).days < 1 else f"{said} to {last.day} {last:%B %Y}"
+
+
+def _duration(field: str) -> Callable[[Attributes], str]:
+    def written(of: Attributes) -> str:
+        minutes = round((of.numbers.get(field) or (0.0,))[0])
+        pieces = [f"{minutes // 60} h"] if minutes >= 60 else []
+        return " ".join([*pieces, f"{minutes % 60} min"] if minutes % 60 or not pieces else pieces) if minutes else ""
+
+    return written
+
+
+def _counted(field: str, form: str) -> Callable[[Attributes], str]:
+    def written(of: Attributes) -> str:
+        numbers = of.numbers.get(field)
+        return form.format(numbers[0]) if numbers else ""
+
+    return written
+
+
+_WRITTEN: Final[Mapping[str, Callable[[Attributes], str]]] = {
+    "price": _price,
+    **dict.fromkeys(("date", "startdate", "datepublished", "dateposted"), _date),
+    **{field: _duration(field) for field in MEASURES["min"]},
+    "stars": _counted("stars", "{:.1f} stars"),
+    "calories": _counted("calories", "{:g} kcal"),
+    "recipeyield": _counted("recipeyield", "serves {:g}"),
+    "weight": _counted("weight", "{:g} g"),
+    "reviewcount": _counted("reviewcount", "{:g} reviews"),
+    "numberofpages": _counted("numberofpages", "{:g} pages"),
+}

@@ -1,0 +1,179 @@
+"""Hits as the result objects that NLWeb describes: schema.org fields, score, grounding and actions. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from sabir.search.engine.base import Hit
+from sabir.search.items.attributes import Attributes, recalled
+from sabir.search.items.item import JSON
+from sabir.search.items.links import is_unsafe_link, without_unsafe_links
+from sabir.search.items.types import lineage
+from sabir.search.query.aspects import fitting
+from sabir.search.query.words import content_words, sentences
+
+from .extract import stands_alone
+
+# Fields of an item that stand in the result anyway, or that a list does not need.
+_LEFT_OUT: Final = frozenset({"@type", "name", "url", "description", "potentialAction", "articleBody", "text"})
+_READING: Final = frozenset(
+    {"ReadAction", "ViewAction", "SearchAction", "WatchAction", "ListenAction", "DownloadAction"}
+)
+_CITED: Final = 300  # characters of a citation
+
+
+def result(hit: Hit, question: str = "", matched: Mapping[str, str] | None = None) -> dict[str, JSON]:
+    """One result object. Its own fields come first, so that what Sabir says of it is never overwritten.
+
+    ``matched`` are its facts of what was asked for, by field, in words.
+    """
+    item = hit.item
+    fields = {key: _shown(value) for key, value in item.fields.items() if key not in _LEFT_OUT}
+    made: dict[str, JSON] = {
+        **fields,
+        "@type": item.types[0] if len(item.types) == 1 else list(item.types),
+        "@id": item.id,
+        "url": item.page,
+        "name": item.name,
+        "site": item.site,
+        "score": round(hit.score, 1),
+        "description": item.description or next(sentences(item.text), ""),
+        "grounding": {"source_urls": [item.page], "citations": [_citation(hit, question)]},
+    }
+    made = {"url": "", "@id": "", **without_unsafe_links(made)}  # an index may be older than the rule for ingest
+    if matched:
+        made["matched"] = dict(matched)
+    if acts := list(actions(item.fields)):
+        made["actions"] = acts
+    return made
+
+
+def actions(fields: Mapping[str, JSON]) -> Iterator[dict[str, JSON]]:
+    """What can be done with an item, from its ``potentialAction``."""
+    given = fields.get("potentialAction")
+    for action in given if isinstance(given, list) else [given]:
+        if not isinstance(action, dict):
+            continue
+        kind = next((each for each in _listed(action.get("@type")) if isinstance(each, str)), "Action")
+        for target in _listed(action.get("target")):
+            point = target if isinstance(target, dict) else {"urlTemplate": target}
+            endpoint = point.get("urlTemplate") or point.get("url") or point.get("@id")
+            if not isinstance(endpoint, str) or is_unsafe_link(endpoint):
+                continue
+            method = str(point.get("httpMethod") or ("GET" if kind in _READING else "POST")).upper()
+            yield {
+                "@context": "http://schema.org/",
+                "@type": kind,
+                "name": str(action.get("name") or _snake(kind)),
+                "description": str(action.get("description") or ""),
+                "protocol": "HTTP",
+                "method": method,
+                "endpoint": endpoint,
+                "params": _params(action, point, endpoint),
+            }
+            break  # one action, its first way
+
+
+def reordered(hits: Sequence[Hit], order: tuple[str, bool], *, mixed: bool = False) -> tuple[Hit, ...]:
+    """Those hits that fit well, by a field; then the rest as they were. Items without the field come after.
+
+    Only things of a kind are put in order, unless ``mixed`` ones are wanted: what a course on knives costs says
+    nothing of knives.
+    """
+    field, ascending = order
+    good = hits if mixed else comparable(hits, field)
+    valued = [(value, hit) for hit in good if (value := _value(recalled(hit.item), field)) is not None]
+    valued.sort(key=lambda pair: pair[0] if ascending else -pair[0])
+    first = [hit for _, hit in valued]
+    return (*first, *(hit for hit in hits if hit not in first))
+
+
+def by_coming(hits: Sequence[Hit], now: float, since: float = 0.0) -> tuple[Hit, ...]:
+    """Things that happen: those that come, soonest first; then those that are over, the last one first.
+
+    What has begun before ``since``, the time that was asked for, comes behind what begins then.
+    """
+    dated = [(when, hit) for hit in hits if (when := recalled(hit.item).dates.get("date")) is not None]
+    ends = [max(when.start, when.end) for when, _ in dated]
+    coming = [place for place, end in enumerate(ends) if end >= now]
+    coming.sort(key=lambda place: (dated[place][0].start < since, dated[place][0].start))
+    over = sorted((place for place, end in enumerate(ends) if end < now), key=lambda place: -dated[place][0].start)
+    first = [dated[place][1] for place in (*coming, *over)]
+    known = {id(hit) for hit in first}
+    return (*first, *(hit for hit in hits if id(hit) not in known))
+
+
+def comparable(hits: Sequence[Hit], field: str) -> list[Hit]:
+    """Those that fit well and are of a kind with the best one that states the field; none if none does."""
+    good = fitting(hits)
+    first = next((hit for hit in good if _value(recalled(hit.item), field) is not None), None)
+    kin = lineage(first.item.types) - {"Thing"} if first is not None else frozenset()
+    return [hit for hit in good if first is not None and (not kin or not kin.isdisjoint(lineage(hit.item.types)))]
+
+
+def has_value(hits: Sequence[Hit], field: str, *, mixed: bool = False) -> bool:
+    """Whether one of those that would be put in order by a field states it."""
+    return any(_value(recalled(hit.item), field) is not None for hit in (hits if mixed else comparable(hits, field)))
+
+
+def _value(of: Attributes, field: str) -> float | None:
+    if field in of.dates:
+        return of.dates[field].start
+    numbers = of.numbers.get(field)
+    return min(numbers) if numbers else None
+
+
+def _citation(hit: Hit, question: str) -> dict[str, JSON]:
+    """The sentence of the item that says most about the question, word for word."""
+    wanted = set(content_words(question))
+    text = "\n".join(part for part in (hit.item.description, hit.passage) if part)
+    whole = [sentence for sentence in sentences(text) if stands_alone(sentence)]
+    best = max(
+        whole or sentences(text),
+        key=lambda sentence: len(wanted.intersection(content_words(sentence))),
+        default=hit.item.name,
+    )
+    shown = best if len(best) <= _CITED else best[:_CITED].rsplit(" ", 1)[0]
+    return {"text": shown, "url": hit.item.page}
+
+
+def _params(action: Mapping[str, JSON], point: Mapping[str, JSON], endpoint: str) -> dict[str, JSON]:
+    """The inputs that an action names, as schema.org annotates them, and the places in its address."""
+    params: dict[str, JSON] = {
+        name: {"required": operator not in ("?", "&")}  # RFC 6570: what a query leaves out is left out of the address
+        for operator, names in re.findall(r"\{([?&+#/;.]?)([\w,]+)\}", endpoint)
+        for name in names.split(",")
+        if name
+    }
+    for key, value in action.items():
+        if not key.endswith("-input"):
+            continue
+        told = value if isinstance(value, dict) else {}
+        words = value if isinstance(value, str) else ""
+        name = str(told.get("valueName") or next(iter(re.findall(r"name=(\S+)", words)), key.removesuffix("-input")))
+        params[name] = {"required": bool(told.get("valueRequired")) or "required" in words.split()}
+    if "encodingType" in point:
+        params["encodingType"] = point["encodingType"]
+    return params
+
+
+def _shown(value: JSON) -> JSON:
+    """A value as schema.org writes it: one type is a string and not a list."""
+    if isinstance(value, list):
+        return [_shown(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    shown = {key: _shown(each) for key, each in value.items()}
+    if isinstance(kinds := shown.get("@type"), list) and len(kinds) == 1:
+        shown["@type"] = kinds[0]
+    return shown
+
+
+def _listed(value: JSON) -> list[JSON]:
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name.removesuffix("Action") or name).lower()

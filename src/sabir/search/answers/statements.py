@@ -1,0 +1,341 @@
+"""Answers in a sentence, from the fields of the one item that a question names. Pure.
+
+Nothing is stated that the item does not state: a question whether something is so has three answers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Final
+
+from sabir.search.items.attributes import OPEN_ON, Attributes, recalled
+from sabir.search.items.item import JSON, Item
+from sabir.search.items.schema_org import strings
+from sabir.search.items.types import is_a
+from sabir.search.query.asking import Asked
+from sabir.search.query.conditions import AnyOf, Condition, During, Has, In, Is, Near, Not, Range, holds
+from sabir.search.query.dates import WEEKDAYS
+from sabir.search.query.hours import open_days, stated
+from sabir.search.query.words import sentences, spaced, squeezed, tokens
+
+from .facts import money, value_of
+
+_MAX_LISTED: Final = 20
+# Yes, no, and what stands between a name and a fact, by language.
+_YES: Final = {"en": "Yes", "de": "Ja", "es": "Sí", "fr": "Oui", "ja": "はい"}
+_NO: Final = {"en": "No", "de": "Nein", "es": "No", "fr": "Non", "ja": "いいえ"}
+_UNSAID: Final = {
+    "en": "the page does not say.", "de": "dazu steht hier nichts.", "es": "la página no lo dice.",
+    "fr": "la page ne le dit pas.", "ja": "記載がありません。",
+}  # fmt: skip
+_DIET_FIELDS: Final = frozenset({"suitablefordiet", "keywords"})
+_LABELS: Final = {
+    "telephone": "The phone number of {name} is {value}.", "email": "The e-mail address of {name} is {value}.",
+    "openinghours": "{name} is open {value}.", "price": "{name} costs {value}.",
+    "pricerange": "{name} is in the price range {value}.",
+    "date": "{name} is on {value}.", "time": "{name} starts {value}.",
+    "endtime": "{name} ends {value}.", "enddate": "{name} ends on {value}.",
+    "span": "{name} goes on {value}.", "address": "{name} is at {value}.",
+    "totaltime": "{name} takes {value}.", "calories": "{name} has {value}.", "recipeyield": "{name} {value}.",
+    "stars": "{name} has {value}.", "recipeingredient": "{name} is made of {value}.",
+    "color": "{name} comes in {value}.",
+    "size": "{name} comes in {value}.", "brand": "{name} is by {value}.", "manufacturer": "{name} is by {value}.",
+    "author": "{name} is by {value}.", "organizer": "{name} is organized by {value}.",
+    "performer": "{name} is performed by {value}.", "servescuisine": "{name} serves {value}.",
+    "recipecuisine": "{name} is {value}.", "weight": "{name} weighs {value}.", "material": "{name} is made of {value}.",
+    "basesalary": "{name} pays {value}.", "estimatedsalary": "{name} pays {value}.",
+    "validthrough": "{name} is open until {value}.", "applicationdeadline": "{name} is open until {value}.",
+    "instructor": "{name} is taught by {value}.", "datepublished": "{name} was published on {value}.",
+    "genre": "{name} is {value}.", "educationallevel": "{name} is for this level: {value}.",
+    "publisher": "{name} is published by {value}.", "url": "{name} is at {value}",
+    "isbn": "The ISBN of {name} is {value}.",
+    "typicalagerange": "{name} is for ages {value}.", "employmenttype": "{name} is {value}.",
+}  # fmt: skip
+
+
+def stated_fact(item: Item, asked: Asked, language: str = "en") -> str:
+    """A sentence with the first of the fields that the item states; empty if it states none of them."""
+    for field in asked.fields:
+        value = field_value(item, field)
+        if value and value == "free" and field == "price":
+            return f"{item.name} is free." if language == "en" else f"{item.name}: {value}."
+        if value:
+            form = _LABELS.get(field, "{name} has {value}.") if language == "en" else "{name}: {value}."
+            return form.format(name=item.name, value=value).replace("..", ".")
+    return ""
+
+
+def field_value(item: Item, field: str) -> str:
+    """What an item states in a field, in words for people."""
+    read = _READ.get(field)
+    if read is not None:
+        return read(item)
+    written = value_of(field, recalled(item))
+    if written:
+        return written
+    name = next((key for key in item.fields if key.casefold() == field), "")
+    values = list(strings(item.fields.get(name))) or _labels(recalled(item), field)
+    return ", ".join(values[:_MAX_LISTED])
+
+
+def _labels(of: Attributes, field: str) -> list[str]:
+    """What an item states in a field inside another, such as who teaches the run of a course."""
+    values = [value for name, values in of.labels.items() if name.casefold() == field for value in values]
+    return [value.replace("_", " ").lower() if value.isupper() else value for value in values]
+
+
+def _hours(item: Item) -> str:
+    lines = [line for day in WEEKDAYS if (line := stated(item.fields, day))]
+    closed = [day.title() for day in WEEKDAYS if day not in open_days(item.fields)]
+    found = ", ".join(dict.fromkeys(lines))
+    return (
+        f"{found}; closed on {' and '.join(f'{day}s' for day in closed)}" if found and 0 < len(closed) <= 3 else found
+    )
+
+
+def _date(item: Item) -> str:
+    return value_of("date", recalled(item)) if "startdate" in recalled(item).dates else ""
+
+
+def _time(item: Item) -> str:
+    start = item.fields.get("startDate")
+    clock = start[11:16] if isinstance(start, str) and len(start) >= 16 else ""
+    day = _date(item)
+    return f"at {clock}{f' on {day}' if day else ''}" if clock else ""
+
+
+def _clock(value: JSON) -> str:
+    return value[11:16] if isinstance(value, str) and len(value) >= 16 else ""
+
+
+def _end_time(item: Item) -> str:
+    """When something ends; with the day, where that is another than it starts on."""
+    start, end = item.fields.get("startDate"), item.fields.get("endDate")
+    if not (clock := _clock(end)) or not isinstance(start, str) or not isinstance(end, str):
+        return ""
+    day = datetime.fromisoformat(end[:10])
+    return f"at {clock} on {day.day} {day:%B %Y}"
+
+
+def _from_to(item: Item) -> str:
+    """From when to when something goes on, on one day."""
+    start, end = item.fields.get("startDate"), item.fields.get("endDate")
+    first, last = _clock(start), _clock(end)
+    one_day = isinstance(start, str) and isinstance(end, str) and start[:10] == end[:10]
+    return f"from {first} to {last}" if first and last and one_day else ""
+
+
+def _address(item: Item) -> str:
+    place = next((item.fields[key] for key in ("address", "location", "jobLocation") if item.fields.get(key)), None)
+    return ", ".join(dict.fromkeys(strings(place)))
+
+
+def _ingredients(item: Item) -> str:
+    return ", ".join(list(strings(item.fields.get("recipeIngredient") or item.fields.get("ingredients")))[:_MAX_LISTED])
+
+
+def _day(field: str) -> Callable[[Item], str]:
+    def written(item: Item) -> str:
+        when = recalled(item).dates.get(field)
+        if when is None:
+            return ""
+        day = datetime.fromtimestamp(when.start, UTC)
+        return f"{day.day} {day:%B %Y}"
+
+    return written
+
+
+def _salary(field: str) -> Callable[[Item], str]:
+    def written(item: Item) -> str:
+        numbers = recalled(item).numbers.get(field)
+        if not numbers:
+            return ""
+        paid = next((value for key, value in item.fields.items() if key.casefold() == field), None)
+        code = paid.get("currency") if isinstance(paid, dict) else None
+        inner = paid.get("value") if isinstance(paid, dict) else None
+        unit = inner.get("unitText") if isinstance(inner, dict) else None
+        amounts = " to ".join(money(amount, str(code or "?")) for amount in sorted({min(numbers), max(numbers)}))
+        return f"{amounts} a {str(unit).lower()}" if unit else amounts
+
+    return written
+
+
+def _price_range(item: Item) -> str:
+    return ", ".join(strings(item.fields.get("priceRange")))
+
+
+_READ: Final[Mapping[str, Callable[[Item], str]]] = {
+    "openinghours": _hours,
+    "date": _date,
+    "time": _time,
+    "endtime": _end_time,
+    "span": _from_to,
+    "address": _address,
+    "recipeingredient": _ingredients,
+    "pricerange": _price_range,
+    "url": lambda item: item.page,
+    **{field: _day(field) for field in ("validthrough", "applicationdeadline", "datepublished", "datecreated")},
+    **{field: _salary(field) for field in ("basesalary", "estimatedsalary")},
+}
+
+
+# What a model is given of an item beside its text, and may say of it: the field and what it is called.
+_DESCRIBED: Final = {
+    "price": "price", "pricerange": "price range", "date": "date", "time": "starts", "openinghours": "open",
+    "address": "address", "telephone": "phone", "totaltime": "takes", "recipeyield": "servings",
+    "calories": "calories", "suitablefordiet": "diets", "stars": "rating", "brand": "brand", "author": "author",
+    "instructor": "teacher", "color": "color", "size": "sizes", "material": "material", "basesalary": "salary",
+    "validthrough": "open until", "employmenttype": "employment", "servescuisine": "cuisine",
+    "recipecuisine": "cuisine", "amenityfeature": "offers", "organizer": "organizer", "performer": "performer",
+    "numberofpages": "pages", "recipeingredient": "ingredients",
+}  # fmt: skip
+
+
+def described(item: Item) -> str:
+    """What an item states in its fields, in one line: "price: $12; open: We-Su 11:30-21:00"."""
+    found = [(name, field_value(item, field)) for field, name in _DESCRIBED.items()]
+    stock = _stock(item) if item.fields.get("offers") else ""
+    stated = [f"{name}: {value}" for name, value in (*found, ("availability", stock)) if value]
+    return "; ".join(dict.fromkeys(stated))
+
+
+# Yes or no
+
+
+def decided(item: Item, asked: Asked, known_diets: bool, language: str = "en") -> str:
+    """Yes or no and why, or that the item does not say."""
+    of = recalled(item)
+    answers = [_holds(each, item, of, known_diets) for each in asked.conditions]
+    answers += [_says(word, item) for word in asked.unread]
+    if not answers or None in answers:
+        return f"{item.name}: {_UNSAID[language]}"
+    holds_all = all(answers)
+    word = (_YES if holds_all else _NO)[language]
+    if not asked.conditions:
+        return _in_its_words(item, asked.unread, word)
+    why = _reason(item, asked.conditions)
+    return f"{word}. {why}" if why else f"{word}."
+
+
+_DENIES: Final = re.compile(
+    r"\b(?:not?|never|without|neither|nor|cannot|nothing|nobody|kein\w*|nicht|sin|sans|pas)\b|n['’]t\b", re.I
+)
+
+
+def _in_its_words(item: Item, words: tuple[str, ...], yes: str) -> str:
+    """The sentence of an item that has most of the words; yes, where it has them all and denies nothing."""
+    whole = list(sentences(f"{item.description}\n{item.text}"))
+    best = max(whole, key=lambda sentence: len(set(words).intersection(tokens(sentence))), default="")
+    said = set(words) & set(tokens(best))
+    if not said:
+        return f"{yes}. {described(item)}"
+    return f"{yes}. {best}" if len(said) == len(words) and not _DENIES.search(best) else f"{item.name}: {best}"
+
+
+def _holds(condition: Condition, item: Item, of: Attributes, known_diets: bool) -> bool | None:
+    match condition:
+        case Not(inner):
+            inside = _holds(inner, item, of, known_diets)
+            return None if inside is None else not inside
+        case AnyOf(inner):
+            each = [_holds(one, item, of, known_diets) for one in inner]
+            return True if True in each else None if all(one is None for one in each) else False
+        case Is("weekday", values):
+            start = of.dates.get("startdate")
+            if start is None and OPEN_ON in of.words:
+                return holds(Is(OPEN_ON, values), of)
+            return None if start is None else WEEKDAYS[datetime.fromtimestamp(start.start, UTC).weekday()] in values
+        case Is(field, _) if field in _DIET_FIELDS:
+            return holds(condition, of) if field in of.words or known_diets else None
+        case Is(field, _) if field not in of.words:
+            return None
+        case Range(field) if not any(name == field or name.startswith(f"{field}:") for name in of.numbers):
+            return None
+        case During(field) if field not in of.dates:
+            return None
+        case In() | Near() if not of.places and of.point is None:
+            return None
+        case Has() if not of.has:
+            return None
+        case _:
+            return holds(condition, of)
+
+
+def _says(word: str, item: Item) -> bool | None:
+    """Whether an item's words hold another word; that they do not says nothing."""
+    words = tokens(f"{item.name} {item.description} {item.text}")
+    if word in words:
+        return True
+    # "Wifi" stands in "Free Wi-Fi".
+    stated = (label for name, labels in recalled(item).labels.items() if name != "name" for label in labels)
+    return True if any(word in tokens(label) or word in squeezed(label) for label in stated) else None
+
+
+def _reason(item: Item, conditions: tuple[Condition, ...]) -> str:
+    """What the item states of what was asked."""
+    for condition in _flat(conditions):
+        match condition:
+            case Is(field, values) if field == OPEN_ON:
+                return _open_reason(item, values[0])
+            case Is(field) if field in _DIET_FIELDS:
+                return _diet_reason(item)
+            case Is(field, values) if field == "weekday":
+                return stated_fact(item, Asked(("date",))) or _open_reason(item, values[0])
+            case Is(field) if field == "availability":
+                return f"{item.name}: {_stock(item)}."
+            case Range(field):
+                value = field_value(item, field)
+                return f"{item.name}: {value}." if value else ""
+            case In() | Near():
+                return stated_fact(item, Asked(("address",)))
+            case During():
+                return stated_fact(item, Asked(("date",)))
+            case Has():
+                return stated_fact(item, Asked(("recipeingredient",)))
+            case Is(field) if labels := _labels(recalled(item), field):
+                return f"{item.name}: {', '.join(labels[:_MAX_LISTED])}."
+    return ""
+
+
+def _flat(conditions: tuple[Condition, ...]) -> list[Condition]:
+    found: list[Condition] = []
+    for each in conditions:
+        inner = getattr(each, "conditions", None) or ((each.condition,) if isinstance(each, Not) else None)
+        found += _flat(tuple(inner)) if inner else [each]
+    return found
+
+
+def _open_reason(item: Item, day: str) -> str:
+    then = stated(item.fields, day)
+    hours = field_value(item, "openinghours")
+    return f"{item.name} is open {hours}." if then else f"{item.name} is closed on {day.title()}s. It is open {hours}."
+
+
+def _diet_reason(item: Item) -> str:
+    diets = [
+        spaced(each.rsplit("/", 1)[-1].removesuffix("Diet")) for each in strings(item.fields.get("suitableForDiet"))
+    ]
+    if diets:
+        return f"{item.name} is marked as {', '.join(diets).lower()}."
+    return f"{item.name} is not marked as suitable for a diet."
+
+
+def _stock(item: Item) -> str:
+    offers = item.fields.get("offers")
+    rows = offers if isinstance(offers, list) else [offers]
+    found: list[str] = []
+    for each in rows:
+        if isinstance(each, dict) and isinstance(each.get("availability"), str):
+            state = spaced(each["availability"].rsplit("/", 1)[-1]).lower()
+            name = each.get("name") if len(rows) > 1 else None
+            found.append(f"{name} {state}" if name else state)
+    return ", ".join(found[:8]) or "its availability is not stated"
+
+
+def is_event(item: Item) -> bool:
+    return any(is_a(kind, "Event") for kind in item.types)
+
+
+__all__ = ["JSON", "decided", "described", "field_value", "is_event", "stated_fact"]

@@ -1,0 +1,1 @@
+"""The search index: words, vectors, ranking."""

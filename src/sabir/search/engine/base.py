@@ -1,0 +1,153 @@
+"""Engine: what every search index is asked and what it answers; and the values both sides use."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from typing import Final, Protocol
+
+import msgspec
+
+from sabir.search.items.attributes import Attributes
+from sabir.search.items.item import Item
+from sabir.search.query.conditions import Condition
+
+MAX_PLACES: Final = 50_000
+
+
+class SearchQuery(msgspec.Struct, frozen=True):
+    """What is looked for. Without ``text`` everything that meets ``where`` is found, newest first.
+
+    ``liking`` are words that move items that suit them up a little and exclude none: what is known of
+    the one who asks. ``facets`` are the fields whose values are to be counted over what is found.
+    """
+
+    text: str = ""
+    where: tuple[Condition, ...] = ()
+    start: int = 0
+    limit: int = 10
+    min_score: float = 0.0
+    liking: str = ""
+    facets: tuple[str, ...] = ()
+
+
+class Hit(msgspec.Struct, frozen=True):
+    """An item that was found, and the passage of it that fits the query best.
+
+    ``score`` is from 0 to 100: the nearly even mean of the share of the query's words (weighted by rarity) that the
+    passage holds and of its likeness in meaning, of what a passage that is all about the query reaches.
+    Above 60 it is about what was asked, from 30 it touches it, below 20 it is chance.
+    """
+
+    item: Item
+    score: float
+    passage: str = ""
+    lexical: float = 0.0
+    semantic: float | None = None  # None: its vector is not computed yet
+
+
+class Facet(msgspec.Struct, frozen=True):
+    """The values of a field and how many of the found items have each, most frequent first."""
+
+    field: str
+    counts: tuple[tuple[str, int], ...]
+
+
+class Found(msgspec.Struct, frozen=True):
+    """What a query found. ``total`` counts all that it ranked, not only this page.
+
+    ``coverage`` is the share of the index whose meaning is known (from 0 to 1): below 1 the rest was
+    found by its words alone, because its vectors are still being computed.
+    """
+
+    hits: tuple[Hit, ...]
+    total: int
+    facets: tuple[Facet, ...] = ()
+    coverage: float = 1.0
+
+
+class IndexedSite(msgspec.Struct, frozen=True):
+    """One ingested site: how many items, and of which types."""
+
+    name: str
+    items: int
+    types: dict[str, int] = {}
+
+
+class Fields(msgspec.Struct, frozen=True):
+    """The names of fields that items have, by what they hold, in lower case; their types and places."""
+
+    words: frozenset[str] = frozenset()
+    numbers: frozenset[str] = frozenset()
+    dates: frozenset[str] = frozenset()
+    types: frozenset[str] = frozenset()
+    places: frozenset[str] = frozenset()  # names, as many as MAX_PLACES
+
+    @classmethod
+    def of(cls, found: Iterable[Attributes]) -> Fields:
+        """The fields of some items."""
+        words, numbers, dates, types, places = set[str](), set[str](), set[str](), set[str](), set[str]()
+        for each in found:
+            words.update(each.words)
+            numbers.update(each.numbers)
+            dates.update(each.dates)
+            types.update(each.types)
+            places.update(each.places)
+        return cls(*map(frozenset, (words, numbers, dates, types, places)))
+
+    def __contains__(self, field: str) -> bool:
+        return field in self.words or field in self.numbers or field in self.dates
+
+    def __or__(self, other: Fields) -> Fields:
+        return Fields(
+            self.words | other.words,
+            self.numbers | other.numbers,
+            self.dates | other.dates,
+            self.types | other.types,
+            self.places if len(self.places) > MAX_PLACES else self.places | other.places,
+        )
+
+
+class Engine(Protocol):
+    """An index of items. What ``put`` and ``delete`` return from is durable and found at once.
+
+    Vectors are computed behind ``put``; until they are, items are found by their words. Safe to use
+    from many coroutines of one loop at once.
+    """
+
+    async def put(self, items: Sequence[Item]) -> None:
+        """Add items; one of the same site and id is replaced."""
+        ...
+
+    async def delete(self, site: str, ids: Iterable[str] | None = None) -> int:
+        """Remove items of a site, or all of it; returns how many there were."""
+        ...
+
+    async def get(self, site: str, item_id: str) -> Item | None: ...
+
+    def listed(self, site: str) -> AsyncIterator[tuple[str, str, str]]:
+        """``(id, fingerprint, source)`` of every item of a site; what incremental ingest compares."""
+        ...
+
+    async def sites(self) -> tuple[IndexedSite, ...]: ...
+
+    async def fields(self) -> Fields: ...
+
+    async def locate(self, place: str) -> tuple[float, float] | None:
+        """The middle of the items that stand in a place of this name, if they say where they are."""
+        ...
+
+    async def search(self, query: SearchQuery) -> Found: ...
+
+    async def count(self, where: tuple[Condition, ...]) -> int:
+        """How many items meet the conditions."""
+        ...
+
+    async def coverage(self) -> float:
+        """The share of the index whose vectors are computed, from 0 to 1."""
+        ...
+
+    async def settled(self) -> None:
+        """Return when every vector is computed and kept."""
+        ...
+
+    async def close(self) -> None: ...

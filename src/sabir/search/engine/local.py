@@ -1,0 +1,402 @@
+"""LocalIndex: the embedded engine. Words by tantivy, meaning by usearch, in one directory, no other process.
+
+Words are durable when ``put`` returns; vectors follow in the background, several processes may read, and
+one at a time computes vectors. After a crash the missing ones are computed again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self, TypeAlias
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from sabir.aio import cancel_and_wait
+from sabir.errors import SabirError
+from sabir.search.items.attributes import attributes
+from sabir.search.items.item import Item
+from sabir.search.query.conditions import Condition, In
+
+from .base import Facet, Fields, Found, Hit, IndexedSite, SearchQuery
+from .embed import Embedder, Vectors
+from .lexical import Lexical, Reader
+from .passages import embedded, item_key, passages
+from .rank import Ranked, above_floor, contenders, fused, of_best
+from .vectors import VectorFile
+
+_Column: TypeAlias = NDArray[np.int64]
+logger = logging.getLogger("sabir.search")
+
+DEPTH: Final = 64  # passages that each ranking gives, at least
+SCAN: Final = 4_000  # so few passages are compared one by one; more by the graph, then checked
+_BATCH: Final = 8  # passages embedded at a time: few, so that closing waits for few
+_SAVE: Final = 15.0  # seconds between saves while vectors are being computed
+_CACHED: Final = 512  # vectors of queries kept
+
+
+class _Owners:
+    """Which item each passage belongs to, as two sorted columns; a new one for each state of the index."""
+
+    def __init__(self, keys: Sequence[int] | _Column, items: Sequence[int] | _Column) -> None:
+        unsorted = np.asarray(keys, np.int64)
+        order = np.argsort(unsorted)
+        self._keys, self._items = unsorted[order], np.asarray(items, np.int64)[order]
+
+    def items_of(self, keys: Sequence[int]) -> list[int | None]:
+        wanted = np.asarray(keys, np.int64)
+        if not len(self._keys):
+            return [None] * len(keys)
+        at = np.minimum(np.searchsorted(self._keys, wanted), len(self._keys) - 1)
+        there = self._keys[at] == wanted
+        return [item if known else None for item, known in zip(self._items[at].tolist(), there.tolist(), strict=True)]
+
+    def put(self, passages_of: dict[int, list[int]]) -> _Owners:
+        """With these items' passages in place of those they had."""
+        kept = ~np.isin(self._items, np.fromiter(passages_of, np.int64, len(passages_of)))
+        keys = np.array([key for keys in passages_of.values() for key in keys], np.int64)
+        items = np.array([item for item, keys in passages_of.items() for _ in keys], np.int64)
+        return _Owners(np.concatenate((self._keys[kept], keys)), np.concatenate((self._items[kept], items)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Filter:
+    """Conditions as a query (None: all meet them), how many passages meet them, and which, if few."""
+
+    query: object | None
+    count: int
+    keys: list[int] | None
+
+
+class LocalIndex:
+    """An Engine in a directory; without one, in memory. Without an embedder, words alone.
+
+    Use as ``async with LocalIndex(path, MiniLM()) as index``, or call ``close`` when done.
+    """
+
+    def __init__(self, directory: str | os.PathLike[str] | None, embedder: Embedder | None) -> None:
+        self._directory = Path(directory) if directory is not None else None
+        self._lexical = Lexical(self._directory / "words" if self._directory else None)
+        self._embedder = embedder
+        self._vectors = VectorFile(self._directory, embedder.name, embedder.size) if embedder else None
+        self._known = self._read_fields()
+        self._owners = _Owners(*self._lexical.reader().pairs())
+        self._filters: tuple[_Owners, dict[tuple[Condition, ...], _Filter]] = (self._owners, {})
+        self._cache: OrderedDict[str, Vectors] = OrderedDict()
+        self._writing = asyncio.Lock()
+        self._worker: asyncio.Task[None] | None = None
+        self._again = False
+        self._seen = self._stamp()
+        self._checked = 0.0
+
+    async def __aenter__(self) -> Self:
+        self._wake()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    # Writing
+
+    async def put(self, items: Sequence[Item]) -> None:
+        async with self._writing:
+            await asyncio.to_thread(self._put, items)
+        self._wake()
+
+    def _put(self, items: Sequence[Item]) -> None:
+        latest = {(item.site, item.id): item for item in items}
+        found = {key: attributes(item) for key, item in latest.items()}
+        parts = {key: list(passages(item)) for key, item in latest.items()}
+        with self._lexical.writer() as writer:
+            for key, item in latest.items():
+                writer.remove(*key)
+                writer.add(item, found[key], parts[key])
+        self._owners = self._owners.put({item_key(*key): [part.key for part in each] for key, each in parts.items()})
+        known = self._known | Fields.of(found.values())
+        if known != self._known:
+            self._known = known
+            self._write_fields(known)
+        self._seen = self._stamp()
+
+    async def delete(self, site: str, ids: Iterable[str] | None = None) -> int:
+        async with self._writing:
+            count = await asyncio.to_thread(self._delete, site, None if ids is None else list(ids))
+        self._wake()
+        return count
+
+    def _delete(self, site: str, ids: list[str] | None) -> int:
+        before = dict(self._lexical.reader().site_counts()).get(site, 0)
+        with self._lexical.writer() as writer:
+            if ids is None:
+                writer.remove_site(site)
+            else:
+                for item_id in ids:
+                    writer.remove(site, item_id)
+        self._owners = _Owners(*self._lexical.reader().pairs())
+        self._seen = self._stamp()
+        return before - dict(self._lexical.reader().site_counts()).get(site, 0)
+
+    # Reading
+
+    async def get(self, site: str, item_id: str) -> Item | None:
+        key = item_key(site, item_id)
+        reader = await self._reader()
+        return (await asyncio.to_thread(reader.items, [key])).get(key)
+
+    async def listed(self, site: str) -> AsyncIterator[tuple[str, str, str]]:
+        reader = await self._reader()
+        for row in await asyncio.to_thread(lambda: list(reader.listed(site))):
+            yield row
+
+    async def sites(self) -> tuple[IndexedSite, ...]:
+        reader = await self._reader()
+        return tuple(
+            IndexedSite(name, count, dict(reader.counts("@type", reader.site(name), 1_000)))
+            for name, count in reader.site_counts()
+        )
+
+    async def coverage(self) -> float:
+        return self._coverage(await self._reader())
+
+    async def fields(self) -> Fields:
+        await self._refresh()
+        return self._known
+
+    async def count(self, where: tuple[Condition, ...]) -> int:
+        reader = await self._reader()
+        return await asyncio.to_thread(lambda: reader.count(reader.where(where), items=True))
+
+    async def locate(self, place: str) -> tuple[float, float] | None:
+        reader = await self._reader()
+        points = await asyncio.to_thread(lambda: reader.points(reader.where((In(place),)), 1_000))
+        if not points:
+            return None
+        return sum(lat for _, lat, _ in points) / len(points), sum(lon for _, _, lon in points) / len(points)
+
+    async def search(self, query: SearchQuery) -> Found:
+        await self._refresh()
+        if self._worker is None:
+            self._wake()
+        vector = await self._vector(query.text)
+        liking = await self._vector(query.liking) if query.text else None
+        return await asyncio.to_thread(self.search_now, query, vector, liking)
+
+    def search_now(self, query: SearchQuery, vector: Vectors | None, liking: Vectors | None = None) -> Found:
+        """The same on the calling thread, with the query's vector given."""
+        reader = self._lexical.reader()
+        where = self._filter(reader, query.where)
+        coverage = self._coverage(reader)
+        if not query.text.strip():
+            return self._listing(reader, query, where.query, coverage)
+        ranked = self._ranked(reader, query, where, vector, liking)
+        owners = self._owners.items_of([each.key for each in ranked])
+        best: dict[int, Ranked] = {}
+        for each, owner in zip(ranked, owners, strict=True):
+            if each.score >= query.min_score and owner is not None:
+                best.setdefault(owner, each)
+        page = dict(list(best.items())[query.start : query.start + query.limit])
+        facets = self._facets(reader, query.facets, reader.item_keys(list(best))) if query.facets else ()
+        return Found(self._hits(reader, page), len(best), facets, coverage)
+
+    def _hits(self, reader: Reader, page: dict[int, Ranked]) -> tuple[Hit, ...]:
+        found = reader.found([each.key for each in page.values()])
+        further = reader.items([key for key, each in page.items() if each.key in found and not found[each.key][1]])
+        return tuple(
+            Hit(item, each.score, found[each.key][0], round(each.lexical, 4), each.semantic)
+            for key, each in page.items()
+            if each.key in found and (item := found[each.key][1] or further.get(key))
+        )
+
+    def _listing(self, reader: Reader, query: SearchQuery, where: object, coverage: float) -> Found:
+        page = reader.newest(where, query.start, query.limit)
+        items = reader.items([item for _, item in page])
+        texts = reader.passages([passage for passage, _ in page])
+        hits = tuple(Hit(items[item], 100.0, texts[passage][1], 1.0) for passage, item in page if item in items)
+        return Found(hits, reader.count(where, items=True), self._facets(reader, query.facets, where), coverage)
+
+    def _facets(self, reader: Reader, fields: Sequence[str], where: object) -> tuple[Facet, ...]:
+        return tuple(Facet(field, reader.counts(field, where)) for field in fields)
+
+    def _ranked(
+        self, reader: Reader, query: SearchQuery, where: _Filter, vector: Vectors | None, liking: Vectors | None
+    ) -> list[Ranked]:
+        depth = max(DEPTH, 2 * (query.start + query.limit))
+        terms = reader.terms(query.text)
+        lexical = reader.best(terms, where.query, depth) if terms else {}
+        vectors = self._vectors
+        if vectors is None or vector is None or self._embedder is None or not vectors.keys:
+            return fused(lexical, {}, floor=0.0, semantic=False)
+        near = self._nearest(reader, where, vector, depth)
+        floor = self._embedder.floor
+        count = query.start + query.limit
+        shares, likeness = of_best(lexical), above_floor(near, floor)
+        near |= vectors.cosines(vector, contenders(shares, likeness, depth, count))
+        if terms:
+            lexical |= reader.shares(terms, contenders(above_floor(near, floor), shares, depth, count))
+        liked = vectors.cosines(liking, near) if liking is not None else None
+        unknown = lexical.keys() - vectors.keys
+        return fused(lexical, near, floor=floor, semantic=True, unknown=unknown, liking=liked)
+
+    def _nearest(self, reader: Reader, where: _Filter, vector: Vectors, depth: int) -> dict[int, float]:
+        """The nearest passages among those that meet the conditions: exact if few, else by the graph."""
+        vectors = self._vectors
+        assert vectors is not None
+        if where.query is None:
+            return vectors.nearest(vector, depth)
+        if where.keys is not None:
+            exact = vectors.cosines(vector, where.keys)
+            return dict(sorted(exact.items(), key=lambda pair: -pair[1])[:depth])
+        wanted = int(1.3 * depth * len(reader) / where.count)
+        while True:
+            wanted = min(len(vectors), max(depth, wanted))
+            near = vectors.nearest(vector, wanted)
+            allowed = set(reader.allowed(where.query, list(near)))
+            if len(allowed) >= min(depth, where.count) or wanted >= len(vectors):
+                return {key: cosine for key, cosine in near.items() if key in allowed}
+            wanted *= 3
+
+    def _filter(self, reader: Reader, conditions: tuple[Condition, ...]) -> _Filter:
+        """Conditions against the index as it is; kept until it changes, because sites ask with the same ones."""
+        if not conditions:
+            return _Filter(None, len(reader), None)
+        state, kept = self._filters
+        if state is not self._owners or len(kept) >= _CACHED:
+            self._filters = (self._owners, kept := {})
+        found = kept.get(conditions)
+        if found is None:
+            query = reader.where(conditions)
+            count = reader.count(query)
+            if count == len(reader):
+                query = None  # all meet them: nothing to filter
+            keys = reader.keys(query, count) if query is not None and 0 < count <= SCAN else None
+            found = kept[conditions] = _Filter(query, count, keys if count else [])
+        return found
+
+    async def _vector(self, text: str) -> Vectors | None:
+        text = " ".join(text.split())
+        if self._embedder is None or not text or not (self._vectors and self._vectors.keys):
+            return None
+        if text in self._cache:
+            self._cache.move_to_end(text)
+            return self._cache[text]
+        try:
+            vector: Vectors = (await self._embedder.embed([text]))[0]
+        except SabirError as failed:  # a remote embedder may be away; words still find
+            logger.warning("search by words alone: %s", failed)
+            return None
+        self._cache[text] = vector
+        if len(self._cache) > _CACHED:
+            self._cache.popitem(last=False)
+        return vector
+
+    # Vectors in the background
+
+    async def settled(self) -> None:
+        self._wake()
+        while self._worker is not None and not self._worker.done():
+            await asyncio.shield(self._worker)
+
+    async def close(self) -> None:
+        await cancel_and_wait([self._worker])
+        if self._vectors is not None:
+            await asyncio.to_thread(self._vectors.close)
+
+    def _wake(self) -> None:
+        if self._vectors is None:
+            return
+        if self._worker is not None and not self._worker.done():
+            self._again = True
+        else:
+            self._worker = asyncio.get_running_loop().create_task(self._embed_missing())
+
+    async def _embed_missing(self) -> None:
+        vectors = self._vectors
+        assert vectors is not None
+        if not await asyncio.to_thread(vectors.own):
+            return  # another process computes them; its file is read when it changes
+        saved = time.monotonic()
+        self._again = True
+        while self._again:
+            self._again = False
+            reader = self._lexical.reader()
+            there = set(await asyncio.to_thread(reader.keys, None, max(1, len(reader))))
+            await asyncio.to_thread(vectors.keep_only, there)
+            missing = sorted(there - vectors.keys)
+            for at in range(0, len(missing), _BATCH):
+                if not await self._embed_some(reader, missing[at : at + _BATCH]):
+                    return
+                if time.monotonic() - saved > _SAVE:
+                    await asyncio.to_thread(vectors.save)
+                    saved = time.monotonic()
+                if self._again:
+                    break
+        await asyncio.to_thread(vectors.save)
+
+    async def _embed_some(self, reader: Reader, keys: list[int]) -> bool:
+        assert self._vectors is not None and self._embedder is not None
+        texts = await asyncio.to_thread(reader.passages, keys)
+        try:
+            rows = await self._embedder.embed([embedded(*texts[key]) for key in keys if key in texts])
+        except SabirError as failed:
+            logger.warning("vectors are not computed for now: %s", failed)
+            return False
+        await asyncio.to_thread(self._vectors.add, [key for key in keys if key in texts], rows)
+        return True
+
+    # What other processes do to the directory
+
+    async def _reader(self) -> Reader:
+        await self._refresh()
+        return self._lexical.reader()
+
+    async def _refresh(self) -> None:
+        """Take in what other processes wrote; off the loop, because a large index takes its time."""
+        stamp = self._stamp()
+        if stamp != self._seen:
+            self._seen = stamp
+            await asyncio.to_thread(self._reload)
+            self._wake()
+        now = time.monotonic()
+        if self._vectors is not None and now - self._checked > 1.0:
+            self._checked = now
+            await asyncio.to_thread(self._vectors.refresh)
+
+    def _reload(self) -> None:
+        self._lexical.reload()
+        self._owners = _Owners(*self._lexical.reader().pairs())
+        self._known = self._read_fields()
+
+    def _stamp(self) -> int:
+        if self._directory is None:
+            return 0
+        try:
+            return os.stat(self._directory / "words" / "meta.json").st_mtime_ns
+        except FileNotFoundError:
+            return 0
+
+    def _coverage(self, reader: Reader) -> float:
+        if self._vectors is None or not len(reader):
+            return 1.0
+        return min(1.0, len(self._vectors) / len(reader))
+
+    def _read_fields(self) -> Fields:
+        if self._directory is None:
+            return getattr(self, "_known", Fields())
+        try:
+            return msgspec.json.decode((self._directory / "fields.json").read_bytes(), type=Fields)
+        except FileNotFoundError:
+            return Fields()
+
+    def _write_fields(self, known: Fields) -> None:
+        if self._directory is not None:
+            scratch = self._directory / "fields.new"
+            scratch.write_bytes(msgspec.json.encode(known))
+            os.replace(scratch, self._directory / "fields.json")

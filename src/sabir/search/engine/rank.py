@@ -1,0 +1,135 @@
+"""Ranking: two rankings of passages made one, and a score that says how good a hit is. Pure.
+
+The order has nothing to tune: what a passage has of each evidence, words and meaning, is taken as a share of the
+best that any passage has for this query, and the two shares are added (CombSUM). On three collections this finds as
+much as reciprocal rank fusion or more (``bench/retrieval.py`` prints both), and how far apart hits are is kept.
+
+The score is apart from that: BM25 as a share of the most it could give for this query, and cosine as its distance
+above that of unrelated texts, mean the same for every query, so their sum can be shown and cut. Where the two
+disagree, neighbours share their mean, so that scores always fall in the order that is shown.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from typing import Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+SEMANTIC: Final = 0.45  # the share of meaning in the score that is shown; the order does not depend on it
+FULL: Final = 0.75  # the sum that a passage all about the query reaches: tf and cosine never reach 1
+LIKING: Final = 0.1  # the weight of what is known of the asker
+RRF_K: Final = 60
+SMALL: Final = 1_000  # passages; of fewer, how rare a word is says little
+
+
+class Ranked(msgspec.Struct, frozen=True):
+    """A passage with its evidence."""
+
+    key: int
+    score: float
+    lexical: float
+    semantic: float | None
+
+
+def fused(
+    lexical: Mapping[int, float],
+    cosine: Mapping[int, float],
+    *,
+    floor: float,
+    semantic: bool,
+    unknown: Set[int] = frozenset(),
+    liking: Mapping[int, float] | None = None,
+) -> list[Ranked]:
+    """All passages of both, best first. ``lexical`` is a share from 0 to 1, ``cosine`` as it was measured.
+
+    Of passages in ``unknown`` meaning is not computed yet, and their words stand for it; where nothing is
+    known of meaning at all (``semantic`` unset), words are all there is.
+    """
+    keys = list(lexical.keys() | cosine.keys())
+    words = np.array([lexical.get(key, 0.0) for key in keys])
+    cosines = np.array([cosine.get(key, -1.0) for key in keys])
+    likeness = np.maximum(0.0, (cosines - floor) / (1 - floor))
+    order_words, order_likeness = _of_best(words), _of_best(likeness)
+    if unknown:
+        missing = np.array([key in unknown and key not in cosine for key in keys])
+        likeness = np.where(missing, words, likeness)
+        order_likeness = np.where(missing, order_words, order_likeness)
+    totals = (1 - SEMANTIC) * words + SEMANTIC * likeness if semantic else words
+    ranks = order_words + order_likeness if semantic else words
+    if liking:
+        liked = np.maximum(0.0, (np.array([liking.get(key, -1.0) for key in keys]) - floor) / (1 - floor))
+        totals = totals + LIKING * liked
+        ranks = ranks + 2 * LIKING * liked
+    # By key where they are equal, so that pages do not overlap.
+    order = np.lexsort((np.array(keys, np.int64), -np.round(ranks, 9)))
+    scores = falling((100 * np.minimum(1.0, totals / FULL))[order].tolist())
+    rows = zip((keys[at] for at in order), scores, words[order].tolist(), likeness[order].tolist(), strict=True)
+    return [Ranked(key, score, share, like if key in cosine else None) for key, score, share, like in rows]
+
+
+def _of_best(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Each as a share of the best."""
+    return values / max(float(values.max(initial=0.0)), 1e-9)
+
+
+def falling(scores: Sequence[float]) -> list[float]:
+    """Scores that never rise: where one is above the one before it, both get their mean, and so on (isotonic)."""
+    blocks: list[tuple[float, int]] = []  # mean and count
+    for score in scores:
+        mean, count = score, 1
+        while blocks and blocks[-1][0] < mean:
+            before, many = blocks.pop()
+            mean, count = (before * many + mean * count) / (many + count), many + count
+        blocks.append((mean, count))
+    return [round(mean, 2) for mean, count in blocks for _ in range(count)]
+
+
+def rarity(count: int, having: int) -> float:
+    """How much a word says that so many of all passages have: BM25's idf.
+
+    A small site is taken for a part of a larger one that has its words nowhere else: else a word that all its
+    passages have would count for nothing, and one that nobody knows for everything.
+    """
+    return math.log(1 + (max(count, SMALL) - having + 0.5) / (having + 0.5))
+
+
+def unknown(known: Collection[float]) -> float:
+    """What a word that no passage has counts for: as much as those around it."""
+    return sum(known) / len(known) if known else rarity(SMALL, 1)
+
+
+def above_floor(cosine: Mapping[int, float], floor: float) -> dict[int, float]:
+    """How far each cosine is above that of unrelated texts, as a share of the best."""
+    above = {key: max(0.0, value - floor) for key, value in cosine.items()}
+    return of_best(above)
+
+
+def of_best(values: Mapping[int, float]) -> dict[int, float]:
+    """Each as a share of the best."""
+    most = max(max(values.values(), default=0.0), 1e-9)
+    return {key: value / most for key, value in values.items()}
+
+
+def contenders(known: Mapping[int, float], others: Mapping[int, float], depth: int, count: int) -> list[int]:
+    """Those passages of ``known`` that are not in ``others`` and could be among the best ``count``.
+
+    Both hold shares of the best. Given are the best ``depth`` of each ranking, so what is missing in the other has
+    at most its worst. Knowing only the contenders exactly gives the same best as knowing all.
+    """
+    most = min(others.values()) if len(others) >= depth else 0.0
+    sums = sorted((known.get(key, 0.0) + others.get(key, 0.0) for key in known.keys() | others.keys()), reverse=True)
+    bar = sums[count - 1] if len(sums) >= count else 0.0
+    return [key for key, value in known.items() if key not in others and value + most >= bar]
+
+
+def reciprocal(rankings: Iterable[Iterable[int]], k: int = RRF_K) -> list[int]:
+    """Reciprocal rank fusion of any number of rankings; kept as the yardstick of ``fused``."""
+    scores: dict[int, float] = {}
+    for ranking in rankings:
+        for place, key in enumerate(ranking, 1):
+            scores[key] = scores.get(key, 0.0) + 1 / (k + place)
+    return sorted(scores, key=lambda key: (-scores[key], key))

@@ -1,0 +1,84 @@
+"""Products as merchants send them to Google: RSS or Atom with ``g:`` elements, or a table, to schema.org. Pure.
+
+https://support.google.com/merchants/answer/7052112
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, TypeAlias
+
+from sabir.search.items.item import JSON
+from sabir.search.items.schema_org import plain
+
+_First: TypeAlias = Callable[[str], str]
+
+NAMESPACE: Final = "http://base.google.com/ns/1.0"
+_PRICE: Final = re.compile(r"([A-Z]{3})? ?([\d.,]+) ?([A-Z]{3})?")
+_STOCK: Final = {"in stock": "InStock", "out of stock": "OutOfStock", "preorder": "PreOrder", "backorder": "BackOrder"}
+_CONDITION: Final = {"new": "NewCondition", "used": "UsedCondition", "refurbished": "RefurbishedCondition"}
+# Attributes of theirs, to properties of schema.org; the others have rules of their own below.
+_PLAIN: Final = {"brand": "brand", "gtin": "gtin", "mpn": "mpn", "color": "color", "size": "size", "pattern": "pattern",
+                 "material": "material", "product weight": "weight", "product type": "category",
+                 "product highlight": "positiveNotes", "item group id": "inProductGroupWithID"}  # fmt: skip
+_REQUIRED: Final = frozenset({"id", "title", "link", "price"})
+_TELLING: Final = frozenset({"image link", "availability", "google product category", "gtin", "condition"})
+
+
+def attribute(name: str) -> str:
+    """An attribute as it is looked up here: ``image_link``, ``g:image_link`` and ``Image link`` are one."""
+    return name.casefold().removeprefix("g:").replace("_", " ").strip()
+
+
+def is_merchant_table(header: Iterable[str]) -> bool:
+    """Whether these are the columns of such a feed."""
+    columns = {attribute(column) for column in header}
+    return columns >= _REQUIRED and bool(columns & _TELLING)
+
+
+def product(values: Mapping[str, list[str]]) -> dict[str, JSON]:
+    """One product; ``values`` are its attributes by name."""
+
+    def first(name: str) -> str:
+        return next((value.strip() for value in values.get(name, ()) if value.strip()), "")
+
+    node: dict[str, JSON] = {
+        "@type": "Product",
+        "@id": first("link") or first("id"),
+        "url": first("link"),
+        "sku": first("id"),
+        "name": plain(first("title")),
+        "description": plain(first("description")),
+        "image": first("image link"),
+        "offers": _offer(first),
+    }
+    for name, known in _PLAIN.items():
+        found = [value.strip() for value in values.get(name, ()) if value.strip()]
+        node[known] = found[0] if len(found) == 1 else found
+    node["category"] = node["category"] or first("google product category")
+    node["audience"] = " ".join(word for word in (first("gender"), first("age group")) if word)
+    return {name: value for name, value in node.items() if value}
+
+
+def _offer(first: _First) -> JSON:
+    price = _price(first("sale price")) or _price(first("price"))
+    if not price:
+        return None
+    stock = _STOCK.get(attribute(first("availability")))
+    condition = _CONDITION.get(first("condition").casefold())
+    return {
+        "@type": "Offer",
+        **price,
+        **({"availability": f"https://schema.org/{stock}"} if stock else {}),
+        **({"itemCondition": f"https://schema.org/{condition}"} if condition else {}),
+    }
+
+
+def _price(text: str) -> dict[str, JSON]:
+    """``15.00 USD``; as people also write it, ``USD 15,00``."""
+    found = _PRICE.fullmatch(" ".join(text.split()))
+    if not found:
+        return {"price": text} if text else {}
+    currency = found[1] or found[3]
+    return {"price": found[2], **({"priceCurrency": currency} if currency else {})}

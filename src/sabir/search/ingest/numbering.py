@@ -1,0 +1,22 @@
+"""Records that share an id and differ are different things: they are numbered, so that none is lost. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from sabir.search.items.item import Item, Problem
+
+
+def numbered(read: Iterable[Item | Problem]) -> Iterator[Item | Problem]:
+    """The same records; one whose id another had, with other content, has a number behind it."""
+    prints: dict[str, set[str]] = {}
+    for each in read:
+        if isinstance(each, Item):
+            known = prints.setdefault(each.id, set())
+            fingerprint = each.fingerprint
+            if known and fingerprint not in known:
+                each = msgspec.structs.replace(each, id=f"{each.id}{'&' if '#' in each.id else '#'}{len(known) + 1}")
+            known.add(fingerprint)
+        yield each

@@ -1,0 +1,1 @@
+"""Items: schema.org objects and the attributes derived from them."""

@@ -1,0 +1,381 @@
+"""What an item can be filtered by: its types, words, numbers, dates, places, and what it contains. Pure.
+
+Every leaf of an item's schema.org object counts under its own name and under the property that holds
+it: ``{"brand": {"name": "Acme"}}`` is ``brand: acme``; ``{"offers": {"price": 5}}`` is ``price: 5``.
+Field names are lower case. Numbers are in the unit of their dimension (minutes, grams, metres …, see
+``units``); money stands under ``price`` and, by currency, under ``price:usd`` (``price:?`` where the
+item names none).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Final
+
+import msgspec
+
+from sabir.search.query import dates, places
+from sabir.search.query.dates import Span
+from sabir.search.query.hours import open_days
+from sabir.search.query.units import UNIT_CODES, UNITS, number, quantity
+from sabir.search.query.words import STOPWORDS, spaced, squeezed, tokens
+
+from .item import JSON, Item
+from .schema_org import strings
+from .types import bare, lineage
+
+MAX_HAS: Final = 1_500  # words of one item that count for "with" and "without"
+PRICE_LEVEL: Final = "pricelevel"  # the field for how many signs a price range has: "$$" is 2
+_LEVELS: Final = "$$$$$"
+START_HOUR: Final = "starthour"  # the field for the hour at which something starts, as the clock shows it there
+_CLOCK: Final = re.compile(r"\d{4}-\d{2}-\d{2}[T ](\d{2}):(\d{2})")
+OPEN_ON: Final = "openon"  # the field for the days on which a place is open
+_A_NIGHT: Final = 16 * 3600  # seconds
+_SHORT: Final = 100  # a longer string is prose, not a value
+
+# Prose, addresses of files and other people's words: nothing to filter by.
+_SKIPPED: Final = frozenset(
+    {"@type", "@id", "@context", "image", "url", "sameAs", "logo", "thumbnailUrl", "contentUrl", "embedUrl", "photo",
+     "potentialAction", "description", "abstract", "articleBody", "text", "recipeInstructions", "step", "review",
+     "comment", "reviews", "isRelatedTo", "isSimilarTo", "mainEntityOfPage", "video", "headline", "transcript",
+     "breadcrumb", "hasPart", "subEvent", "citation", "reviewBody", "geo", "latitude", "longitude", "telephone"}
+)  # fmt: skip
+_OF_PARENT: Final = frozenset({"name", "alternateName", "value", "@value", "title"})
+_PRICES: Final = ("price", "lowPrice", "highPrice", "minPrice", "maxPrice", "value", "minValue", "maxValue")
+_PLACED: Final = (
+    "address", "location", "areaServed", "jobLocation", "containedInPlace", "contentLocation", "spatialCoverage",
+    "availableAtOrFrom", "homeLocation", "foundingLocation", "locationCreated", "eligibleRegion", "offers", "seller",
+    "itinerary", "countryOfOrigin", "serviceArea", "provider",
+)  # fmt: skip
+_ADDRESS: Final = ("addressLocality", "addressRegion", "addressCountry", "postalCode")
+_INGREDIENTS: Final = ("recipeIngredient", "ingredients", "supply", "ingredient", "activeIngredient")
+_LISTED: Final = frozenset({"keywords", "recipeCategory", "recipeCuisine", "genre", "category", "servesCuisine"})
+
+# "dairy-free" is one word: it does not say "dairy".
+_FREE: Final = re.compile(r"\b(\w+)[- ]free\b", re.IGNORECASE)
+_NEGATED: Final = re.compile(
+    r"\b(?:[\w]+|tree nut)[- ]free\b"
+    r"|\b(?:without|free (?:of|from)|no|not contain(?:ing)?|contains no|never|zero|instead of)\s+(?:any\s+|added\s+)?"
+    r"[\w]+(?:\s*,\s*\w+)*(?:,?\s+(?:or|nor|and)\s+\w+)?",
+    re.IGNORECASE,
+)
+
+
+# Coconut milk is no milk and rice flour holds no gluten: only the pair counts, and the plant.
+_PLANTS: Final = re.compile(
+    r"\b(coconut|almond|oat|soy|rice|cashew|hemp|plant|vegan|peanut|nut|apple|cocoa|corn|chickpea|tapioca|buckwheat"
+    r"|potato|sunflower|tahini|pumpkin)[\s-]+(milk|cream|butter|yogurt|cheese|flour|noodles?|tortillas?|pasta|starch)\b",
+    re.IGNORECASE,
+)
+
+
+class Attributes(msgspec.Struct, frozen=True):
+    """The filterable side of an item. ``words`` hold whole values squeezed and their single words."""
+
+    site: str
+    types: frozenset[str]
+    words: dict[str, frozenset[str]]
+    labels: dict[str, tuple[str, ...]]
+    numbers: dict[str, tuple[float, ...]]
+    dates: dict[str, Span]
+    places: frozenset[str]
+    point: tuple[float, float] | None
+    has: frozenset[str]
+
+
+def attributes(item: Item) -> Attributes:
+    """Everything that conditions look at."""
+    found = _Collector()
+    for key, value in item.fields.items():
+        found.walk(key, value, 0)
+    found.word("name", item.name)
+    for kind in item.types:
+        found.labels.setdefault("@type", []).append(kind)
+    _derive(item.fields, found)
+    return Attributes(
+        site=item.site,
+        types=lineage(item.types),
+        words={field: frozenset(values) for field, values in found.words.items()},
+        labels={field: tuple(dict.fromkeys(values)) for field, values in found.labels.items()},
+        numbers={field: tuple(dict.fromkeys(values)) for field, values in found.numbers.items()},
+        dates=found.dates,
+        places=frozenset(_place_names(item.fields)),
+        point=_point(item.fields),
+        has=_has(item),
+    )
+
+
+def recalled(item: Item) -> Attributes:
+    """The same, kept for a while: what is found once is found again, and one answer looks at an item several times."""
+    at_hand = _at_hand.get(id(item))
+    if at_hand is not None and at_hand[0] is item:
+        return at_hand[1]
+    if len(_at_hand) >= _HELD:
+        _at_hand.clear()
+    found = _remembered(item)
+    _at_hand[id(item)] = (item, found)
+    return found
+
+
+def _remembered(item: Item) -> Attributes:
+    key = item.fingerprint  # dear: it reads the whole item
+    found = _recent.get(key)
+    if found is None:
+        if len(_recent) >= _RECALLED:
+            _recent.clear()
+        found = _recent[key] = attributes(item)
+    return found
+
+
+_HELD: Final = 256
+_at_hand: dict[int, tuple[Item, Attributes]] = {}  # by identity; the item is held, so that it stays its own
+_RECALLED: Final = 4_096
+_recent: dict[str, Attributes] = {}
+
+
+def grams(words: list[str]) -> Iterator[str]:
+    """Single words and neighbouring pairs, the keys of ``Attributes.has``."""
+    previous = ""
+    for word in words:
+        if word not in STOPWORDS:
+            yield word
+            if previous:
+                yield f"{previous} {word}"
+        previous = word if word not in STOPWORDS else ""
+
+
+@lru_cache(maxsize=20_000)
+def _keys(value: str) -> frozenset[str]:
+    """A value as a whole and by its words; values come again and again."""
+    return frozenset((squeezed(value), *tokens(_FREE.sub(r"\1free", spaced(value)))))
+
+
+class _Collector:
+    def __init__(self) -> None:
+        self.words: dict[str, set[str]] = {}
+        self.labels: dict[str, list[str]] = {}
+        self.numbers: dict[str, list[float]] = {}
+        self.dates: dict[str, Span] = {}
+
+    def walk(self, field: str, value: JSON, depth: int) -> None:
+        if field in _SKIPPED or depth > 5 or value is None:
+            return
+        if isinstance(value, list):
+            for each in value[:200]:
+                self.walk(field, each, depth + 1)
+        elif isinstance(value, dict):
+            self.object(field, value, depth)
+        else:
+            self.leaf(field, value)
+
+    def object(self, field: str, node: Mapping[str, JSON], depth: int) -> None:
+        if field in ("additionalProperty", "amenityFeature") and isinstance(node.get("name"), str):
+            named = re.sub(r"\W+", "", node["name"].title())
+            self.word(field, node["name"])
+            self.measured(named[:1].lower() + named[1:], node)
+            return
+        if "value" in node or "minValue" in node or "maxValue" in node:
+            self.measured(field, node)
+        for key, value in node.items():
+            if key in _OF_PARENT:
+                if key != "value":
+                    self.walk(field, value, depth + 1)
+            elif key not in ("minValue", "maxValue", "unitCode", "unitText", "currency"):
+                self.walk(key, value, depth + 1)
+
+    def measured(self, field: str, node: Mapping[str, JSON]) -> None:
+        unit = str(node.get("unitText") or UNIT_CODES.get(str(node.get("unitCode")), ""))
+        for key in ("value", "minValue", "maxValue"):
+            value = node.get(key)
+            if isinstance(value, int | float) and not isinstance(value, bool) and unit.casefold() in UNITS:
+                self.number(field, value * UNITS[unit.casefold()][1])
+            elif value is not None:
+                self.walk(field, value, 4)
+
+    def leaf(self, field: str, value: JSON) -> None:
+        if isinstance(value, bool):
+            self.word(field, "true" if value else "false")
+        elif isinstance(value, int | float):
+            self.number(field, float(value))
+        elif isinstance(value, str) and value.strip():
+            self.string(field, value.strip())
+
+    def string(self, field: str, value: str) -> None:
+        when = dates.instant(value) if len(value) >= 4 and value[:4].isdigit() else None
+        if when and ("-" in value or field.lower().endswith(("date", "year", "time"))):
+            self.dates.setdefault(field.lower(), when)
+            return
+        measured = quantity(value) if len(value) < 40 else None
+        if measured and field not in _INGREDIENTS and (value[0].isdigit() or measured.unit in ("min", "money")):
+            self.number(field, measured.value)
+        if field in _LISTED and "," in value:
+            for each in value.split(","):
+                self.word(field, each)
+        elif len(value) <= _SHORT:
+            self.word(field, value)
+
+    def number(self, field: str, value: float) -> None:
+        if abs(value) < 1e15:
+            self.numbers.setdefault(field.lower(), []).append(float(value))
+
+    def word(self, field: str, value: str) -> None:
+        value = value.strip()
+        if value.startswith(("http://schema.org/", "https://schema.org/", "schema:")):
+            value = spaced(bare(value))
+        if not value or value.startswith(("http://", "https://")):
+            return
+        if field.lower() == "suitablefordiet":
+            value = re.sub(r"(?<!\s)\s*Diet$", "", spaced(value), flags=re.IGNORECASE)
+        self.labels.setdefault(field, []).append(value)
+        self.words.setdefault(field.lower(), set()).update(_keys(value))
+
+
+def _derive(fields: Mapping[str, JSON], found: _Collector) -> None:
+    """Fields that stand under several names, under one."""
+    for value, currency in _money(fields):
+        found.numbers.setdefault("price", []).append(value)
+        found.numbers.setdefault(f"price:{currency.lower() or '?'}", []).append(value)
+    _price_range(fields.get("priceRange"), found)
+    if fields.get("isAccessibleForFree") in (True, "true", "True") and "price" not in found.numbers:
+        found.numbers["price"] = found.numbers["price:?"] = [0.0]
+    if "totaltime" not in found.numbers:
+        parts = [found.numbers[key][0] for key in ("preptime", "cooktime", "performtime") if key in found.numbers]
+        if parts or "duration" in found.numbers or "timerequired" in found.numbers:
+            other = found.numbers.get("duration") or found.numbers.get("timerequired") or [0.0]
+            found.numbers["totaltime"] = [sum(parts) or other[0]]
+    _rating(fields, found)
+    if days := open_days(fields):
+        found.words[OPEN_ON] = set(days)
+    if isinstance(given := fields.get("startDate"), str) and (clock := _CLOCK.match(given)):
+        found.numbers[START_HOUR] = [int(clock[1]) + int(clock[2]) / 60]
+    start = found.dates.get("startdate") or found.dates.get("dateposted") or found.dates.get("datepublished")
+    if start:
+        end = found.dates.get("enddate") if "startdate" in found.dates else None
+        # A party that goes on until one is on the day on which it begins.
+        over = end is not None and (end.start - start.start >= _A_NIGHT or start.end > start.start)
+        found.dates["date"] = Span(start.start, max(start.end, end.end if end and over else start.end))
+
+
+def _price_range(given: JSON, found: _Collector) -> None:
+    """``$$`` as a level, ``$10-25`` as prices."""
+    text = given.strip() if isinstance(given, str) else ""
+    if text and not text.strip("$€£¥₹") and len(text) <= len(_LEVELS):
+        found.numbers[PRICE_LEVEL] = [float(len(text))]
+        return
+    pieces = re.split(r"-|–|\bto\b|\bbis\b", text[:_SHORT])[:2]
+    amounts = [said for piece in pieces if (said := quantity(piece.strip()))]
+    currency = next((each.currencies[0].lower() for each in amounts if len(each.currencies) == 1), "?")
+    for amount in amounts:
+        if amount.unit in ("", "money"):
+            found.numbers.setdefault("price", []).append(amount.value)
+            found.numbers.setdefault(f"price:{currency}", []).append(amount.value)
+
+
+def _rating(fields: Mapping[str, JSON], found: _Collector) -> None:
+    rating = fields.get("aggregateRating") or fields.get("starRating") or fields.get("reviewRating")
+    if isinstance(rating, list):
+        rating = rating[0] if rating else None
+    if not isinstance(rating, dict):
+        return
+    value, best = _float(rating.get("ratingValue")), _float(rating.get("bestRating")) or 5.0
+    if value is not None and best > 0:
+        found.numbers["ratingvalue"] = [value]
+        found.numbers["stars"] = [value * 5 / best]
+
+
+def _float(value: JSON) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    return number(value.strip(" $€£")) if isinstance(value, str) else float(value)
+
+
+def _money(fields: Mapping[str, JSON]) -> Iterator[tuple[float, str]]:
+    for key in ("offers", "priceSpecification", "estimatedCost", "price"):
+        for value in _each(fields.get(key)):
+            currency = str(fields.get("priceCurrency") or "")
+            if isinstance(value, dict):
+                yield from _offer(value, currency, 0)
+            elif isinstance(value, str):
+                given = quantity(value)
+                if given:
+                    yield given.value, currency or (given.currencies or ("",))[0]
+            elif isinstance(value, int | float) and not isinstance(value, bool):
+                yield float(value), currency
+
+
+def _offer(node: Mapping[str, JSON], currency: str, depth: int) -> Iterator[tuple[float, str]]:
+    currency = str(node.get("priceCurrency") or node.get("currency") or currency)
+    for key in _PRICES:
+        given = node.get(key)
+        value = _float(given)
+        if value is None and isinstance(given, str) and (said := quantity(given)) and said.unit in ("", "money"):
+            value = said.value  # "CHF 12.50", "ab 12 €"
+        if value is not None:
+            signed = quantity(given) if isinstance(given, str) and not currency else None
+            yield value, currency or (signed.currencies[0] if signed and len(signed.currencies) == 1 else "")
+    if depth < 3:
+        for key in ("offers", "priceSpecification", "price"):
+            for inner in _each(node.get(key)):
+                if isinstance(inner, dict):
+                    yield from _offer(inner, currency, depth + 1)
+
+
+def _each(value: JSON) -> list[JSON]:
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+def _placed(fields: Mapping[str, JSON], depth: int = 0) -> Iterator[Mapping[str, JSON] | str]:
+    if depth > 3:
+        return
+    for key in _PLACED:
+        for value in _each(fields.get(key)):
+            if isinstance(value, str) and key not in ("seller", "provider", "offers"):
+                yield value
+            elif isinstance(value, dict):
+                yield value
+                yield from _placed(value, depth + 1)
+
+
+def _place_names(fields: Mapping[str, JSON]) -> Iterator[str]:
+    for value in (fields, *_placed(fields)):
+        if isinstance(value, str):
+            for piece in (value, *value.split(",")):
+                yield from places.names(piece)
+            continue
+        for key in _ADDRESS:
+            for words in strings(value.get(key)):
+                yield from places.names(words, kind=key)
+        if value is not fields and not value.get("price"):
+            for words in strings(value.get("name")):
+                yield from places.names(words, kind="name")
+
+
+def _point(fields: Mapping[str, JSON]) -> tuple[float, float] | None:
+    for value in (fields, *_placed(fields)):
+        if not isinstance(value, dict):
+            continue
+        for geo in (*_each(value.get("geo")), value):
+            if isinstance(geo, dict):
+                lat, lon = _float(geo.get("latitude")), _float(geo.get("longitude"))
+                if lat is not None and lon is not None and abs(lat) <= 90 and abs(lon) <= 180:
+                    return lat, lon
+    return None
+
+
+def _has(item: Item) -> frozenset[str]:
+    """What the item contains: its ingredients where it lists them, else all its words; denials taken out."""
+    parts = [line for key in _INGREDIENTS for line in strings(item.fields.get(key))]
+    if parts:
+        parts = [item.name, *parts, *strings(item.fields.get("keywords"))]
+    else:
+        parts = [item.name, item.description, item.text]
+    found: set[str] = set()
+    for part in parts:
+        part = _NEGATED.sub(" . ", part)
+        found.update(" ".join(tokens(" ".join(pair))) for pair in _PLANTS.findall(part))
+        found.update(grams(tokens(_PLANTS.sub(r"\1 \1\2", part))[:MAX_HAS]))
+        if len(found) > 2 * MAX_HAS:
+            break
+    return frozenset(found)

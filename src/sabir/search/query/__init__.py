@@ -1,0 +1,1 @@
+"""Reading a question: conditions, dates, prices, places, follow-ups."""

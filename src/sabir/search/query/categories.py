@@ -1,0 +1,105 @@
+"""Words of a question that are values of a field here: "desserts", "Mexican", "light roast", "part-time". Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from sabir.search.engine.base import Fields
+from sabir.search.items.types import TYPE_WORDS, ancestors
+
+from .conditions import AnyOf, Condition, Is
+from .glossary import same_words
+from .vocabulary import ALIKE, DIETS
+from .words import STOPWORDS, singular, tokens
+
+_CATEGORIES: Final = ("recipecategory", "category", "genre")
+_CUISINES: Final = ("recipecuisine", "servescuisine")
+# Fields that tag things: a word that is such a tag narrows only where what fits best has the tag, too.
+_TRAITS: Final = (
+    "name", *_CATEGORIES, *_CUISINES, "keywords", "educationallevel", "employmenttype", "coursemode", "amenityfeature",
+    "material", "brand", "audience", "bookformat", "joblocationtype",
+)  # fmt: skip
+# Fields whose few values are words of their own: whoever says one of them means it.
+_LEVELS: Final = ("educationallevel", "employmenttype", "coursemode", "bookformat", "joblocationtype")
+_MAKERS: Final = (
+    "brand", "manufacturer", "author", "creator", "publisher", "instructor", "performer", "organizer", "director",
+)  # fmt: skip
+_BY: Final = re.compile(
+    r"\b(?:from|by|with)\s+(?P<name>(?:[A-Z][\w'’-]*|&)(?:\s+(?:[A-Z][\w'’-]*|&)){0,4})"
+    r"|\b(?:by|from)\s+(?P<low>[\w'’&-]+(?:\s+[\w'’&-]+)?)\W*$"
+)
+MAX_WORDS: Final = 6  # of a question; a longer one is prose, and its words only rank
+_LONGEST: Final = 3  # words of a value
+
+
+class CategoryCandidate(msgspec.Struct, frozen=True):
+    """Words that may be a value, and the conditions to try. ``sure``: they narrow wherever something meets them;
+    others only where what fits best meets them, too, and so do at least ``least``. ``is_head``: they say what is
+    wanted, and words before them of what ("pumpkin soup")."""
+
+    words: str
+    conditions: tuple[Condition, ...]
+    sure: bool = False
+    least: int = 1
+    is_head: bool = False
+
+
+def candidates(text: str, said: Sequence[str], known: Fields) -> list[CategoryCandidate]:
+    """The words that may be such values; longer ones first, and of single ones the last, which says what is wanted.
+
+    ``said`` are words that other rules have read already.
+    """
+    read = {word for words in (*said, *DIETS) for word in tokens(words)}
+    words = [word for word in tokens(text) if word not in STOPWORDS and word not in read]
+    if not words or len(words) > MAX_WORDS or re.search(r"\bor\b", text):
+        return []
+    found = []
+    for match in _BY.finditer(text):
+        name = match["name"] or match["low"]
+        found.append(CategoryCandidate(name, _of(_MAKERS, (name,), known), sure=match["name"] is not None))
+    found += _phrases(text, read, known)
+    # What is wanted stands last; for whom it is ("something blue for children") says nothing of that.
+    parts = [re.sub(r"\bfor\b.*", "", part) for part in re.split(r"[.,;!?]", text)]
+    heads = {clause[-1] for part in parts if (clause := [w for w in tokens(part) if w in words])}
+    for word in reversed(words):
+        if _is_type(word, known) or len(word) < 2:
+            continue
+        fields = (_CATEGORIES, _CUISINES) if word in heads else (_CUISINES,)
+        values = _values(word)
+        narrow = tuple(each for names in fields for each in _of(names, values, known))
+        found.append(CategoryCandidate(word, narrow, sure=True, is_head=word in heads))
+        found.append(CategoryCandidate(word, _of(_LEVELS, values, known), sure=True))
+        tagged = _of(_TRAITS, (*values, *ALIKE.get(word, ())), known)
+        found.append(CategoryCandidate(word, tagged, sure=words == [word] or word in TYPE_WORDS, least=2))
+    return [each for each in found if each.conditions]
+
+
+def _phrases(text: str, read: set[str], known: Fields) -> Iterator[CategoryCandidate]:
+    """Neighbouring words that are one value: "main course", "part-time"."""
+    words = tokens(text)
+    for length in range(_LONGEST, 1, -1):
+        for at in range(len(words) - length + 1):
+            phrase = words[at : at + length]
+            if read.isdisjoint(phrase) and not STOPWORDS.intersection((phrase[0], phrase[-1])):
+                value = " ".join(phrase)
+                yield CategoryCandidate(value, _of(_CATEGORIES, (value,), known), sure=at + length == len(words))
+                yield CategoryCandidate(value, _of(_TRAITS, (value,), known), sure=True)
+
+
+def _is_type(word: str, known: Fields) -> bool:
+    """Whether a word names a type of things here; where there are none, it may still be a tag: "concerts"."""
+    kind = TYPE_WORDS.get(word)
+    return kind is not None and any(kind in ancestors(there) for there in known.types)
+
+
+def _values(word: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(singular(each) for each in (word, *same_words().get(word, ()))))
+
+
+def _of(fields: Sequence[str], values: tuple[str, ...], known: Fields) -> tuple[Condition, ...]:
+    there = tuple(Is(field, values) for field in fields if field in known.words)
+    return (AnyOf(there),) if there and there[-1].field != "name" else ()

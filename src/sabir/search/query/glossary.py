@@ -1,0 +1,128 @@
+"""Questions in other languages: their common words said in English, so that one set of rules reads them all. Pure.
+
+The words of each language are data (``glossaries/*.txt``). Only what a question asks is rewritten ("Wie lange",
+"sin gluten", "am Dienstag"); what it is about stays as it was written, because the site's items are, too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Final
+
+import msgspec
+
+from .vocabulary import ALIKE
+from .words import STOPWORDS, fold, fold_length_kept
+
+LANGUAGES: Final = ("de", "es", "fr", "ja")
+_JAPANESE: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
+_NUMBER: Final = "{n}"
+
+
+class Glossary(msgspec.Struct, frozen=True):
+    """The words of one language."""
+
+    words: frozenset[str]  # function words, by which it is recognized
+    terms: Mapping[str, str]  # what is said, folded, to English
+    pattern: re.Pattern[str]
+
+
+@cache
+def glossary(language: str) -> Glossary:
+    words: frozenset[str] = frozenset()
+    terms: dict[str, str] = {}
+    for line in _lines(f"{language}.txt"):
+        if line.startswith("words:"):
+            words = frozenset(fold(word) for word in line.removeprefix("words:").split())
+            continue
+        said, _, english = line.partition("=")
+        terms |= {fold(each.strip()): english.strip() for each in said.split("|")}
+    phrases = "|".join(_phrase(each) for each in sorted(terms, key=len, reverse=True))
+    bounded = phrases if language == "ja" else rf"(?<!\w)(?:{phrases})(?!\w)"
+    return Glossary(words, terms, re.compile(bounded))
+
+
+@cache
+def same_words() -> Mapping[str, tuple[str, ...]]:
+    """Of each word that other languages have a word for, those words."""
+    found: dict[str, tuple[str, ...]] = {}
+    for line in _lines("same.txt"):
+        group = line.split()
+        found |= {word: tuple(other for other in group if other != word) for word in group}
+    return found
+
+
+@cache
+def likenesses() -> Mapping[str, tuple[str, ...]]:
+    """Of each word that others say the same with, in its own language or another, those others."""
+    words = {*ALIKE, *same_words()}
+    return {word: (*ALIKE.get(word, ()), *same_words().get(word, ())) for word in words}
+
+
+def language_of(question: str) -> str:
+    """The language of a question, ``"en"`` where nothing shows that it is another."""
+    if _JAPANESE.search(question):
+        return "ja"
+    said = re.findall(r"[\w'’-]+", fold(question))
+    most, best = 0, "en"
+    english = sum(word in STOPWORDS for word in said)
+    for language in LANGUAGES[:-1]:
+        known = glossary(language)
+        count = sum((word in known.words or word in known.terms) and word not in _ENGLISH for word in said)
+        if count > most and count > english:
+            most, best = count, language
+    return best
+
+
+def telling(question: str) -> str:
+    """The question without the function words of its language, which say nothing of what is looked for; as it is, if
+    it has no others."""
+    language = language_of(question)
+    idle = STOPWORDS if language == "en" else glossary(language).words
+    kept = [word for word in question.split() if fold(word).strip(_MARKS) not in idle]
+    return " ".join(kept) or question
+
+
+_MARKS: Final = " ?!.,;:¿¡\"'()"
+_ENGLISH: Final = frozenset({"vegan", "restaurant", "restaurants", "free", "minutes", "dessert", "desserts", "open"})
+
+
+def glossed(question: str, language: str) -> str:
+    """The question with what it asks said in English."""
+    if language == "en":
+        return question
+    known = glossary(language)
+
+    def english(match: re.Match[str]) -> str:
+        said = match.group()
+        number = re.search(r"\d+", said)
+        key = said.replace(number.group(), _NUMBER, 1) if number and said not in known.terms else said
+        meant = known.terms.get(key, said)
+        return f" {meant.replace(_NUMBER, number.group()) if number else meant} "
+
+    text = question.replace("¿", " ").replace("¡", " ").replace("？", "?")
+    plain = fold_length_kept(text)
+    pieces: list[str] = []
+    at = 0
+    for match in known.pattern.finditer(plain):
+        pieces += [text[at : match.start()], english(match)]
+        at = match.end()
+    pieces.append(text[at:])
+    english_words = " ".join("".join(pieces).split())
+    return _AFTER.sub(r"\2 \1", english_words) if language == "ja" else english_words
+
+
+# Japanese says "eggs without"; English the other way round.
+_AFTER: Final = re.compile(r"([\u3040-\u30ff\u3400-\u9fff]+)\s(without|with)\b")
+
+
+def _phrase(term: str) -> str:
+    return re.escape(term).replace(re.escape(_NUMBER), r"\d{1,4}")
+
+
+def _lines(name: str) -> list[str]:
+    text = (files(__package__) / "glossaries" / name).read_text(encoding="utf-8")
+    return [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]

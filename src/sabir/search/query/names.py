@@ -1,0 +1,139 @@
+"""Names: whether a question contains the full name of an item, and where. Pure.
+
+Case, accents and punctuation do not count, ``&`` is "and", a leading article may be missing, and one letter may be
+wrong, missing, doubled or swapped with its neighbour.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Final
+
+import msgspec
+
+from sabir.search.items.types import TYPE_WORDS
+
+from .words import STOPWORDS, fold
+
+_WORD: Final = re.compile(r"[^\W_]+(?:['’][^\W_]+)*|&")
+_ARTICLES: Final = frozenset({"the", "a", "an"})
+_ELIDED: Final = frozenset({"l", "d"})  # "l'oignon", typed without the apostrophe
+_SPLIT: Final = re.compile(r"\s*[:|–—]\s+|\s+-\s+")
+MAX_NAME: Final = 200  # characters of a name that are compared
+MIN_TYPO: Final = 5  # letters of a word in which one may be wrong
+
+
+class Named(msgspec.Struct, frozen=True):
+    """Where in a question a name stands. ``whole``: the full name, and not a part of it before or after a colon."""
+
+    start: int
+    end: int
+    words: int
+    typos: int
+    whole: bool
+
+    @property
+    def worth(self) -> tuple[bool, int, int]:
+        """The more the better: full names first, then longer ones, then those written right."""
+        return self.whole, self.words, -self.typos
+
+
+class _Word(msgspec.Struct, frozen=True):
+    text: str
+    start: int
+    end: int
+
+
+def find(question: str, name: str) -> Named | None:
+    """The place of a name in a question; None if it is not there."""
+    said = tuple(_words(question))
+    unspaced = fold(name.strip())
+    if len(unspaced) > 1 and not unspaced.isascii() and not re.search(r"[a-z\s]", unspaced):
+        at = fold(question).find(unspaced)
+        return Named(at, at + len(unspaced), max(1, len(unspaced) // 2), 0, True) if at >= 0 else None
+    found = [
+        match
+        for alternative, whole in _alternatives(name[:MAX_NAME])
+        if (match := _placed(said, alternative, whole)) is not None
+    ]
+    return max(found, key=lambda match: match.worth, default=None)
+
+
+def covers(question: str, name: str) -> bool:
+    """Whether all the words of a question that carry meaning are in a name: "the library", "Public Library"."""
+    wanted = {word.text for word in _words(question)} - STOPWORDS
+    return bool(wanted) and all(any(_like(word, other) is not None for other in _keys(name)) for word in wanted)
+
+
+@lru_cache(maxsize=4_096)
+def _alternatives(name: str) -> tuple[tuple[tuple[str, ...], bool], ...]:
+    """The words of a name, and those of its parts where it has some: "Pantomime: Jack and the Beanstalk"."""
+    whole = _keys(name)
+    found = [(whole, True)] if _telling(whole, 1) else []
+    pieces = _SPLIT.split(name)
+    if len(pieces) > 1:
+        found += [(keys, False) for piece in pieces if _telling(keys := _keys(piece), 2)]
+    return tuple(found)
+
+
+@lru_cache(maxsize=4_096)
+def _keys(name: str) -> tuple[str, ...]:
+    keys = tuple(word.text for word in _words(name))
+    return keys[1:] if len(keys) > 1 and keys[0] in _ARTICLES else keys
+
+
+def _telling(words: tuple[str, ...], least: int) -> bool:
+    """Whether words can name one thing: not only "events" or "what is on"."""
+    return sum(word not in STOPWORDS and word not in TYPE_WORDS for word in words) >= least
+
+
+def _words(text: str) -> Iterator[_Word]:
+    for match in _WORD.finditer(text):
+        word = fold(match.group()).replace("’", "'")
+        word = "and" if word == "&" else re.sub(r"'s?$", "", word)
+        word = re.sub(r"^(?:l|d|qu)'", "", word).replace("'", "")
+        if word not in _ELIDED:
+            yield _Word(word, match.start(), match.end())
+
+
+def _placed(said: tuple[_Word, ...], name: tuple[str, ...], whole: bool) -> Named | None:
+    best: Named | None = None
+    for at in range(len(said) - len(name) + 1):
+        typos = 0
+        for word, wanted in zip(said[at:], name, strict=False):
+            distance = _like(word.text, wanted)
+            if distance is None or typos + distance > 1:
+                break
+            typos += distance
+        else:
+            first = at - 1 if at and said[at - 1].text in _ARTICLES else at
+            match = Named(said[first].start, said[at + len(name) - 1].end, len(name), typos, whole)
+            best = match if best is None or match.worth > best.worth else best
+    return best
+
+
+def _like(word: str, wanted: str) -> int | None:
+    """0 if two words are the same, 1 if one letter differs, None if they are different words."""
+    if word == wanted or word.rstrip("s") == wanted.rstrip("s") != "":
+        return 0
+    if min(len(word), len(wanted)) < 2 or max(len(word), len(wanted)) < 3 or word.isdigit() or wanted.isdigit():
+        return None
+    if max(len(word), len(wanted)) < MIN_TYPO and sorted(word) != sorted(wanted):
+        return 1 if wanted not in STOPWORDS and word not in STOPWORDS and one_apart(word, wanted, 3) else None
+    return 1 if one_apart(word, wanted) else None
+
+
+def one_apart(one: str, other: str, same_start: int = 0) -> bool:
+    """Whether one letter is wrong, missing, added or swapped with the next."""
+    if abs(len(one) - len(other)) > 1 or one[: min(same_start, len(one) - 1)] != other[: min(same_start, len(one) - 1)]:
+        return False
+    at = next((n for n, (left, right) in enumerate(zip(one, other, strict=False)) if left != right), None)
+    if at is None:
+        return True
+    if len(one) == len(other):
+        swapped = one[at : at + 2] == other[at : at + 2][::-1] and one[at + 2 :] == other[at + 2 :]
+        return swapped or one[at + 1 :] == other[at + 1 :]
+    shorter, longer = sorted((one, other), key=len)
+    return shorter[at:] == longer[at + 1 :]

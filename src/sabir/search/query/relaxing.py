@@ -1,0 +1,74 @@
+"""What a question's conditions may be freed of, where nothing meets them and it need not have meant them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+
+from .conditions import Condition, During, Not, Range
+from .structured import Ignored, Parsed
+from .vocabulary import MEASURES
+from .words import content_words, tokens
+
+_ANYTHING: Final = frozenset(
+    {"new", "everything", "thing", "stuff", "see", "available", "happen", "happening", "going"}
+)
+
+
+def only_filters(parsed: Parsed) -> bool:
+    """Whether all the words that are left only name a type or a diet that is filtered by already."""
+    said = {word for words in parsed.said for word in tokens(words)}
+    return bool(parsed.conditions or parsed.around) and said.issuperset(content_words(parsed.text))
+
+
+def asks_for_anything(text: str) -> bool:
+    """Whether no word says what is wanted: "what is new here?", "show me everything"."""
+    return _ANYTHING.issuperset(content_words(text))
+
+
+def is_time(condition: Condition) -> bool:
+    """Whether it says when: what should I cook tonight?"""
+    return isinstance(condition, During)
+
+
+def is_company(condition: Condition) -> bool:
+    """Whether it says for how many: a tent for two people."""
+    return isinstance(condition, Range) and condition.field in MEASURES["person"]
+
+
+def freed(spoken: Parsed, free: Callable[[Condition], bool], reason: str) -> Parsed | None:
+    """The same without such conditions, each told as not applied; None if there is none."""
+    out = [any(free(one) for one in inner((each,))) for each in spoken.conditions]
+    if not any(out):
+        return None
+    rows = list(zip(out, spoken.conditions, spoken.said, strict=True))
+    return msgspec.structs.replace(
+        spoken,
+        conditions=tuple(condition for gone, condition, _ in rows if not gone),
+        said=tuple(words for gone, _, words in rows if not gone),
+        ignored=(*spoken.ignored, *(Ignored("text", words, reason) for gone, _, words in rows if gone)),
+    )
+
+
+def unheld(spoken: Parsed) -> Parsed | None:
+    """The same without the things that were to be had with it, each told as not applied; None if there is none."""
+    if not spoken.wanted:
+        return None
+    told = tuple(Ignored("text", each.said, "nothing that was found has it") for each in spoken.wanted)
+    return msgspec.structs.replace(spoken, wanted=(), ignored=(*spoken.ignored, *told))
+
+
+def inner(conditions: Sequence[Condition]) -> list[Condition]:
+    """The conditions inside others, flat."""
+    found: list[Condition] = []
+    for each in conditions:
+        match each:
+            case Not(within):
+                found.extend(inner((within,)))
+            case _ if hasattr(each, "conditions"):
+                found.extend(inner(each.conditions))
+            case _:
+                found.append(each)
+    return found

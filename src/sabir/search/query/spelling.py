@@ -1,0 +1,59 @@
+"""Misspelt words of questions that a rule would know: "vegitarian", "resturants". Pure.
+
+Only words that no item has are taken for misspelt; the caller says which those are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from sabir.search.items.types import TYPE_WORDS
+
+from .dates import MONTHS, WEEKDAYS
+from .names import one_apart
+from .vocabulary import DIETS, KINDS
+from .words import STOPWORDS, fold
+
+MIN_LENGTH: Final = 6
+_SHORT: Final = 4  # letters of a word that is only taken for something to eat
+_FOODS: Final = frozenset(
+    word for kind, kinds in KINDS.items() for each in (kind, *kinds) for word in (each, f"{each}s") if word.isalpha()
+)
+_MEALS: Final = ("dessert", "desserts", "breakfast", "starter", "starters", "snacks", "drinks", "salads", "soups")
+_KNOWN: Final = frozenset(
+    word
+    for word in (
+        *TYPE_WORDS,
+        *DIETS,
+        *MONTHS,
+        *WEEKDAYS,
+        *_MEALS,
+        "minutes",
+        "dollars",
+        "without",
+        "between",
+        "cheapest",
+    )
+    if len(word) >= MIN_LENGTH and word.isalpha()
+)
+
+
+def doubtful(text: str) -> Iterator[tuple[str, str]]:
+    """Words that are one letter away from a word that a rule knows, each with that word."""
+    for word in dict.fromkeys(re.findall(r"[^\W\d_]{3,30}", text)):
+        folded = fold(word)
+        if folded in STOPWORDS or folded in _FOODS or not _KNOWN.isdisjoint((folded, folded.rstrip("s"), f"{folded}s")):
+            continue
+        known_words = _KNOWN | _FOODS if len(folded) > _SHORT else _FOODS
+        near = [known for known in known_words if one_apart(folded, known, 1)]
+        if near:
+            yield word, min(near, key=lambda known: (known[:2] != folded[:2], known))
+
+
+def corrected(text: str, right: Mapping[str, str]) -> str:
+    """The text with these words replaced."""
+    for exc, word in right.items():
+        text = re.sub(rf"\b{re.escape(exc)}\b", word, text)
+    return text

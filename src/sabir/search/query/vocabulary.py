@@ -1,0 +1,136 @@
+"""Words for what people ask to have, to avoid and to keep to, as data. Written for this project."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+# "Without nuts" means without almonds, too. Singular; matched as words and pairs of words.
+KINDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "nut": ("almond", "walnut", "pecan", "hazelnut", "cashew", "pistachio", "macadamia", "peanut", "peanut butter",
+            "brazil nut", "pine nut", "praline", "marzipan", "almond flour", "nutella"),
+    "tree nut": ("almond", "walnut", "pecan", "hazelnut", "cashew", "pistachio", "macadamia", "brazil nut"),
+    "dairy": ("milk", "butter", "cream", "cheese", "yogurt", "yoghurt", "buttermilk", "ghee", "mozzarella",
+              "parmesan", "cheddar", "ricotta", "feta", "mascarpone", "creme fraiche", "sour cream", "whey",
+              "gruyere", "custard", "ice cream", "half and half", "brie", "gouda", "cotija", "paneer", "kefir"),
+    "milk": ("buttermilk", "condensed milk"),
+    "cheese": ("mozzarella", "parmesan", "cheddar", "ricotta", "feta", "mascarpone", "gruyere", "brie", "gouda",
+               "goat cheese", "cream cheese", "cotija", "paneer", "pecorino", "halloumi"),
+    "gluten": ("wheat", "flour", "barley", "rye", "bread", "pasta", "noodle", "couscous", "bulgur", "semolina",
+               "seitan", "farro", "breadcrumb", "soy sauce", "tortilla", "spelt", "graham cracker", "panko"),
+    "meat": ("beef", "pork", "chicken", "turkey", "lamb", "veal", "bacon", "ham", "sausage", "prosciutto", "duck",
+             "chorizo", "salami", "steak", "venison", "bison", "pancetta", "meatball", "brisket", "rabbit", "elk"),
+    "red meat": ("beef", "lamb", "veal", "venison", "bison", "steak", "pork", "elk"),
+    "poultry": ("chicken", "turkey", "duck", "quail", "goose"),
+    "pork": ("bacon", "ham", "prosciutto", "pancetta", "chorizo", "salami", "sausage", "pork belly", "pork loin"),
+    "beef": ("steak", "brisket", "ground beef", "veal"),
+    "fish": ("salmon", "tuna", "cod", "trout", "halibut", "anchovy", "sardine", "tilapia", "mackerel", "bass",
+             "fish sauce", "haddock", "snapper"),
+    "seafood": ("fish", "salmon", "tuna", "cod", "trout", "halibut", "anchovy", "sardine", "tilapia", "mackerel",
+                "shrimp", "prawn", "crab", "lobster", "clam", "mussel", "oyster", "scallop", "squid", "octopus"),
+    "shellfish": ("shrimp", "prawn", "crab", "lobster", "clam", "mussel", "oyster", "scallop", "crayfish"),
+    "egg": ("egg yolk", "egg white", "mayonnaise", "meringue"),
+    "soy": ("tofu", "tempeh", "edamame", "soy sauce", "miso", "soybean", "soy milk", "tamari"),
+    "sugar": ("brown sugar", "white sugar", "powdered sugar", "granulated sugar", "corn syrup"),
+    "alcohol": ("wine", "beer", "rum", "vodka", "whiskey", "whisky", "bourbon", "gin", "brandy", "tequila", "sake",
+                "liqueur", "champagne", "cider", "kirsch", "cognac"),
+    "mushroom": ("portobello", "shiitake", "cremini", "chanterelle", "morel", "porcini"),
+    "chili": ("chile", "jalapeno", "cayenne", "habanero", "chipotle", "chili powder", "red pepper"),
+    "leather": ("suede", "cowhide", "nubuck"),
+    "plastic": ("polyester", "nylon", "pvc", "polypropylene", "acrylic"),
+    "berry": ("strawberry", "blueberry", "raspberry", "blackberry", "cranberry", "huckleberry"),
+}  # fmt: skip
+
+# A diet as people say it, to (the values that state it, the things whose absence is it).
+DIETS: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
+    "vegetarian": (("vegetarian", "vegan"), ()),
+    "veggie": (("vegetarian", "vegan"), ()),
+    "meatless": (("vegetarian", "vegan"), ()),
+    "meat-free": (("vegetarian", "vegan"), ()),
+    "vegan": (("vegan",), ()),
+    "plant-based": (("vegan", "plant based"), ()),
+    "pescatarian": (("pescatarian", "vegetarian", "vegan"), ()),
+    "gluten-free": (("gluten free",), ()),
+    "lactose-free": (("low lactose", "lactose free", "dairy free", "vegan"), ()),
+    "dairy-free": (("dairy free", "vegan", "low lactose"), ("dairy",)),
+    "nut-free": (("nut free",), ("nut",)),
+    "peanut-free": (("peanut free", "nut free"), ("peanut", "peanut butter")),
+    "egg-free": (("egg free", "vegan"), ("egg",)),
+    "soy-free": (("soy free",), ("soy",)),
+    "sugar-free": (("sugar free",), ("sugar", "honey", "maple syrup")),
+    "alcohol-free": (("alcohol free", "halal"), ("alcohol",)),
+    "low-carb": (("low carb", "keto"), ()),
+    "keto": (("keto", "ketogenic"), ()),
+    "paleo": (("paleo",), ()),
+    "low-fat": (("low fat",), ()),
+    "low-calorie": (("low calorie",), ()),
+    "low-salt": (("low salt", "low sodium"), ()),
+    "low-sodium": (("low salt", "low sodium"), ()),
+    "diabetic": (("diabetic",), ()),
+    "kosher": (("kosher",), ()),
+    "halal": (("halal",), ()),
+    "hindu": (("hindu",), ()),
+}
+
+# What a number with a unit, or before a word, is of; the first field that items have counts.
+MEASURES: Final[Mapping[str, tuple[str, ...]]] = {
+    "money": ("price",),
+    "star": ("stars",),
+    "min": ("totaltime", "duration", "cooktime", "preptime", "timerequired", "performtime"),
+    "kcal": ("calories",),
+    "g": ("weight", "netcontent"),
+    "ml": ("volume", "capacity", "netcontent"),
+    "m": ("distance", "length", "height", "width", "depth", "size", "screensize"),
+    "GB": ("storage", "memory", "memoryrequirements", "storagerequirements", "capacity", "filesize"),
+    "W": ("power", "wattage"),
+    "mAh": ("batterycapacity", "battery", "capacity"),
+    "serving": ("recipeyield", "yield"),
+    "person": ("recipeyield", "yield", "maximumattendeecapacity", "occupancy"),
+}
+NUTRIENTS: Final[Mapping[str, str]] = {
+    "protein": "proteincontent", "fat": "fatcontent", "saturated fat": "saturatedfatcontent",
+    "carbs": "carbohydratecontent", "carb": "carbohydratecontent", "carbohydrates": "carbohydratecontent",
+    "sugar": "sugarcontent", "fiber": "fibercontent", "fibre": "fibercontent", "sodium": "sodiumcontent",
+    "salt": "sodiumcontent", "cholesterol": "cholesterolcontent",
+}  # fmt: skip
+COUNTED: Final[Mapping[str, str]] = {
+    "reviews": "reviewcount", "ratings": "ratingcount", "pages": "numberofpages", "rooms": "numberofrooms",
+    "bedrooms": "numberofbedrooms", "ingredients": "numberofingredients", "seats": "seatingcapacity",
+}  # fmt: skip
+
+# Other names for a field, lower case, to the names it may stand under.
+ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
+    "cost": ("price",), "budget": ("price",), "maxprice": ("price",), "offers.price": ("price",),
+    "cuisine": ("recipecuisine", "servescuisine"), "diet": ("suitablefordiet", "keywords"),
+    "dietary": ("suitablefordiet", "keywords"), "dietary_restrictions": ("suitablefordiet", "keywords"),
+    "rating": ("stars", "ratingvalue"), "star": ("stars",), "stars": ("stars",),
+    "course": ("recipecategory",), "meal": ("recipecategory",), "category": ("category", "recipecategory", "genre"),
+    "time": ("totaltime", "duration"), "duration": ("duration", "totaltime"), "cooking_time": ("cooktime", "totaltime"),
+    "cookingtime": ("cooktime", "totaltime"), "preparation_time": ("preptime",), "total_time": ("totaltime",),
+    "ingredient": ("recipeingredient",), "ingredients": ("recipeingredient",), "servings": ("recipeyield",),
+    "serves": ("recipeyield",), "yield": ("recipeyield",), "tag": ("keywords",), "tags": ("keywords",),
+    "keyword": ("keywords",), "topic": ("about", "keywords"), "date": ("date",), "when": ("date",),
+    "startdate": ("date", "startdate"), "start_date": ("date", "startdate"), "published": ("datepublished",),
+    "author": ("author", "creator"), "by": ("author", "creator", "brand"), "maker": ("brand", "manufacturer"),
+    "manufacturer": ("manufacturer", "brand"), "colour": ("color",), "protein": ("proteincontent",),
+    "fat": ("fatcontent",), "sugar": ("sugarcontent",), "carbs": ("carbohydratecontent",),
+    "fiber": ("fibercontent",), "sodium": ("sodiumcontent",), "stock": ("availability",),
+    "reviews": ("reviewcount",), "title": ("name",),
+}  # fmt: skip
+
+# Words that say the same, and plurals that no stem shows: who asks for one is shown the others, too.
+_ALIKE: Final = (
+    "kid kids child children", "woman women", "man men", "person people", "knife knives", "leaf leaves", "loaf loaves",
+    "foot feet", "mouse mice", "goose geese", "shelf shelves", "film movie", "bike bicycle", "gift present",
+    "couch sofa", "tv television", "photo photograph picture", "sweater jumper pullover", "trousers pants",
+    "trainers sneakers", "cab taxi", "car automobile", "shop store", "holiday vacation", "flat apartment",
+    "autumn fall", "inexpensive affordable cheap", "mom mum mother", "dad father", "grandma grandmother",
+    "grandpa grandfather", "eggplant aubergine", "zucchini courgette", "cilantro coriander", "shrimp prawn",
+    "arugula rocket", "chickpea garbanzo", "scallion spring-onion", "cookie biscuit", "soda pop", "yogurt yoghurt",
+    "donut doughnut", "chili chile chilli", "gray grey", "theater theatre", "pub tavern bar", "veterinarian vet",
+    "pharmacy drugstore", "doctor physician", "lawyer attorney", "author writer", "purchase buy", "rent hire",
+    "concert gig music", "dog pet", "wifi wi-fi", "course class", "outdoor outdoors", "part-time parttime",
+)  # fmt: skip
+ALIKE: Final[Mapping[str, tuple[str, ...]]] = {
+    word: tuple(other for other in words.split() if other != word) for words in _ALIKE for word in words.split()
+}

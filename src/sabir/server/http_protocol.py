@@ -1,0 +1,571 @@
+"""uvicorn's HTTP and WebSocket protocols, with what they lack.
+
+- The subject of a verified client certificate, as the ASGI TLS extension names it.
+- Limits on slow clients: a time for the head, a pause and a minimum rate for the body, an idle time.
+- Limits on the head: its size, the number of its headers, its HTTP version; and on what chunked coding adds to a body.
+- No doubt where a request ends. Bytes are never edited behind the parser. A request that offers another protocol than
+  WebSocket is read as if it did not (RFC 9110, 7.8), with its body. A request that is answered before its body was read
+  ends its connection, so that the rest of the body cannot become the next request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any, Final
+from urllib.parse import unquote
+
+import httptools
+import msgspec
+from uvicorn._types import ASGI3Application
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
+from uvicorn.protocols.http.httptools_impl import (
+    HEADER_RE,
+    HEADER_VALUE_RE,
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
+from sabir.guard.identity.callers import subject_of
+
+HEAD_SECONDS: Final = 20.0  # from the first byte, or from the connection, to the end of the headers
+BODY_SECONDS: Final = 60.0  # between two pieces of a body
+IDLE_SECONDS: Final = 75.0  # between an answer and the next request
+LINGER_SECONDS: Final = 5.0  # for the rest of a body whose request was answered already
+MAX_LINGER: Final = 16 * 1024 * 1024  # bytes of it
+GRACE_SECONDS: Final = 60.0  # of a body, before its average rate counts
+MIN_RATE: Final = 500.0  # bytes of a body each second, on average
+MAX_KNOWN: Final = 256  # bytes of a request target that is worth remembering
+MAX_HEAD: Final = 64 * 1024  # bytes of a head that does not end; what comes in one piece may be somewhat more
+MAX_HEADERS: Final = 256
+MAX_FRAMING: Final = 64 * 1024  # bytes of chunk sizes, chunk extensions and trailers, beside eight for each of content
+
+_HEADERS_TOO_LONG: Final = (431, f"the headers are too long; at most {MAX_HEAD} bytes")
+_TOO_MANY_HEADERS: Final = (431, f"too many headers; at most {MAX_HEADERS}")
+_BAD_VERSION: Final = (400, "the request line must name version 1.1 or 1.0 of HTTP")
+_NO_TUNNELS: Final = (400, "CONNECT is not supported")
+_SECOND_OFFER: Final = (400, "only the first of several requests may offer another protocol")
+_BAD_FRAMING: Final = (400, "too many bytes of chunk extensions or trailers")
+_NOT_HTTP: Final = (400, "the request is not valid HTTP")
+_ERROR: Final = b'{"messagetype":"error","format":"text","subformat":"english","content":"%s"}'
+
+
+def _rejection(status: int, reason: str) -> bytes:
+    """A whole response, as an NLIP error, to a request that no door will see."""
+    body = _ERROR % reason.encode()
+    headers = b"content-type: application/json\r\nx-content-type-options: nosniff\r\nconnection: close\r\n"
+    return b"%s%scontent-length: %d\r\n\r\n%s" % (STATUS_LINE[status], headers, len(body), body)
+
+
+def client_of(transport: asyncio.BaseTransport) -> dict[str, Any]:
+    """The ``tls`` extension of a connection: empty unless the client showed a certificate that was verified."""
+    certificate = transport.get_extra_info("peercert")
+    return {"tls": {"client_cert_name": subject_of(certificate)}} if certificate else {}
+
+
+@lru_cache(maxsize=1024)
+def _line(name: bytes, value: bytes) -> bytes:
+    """A header as it is written. Most answers have the same few.
+
+    Raises:
+        RuntimeError: it cannot be written.
+    """
+    if HEADER_RE.search(name) or HEADER_VALUE_RE.search(value):
+        raise RuntimeError("a header of the answer has characters that HTTP does not allow")
+    return b"%s: %s\r\n" % (name.lower(), value)
+
+
+@lru_cache(maxsize=256)
+def _target(url: bytes) -> tuple[str, bytes, bytes]:
+    """The path of a request target, decoded and as it came, and the query."""
+    parsed = httptools.parse_url(url)
+    raw = parsed.path
+    path = raw.decode("ascii")
+    return unquote(path) if "%" in path else path, raw, parsed.query or b""
+
+
+class Cycle(RequestResponseCycle):
+    """One request and its answer.
+
+    It does what uvicorn's own does, and costs half as much: a body that has come is handed over without an event to
+    wait for, and the head of an answer is written together with the first piece of its body, in one system call. ASGI
+    asks for the latter: a response does not start before its first body message. A head without a length, as that of a
+    stream, goes out in the next pass of the event loop if nothing has followed it by then.
+    """
+
+    # What most requests have in common stands here; uvicorn's own sets it each time.
+    task: asyncio.Task[None] | None = None
+    disconnected = response_started = response_complete = False
+    more_body = True
+    chunked_encoding = None
+    expected_content_length = 0
+    body: Any = b""  # what has come and was not received yet
+    _news = False  # whether there is something to receive
+    _event: asyncio.Event | None = None  # made when somebody waits
+    _head: bytes | None = None  # of the answer, until it is written
+
+    def __init__(self, connection: Http, scope: Any, keep_alive: bool, expect_100_continue: bool) -> None:
+        self.connection = connection
+        self.scope = scope
+        self.transport = connection.transport
+        self.flow = connection.flow
+        self.logger = connection.logger
+        self.keep_alive = keep_alive
+        self.waiting_for_100_continue = expect_100_continue
+
+    @property
+    def message_event(self) -> Cycle:  # type: ignore[override]
+        """What uvicorn sets when there is something to receive."""
+        return self
+
+    def set(self) -> None:
+        self._news = True
+        if self._event is not None:
+            self._event.set()
+
+    def add(self, piece: bytes) -> None:
+        """A piece of the body has come."""
+        if not self.body:
+            self.body = piece
+        elif isinstance(self.body, bytearray):
+            self.body += piece
+        else:
+            self.body = bytearray(self.body) + piece
+        self.set()
+
+    async def run_asgi(self, app: ASGI3Application) -> None:
+        try:
+            await app(self.scope, self.receive, self.send)
+        except BaseException as exc:
+            self.logger.error("Exception in ASGI application\n", exc_info=exc)
+            await self._give_up()
+        else:
+            if not self.response_complete and not self.disconnected:
+                self.logger.error("the application returned without a complete answer")
+                await self._give_up()
+        finally:
+            if self.task is not None:
+                self.connection.tasks.discard(self.task)
+                self.task = None
+
+    async def _give_up(self) -> None:
+        if self._head is not None:
+            self.response_started = False  # nothing of the answer was written
+        if not self.response_started and not self.disconnected:
+            self._head, self.chunked_encoding, self.expected_content_length = None, None, 0
+            await self.send_500_response()
+        else:
+            self.connection.close()
+
+    async def receive(self) -> Any:
+        if self.waiting_for_100_continue and not self.transport.is_closing():
+            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            self.waiting_for_100_continue = False
+        while not (self._news or self.disconnected or self.response_complete):
+            self.flow.resume_reading()
+            if self._event is None:
+                self._event = asyncio.Event()
+            self._event.clear()
+            await self._event.wait()
+        self._news = False
+        if self.disconnected or self.response_complete:
+            return {"type": "http.disconnect"}
+        body, self.body = self.body, b""
+        if self.more_body:
+            self.flow.resume_reading()
+        return {"type": "http.request", "body": bytes(body), "more_body": self.more_body}
+
+    async def send(self, message: Any) -> None:
+        if self.flow.write_paused and not self.disconnected:
+            await self.flow.drain()
+        if self.disconnected:
+            return
+        kind = message["type"]
+        if not self.response_started:
+            if kind != "http.response.start":
+                raise RuntimeError(f"Expected ASGI message 'http.response.start', but got '{kind}'.")
+            self._start(message["status"], message.get("headers", ()))
+        elif self.response_complete:
+            raise RuntimeError(f"Unexpected ASGI message '{kind}' sent, after response already completed.")
+        elif kind != "http.response.body":
+            raise RuntimeError(f"Expected ASGI message 'http.response.body', but got '{kind}'.")
+        else:
+            self._write(message.get("body", b""), more=message.get("more_body", False))
+
+    def _start(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
+        """Make the head of the answer."""
+        self.waiting_for_100_continue = False
+        if self.more_body:  # an answer ahead of the end of the body is the last one of the connection
+            self.keep_alive = False
+            self.connection.owes_body = True
+        lines = [STATUS_LINE[status], *(_line(*header) for header in self.connection.server_state.default_headers)]
+        says_close = False
+        for name, value in headers:
+            lines.append(_line(name, value))
+            name = name.lower()
+            if name == b"content-length" and self.chunked_encoding is None:
+                self.expected_content_length = int(value)
+                self.chunked_encoding = False
+            elif name == b"transfer-encoding" and value.lower() == b"chunked":
+                self.expected_content_length = 0
+                self.chunked_encoding = True
+            elif name == b"connection" and b"close" in (token.strip().lower() for token in value.split(b",")):
+                self.keep_alive, says_close = False, True
+        if not self.keep_alive and not says_close:
+            lines.append(b"connection: close\r\n")
+        if self.chunked_encoding is None and self.scope["method"] != "HEAD" and status not in (204, 304):
+            self.chunked_encoding = True
+            lines.append(b"transfer-encoding: chunked\r\n")
+        lines.append(b"\r\n")
+        self._head = b"".join(lines)
+        self.response_started = True
+        if self.chunked_encoding:
+            self.connection.loop.call_soon(self.flush)
+
+    def flush(self) -> None:
+        """Write the head of the answer, if that has not happened yet."""
+        head, self._head = self._head, None
+        if head is not None:
+            self.transport.write(head)
+
+    def _write(self, body: bytes, *, more: bool) -> None:
+        """Write a piece of the answer, with the head in front of the first."""
+        if self.scope["method"] == "HEAD":
+            self.expected_content_length, body = 0, b""
+        elif self.chunked_encoding:
+            body = b"%x\r\n%s\r\n" % (len(body), body) if body else b""
+            if not more:
+                body += b"0\r\n\r\n"
+        elif len(body) > self.expected_content_length:
+            raise RuntimeError("Response content longer than Content-Length")
+        else:
+            self.expected_content_length -= len(body)
+        head, self._head = self._head, None
+        if head is not None:
+            self.transport.write(head + body)
+        elif body:
+            self.transport.write(body)
+        if not more:
+            self._end()
+
+    def _end(self) -> None:
+        if self.expected_content_length != 0:
+            raise RuntimeError("Response content shorter than Content-Length")
+        self.response_complete = True
+        self.set()
+        if not self.keep_alive:
+            self.connection.close()
+        self.connection.on_response_complete()
+
+
+class Http(HttpToolsProtocol):
+    """One connection."""
+
+    heard = 0  # pieces of data, so that silence shows
+    head = 0  # bytes of a head that is not complete yet
+    in_head = False
+    ended_here = False  # whether the piece of data that was read last has the end of a request
+    wire = 0  # bytes that came of the body, as it is framed
+    content = 0  # and of its content
+    is_idle = False
+    between = True  # whether the parser stands between two requests
+    is_left_out = False  # whether this request is read again, without its offer of another protocol
+    owes_body = False  # whether the rest of a body is still to come, of a request that is answered
+    certified: Mapping[str, Any] = MappingProxyType({})  # extensions that tell of the client's certificate
+    _rejected: tuple[int, str] | None = None  # why the parser was stopped
+
+    def data_received(self, data: bytes) -> None:
+        self.heard += 1
+        self.is_idle = False
+        if self.owes_body:
+            self._discard(len(data))
+            return
+        self.ended_here = False
+        self._feed(data)
+        if self.in_head and not self.ended_here:
+            self.head += len(data)
+            if self.head > MAX_HEAD:
+                self._reject(*_HEADERS_TOO_LONG)
+
+    def close(self) -> None:
+        """Close; if the client is still sending, only our side, or it would lose the answer to a reset."""
+        if not self.owes_body:
+            self.transport.close()
+        elif self.transport.can_write_eof() and not self.transport.is_closing():
+            self.transport.write_eof()
+
+    def _discard(self, size: int) -> None:
+        """Pass over the rest of a body that nobody reads; who sends it without end is cut off."""
+        self.wire += size
+        if self.wire > MAX_LINGER:
+            self.transport.abort()
+
+    def _feed(self, data: bytes) -> None:
+        """Parse what came; what is not HTTP, or not ours, ends the connection with a reason."""
+        if not self.between:
+            self.wire += len(data)
+        try:
+            try:
+                self.parser.feed_data(data)
+            except httptools.HttpParserUpgrade as offer:
+                if self._should_upgrade():
+                    self.handle_websocket_upgrade()
+                    return
+                again = self._without_upgrade() + data[offer.args[0] :]
+                self.parser.feed_data(again)
+        except httptools.HttpParserUpgrade:
+            self._reject(*_SECOND_OFFER)
+        except httptools.HttpParserError:
+            self._reject(*(self._rejected or _NOT_HTTP))
+        else:
+            if self.wire - self.content > MAX_FRAMING + 8 * self.content:
+                self._reject(*_BAD_FRAMING)
+
+    def _without_upgrade(self) -> bytes:
+        """The head that was just parsed, without its offer of another protocol; for a new parser.
+
+        The old parser takes what follows for the other protocol. Java's HttpClient offers HTTP/2 with its first
+        request, which may have a body.
+        """
+        lines = [b"%s %s HTTP/%s" % (self.parser.get_method(), self.url, self.parser.get_http_version().encode())]
+        for name, value in self.headers:
+            if name == b"connection":
+                value = b", ".join(token for token in value.split(b",") if token.strip().lower() != b"upgrade")
+            if name != b"upgrade":
+                lines.append(name + b": " + value)
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        self.between, self.wire = True, 0
+        return b"\r\n".join(lines) + b"\r\n\r\n"
+
+    def _reject(self, status: int, reason: str) -> None:
+        """Answer a request that is not handed to any door, and end the connection.
+
+        Requests before it that are under way are answered first, and then it is not: answers have no names.
+        """
+        if self.transport.is_closing():
+            return
+        self.owes_body = True  # whatever comes now is not read
+        cycle: Any = self.cycle
+        if cycle is not None and not cycle.response_complete:
+            if cycle.response_started or not cycle.more_body:
+                cycle.keep_alive = False
+                return
+            cycle.disconnected = True
+            cycle.set()
+        self.transport.write(_rejection(status, reason))
+        self.close()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        mine: Any = cycle
+        mine.task = task = self.loop.create_task(cycle.run_asgi(app))
+        self.tasks.add(task)
+
+    # -- what the parser says -------------------------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        self.url = b""
+        self.expect_100_continue = False
+        self.headers = []
+        self.between = self.is_left_out = False
+        self.in_head = True
+        self.head = self.wire = self.content = 0
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """As uvicorn does; but a trailer must not pass for a header."""
+        if not self.in_head:
+            return
+        name = name.lower()
+        if name == b"expect" and value.lower() == b"100-continue":
+            self.expect_100_continue = True
+        self.headers.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        parser = self.parser
+        self.in_head = False
+        self.wire = 0
+        version, method = parser.get_http_version(), parser.get_method()
+        rejected = self._rejected = _check_head(len(self.headers), version, method)
+        if rejected is not None:
+            raise ValueError(rejected[1])
+        path, raw_path, query = _target(self.url) if len(self.url) < MAX_KNOWN else _target.__wrapped__(self.url)
+        scope: Any = {
+            "type": "http",
+            "asgi": {"version": self.asgi_version, "spec_version": "2.3"},
+            "http_version": version,
+            "server": self.server,
+            "client": self.client,
+            "scheme": self.scheme,
+            "method": method.decode("ascii"),
+            "root_path": self.root_path,
+            "path": self.root_path + path,
+            "raw_path": self.root_path.encode("ascii") + raw_path,
+            "query_string": query,
+            "headers": self.headers,
+            "state": self.app_state.copy(),
+        }
+        self.scope = scope
+        if self.certified:
+            scope["extensions"] = dict(self.certified)
+        if parser.should_upgrade():
+            self.is_left_out = not self._should_upgrade()  # then the head comes again, without the offer
+            return
+        before = self.cycle
+        keep_alive = version != "1.0" and parser.should_keep_alive()
+        self.cycle = cycle = Cycle(self, scope, keep_alive, self.expect_100_continue)
+        if before is None or before.response_complete:
+            self._start_asgi_task(cycle, self.app)
+        else:  # requests that do not wait for the answers before them
+            self.flow.pause_reading()
+            self.pipeline.appendleft((cycle, self.app))
+
+    def on_body(self, body: bytes) -> None:
+        self.content += len(body)
+        cycle: Any = self.cycle
+        if self.is_left_out or cycle is None or cycle.response_complete:
+            return
+        cycle.add(body)
+        if len(cycle.body) > HIGH_WATER_LIMIT:
+            self.flow.pause_reading()
+
+    def on_message_complete(self) -> None:
+        self.between = self.ended_here = True
+        self.wire = self.content = 0
+        cycle: Any = self.cycle
+        if self.is_left_out or cycle is None or cycle.response_complete:
+            return
+        cycle.more_body = False
+        cycle.set()
+
+    def on_response_complete(self) -> None:
+        """Without a timer for each answer: ``SlowClientReaper`` sees which connections are idle."""
+        if self.pipeline:
+            super().on_response_complete()
+            return
+        self.server_state.total_requests += 1
+        self.is_idle = True
+        if self.flow.read_paused and not self.transport.is_closing():
+            self.flow.resume_reading()
+
+    def pending_state(self) -> tuple[object, ...] | None:
+        """What the client still has to send, in a value that changes as it does; None if it owes nothing."""
+        cycle = self.cycle
+        if self.owes_body and (cycle is None or cycle.response_complete or cycle.disconnected):
+            return ("linger", id(cycle))
+        if self.is_idle:
+            return ("idle", self.heard)
+        if cycle is None or cycle.response_complete:
+            return ("head", id(cycle))
+        if cycle.more_body:
+            return ("body", id(cycle), self.heard)
+        return None
+
+
+def _check_head(headers: int, version: str, method: bytes) -> tuple[int, str] | None:
+    """Why a head is rejected, if it is."""
+    if headers > MAX_HEADERS:
+        return _TOO_MANY_HEADERS
+    if version != "1.1" and version != "1.0":
+        return _BAD_VERSION
+    if method == b"CONNECT":
+        return _NO_TUNNELS
+    return None
+
+
+class HttpWithCertificate(Http):
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.certified = client_of(transport)
+
+
+class WebSocket(WebSocketsSansIOProtocol):
+    def send_receive_event_to_app(self) -> None:
+        """As uvicorn does; but a text frame that is not UTF-8 is the client's fault, and no traceback in the log."""
+        if self.curr_msg_data_type == "text" and not _is_utf8(self.frames):
+            self.frames = []
+            self.conn.fail(1007, "text frames must be UTF-8")
+            self.handle_parser_exception()
+            return
+        super().send_receive_event_to_app()
+
+
+def _is_utf8(frames: list[bytes]) -> bool:
+    try:
+        b"".join(frames).decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+class WebSocketWithCertificate(WebSocket):
+    def handle_connect(self, event: Any) -> None:
+        super().handle_connect(event)
+        scope: Any = getattr(self, "scope", None)  # not there if the handshake was refused
+        if scope is not None:
+            scope["extensions"] = {**scope["extensions"], **client_of(self.transport)}
+
+
+class Body(msgspec.Struct):
+    """A body that comes slowly: when it was first seen, and how much of it had come by then."""
+
+    request: object
+    since: float
+    content: int
+
+
+class SlowClientReaper:
+    """Ends connections that owe us something and are silent for too long, or send a body too slowly.
+
+    It sweeps now and then: a timer for every request would cost more than most attacks.
+    """
+
+    def __init__(
+        self,
+        head: float = HEAD_SECONDS,
+        body: float = BODY_SECONDS,
+        *,
+        idle: float = IDLE_SECONDS,
+        grace: float = GRACE_SECONDS,
+        rate: float = MIN_RATE,
+        every: int = 20,
+    ) -> None:
+        self.every = every  # ticks of the server, a tenth of a second each, between two sweeps
+        self._longest = {"head": head, "body": body, "idle": idle, "linger": LINGER_SECONDS}
+        self._grace = grace
+        self._rate = rate
+        self._pending: dict[Http, tuple[tuple[object, ...], float]] = {}
+        self._bodies: dict[Http, Body] = {}
+
+    def sweep(self, connections: Iterable[object], now: float) -> int:
+        """End those whose time is over; returns how many."""
+        pending: dict[Http, tuple[tuple[object, ...], float]] = {}
+        bodies: dict[Http, Body] = {}
+        ended = 0
+        for connection in connections:
+            state = connection.pending_state() if isinstance(connection, Http) else None
+            if state is None or not isinstance(connection, Http):
+                continue
+            known, since = self._pending.get(connection, (None, now))
+            since = since if known == state else now
+            if now - since > self._longest[str(state[0])] or self._is_too_slow(connection, state, now, bodies):
+                connection.transport.close() if connection.is_idle else connection.transport.abort()
+                ended += 1
+            else:
+                pending[connection] = (state, since)
+        self._pending, self._bodies = pending, bodies
+        return ended
+
+    def _is_too_slow(self, connection: Http, state: tuple[object, ...], now: float, bodies: dict[Http, Body]) -> bool:
+        """Whether a body stays below the minimum rate, once its grace is over."""
+        if state[0] != "body":
+            return False
+        body = self._bodies.get(connection)
+        if body is None or body.request != state[1]:
+            body = Body(state[1], now, connection.content)
+        bodies[connection] = body
+        seconds = now - body.since
+        return seconds > self._grace and connection.content - body.content < self._rate * seconds

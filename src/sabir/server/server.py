@@ -1,0 +1,249 @@
+"""Serving an ASGI application: uvicorn on uvloop and httptools, graceful shutdown."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import signal
+import socket
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from sabir.errors import ConfigError
+from sabir.guard.quotas.rates import is_loopback
+
+from .http_protocol import Http, HttpWithCertificate, SlowClientReaper, WebSocket, WebSocketWithCertificate
+from .settings import Serving
+from .tls import tls_context
+from .unix_socket import HttpOverUnixSocket, bind_unix, remove_unix
+from .workers import Workers
+
+logger = logging.getLogger("sabir")
+
+
+CLOSE_SECONDS: Final = 20.0  # for closing doors, bus and store, after the turns have ended
+
+
+Closing = Callable[[float], Awaitable[object]]
+
+
+Ready = Callable[[], object]
+
+
+def check_exposure(serving: Serving) -> None:
+    """Plain HTTP only on loopback or behind a declared TLS proxy (CORE-7.1, D-28).
+
+    Raises:
+        ConfigError: it would be open to the network in the clear.
+    """
+    host = serving.host
+    local = host == "localhost" or is_loopback(host)
+    if not (local or serving.tls.is_on or serving.behind_tls_proxy):
+        raise ConfigError(
+            f"{host} is not a loopback address, and plain HTTP would be open to the network: "
+            "give --tls-cert and --tls-key, or --dev-tls, or say --behind-tls-proxy"
+        )
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A listening socket.
+
+    Raises:
+        ConfigError: the address is taken or not ours.
+    """
+    if not 0 <= port <= 65535:
+        raise ConfigError(f"port: expected a number from 0 to 65535, not {port}")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        sock.bind((host, port))
+        sock.listen(2048)  # who comes while the gateway still starts waits instead of being refused
+    except OSError as exc:
+        sock.close()
+        reason = exc.strerror or exc
+        raise ConfigError(
+            f"cannot listen on {host}:{port}: {reason}; choose another with --port, SABIR_PORT or run(port=…)"
+        ) from None
+    return sock  # workers are forks, which have it anyway; no program that is started here may inherit it
+
+
+class Server(uvicorn.Server):
+    """A uvicorn server that lets running turns finish: until they have, new ones get 503."""
+
+    def __init__(self, config: uvicorn.Config, closing: Closing, seconds: float, ready: Ready = lambda: None) -> None:
+        super().__init__(config)
+        self._closing = closing
+        self._ready = ready
+        self._seconds = seconds
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._ending: asyncio.Future[None] | None = None
+        self._watch: threading.Timer | None = None
+        self.above: int | None = None  # the process that started this worker
+        self.unix: socket.socket | None = None  # where programs of this machine connect, too
+        self.reaper = SlowClientReaper(idle=config.timeout_keep_alive)
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % self.reaper.every == 0:
+            self.reaper.sweep(list(self.server_state.connections), asyncio.get_running_loop().time())
+        if self.above is not None and self.above != os.getppid():
+            self.above = None
+            logger.error("the process that started this worker is gone, so it stops")
+            self.handle_exit(signal.SIGTERM, None)  # else it would hold the port for ever, and nobody could stop it
+        return await super().on_tick(counter)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self._loop = asyncio.get_running_loop()
+        await super().startup(sockets)
+        if self.unix is not None:
+            # Without TLS also where TCP has it: nothing leaves the machine.
+            self.servers.append(await self._loop.create_unix_server(self._unix_protocol, sock=self.unix))
+        if self.started and not self.should_exit:
+            with suppress(BrokenPipeError):  # who started us does not read it
+                self._ready()
+
+    def _unix_protocol(self) -> HttpOverUnixSocket:
+        return HttpOverUnixSocket(self.config, self.server_state, self.lifespan.state)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if self._ending is not None or self._loop is None:
+            super().handle_exit(sig, frame)  # a second signal does not wait
+        else:
+            self._end_at_last()
+            self._loop.call_soon_threadsafe(self._begin_end)
+
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        try:
+            super().run(sockets)
+        finally:
+            if self._watch is not None:  # it has ended, and what else this process does is its own affair
+                self._watch.cancel()
+
+    def _end_at_last(self) -> None:
+        """Whoever tells a gateway to stop may count on it, even if something in it never ends.
+
+        All that was acknowledged is stored by then, so that nothing is lost.
+        """
+        self._watch = threading.Timer(self._seconds + CLOSE_SECONDS, _give_up)
+        self._watch.daemon = True
+        self._watch.start()
+
+    def _begin_end(self) -> None:
+        if self._ending is None:
+            self._ending = asyncio.ensure_future(self._end())
+
+    async def _end(self) -> None:
+        try:
+            await self._closing(self._seconds)
+        finally:
+            self.should_exit = True
+
+
+class SideServer(uvicorn.Server):
+    """The server of a door that listens on a port of its own; signals are handled by the main one."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        config.http = Http
+        super().__init__(config)
+        self.reaper = SlowClientReaper(idle=config.timeout_keep_alive)
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % self.reaper.every == 0:
+            self.reaper.sweep(list(self.server_state.connections), asyncio.get_running_loop().time())
+        return await super().on_tick(counter)
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+class EmbeddedServer(SideServer):
+    """A server inside a program that has its own event loop and its own signals."""
+
+    async def answers(self, serving: asyncio.Task[None]) -> None:
+        """Wait until it answers.
+
+        Raises:
+            ConfigError: the gateway did not start; the log says why.
+        """
+        while not self.started and not serving.done():
+            await asyncio.sleep(0.01)
+        if not self.started:
+            raise ConfigError("the gateway did not start; the log says why")
+
+
+def _give_up() -> None:
+    logger.error("something did not end in time; the process ends now")
+    os._exit(1)
+
+
+def serve(app: ASGIApp, serving: Serving, closing: Closing, sock: socket.socket, ready: Ready) -> int:
+    """Serve until told to stop; returns the exit code. ``ready`` is called once, when every process answers."""
+    unix = bind_unix(serving.socket) if serving.socket else None
+
+    def serve_one(answered: Ready, parent: int | None) -> int:
+        def answering() -> None:
+            # What is here now stays. Left to the collector, it is looked through again and again, each time for long
+            # enough to be the tail of the latencies.
+            gc.freeze()
+            answered()
+
+        server = Server(uvicorn_config(app, serving), closing, serving.graceful_seconds, answering)
+        server.above, server.unix = parent, unix
+        return _run(server, sock)
+
+    try:
+        return Workers(serving.workers, serve_one, ready).run() if serving.workers > 1 else serve_one(ready, None)
+    finally:
+        if serving.socket:
+            remove_unix(serving.socket)
+
+
+def _run(server: Server, sock: socket.socket) -> int:
+    try:
+        server.run(sockets=[sock])
+    except SystemExit:  # which is how uvicorn tells that the application did not start
+        if server.started:
+            raise
+    finally:
+        gc.unfreeze()
+    return 0 if server.started else 3
+
+
+def uvicorn_config(app: ASGIApp, serving: Serving) -> uvicorn.Config:
+    config = uvicorn.Config(
+        app,
+        host=serving.host,
+        port=serving.port,
+        interface="asgi3",
+        loop="auto",
+        http=HttpWithCertificate if serving.tls.client_ca else Http,
+        ws=WebSocketWithCertificate if serving.tls.client_ca else WebSocket,
+        ws_max_size=serving.max_message,
+        ws_ping_interval=serving.ws_ping_seconds,
+        ws_ping_timeout=serving.ws_ping_seconds,
+        ws_per_message_deflate=True,
+        lifespan="on",
+        proxy_headers=False,  # who is behind a proxy is read by the doors, and only when one is declared
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        timeout_keep_alive=int(serving.idle_seconds),
+        timeout_graceful_shutdown=max(1, int(serving.graceful_seconds)),
+        backlog=2048,
+        h11_max_incomplete_event_size=64 * 1024,
+    )
+    if serving.tls.is_on:
+        config.load()
+        config.ssl = tls_context(serving.tls, Path(serving.home))
+    return config

@@ -1,0 +1,91 @@
+"""Where and how a gateway is served, as values: what ``server`` does with them needs a server to be installed."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from types import TracebackType
+from typing import Any, Final
+
+import msgspec
+
+from sabir.errors import ConfigError
+
+LOG_LEVELS: Final = ("debug", "info", "warning", "error")
+WRONG_USE: Final = 2  # the exit code of a command that cannot do what it is told
+
+
+class Tls(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Certificates. ``dev`` makes a self-signed one; ``minimum`` is 1.3 unless 1.2 is asked for (D-53)."""
+
+    cert: str | None = None
+    key: str | None = None
+    dev: bool = False
+    minimum: str = "1.3"
+    client_ca: str | None = None  # certificates of clients are checked against it
+
+    @property
+    def is_on(self) -> bool:
+        return self.dev or self.cert is not None
+
+
+class Serving(msgspec.Struct, frozen=True):
+    """Where and how to serve."""
+
+    host: str = "127.0.0.1"
+    port: int = 8080
+    workers: int = 1
+    socket: str | None = None  # the path of a Unix socket, beside host and port
+    tls: Tls = Tls()
+    behind_tls_proxy: bool = False
+    home: str = ".sabir"
+    max_message: int = 1024 * 1024
+    graceful_seconds: float = 30.0
+    idle_seconds: float = 75.0
+    ws_ping_seconds: float = 20.0
+
+
+def where_told() -> dict[str, Any]:
+    """What the variables say of where to serve, for a gateway that no configuration speaks for.
+
+    Raises:
+        ConfigError: SABIR_PORT is no number.
+    """
+    told: dict[str, Any] = {}
+    if host := os.environ.get("SABIR_HOST"):
+        told["host"] = host
+    if port := os.environ.get("SABIR_PORT"):
+        if not (port.isascii() and port.isdigit()):
+            raise ConfigError(f"SABIR_PORT: expected a number from 0 to 65535, not {port[:20]!r}")
+        told["port"] = int(port)
+    return told
+
+
+def set_log_level(level: str | None) -> None:
+    """Set up logging for a script: at this level, or at that of SABIR_LOG__LEVEL; nothing if neither is given.
+
+    Raises:
+        ConfigError: there is no such level.
+    """
+    level = level or os.environ.get("SABIR_LOG__LEVEL")
+    if level is None:
+        return
+    if level not in LOG_LEVELS:
+        raise ConfigError(f"log level: expected {', '.join(LOG_LEVELS)}, not {level[:20]!r}")
+    if not logging.getLogger().handlers:
+        logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
+    logging.getLogger("sabir").setLevel(level.upper())
+
+
+def told_in_a_line(exc: ConfigError) -> None:
+    """If nobody catches it, it ends a script, and a person reads it: what it says, without the frames that hide it."""
+    before = sys.excepthook
+
+    def told(kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> None:
+        if value is exc:
+            print(f"sabir: {exc}", file=sys.stderr)
+            raise SystemExit(WRONG_USE)
+        before(kind, value, trace)
+
+    sys.excepthook = told

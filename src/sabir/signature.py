@@ -1,0 +1,138 @@
+"""The parameters of a Python function as JSON Schema, and arguments checked against them.
+
+Types come from the annotations, descriptions from the docstring (Google's ``Args:`` or Sphinx's ``:param name:``).
+A parameter without an annotation takes any JSON value; one without a default is required.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+
+import msgspec
+
+from sabir.errors import BadInput, ConfigError
+
+_SPHINX: Final = re.compile(r":param\s(?:[\w\[\], |.]*\s)?(\w+):\s*(.*)")
+_GOOGLE: Final = re.compile(r"\s+\*{0,2}(\w+)(?:\s*\([^)]*\))?:\s*(.*)")
+_SECTIONS: Final = ("Args:", "Arguments:", "Parameters:")
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What a function takes: a JSON Schema, and arguments read by it."""
+
+    kind: type[msgspec.Struct]
+    schema: Mapping[str, Any]
+    summary: str  # the docstring without its parameters
+
+    @classmethod
+    def of(cls, function: Callable[..., Any], *, without: frozenset[str] = frozenset()) -> Signature:
+        """The signature of a function, less the parameters that are not for callers.
+
+        Raises:
+            ConfigError: a parameter has no name, or a type that JSON cannot carry.
+        """
+        summary, described = described_in(inspect.getdoc(function) or "")
+        hints = typing.get_type_hints(function, include_extras=True)
+        fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
+        for name, parameter in inspect.signature(function).parameters.items():
+            if name in without:
+                continue
+            if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
+                raise ConfigError(f"{function.__qualname__}: parameter {name!r} cannot be passed by name")
+            annotation = hints.get(name, Any)
+            if name in described:
+                annotation = Annotated[annotation, msgspec.Meta(description=described[name])]
+            if parameter.default is parameter.empty:
+                fields.append((name, annotation))
+            else:
+                fields.append((name, annotation, _default(parameter.default)))
+        try:
+            kind = msgspec.defstruct("Arguments", fields, forbid_unknown_fields=True, kw_only=True)
+            schema = _flat(msgspec.json.schema(kind))
+        except TypeError as exc:
+            raise ConfigError(f"{function.__qualname__}: {exc}") from exc
+        return cls(kind, schema, summary)
+
+    def read(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments as the function takes them.
+
+        Raises:
+            BadInput: one is missing, unknown or of the wrong type; names it and says what was expected.
+        """
+        try:
+            read = msgspec.convert(arguments, self.kind, strict=False)
+        except msgspec.ValidationError as exc:
+            raise _invalid(str(exc)) from None
+        return {name: getattr(read, name) for name in self.kind.__struct_fields__}
+
+    def check(self, name: str, value: Any) -> None:
+        """Check one argument by itself.
+
+        Raises:
+            BadInput: it is of the wrong type.
+        """
+        hints = typing.get_type_hints(self.kind, include_extras=True)
+        try:
+            msgspec.convert(value, hints[name], strict=False)
+        except msgspec.ValidationError as exc:
+            raise BadInput("arguments", f"$.{name}", _invalid(str(exc)).expected) from None
+
+    def missing(self, arguments: Mapping[str, Any]) -> list[str]:
+        """The required arguments that are not given."""
+        return [name for name in self.schema.get("required", ()) if name not in arguments]
+
+
+def described_in(docstring: str) -> tuple[str, dict[str, str]]:
+    """The words of a docstring, and the descriptions of its parameters by name."""
+    summary: list[str] = []
+    described: dict[str, str] = {}
+    current = ""
+    in_section = False
+    for line in docstring.splitlines():
+        if line.strip() in _SECTIONS:
+            in_section = True
+            continue
+        sphinx = _SPHINX.match(line.strip())
+        google = _GOOGLE.fullmatch(line) if in_section else None
+        found = sphinx or google
+        if found is not None:
+            current = found[1]
+            described[current] = found[2].strip()
+        elif in_section and line.startswith((" ", "\t")) and current:
+            described[current] = f"{described[current]} {line.strip()}".strip()
+        elif not in_section and not line.strip().startswith((":return", ":raises", ":rtype")):
+            summary.append(line)
+        elif in_section and line.strip() and not line.startswith((" ", "\t")):
+            in_section = False  # the next section: what it returns or raises is not for callers
+            break
+    return "\n".join(summary).strip(), described
+
+
+def _default(value: Any) -> Any:
+    """A default as a struct takes it: mutable ones are made anew each time."""
+    if isinstance(value, list | dict | set):
+        return msgspec.field(default_factory=lambda: type(value)(value))
+    return value
+
+
+def _flat(schema: dict[str, Any]) -> dict[str, Any]:
+    """msgspec's schema of a struct without the indirection through ``$defs`` and without its title."""
+    definitions = schema.get("$defs", {})
+    name = schema["$ref"].rpartition("/")[2]
+    flat = {key: value for key, value in definitions.pop(name).items() if key != "title"}
+    if definitions:
+        flat["$defs"] = definitions
+    return flat
+
+
+def _invalid(problem: str) -> BadInput:
+    """msgspec's sentence as an error that says where, and what was expected."""
+    words, _, path = problem.partition(" - at `$")
+    expected = words.removeprefix("Expected ")
+    return BadInput("arguments", f"${path.rstrip('`')}", expected[0].lower() + expected[1:])

@@ -1,0 +1,476 @@
+"""The shared store: PostgreSQL through asyncpg, for any number of gateways side by side.
+
+What every turn writes (turn, conversation, audit line, counters, task events) goes through one writer a
+process that batches it (``batches``); the rest are single statements on a pool. A connection that breaks is
+ridden out (``outage``): a batch is done once however often it is handed in, and the single statements are
+such that doing them again changes nothing more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from time import time as now
+from typing import Any
+
+import asyncpg
+import msgspec
+
+from sabir.errors import ConfigError, StoreUnavailable
+from sabir.packing import pack
+from sabir.stores.base import (
+    ENDED,
+    LIVE,
+    LONGEST_LEASE,
+    RUNNABLE,
+    AuditLine,
+    ChainedLine,
+    ConversationRow,
+    Record,
+    TaskEvent,
+    TaskRow,
+    TurnEntry,
+)
+from sabir.stores.rows import (
+    CONVERSATION,
+    TASK,
+    TURN,
+    conversation_of,
+    conversations_of,
+    event_of,
+    past_turn_of,
+    task_of,
+)
+from sabir.turn import PastTurn
+
+from .batches import BatchedWrite, Batches
+from .letters import PostgresLetters
+from .liveness import PostgresNodes
+from .retry import ERRORS, Outage, refused, where
+from .schema import MIGRATIONS
+
+_line_bytes = msgspec.json.Encoder().encode
+
+_RECORD = "space, key, value, owner, expires, version"
+_ENDED = ",".join(f"'{state}'" for state in ENDED)
+_LIVE = ",".join(f"'{state}'" for state in LIVE)
+_RUNNABLE = ",".join(f"'{state}'" for state in RUNNABLE)
+_CLOCK = "extract(epoch from clock_timestamp())::float8"  # one clock for all nodes
+_SERVER_START = "extract(epoch from pg_postmaster_start_time())::float8"
+_SWEPT_AT_ONCE = 1000
+_IDLE_WRITER = 7 * 86400.0
+_CONNECT_SECONDS = 10.0
+_COMMAND_SECONDS = 30.0  # for what takes long on purpose: schema changes, sweeping, pruning
+_GOODBYE = 5.0  # seconds for taking leave of the server
+
+
+class PostgresStore(PostgresLetters):
+    """Conversations, tasks, audit and records in one database, or one schema of it (``?search_path=…``)."""
+
+    def __init__(self, address: str, *, connections: int = 8, patience: float = 15.0) -> None:
+        self._address = address
+        self._connections = connections
+        self.schema = (0, 0)
+        self._outage = Outage(patience, where(address))
+        self._pool: asyncpg.Pool[asyncpg.Record] | None = None
+        self._writer: Batches | None = None
+        self._nodes = PostgresNodes(self._connect, self._outage)
+
+    async def exists(self) -> bool:
+        """Whether there is a store to open; makes none."""
+        try:
+            connection = await asyncpg.connect(self._address, timeout=_CONNECT_SECONDS)
+            try:
+                return bool(await connection.fetchval("SELECT to_regclass('schema_version') IS NOT NULL"))
+            finally:
+                await connection.close(timeout=_GOODBYE)
+        except ERRORS as exc:
+            raise refused(exc, self._outage.place) from exc
+
+    async def open(self) -> None:
+        try:
+            first = await asyncpg.connect(self._address, timeout=_CONNECT_SECONDS, command_timeout=_COMMAND_SECONDS)
+            try:
+                self.schema = await _migrate(first)
+            finally:
+                await first.close(timeout=_GOODBYE)
+            self._pool = await asyncpg.create_pool(
+                self._address,
+                min_size=0,  # or the pool logs a trace for each try to have one, while the server is away
+                max_size=self._connections,
+                timeout=_CONNECT_SECONDS,
+                command_timeout=_COMMAND_SECONDS,
+                reset=_no_reset,
+            )
+        except ERRORS as exc:
+            raise refused(exc, self._outage.place) from exc
+        self._writer = Batches(self._connect, self._outage)
+        self._writer.start()
+        await self.ping()  # the first caller finds a connection
+
+    async def _connect(self) -> asyncpg.Connection[asyncpg.Record]:
+        """A connection beside the pool."""
+        seconds = min(_CONNECT_SECONDS, self._outage.seconds)
+        return await asyncpg.connect(self._address, timeout=seconds, command_timeout=_COMMAND_SECONDS)
+
+    async def close(self) -> None:
+        writer, pool = self._writer, self._pool
+        self._writer = self._pool = None
+        await self._nodes.close()
+        if writer is not None:
+            await writer.stop()
+        if pool is not None:
+            try:
+                async with asyncio.timeout(_GOODBYE):
+                    await pool.close()
+            except ERRORS:  # it is away, or still busy
+                pool.terminate()
+
+    def writing(self) -> tuple[int, int, int]:
+        """Commits so far, writes in them, and writes that wait; for those who watch."""
+        writer = self._writer
+        return (writer.batches, writer.writes, writer.waiting) if writer is not None else (0, 0, 0)
+
+    async def ping(self) -> None:
+        # A store that can be read and not written is of no use: every turn writes.
+        await self._execute("UPDATE schema_version SET number = number")
+
+    @property
+    def group_size(self) -> float:
+        """Writes per commit so far, on average."""
+        return self._writer.writes / self._writer.batches if self._writer and self._writer.batches else 0.0
+
+    # -- how it asks ---------------------------------------------------------------------------------
+
+    async def _rows(self, sql: str, *values: Any) -> list[asyncpg.Record]:
+        rows: list[asyncpg.Record] = (await self._outage.ride_out(lambda: self._try("fetch", sql, values)))[0]
+        return rows
+
+    async def _row(self, sql: str, *values: Any) -> asyncpg.Record | None:
+        row: asyncpg.Record | None = (await self._outage.ride_out(lambda: self._try("fetchrow", sql, values)))[0]
+        return row
+
+    async def _execute(self, sql: str, *values: Any, seconds: float | None = None) -> tuple[int, bool]:
+        """How many rows it changed, and whether it may have been done before by a try that broke."""
+        status, again = await self._outage.ride_out(lambda: self._try("execute", sql, values, seconds))
+        return int(status.rpartition(" ")[2]), again
+
+    async def _try(self, how: str, sql: str, values: tuple[Any, ...], seconds: float | None = None) -> Any:
+        """One try, on a connection of the pool; neither the wait for it nor the statement takes for ever."""
+        pool, limit = self._pool, self._outage.seconds
+        if pool is None:
+            raise StoreUnavailable("the store is closed")
+        connection = await pool.acquire(timeout=limit)
+        try:
+            return await getattr(connection, how)(sql, *values, timeout=seconds or limit)
+        except (TimeoutError, asyncio.CancelledError):
+            connection.terminate()  # to ask a server that does not answer to stop would be to wait for it again
+            raise
+        finally:
+            await pool.release(connection, timeout=_GOODBYE)
+
+    async def _write(self, write: BatchedWrite) -> Any:
+        if self._writer is None:
+            raise StoreUnavailable("the store is closed")
+        return await self._writer.submit(write)
+
+    def _pack(self, value: object) -> bytes:
+        """A value as it is stored; a store that encrypts seals it."""
+        return pack(value)
+
+    def _open(self, stored: bytes) -> bytes:
+        return stored
+
+    # -- conversations and turns ---------------------------------------------------------------
+
+    async def conversation(self, conversation_id: str) -> ConversationRow | None:
+        row = await self._row(f"SELECT {CONVERSATION} FROM conversations WHERE id = $1", conversation_id)
+        return conversation_of(row, self._open) if row else None
+
+    async def conversation_by_token(self, owner: str, peer_token: str) -> ConversationRow | None:
+        row = await self._row(
+            f"SELECT {CONVERSATION} FROM conversations WHERE peer_token = $1 AND owner = $2 AND ended = 0"
+            " ORDER BY touched DESC LIMIT 1",
+            peer_token,
+            owner,
+        )
+        return conversation_of(row, self._open) if row else None
+
+    async def conversations(self, owner: str, limit: int = 100) -> list[ConversationRow]:
+        rows = await self._rows(
+            f"SELECT {CONVERSATION} FROM conversations WHERE owner = $1 AND ended = 0 ORDER BY touched DESC LIMIT $2",
+            owner,
+            limit,
+        )
+        return conversations_of(rows, self._open)
+
+    async def count_conversations(self, owner: str) -> int:
+        row = await self._row("SELECT count(*) FROM conversations WHERE owner = $1 AND ended = 0", owner)
+        return int(row[0]) if row else 0
+
+    async def turns(self, conversation: str, last: int) -> tuple[PastTurn, ...]:
+        rows = await self._rows(
+            f"SELECT {TURN} FROM turns WHERE conversation = $1 ORDER BY number DESC LIMIT $2",
+            conversation,
+            max(0, last),
+        )
+        return tuple(past_turn_of(row, self._open) for row in reversed(rows))
+
+    async def turn(self, turn_id: str) -> PastTurn | None:
+        row = await self._row(f"SELECT {TURN} FROM turns WHERE id = $1", turn_id)
+        return past_turn_of(row, self._open) if row else None
+
+    async def record(self, entry: TurnEntry) -> bool:
+        turn, row = entry.turn, entry.conversation
+        values = (
+            turn.id, row.id, turn.at, turn.agent, turn.speaker, self._pack(turn.asked), self._pack(turn.answered),
+            row.owner, row.created, row.touched, row.expires, entry.size,
+            self._pack(row.agreed) if row.agreed else None, row.peer_token,
+        )  # fmt: skip
+        line = (entry.audit.at, _line_bytes(entry.audit)) if entry.audit is not None else None
+        return bool(await self._write(BatchedWrite(turn=values, line=line)))
+
+    async def agree(self, conversation: ConversationRow) -> None:
+        row = conversation
+        await self._execute(
+            f"INSERT INTO conversations ({CONVERSATION}) VALUES ($1,$2,$3,$4,$5,0,0,$6,$7,$8) ON CONFLICT (id)"
+            " DO UPDATE SET agreed = excluded.agreed, ended = excluded.ended, expires = excluded.expires",
+            row.id, row.owner, row.created, row.touched, row.expires, self._pack(row.agreed), row.peer_token,
+            int(row.ended),
+        )  # fmt: skip
+
+    async def forget(self, conversation: str) -> None:
+        await self._execute(
+            "WITH theirs AS (DELETE FROM turns WHERE conversation = $1) DELETE FROM conversations WHERE id = $1",
+            conversation,
+        )
+
+    async def sweep(self, now: float) -> int:
+        swept, _ = await self._execute(
+            "DELETE FROM records WHERE expires > 0 AND expires <= $1", now, seconds=_COMMAND_SECONDS
+        )
+        await self._execute("DELETE FROM writers WHERE at < $1", now - _IDLE_WRITER)
+        swept += await self._sweep_letters(now)
+        for table, children, parent, also in (
+            ("conversations", "turns", "conversation", ""),
+            ("tasks", "task_events", "task", f"AND state IN ({_ENDED})"),
+        ):
+            sql = (
+                f"WITH old AS (SELECT id FROM {table} WHERE expires <= $1 {also} LIMIT {_SWEPT_AT_ONCE} FOR UPDATE"
+                f" SKIP LOCKED), theirs AS (DELETE FROM {children} USING old WHERE {children}.{parent} = old.id)"
+                f" DELETE FROM {table} USING old WHERE {table}.id = old.id"
+            )
+            removed = _SWEPT_AT_ONCE
+            while removed == _SWEPT_AT_ONCE:
+                removed, _ = await self._execute(sql, now, seconds=_COMMAND_SECONDS)
+                swept += removed
+        return swept
+
+    # -- tasks -----------------------------------------------------------------------------------
+
+    async def put_task(self, task: TaskRow, *, expect: int | None = None, lease: float | None = None) -> bool:
+        body = self._pack(task)
+        values = (
+            task.id, task.owner, task.agent, task.state, task.conversation, task.created, task.updated, task.expires,
+            body, task.priority,
+        )  # fmt: skip
+        change = (
+            "owner = $2, agent = $3, state = $4, conversation = $5, created = $6, updated = $7, expires = $8,"
+            " body = $9, priority = $10, version = tasks.version + 1"
+        )
+        if expect is None or expect == 0:
+            done, again = await self._execute(
+                "INSERT INTO tasks (id, owner, agent, state, conversation, created, updated, expires, body,"
+                " priority, node, lease, attempts, version)"
+                f" VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12 * {_CLOCK} + $13,$12,1)"
+                f" ON CONFLICT (id) DO {'NOTHING' if expect == 0 else f'UPDATE SET {change}'}",
+                *values,
+                *((task.node, 1, lease) if lease is not None else ("", 0, 0.0)),
+            )
+        else:
+            done, again = await self._execute(
+                f"UPDATE tasks SET {change} WHERE id = $1 AND version = $11", *values, expect
+            )
+        if done or not again:
+            return bool(done)
+        stored = await self._row("SELECT body FROM tasks WHERE id = $1", task.id)
+        return stored is not None and stored[0] == body  # the try that broke had done it
+
+    async def task(self, task_id: str) -> TaskRow | None:
+        row = await self._row(f"SELECT {TASK} FROM tasks WHERE id = $1", task_id)
+        return task_of(row, self._open) if row else None
+
+    async def tasks(
+        self,
+        *,
+        owner: str | None = None,
+        states: tuple[str, ...] = (),
+        conversation: str | None = None,
+        limit: int = 100,
+        before: float | None = None,
+        expired: float | None = None,
+    ) -> list[TaskRow]:
+        where: list[str] = ["true"]
+        values: list[Any] = []
+        for condition, value in (
+            ("owner = $", owner),
+            ("conversation = $", conversation),
+            ("state = ANY($)", list(states) or None),
+            ("updated < $", before),
+            ("expires <= $", expired),
+        ):
+            if value is not None:
+                values.append(value)
+                where.append(condition.replace("$", f"${len(values)}"))
+        sql = f"SELECT {TASK} FROM tasks WHERE {' AND '.join(where)} ORDER BY updated DESC LIMIT ${len(values) + 1}"
+        return [task_of(row, self._open) for row in await self._rows(sql, *values, limit)]
+
+    async def count_tasks(self, owner: str) -> int:
+        row = await self._row(f"SELECT count(*) FROM tasks WHERE owner = $1 AND state IN ({_LIVE})", owner)
+        return int(row[0]) if row else 0
+
+    async def count_submitted(self) -> int:
+        row = await self._row(f"SELECT count(*) FROM tasks WHERE state IN ({_RUNNABLE}) AND state = 'submitted'")
+        return int(row[0]) if row else 0
+
+    async def claim_task(self, node: str, lease: float, agents: tuple[str, ...]) -> TaskRow | None:
+        # A claim that was made and not told is not lost: it runs out, and is claimed again. While the server was
+        # away nobody could renew, so after its start the holders have the time of a lease to do so.
+        row = await self._row(
+            f"UPDATE tasks SET node = $1, lease = {_CLOCK} + $2, attempts = attempts + 1, version = version + 1"
+            f" WHERE id = (SELECT id FROM tasks WHERE state IN ({_RUNNABLE})"
+            f" AND (lease <= {_CLOCK} OR lease > {_CLOCK} + {LONGEST_LEASE}) AND agent = ANY($3)"
+            f" AND (node = '' OR {_CLOCK} > $2 + {_SERVER_START})"
+            f" ORDER BY priority DESC, created, id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING {TASK}",
+            node,
+            lease,
+            list(agents),
+        )
+        return task_of(row, self._open) if row else None
+
+    async def renew_tasks(self, node: str, ids: tuple[str, ...], lease: float) -> dict[str, int]:
+        rows = await self._rows(
+            # A released task belongs to nobody, so it can be claimed even right after a start of the server.
+            f"UPDATE tasks SET lease = CASE WHEN $3::float8 > 0 THEN {_CLOCK} + $3 ELSE 0 END,"
+            " node = CASE WHEN $3::float8 > 0 THEN node ELSE '' END"
+            f" WHERE id = ANY($1) AND node = $2 AND state NOT IN ({_ENDED}) RETURNING id, version",
+            list(ids),
+            node,
+            lease,
+        )
+        return {row[0]: row[1] for row in rows}
+
+    async def show_node(self, node: str) -> bool:
+        return await self._nodes.show(node)
+
+    async def free_tasks(self, node: str, lease: float, silent: float) -> dict[str, int]:
+        return await self._nodes.free(node, lease, silent)
+
+    async def add_task_event(self, task: str, event: TaskEvent) -> int:
+        return int(await self._write(BatchedWrite(event=(task, self._pack(event)))))
+
+    async def task_events(self, task: str, since: int = 0, limit: int = 1000) -> list[TaskEvent]:
+        rows = await self._rows(
+            "SELECT number, body FROM task_events WHERE task = $1 AND number > $2 ORDER BY number LIMIT $3",
+            task,
+            since,
+            limit,
+        )
+        return [event_of(number, body, self._open) for number, body in rows]
+
+    # -- audit -----------------------------------------------------------------------------------
+
+    async def audit(self, line: AuditLine) -> None:
+        await self._write(BatchedWrite(line=(line.at, _line_bytes(line))))
+
+    async def audit_lines(self, since: int = 0, limit: int = 1000) -> list[ChainedLine]:
+        rows = await self._rows(
+            "SELECT number, line, previous, hash, at FROM audit WHERE number > $1 ORDER BY number LIMIT $2",
+            since,
+            limit,
+        )
+        return [ChainedLine(*row) for row in rows]
+
+    async def audit_head(self) -> tuple[int, str] | None:
+        row = await self._row("SELECT number, hash FROM audit_head")
+        return (row[0], row[1]) if row else None
+
+    async def audit_prune(self, through: int) -> int:
+        # The newest line always stays, so that the chain goes on from it.
+        removed, _ = await self._execute(
+            "DELETE FROM audit WHERE number <= $1 AND number < (SELECT max(number) FROM audit)",
+            through,
+            seconds=_COMMAND_SECONDS,
+        )
+        return removed
+
+    # -- records ---------------------------------------------------------------------------------
+
+    async def put(self, record: Record, *, expect: int | None = None) -> bool:
+        spent = "(r.expires > 0 AND r.expires <= $6)"
+        allowed = {None: "true", 0: spent}.get(expect, f"r.version = $7 AND NOT {spent}")
+        replace = f"value = $3, owner = $4, expires = $5, version = CASE WHEN {spent} THEN 1 ELSE r.version + 1 END"
+        values = (record.space, record.key, record.value, record.owner, record.expires, now())
+        if expect:
+            done, again = await self._execute(
+                f"UPDATE records AS r SET {replace} WHERE space = $1 AND key = $2 AND {allowed}", *values, expect
+            )
+        else:
+            done, again = await self._execute(
+                f"INSERT INTO records AS r ({_RECORD}) VALUES ($1,$2,$3,$4,$5,1)"
+                f" ON CONFLICT (space, key) DO UPDATE SET {replace} WHERE {allowed}",
+                *values,
+            )
+        if done or not again:
+            return bool(done)
+        # Perhaps the try that broke had done it. As it is stored: what a subclass encrypts is compared encrypted.
+        stored = await PostgresStore.get(self, record.space, record.key)
+        return stored is not None and (stored.value, stored.version) == (record.value, (expect or 0) + 1)
+
+    async def get(self, space: str, key: str) -> Record | None:
+        row = await self._row(
+            f"SELECT {_RECORD} FROM records WHERE space = $1 AND key = $2 AND (expires = 0 OR expires > $3)",
+            space,
+            key,
+            now(),
+        )
+        return Record(*row) if row else None
+
+    async def list(self, space: str, *, prefix: str = "", owner: str | None = None, limit: int = 1000) -> list[Record]:
+        rows = await self._rows(
+            f"SELECT {_RECORD} FROM records WHERE space = $1 AND key >= $2 AND starts_with(key, $2)"
+            " AND ($3::text IS NULL OR owner = $3) AND (expires = 0 OR expires > $4) ORDER BY key LIMIT $5",
+            space,
+            prefix,
+            owner,
+            now(),
+            limit,
+        )
+        return [Record(*row) for row in rows]
+
+    async def delete(self, space: str, key: str) -> bool:
+        return (await self._execute("DELETE FROM records WHERE space = $1 AND key = $2", space, key))[0] > 0
+
+    async def count(self, space: str, key: str, delta: float, *, expires: float = 0.0) -> float:
+        return float(await self._write(BatchedWrite(count=(space, key, delta, expires))))
+
+
+async def _no_reset(connection: object) -> None:
+    """We change no session state, so a connection goes back as it is and saves a round trip."""
+
+
+async def _migrate(connection: asyncpg.Connection[asyncpg.Record]) -> tuple[int, int]:
+    async with connection.transaction():
+        schema = await connection.fetchval("SELECT current_schema()")
+        if schema is None:
+            raise ConfigError("the PostgreSQL schema of search_path does not exist; create it first")
+        # Several gateways may start at once; one of them brings the schema up to date.
+        await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended('sabir migrate ' || $1, 0))", schema)
+        await connection.execute("CREATE TABLE IF NOT EXISTS schema_version (number integer NOT NULL)")
+        done = await connection.fetchval("SELECT number FROM schema_version") or 0
+        if done > len(MIGRATIONS):
+            raise ConfigError(f"the store was written by a newer version (schema {done}, known {len(MIGRATIONS)})")
+        for script in MIGRATIONS[done:]:
+            await connection.execute(script)
+        await connection.execute("DELETE FROM schema_version")
+        await connection.execute("INSERT INTO schema_version VALUES ($1)", len(MIGRATIONS))
+        return done, len(MIGRATIONS)

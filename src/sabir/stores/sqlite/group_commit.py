@@ -1,0 +1,207 @@
+"""One writer thread that puts the writes of many callers into one SQLite transaction.
+
+A caller hands in a job and awaits it; the thread takes all jobs that are waiting, runs them in one
+transaction, commits, and only then tells the callers. So each commit is shared by as many turns as
+arrived during the one before it, and what a caller was told is done, is durable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import msgspec
+
+from sabir.errors import StoreUnavailable
+
+logger = logging.getLogger("sabir.store")
+
+Row: TypeAlias = tuple[Any, ...]
+Job: TypeAlias = Callable[[sqlite3.Connection], Any] | Row
+Bulk: TypeAlias = Callable[[sqlite3.Connection, list[Row]], list[Any]]
+Group: TypeAlias = list[tuple[Job, asyncio.Future[Any]]]
+Outcome: TypeAlias = tuple[asyncio.Future[Any], Any, Exception | None]
+MAX_GROUP = 512
+# What a job can raise besides SQLite's own: text that is not UTF-8, numbers that are too big, a bad body.
+_JOB_ERRORS = (sqlite3.Error, ValueError, TypeError, OverflowError, msgspec.MsgspecError)
+
+
+class GroupCommit:
+    """Runs jobs on one connection in one thread, many to a transaction.
+
+    A job is a function of the connection, or a row: rows that stand next to each other are written by one
+    call of ``bulk``, because each statement costs a switch between threads. If one job of a group fails, the
+    group is rolled back and its jobs are run again, each in a transaction of its own, so that only the guilty
+    one fails.
+    """
+
+    def __init__(self, bulk: Bulk) -> None:
+        self._bulk = bulk
+        self._gathering: Group = []  # of this pass of the event loop; handed over at its end
+        self._waiting: Group = []
+        self._wake = threading.Semaphore(0)
+        self._lock = threading.Lock()
+        self._idle = True
+        self._closing = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self.groups = 0
+        self.jobs = 0
+        self.wrote_at = 0.0  # by the monotonic clock: the last commit
+        self.failed_at: float | None = None  # and the last that failed, if none has succeeded since
+
+    @property
+    def waiting(self) -> int:
+        return len(self._gathering) + len(self._waiting)
+
+    def start(self, connection: sqlite3.Connection) -> None:
+        """Begin to write through this connection, which is ours from now on."""
+        self._loop = asyncio.get_running_loop()
+        self._closing = False
+        self._thread = threading.Thread(target=self._run, args=(connection,), name="sabir-store", daemon=True)
+        self._thread.start()
+
+    async def stop(self) -> None:
+        """Finish what was handed in, then end the thread."""
+        self._hand_over()
+        self._closing = True
+        self._wake.release()
+        if self._thread is not None:
+            await asyncio.get_running_loop().run_in_executor(None, self._thread.join)
+
+    def submit(self, job: Job) -> asyncio.Future[Any]:
+        """Hand in a job. The future resolves after its commit.
+
+        The jobs of one pass of the event loop go over together, and with those of the next passes as long as each
+        brings more: a thread that is woken for the first of them would commit it alone, and take the interpreter
+        from those that are still coming. One job alone waits for one pass that brings nothing.
+        """
+        if self._loop is None or self._closing:
+            raise StoreUnavailable("the store is closed")
+        if not self._gathering:
+            self._loop.call_soon(self._gather, 0)
+        future = self._loop.create_future()
+        self._gathering.append((job, future))
+        return future
+
+    def _gather(self, before: int) -> None:
+        """Hand over what was gathered, unless the writer has nothing to do and more keeps coming."""
+        count = len(self._gathering)
+        if self._idle and before < count < MAX_GROUP and self._loop is not None:
+            self._loop.call_soon(self._gather, count)
+        else:
+            self._hand_over()
+
+    def _hand_over(self) -> None:
+        gathered, self._gathering = self._gathering, []
+        if not gathered:
+            return
+        with self._lock:
+            self._waiting += gathered
+            wake, self._idle = self._idle, False
+        if wake:
+            self._wake.release()
+
+    # -- in the thread --------------------------------------------------------------------------
+
+    def _run(self, connection: sqlite3.Connection) -> None:
+        group: Group = []
+        try:
+            while True:
+                with self._lock:
+                    group, self._waiting = self._waiting[:MAX_GROUP], self._waiting[MAX_GROUP:]
+                    self._idle = not group
+                if group:
+                    self._commit(connection, group)
+                elif self._closing:
+                    return
+                else:
+                    self._wake.acquire()
+        finally:
+            # If something unforeseen ended the thread, nobody shall wait for it for ever.
+            self._closing = True
+            connection.close()
+            stopped = StoreUnavailable("the store has stopped; the log says why")
+            self._tell([(future, None, stopped) for _, future in (*group, *self._waiting, *self._gathering)])
+
+    def _commit(self, connection: sqlite3.Connection, group: Group) -> None:
+        self.groups += 1
+        self.jobs += len(group)
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            results = self._results(connection, group)
+            done: list[Outcome] = [(future, result, None) for (_, future), result in zip(group, results, strict=True)]
+            connection.execute("COMMIT")
+            self._wrote()
+        except _JOB_ERRORS as exc:
+            _roll_back(connection)
+            if len(group) == 1:
+                if isinstance(exc, sqlite3.OperationalError):
+                    self._failed(exc)
+                done = [(group[0][1], None, _store_error(exc))]
+            else:
+                for one in group:
+                    self._commit(connection, [one])
+                return
+        self._tell(done)
+
+    def _wrote(self) -> None:
+        self.wrote_at = time.monotonic()
+        if self.failed_at is not None:
+            self.failed_at = None
+            logger.info("The store can write again")
+
+    def _failed(self, exc: sqlite3.Error) -> None:
+        if self.failed_at is None:
+            logger.error("The store cannot write: %s", exc)
+        self.failed_at = time.monotonic()
+
+    def _tell(self, done: list[Outcome]) -> None:
+        assert self._loop is not None
+        try:
+            self._loop.call_soon_threadsafe(_resolve, done)
+        except RuntimeError:  # the loop is closed: nobody waits any more
+            return
+
+    def _results(self, connection: sqlite3.Connection, group: Group) -> list[Any]:
+        results: list[Any] = []
+        rows: list[Row] = []
+        for job, _ in group:
+            if isinstance(job, tuple):
+                rows.append(job)
+                continue
+            if rows:
+                results += self._bulk(connection, rows)
+                rows = []
+            results.append(job(connection))
+        if rows:
+            results += self._bulk(connection, rows)
+        return results
+
+
+def _roll_back(connection: sqlite3.Connection) -> None:
+    try:
+        connection.execute("ROLLBACK")
+    except sqlite3.Error:
+        pass  # SQLite has rolled back by itself, e.g. on a full disk
+
+
+def _store_error(exc: Exception) -> Exception:
+    if isinstance(exc, sqlite3.Error):
+        return StoreUnavailable(f"the store cannot write now ({exc})")
+    return exc
+
+
+def _resolve(done: list[Outcome]) -> None:
+    for future, result, exc in done:
+        if future.done():
+            continue
+        if exc is None:
+            future.set_result(result)
+        else:
+            future.set_exception(exc)

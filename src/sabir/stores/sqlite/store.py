@@ -1,0 +1,541 @@
+"""The embedded store: one SQLite file in WAL mode, one writer thread with group commit.
+
+``durability="process"`` survives the death of this process at any point (the operating system has the
+bytes); ``"power"`` waits for the disk with each group. Reads run on the event loop: they are lookups by
+key in a file that is in memory, and cheaper than a thread switch.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import chain as chained
+from pathlib import Path
+from time import time as now
+from typing import Any
+
+import msgspec
+
+from sabir.errors import ConfigError, StoreUnavailable
+from sabir.packing import pack
+from sabir.private_files import own_file, own_folder
+from sabir.stores.base import (
+    ENDED,
+    GENESIS,
+    LIVE,
+    LONGEST_LEASE,
+    RUNNABLE,
+    AuditLine,
+    ChainedLine,
+    ConversationRow,
+    Record,
+    TaskEvent,
+    TaskRow,
+    TurnEntry,
+    chain,
+)
+from sabir.stores.rows import (
+    CONVERSATION,
+    TASK,
+    TURN,
+    conversation_of,
+    conversations_of,
+    event_of,
+    past_turn_of,
+    task_of,
+)
+from sabir.turn import ANONYMOUS, PastTurn
+
+from .group_commit import GroupCommit
+from .letters import SQLiteLetters, sweep_letters
+from .schema import MIGRATIONS, statements
+
+DURABILITY = {"process": "NORMAL", "power": "FULL"}
+
+_line_bytes = msgspec.json.Encoder().encode
+
+PROBE_SECONDS = 5.0  # after which the last write proves nothing any more
+_SWEPT_AT_ONCE = 1000  # conversations and tasks in one transaction, so that a sweep holds nobody up
+_ENDED = ",".join(f"'{state}'" for state in ENDED)
+_LIVE = ",".join(f"'{state}'" for state in LIVE)
+_RUNNABLE = ",".join(f"'{state}'" for state in RUNNABLE)
+_RECORD = "space, key, value, owner, expires, version"
+
+
+class SQLiteStore(SQLiteLetters):
+    """Conversations, tasks, audit and records in one file."""
+
+    def __init__(self, path: Path | str, *, durability: str = "process") -> None:
+        if durability not in DURABILITY:
+            raise ConfigError(f"durability: expected process or power, not {durability!r}")
+        self.path = Path(path)
+        self._synchronous = DURABILITY[durability]
+        self.schema = (0, 0)
+        self._writer = GroupCommit(_record_many)
+        self._reader: sqlite3.Connection | None = None
+
+    def connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, cached_statements=256)
+        connection.execute("PRAGMA busy_timeout = 15000")
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute(f"PRAGMA synchronous = {self._synchronous}")
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA cache_size = -32768")  # KiB; the indexes of a few million turns
+        connection.execute("PRAGMA wal_autocheckpoint = 16000")  # pages, 64 MB; each checkpoint waits for the disk
+        return connection
+
+    async def open(self) -> None:
+        try:
+            own_folder(self.path.parent)
+            own_file(self.path)  # what SQLite puts beside it gets its mode
+            self._reader = self.connect()
+            self.schema = _migrate(self._reader)
+            writer = self.connect()
+        except OSError as exc:
+            raise ConfigError(f"store: {self.path}: {exc.strerror or exc}") from None
+        except sqlite3.Error as exc:
+            raise StoreUnavailable(f"{self.path.name}: {exc}") from exc
+        self._writer.start(writer)
+
+    async def close(self) -> None:
+        if self._reader is not None:
+            await self._writer.stop()
+            self._reader.close()
+            self._reader = None
+
+    def writing(self) -> tuple[int, int, int]:
+        """Commits so far, writes in them, and writes that wait; for those who watch."""
+        return self._writer.groups, self._writer.jobs, self._writer.waiting
+
+    async def ping(self) -> None:
+        # A store that can be read and not written is of no use: every turn writes.
+        if time.monotonic() - self._writer.wrote_at < PROBE_SECONDS and self._writer.failed_at is None:
+            self._row("SELECT 1")
+            return
+        await self._writer.submit(_probe)
+
+    @property
+    def group_size(self) -> float:
+        """Writes per commit so far, on average."""
+        return self._writer.jobs / self._writer.groups if self._writer.groups else 0.0
+
+    def _rows(self, sql: str, *values: Any) -> list[Any]:
+        if self._reader is None:
+            raise StoreUnavailable("the store is closed")
+        try:
+            return self._reader.execute(sql, values).fetchall()
+        except sqlite3.Error as exc:
+            raise StoreUnavailable(f"the store cannot read now ({exc})") from exc
+
+    def _row(self, sql: str, *values: Any) -> Any:
+        rows = self._rows(sql, *values)
+        return rows[0] if rows else None
+
+    def _pack(self, value: object) -> bytes:
+        """A value as it is stored; a store that encrypts seals it."""
+        return pack(value)
+
+    def _open(self, stored: bytes) -> bytes:
+        return stored
+
+    # -- conversations and turns ---------------------------------------------------------------
+
+    async def conversation(self, conversation_id: str) -> ConversationRow | None:
+        row = self._row(f"SELECT {CONVERSATION} FROM conversations WHERE id = ?", conversation_id)
+        return conversation_of(row, self._open) if row else None
+
+    async def conversation_by_token(self, owner: str, peer_token: str) -> ConversationRow | None:
+        row = self._row(
+            f"SELECT {CONVERSATION} FROM conversations WHERE peer_token = ? AND owner = ? AND NOT ended"
+            " ORDER BY touched DESC LIMIT 1",
+            peer_token,
+            owner,
+        )
+        return conversation_of(row, self._open) if row else None
+
+    async def conversations(self, owner: str, limit: int = 100) -> list[ConversationRow]:
+        rows = self._rows(
+            f"SELECT {CONVERSATION} FROM conversations WHERE {_owned(owner)} AND NOT ended"
+            " ORDER BY touched DESC LIMIT ?",
+            owner,
+            limit,
+        )
+        return conversations_of(rows, self._open)
+
+    async def count_conversations(self, owner: str) -> int:
+        return int(self._row(f"SELECT count(*) FROM conversations WHERE {_owned(owner)} AND NOT ended", owner)[0])
+
+    async def turns(self, conversation: str, last: int) -> tuple[PastTurn, ...]:
+        rows = self._rows(
+            f"SELECT {TURN} FROM turns WHERE conversation = ? ORDER BY number DESC LIMIT ?",
+            conversation,
+            max(0, last),
+        )
+        return tuple(past_turn_of(row, self._open) for row in reversed(rows))
+
+    async def turn(self, turn_id: str) -> PastTurn | None:
+        row = self._row(f"SELECT {TURN} FROM turns WHERE id = ?", turn_id)
+        return past_turn_of(row, self._open) if row else None
+
+    async def record(self, entry: TurnEntry) -> bool:
+        turn, row = entry.turn, entry.conversation
+        agreed = self._pack(row.agreed) if row.agreed else None
+        new: bool = await self._writer.submit(
+            (
+                (turn.id, row.id, turn.at, turn.agent, turn.speaker, self._pack(turn.asked), self._pack(turn.answered)),
+                (row.id, row.owner, row.created, row.touched, row.expires, 1, entry.size, agreed, row.peer_token, 0),
+                (entry.audit.at, _line_bytes(entry.audit)) if entry.audit is not None else None,
+            )
+        )
+        return new
+
+    async def agree(self, conversation: ConversationRow) -> None:
+        row = conversation
+        await self._write(
+            f"INSERT INTO conversations ({CONVERSATION}) VALUES (?,?,?,?,?,0,0,?,?,?) ON CONFLICT (id) DO UPDATE"
+            " SET agreed = excluded.agreed, ended = excluded.ended, expires = excluded.expires",
+            row.id, row.owner, row.created, row.touched, row.expires, self._pack(row.agreed), row.peer_token, row.ended,
+        )  # fmt: skip
+
+    async def forget(self, conversation: str) -> None:
+        def job(connection: sqlite3.Connection) -> None:
+            connection.execute("DELETE FROM turns WHERE conversation = ?", (conversation,))
+            connection.execute("DELETE FROM conversations WHERE id = ?", (conversation,))
+
+        await self._writer.submit(job)
+
+    async def sweep(self, now: float) -> int:
+        def job(connection: sqlite3.Connection) -> tuple[int, bool]:
+            limit = _SWEPT_AT_ONCE
+            old = connection.execute("SELECT id FROM conversations WHERE expires <= ? LIMIT ?", (now, limit)).fetchall()
+            connection.executemany("DELETE FROM turns WHERE conversation = ?", old)
+            connection.executemany("DELETE FROM conversations WHERE id = ?", old)
+            tasks = connection.execute(
+                f"SELECT id FROM tasks WHERE expires <= ? AND state IN ({_ENDED}) LIMIT ?", (now, limit)
+            ).fetchall()
+            connection.executemany("DELETE FROM task_events WHERE task = ?", tasks)
+            connection.executemany("DELETE FROM tasks WHERE id = ?", tasks)
+            spent = connection.execute("DELETE FROM records WHERE expires > 0 AND expires <= ?", (now,)).rowcount
+            letters, more = sweep_letters(connection, now, limit)
+            return len(old) + len(tasks) + spent + letters, more or limit in (len(old), len(tasks))
+
+        swept, more = 0, True
+        while more:
+            count, more = await self._writer.submit(job)
+            swept += count
+        return swept
+
+    # -- tasks -----------------------------------------------------------------------------------
+
+    async def put_task(self, task: TaskRow, *, expect: int | None = None, lease: float | None = None) -> bool:
+        values = (
+            task.owner, task.agent, task.state, task.conversation, task.created, task.updated, task.expires,
+            self._pack(task), task.priority,
+        )  # fmt: skip
+
+        def job(connection: sqlite3.Connection) -> bool:
+            row = connection.execute("SELECT version FROM tasks WHERE id = ?", (task.id,)).fetchone()
+            if expect is not None and expect != (row[0] if row else 0):
+                return False
+            if row is None:
+                held = (task.node, now() + lease, 1) if lease is not None else ("", 0.0, 0)
+                connection.execute(
+                    "INSERT INTO tasks (id, owner, agent, state, conversation, created, updated, expires, body,"
+                    " priority, node, lease, attempts, version) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,1)",
+                    (task.id, *values, *held),
+                )
+            else:
+                connection.execute(
+                    "UPDATE tasks SET owner = ?, agent = ?, state = ?, conversation = ?, created = ?, updated = ?,"
+                    " expires = ?, body = ?, priority = ?, version = version + 1 WHERE id = ?",
+                    (*values, task.id),
+                )
+            return True
+
+        return bool(await self._writer.submit(job))
+
+    async def task(self, task_id: str) -> TaskRow | None:
+        row = self._row(f"SELECT {TASK} FROM tasks WHERE id = ?", task_id)
+        return task_of(row, self._open) if row else None
+
+    async def tasks(
+        self,
+        *,
+        owner: str | None = None,
+        states: tuple[str, ...] = (),
+        conversation: str | None = None,
+        limit: int = 100,
+        before: float | None = None,
+        expired: float | None = None,
+    ) -> list[TaskRow]:
+        where: list[str] = ["1"]
+        values: list[Any] = []
+        for column, value in (("owner", owner), ("conversation", conversation)):
+            if value is not None:
+                where.append(f"{column} = ?")
+                values.append(value)
+        if states:
+            where.append(f"state IN ({','.join('?' * len(states))})")
+            values.extend(states)
+        for condition, until in (("updated < ?", before), ("expires <= ?", expired)):
+            if until is not None:
+                where.append(condition)
+                values.append(until)
+        sql = f"SELECT {TASK} FROM tasks WHERE {' AND '.join(where)} ORDER BY updated DESC LIMIT ?"
+        return [task_of(row, self._open) for row in self._rows(sql, *values, limit)]
+
+    async def count_tasks(self, owner: str) -> int:
+        sql = f"SELECT count(*) FROM tasks WHERE owner = ? AND state IN ({_LIVE})"
+        return int(self._row(sql, owner)[0])
+
+    async def count_submitted(self) -> int:
+        return int(self._row(f"SELECT count(*) FROM tasks WHERE state IN ({_RUNNABLE}) AND state = 'submitted'")[0])
+
+    async def claim_task(self, node: str, lease: float, agents: tuple[str, ...]) -> TaskRow | None:
+        free = (
+            f"SELECT id FROM tasks WHERE state IN ({_RUNNABLE}) AND (lease <= ? OR lease > ?)"
+            f" AND agent IN ({','.join('?' * len(agents))}) ORDER BY priority DESC, created, id LIMIT 1"
+        )
+
+        def job(connection: sqlite3.Connection) -> TaskRow | None:
+            at = now()
+            rows = connection.execute(
+                "UPDATE tasks SET node = ?, lease = ?, attempts = attempts + 1, version = version + 1"
+                f" WHERE id = ({free}) RETURNING {TASK}",
+                (node, at + lease, at, at + LONGEST_LEASE, *agents),
+            ).fetchall()
+            return task_of(rows[0], self._open) if rows else None
+
+        # Most looks find nothing; they are reads, and cost no write transaction.
+        at = now()
+        if self._row(free, at, at + LONGEST_LEASE, *agents) is None:
+            return None
+        claimed: TaskRow | None = await self._writer.submit(job)
+        return claimed
+
+    async def renew_tasks(self, node: str, ids: tuple[str, ...], lease: float) -> dict[str, int]:
+        def job(connection: sqlite3.Connection) -> dict[str, int]:
+            held: dict[str, int] = {}
+            for row_id in ids:
+                rows = connection.execute(
+                    f"UPDATE tasks SET node = ?, lease = ? WHERE id = ? AND node = ? AND state NOT IN ({_ENDED})"
+                    " RETURNING version",
+                    (*_holder(node, lease), row_id, node),
+                ).fetchall()
+                held.update((row_id, row[0]) for row in rows)
+            return held
+
+        renewed: dict[str, int] = await self._writer.submit(job)
+        return renewed
+
+    async def add_task_event(self, task: str, event: TaskEvent) -> int:
+        body = self._pack(event)
+
+        def job(connection: sqlite3.Connection) -> int:
+            rows = connection.execute(
+                "INSERT INTO task_events SELECT ?1, coalesce(max(number), 0) + 1, ?2 FROM task_events WHERE task = ?1"
+                " RETURNING number",
+                (task, body),
+            ).fetchall()
+            return int(rows[0][0])
+
+        return int(await self._writer.submit(job))
+
+    async def task_events(self, task: str, since: int = 0, limit: int = 1000) -> list[TaskEvent]:
+        rows = self._rows(
+            "SELECT number, body FROM task_events WHERE task = ? AND number > ? ORDER BY number LIMIT ?",
+            task,
+            since,
+            limit,
+        )
+        return [event_of(number, body, self._open) for number, body in rows]
+
+    # -- audit -----------------------------------------------------------------------------------
+
+    async def audit(self, line: AuditLine) -> None:
+        body = _line_bytes(line)
+        await self._writer.submit(lambda connection: _append_audit(connection, [(line.at, body)]))
+
+    async def audit_lines(self, since: int = 0, limit: int = 1000) -> list[ChainedLine]:
+        rows = self._rows(
+            "SELECT number, CAST(line AS BLOB), CAST(previous AS TEXT), CAST(hash AS TEXT), CAST(at AS REAL) FROM audit"
+            " WHERE number > ? ORDER BY number LIMIT ?",
+            since,
+            limit,
+        )
+        return [ChainedLine(*row) for row in rows]
+
+    async def audit_head(self) -> tuple[int, str] | None:
+        row: tuple[int, str] | None = self._row("SELECT number, CAST(hash AS TEXT) FROM audit_head")
+        return row
+
+    async def audit_prune(self, through: int) -> int:
+        # The newest line always stays, so that the chain goes on from it.
+        return await self._write(
+            "DELETE FROM audit WHERE number <= ? AND number < (SELECT max(number) FROM audit)", through
+        )
+
+    # -- records ---------------------------------------------------------------------------------
+
+    async def put(self, record: Record, *, expect: int | None = None) -> bool:
+        def job(connection: sqlite3.Connection) -> bool:
+            row = connection.execute(
+                "SELECT version FROM records WHERE space = ? AND key = ? AND (expires = 0 OR expires > ?)",
+                (record.space, record.key, now()),
+            ).fetchone()
+            version = int(row[0]) if row else 0
+            if expect is not None and expect != version:
+                return False
+            connection.execute(
+                "INSERT OR REPLACE INTO records VALUES (?,?,?,?,?,?)",
+                (record.space, record.key, record.value, record.owner, record.expires, version + 1),
+            )
+            return True
+
+        return bool(await self._writer.submit(job))
+
+    async def get(self, space: str, key: str) -> Record | None:
+        row = self._row(
+            f"SELECT {_RECORD} FROM records WHERE space = ? AND key = ? AND (expires = 0 OR expires > ?)",
+            space,
+            key,
+            now(),
+        )
+        return Record(*row) if row else None
+
+    async def list(self, space: str, *, prefix: str = "", owner: str | None = None, limit: int = 1000) -> list[Record]:
+        rows = self._rows(
+            f"SELECT {_RECORD} FROM records WHERE space = ? AND key >= ?"
+            " AND substr(key, 1, ?) = ? AND (? IS NULL OR owner = ?) AND (expires = 0 OR expires > ?)"
+            " ORDER BY key LIMIT ?",
+            space,
+            prefix,
+            len(prefix),
+            prefix,
+            owner,
+            owner,
+            now(),
+            limit,
+        )
+        return [Record(*row) for row in rows]
+
+    async def delete(self, space: str, key: str) -> bool:
+        return await self._write("DELETE FROM records WHERE space = ? AND key = ?", space, key) > 0
+
+    async def count(self, space: str, key: str, delta: float, *, expires: float = 0.0) -> float:
+        def job(connection: sqlite3.Connection) -> float:
+            row = connection.execute(
+                "SELECT value, expires, version FROM records WHERE space = ? AND key = ?"
+                " AND (expires = 0 OR expires > ?)",
+                (space, key, now()),
+            ).fetchone()
+            value = (float(row[0]) if row else 0.0) + delta
+            connection.execute(
+                "INSERT OR REPLACE INTO records VALUES (?,?,?,'',?,?)",
+                (space, key, repr(value).encode(), row[1] if row else expires, row[2] + 1 if row else 1),
+            )
+            return value
+
+        return float(await self._writer.submit(job))
+
+    def _append_audit(self, connection: sqlite3.Connection, *lines: tuple[float, bytes]) -> None:
+        _append_audit(connection, [*lines])
+
+    async def _write(self, sql: str, *values: Any) -> int:
+        return int(await self._writer.submit(lambda connection: connection.execute(sql, values).rowcount))
+
+
+def _migrate(connection: sqlite3.Connection) -> tuple[int, int]:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        done = connection.execute("PRAGMA user_version").fetchone()[0]
+        if done > len(MIGRATIONS):
+            raise ConfigError(f"the store was written by a newer version (schema {done}, known {len(MIGRATIONS)})")
+        for number, script in enumerate(MIGRATIONS[done:], done + 1):
+            for statement in statements(script):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {number}")
+        connection.execute("COMMIT")
+        return done, len(MIGRATIONS)
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+
+
+def _record_many(connection: sqlite3.Connection, rows: list[Any]) -> list[bool]:
+    """The turns of a group, in few statements. Says which were new.
+
+    If one of many was recorded before, the group is refused, and comes again one by one.
+    """
+    turns, conversations, lines = zip(*rows, strict=True)
+    new = _insert(connection, _INSERT_TURNS, 7, turns, " ON CONFLICT (id) DO NOTHING")
+    if new != len(rows):
+        if len(rows) == 1:
+            return [False]
+        raise sqlite3.IntegrityError("a turn of this group was recorded before")
+    _insert(connection, _INSERT_CONVERSATIONS, 10, conversations, _TOUCH)
+    _append_audit(connection, [line for line in lines if line is not None])
+    return [True] * len(rows)
+
+
+_INSERT_TURNS = "INSERT INTO turns (id, conversation, at, agent, speaker, asked, answered) VALUES "
+_INSERT_CONVERSATIONS = f"INSERT INTO conversations ({CONVERSATION}) VALUES "
+_TOUCH = (
+    " ON CONFLICT (id) DO UPDATE SET touched = excluded.touched, expires = excluded.expires, turns = turns + 1,"
+    " bytes = bytes + excluded.bytes"
+)
+_MOST_ROWS = 32  # to a statement; so there are at most so many statements to prepare, and to find again
+
+
+def _insert(
+    connection: sqlite3.Connection, head: str, width: int, rows: Sequence[tuple[Any, ...]], tail: str = ""
+) -> int:
+    """Insert rows, many to a statement; returns how many were inserted or updated."""
+    done = 0
+    for at in range(0, len(rows), _MOST_ROWS):
+        chunk = rows[at : at + _MOST_ROWS]
+        values = list(chained.from_iterable(chunk))
+        done += connection.execute(_rows_of(head, width, len(chunk), tail), values).rowcount
+    return done
+
+
+@lru_cache(maxsize=4 * _MOST_ROWS)
+def _rows_of(head: str, width: int, count: int, tail: str) -> str:
+    return head + ",".join([f"({','.join('?' * width)})"] * count) + tail
+
+
+def _append_audit(connection: sqlite3.Connection, lines: list[tuple[float, bytes]]) -> None:
+    if not lines:
+        return
+    # Read inside the transaction: other processes may have appended to the same file.
+    last = connection.execute("SELECT number, hash FROM audit_head").fetchone()
+    if last is None:  # somebody removed it; what is left of the log goes on all the same
+        last = connection.execute("SELECT number, hash FROM audit ORDER BY number DESC LIMIT 1").fetchone()
+    number, previous = (last[0], last[1]) if last else (0, GENESIS)
+    rows = []
+    for at, line in lines:
+        number += 1
+        digest = chain(previous, line)
+        rows.append((number, at, line, previous, digest))
+        previous = digest
+    _insert(connection, "INSERT INTO audit VALUES ", 5, rows)
+
+
+def _probe(connection: sqlite3.Connection) -> None:
+    """Write something and remove it."""
+    connection.execute(
+        f"INSERT OR REPLACE INTO records ({_RECORD}) VALUES (?, ?, ?, ?, ?, ?)", ("probe", "", b"", "", 0.0, 1)
+    )
+    connection.execute("DELETE FROM records WHERE space = ? AND key = ?", ("probe", ""))
+
+
+def _holder(node: str, lease: float) -> tuple[str, float]:
+    """Who holds a task, and until when; nobody does once it was released."""
+    return (node, now() + lease) if lease > 0 else ("", 0.0)
+
+
+def _owned(owner: str) -> str:
+    """The condition that a row is this owner's, in the words of the index of known owners."""
+    return "owner = ?" if owner == ANONYMOUS.id else "owner = ? AND owner <> 'anonymous'"

@@ -1,0 +1,241 @@
+"""Answer now, or become a task: one way for every door whose protocol has something like tasks.
+
+A turn runs beside its request. If it settles in time (it replies, fails, or asks back), its request is answered with
+that. If not, ``sabir.tasks`` adopts it where it is, and the request is answered with the task. Nothing is acknowledged
+before it is stored, either way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+
+from sabir.errors import Cancelled, SabirError, ShuttingDown
+from sabir.events import Event, Fault, Progress, Question, Reply
+from sabir.exchange.conversations import Tokens
+from sabir.exchange.request import EventSink, TurnRequest
+from sabir.guard import Credentials
+from sabir.message import Message
+from sabir.stores.base import TaskRow
+from sabir.turn import Caller
+
+from .states import key_of
+from .tasks import Tasks
+
+Send = Callable[[Event], Awaitable[None]]
+
+
+def new_task_id() -> str:
+    """An id that nobody can guess."""
+    return uuid4().hex + uuid4().hex
+
+
+async def authenticate(tasks: Tasks, ask: TurnRequest) -> Caller:
+    """The caller of an Ask. A proof may be good only once, so the Ask carries the caller from now on.
+
+    Raises:
+        Unauthenticated: invalid credentials.
+    """
+    caller = await tasks.exchange.guard.identity.caller(ask.credentials, ())
+    ask.credentials = Credentials(caller.address, caller=caller)
+    return caller
+
+
+class RunningTurn:
+    """A turn beside its request. Its Ask must name its caller, since only a known caller's turn can become a task."""
+
+    def __init__(self, tasks: Tasks, ask: TurnRequest, send: Send, *, task_id: str | None = None) -> None:
+        self.id = task_id or new_task_id()
+        self.ask = ask
+        self.line = EventSink(self._event, ask.credentials.caller)
+        self.began = time.time()
+        self.settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.task: asyncio.Task[None] | None = None
+        self.is_adopted = False
+        self._tasks = tasks
+        self._send = send
+        self._progress = Progress()
+
+    def make_findable(self) -> None:
+        """If the turn becomes a task and its node dies, its heir shall find the same conversation and recorded turn.
+
+        A request with a key of its own is left as it is: for a stranger, the message is part of the key.
+        """
+        if self.ask.key is not None:
+            return
+        self.ask.key = key_of(self.id)
+        caller = self.ask.credentials.caller
+        if not self.ask.message.tokens and caller is not None:
+            token = self._tasks.exchange.conversations.token(uuid4().hex, caller, Tokens())
+            self.ask.message = self.ask.message.with_part(token)
+
+    def start(self, running: Coroutine[Any, Any, None] | None = None) -> asyncio.Task[None]:
+        """Run the turn, or the coroutine that runs it."""
+        coroutine = running or self._tasks.exchange.ask(self.ask, self.line)
+        self.task = asyncio.create_task(coroutine, name=f"turn {self.id[:8]}")
+        self.task.add_done_callback(self._over)
+        return self.task
+
+    def _over(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled():
+            task.exception()  # raised to whoever waits; here it only counts as seen
+        self.settle()
+
+    def settle(self) -> None:
+        """There is something to answer the request with."""
+        if not self.settled.done():
+            self.settled.set_result(None)
+
+    def unsettle(self) -> None:
+        """It goes on: another request waits for it now."""
+        if self.settled.done():
+            self.settled = asyncio.get_running_loop().create_future()
+
+    async def _event(self, event: Event) -> None:
+        if self.is_adopted:  # a turn that an earlier request began was moved onto this line
+            return await self.line.send(event)
+        if isinstance(event, Progress):
+            self._progress = event
+        await self._send(event)
+
+    async def wait(self, seconds: float | None, *others: asyncio.Future[Any]) -> bool:
+        """Whether the turn settles within this time, and before one of the others is done."""
+        await asyncio.wait({self.settled, *others}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        return self.settled.done()
+
+    async def adopt(self, detail: dict[str, Any]) -> TaskRow:
+        """Make a task of the turn. Stored when this returns.
+
+        Raises:
+            RateLimited: the caller has too many tasks that have not ended; the turn is cancelled then.
+        """
+        assert self.task is not None
+        self.is_adopted = True
+        return await self._tasks.adopt(
+            self.ask, self.line, self.task, task_id=self.id, detail=detail, last=self._progress
+        )
+
+    async def result(self) -> None:
+        """Raise what the turn has failed with, if it has ended. One that asked back has not.
+
+        Raises:
+            SabirError: refused or failed.
+        """
+        if self.task is None or not self.task.done():
+            return
+        if self.task.cancelled():
+            raise ShuttingDown
+        await self.task
+
+    def cancel(self, reason: str = "its request was cancelled") -> None:
+        if self.task is not None:
+            self.task.cancel(reason)
+
+
+async def run_or_adopt(run: RunningTurn, seconds: float, detail: dict[str, Any]) -> TaskRow | None:
+    """Wait for a turn that was started; None once it has settled, or the task that it has become.
+
+    Raises:
+        RateLimited: it would become a task, and the caller has too many.
+    """
+    try:
+        return None if await run.wait(seconds) else await run.adopt(detail)
+    except asyncio.CancelledError:
+        run.cancel()
+        raise
+
+
+class StoredTurn:
+    """A turn that is a task in any case: most end before anybody could ask how they are, and are stored in one write.
+
+    One that takes longer, asks something or speaks ahead of its reply is adopted.
+    """
+
+    def __init__(self, tasks: Tasks, ask: TurnRequest, task_id: str, detail: dict[str, Any]) -> None:
+        self._tasks = tasks
+        self._detail = detail
+        self._reply: Message | None = None
+        self._adopting: asyncio.Task[TaskRow] | None = None
+        ask.key = key_of(task_id)
+        self._run = RunningTurn(tasks, ask, self._event, task_id=task_id)
+        self._run.start()
+
+    async def row(self, patience: float, seconds: float) -> TaskRow:
+        """The task once it has ended or asks something, or as it is after ``seconds``; a task that others can see after
+        ``patience``.
+
+        Raises:
+            SabirError: refused, before an agent was asked.
+        """
+        if not await self._run.wait(patience) and self._reply is None:
+            await self._adopt()
+        if self._adopting is None:
+            return await self._ended()
+        await self._adopting
+        caller = self._run.line.caller
+        assert caller is not None
+        return await self._tasks.wait(self._run.id, caller, seconds)
+
+    async def _event(self, event: Event) -> None:
+        if isinstance(event, Reply):
+            self._reply = event.message
+            return
+        await self._adopt()
+        await self._run.line.send(event)  # which is the task's by now
+
+    async def _adopt(self) -> None:
+        if self._adopting is None:
+            self._adopting = asyncio.ensure_future(self._run.adopt(self._detail))
+        await asyncio.shield(self._adopting)
+        self._run.settle()
+
+    async def _ended(self) -> TaskRow:
+        """What the turn came to, as a task that has ended."""
+        await self._run.wait(None)
+        try:
+            await self._run.result()
+        except SabirError as exc:
+            if self._run.line.turn is None:
+                raise
+            fault = Fault.of(exc)
+            state = "cancelled" if isinstance(exc, Cancelled) else "failed"
+            return await self._stored(state=state, fault=fault.reason, fault_code=fault.code)
+        assert self._reply is not None
+        token = next((part.content for part in reversed(self._reply.tokens)), "")
+        return await self._stored(
+            state="completed",
+            reply=self._reply,
+            progress=1.0,
+            conversation=token if isinstance(token, str) else "",
+        )
+
+    async def _stored(self, **end: Any) -> TaskRow:
+        now, run, tasks = time.time(), self._run, self._tasks
+        caller = run.line.caller
+        assert caller is not None
+        row = TaskRow(
+            id=run.id,
+            owner=caller.id,
+            agent=run.ask.agent or tasks.exchange.default,
+            created=run.began,
+            updated=now,
+            expires=now + tasks.settings.retention,
+            message=run.ask.message,
+            door=run.ask.door,
+            node=tasks.node,
+            detail={**self._detail, "caller": msgspec.to_builtins(caller)},
+            **end,
+        )
+        if await tasks.store.put_task(row, expect=0):
+            return row
+        return await tasks.find(run.id, caller)  # the same message came twice, and the other was first
+
+
+def is_final(event: Event) -> bool:
+    """Whether a request can be answered with this event."""
+    return isinstance(event, Reply | Question)

@@ -1,0 +1,19 @@
+"""Tools: what an agent may call. One ``Tool``, whatever is behind it: a function, an MCP server, a file, an agent."""
+
+from sabir.signature import Signature
+
+from .agents import McpTools, ToolSource, agent_tool
+from .tool import Tool, ToolCall, ToolResult, tool
+from .toolbox import Toolbox
+
+__all__ = [
+    "McpTools",
+    "Signature",
+    "Tool",
+    "ToolCall",
+    "ToolResult",
+    "ToolSource",
+    "Toolbox",
+    "agent_tool",
+    "tool",
+]

@@ -1,0 +1,206 @@
+"""``Toolbox``: the tools of an agent, and the one way to call them.
+
+Every call is checked against the caller's rights, confirmed where that is asked for, bounded in time and size, filtered
+before a model reads its result, and noted for the audit. Calls that are made together run at once; their results come
+in the order of the calls. Whatever goes wrong is a result with status ``error``, so that a model can go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from sabir.errors import Cancelled, Refused, SabirError, TurnFailed
+from sabir.events import Field, Question
+from sabir.message import Message, Part
+from sabir.turn import Turn, no_back_channel, unchanged
+
+from .agents import ToolSource, tools_of
+from .tool import Run, Tool, ToolCall, ToolResult, named
+
+logger = logging.getLogger("sabir.tools")
+
+SECONDS: Final = 30.0
+RESULT_BYTES: Final = 1024 * 1024
+PANEL_TOOLS: Final = frozenset({"vote", "new_answer"})
+YES: Final = frozenset({"yes", "y", "true", "ok", "okay", "sure", "ja", "oui", "sí", "si"})
+
+
+@dataclass(frozen=True, slots=True)
+class CallOptions:
+    """How tools are called."""
+
+    seconds: float = SECONDS  # for each call
+    retries: int = 0  # after a failure of a tool that is repeatable
+    result_bytes: int = RESULT_BYTES  # text of a result beyond this is cut, and says so
+
+
+class Toolbox(Mapping[str, Tool]):
+    """Tools by their names."""
+
+    def __init__(
+        self, tools: Iterable[Tool] = (), options: CallOptions | None = None, sources: Sequence[ToolSource] = ()
+    ) -> None:
+        """``sources`` are asked for their tools when the toolbox is first used, and again while one is unavailable.
+
+        Raises:
+            ConfigError: two tools have the same name.
+        """
+        self._tools = named(tools)
+        self._sources = list(sources)
+        self._loading = asyncio.Lock()
+        self.options = options or CallOptions()
+
+    async def load(self) -> None:
+        """Ask the sources for their tools, if that is still to be done. A source that is unavailable is left out."""
+        if not self._sources:
+            return
+        async with self._loading:
+            found, self._sources = await tools_of(self._sources)
+            self._tools = {**{tool.name: tool for tool in found}, **self._tools}
+
+    def with_tools(self, tools: Iterable[Tool]) -> Toolbox:
+        """The same tools and some more; a name that is there already is replaced."""
+        made = Toolbox((), self.options)
+        made._tools = {**self._tools, **{tool.name: tool for tool in tools}}
+        return made
+
+    def __getitem__(self, name: str) -> Tool:
+        return self._tools[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tools)
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    def find(self, name: str) -> Tool | None:
+        """The tool of this name; None if there is none."""
+        return self._tools.get(name)
+
+    def missing(self, name: str) -> str:
+        """Why there is no such tool (MW-35)."""
+        if name in PANEL_TOOLS:
+            return f"{name} works only inside an ensemble"
+        return f"there is no tool {name!r}; there are {', '.join(self._tools) or 'none'}"
+
+    def allowed(self, turn: Turn) -> list[Tool]:
+        """The tools that the caller of this turn may use."""
+        return [tool for tool in self._tools.values() if _is_permitted(tool, turn)]
+
+    async def call(self, turn: Turn, calls: Sequence[ToolCall], options: CallOptions | None = None) -> list[ToolResult]:
+        """Run calls at once; their results in the same order. Questions to the caller are asked one at a time."""
+        asking = asyncio.Lock()
+        chosen = options or self.options
+        return list(await asyncio.gather(*(self._call(turn, call, asking, chosen) for call in calls)))
+
+    async def _call(self, turn: Turn, call: ToolCall, asking: asyncio.Lock, options: CallOptions) -> ToolResult:
+        tool = self.find(call.name)
+        if tool is None:
+            return _failed(call, self.missing(call.name))
+        return await self.call_tool(tool, turn, call, asking, options)
+
+    async def call_tool(
+        self,
+        tool: Tool,
+        turn: Turn,
+        call: ToolCall,
+        asking: asyncio.Lock,
+        options: CallOptions,
+        run: Run | None = None,
+    ) -> ToolResult:
+        """Run one call of this tool, or ``run`` in its place; ``asking`` is held while the caller is asked."""
+        try:
+            _permit(tool, turn)
+            if (tool.confirm or call.confirm) and not call.confirmed:
+                if turn.ask_back is no_back_channel:
+                    return ToolResult(call.id, call.name, "pending", error=f"{call.name} waits for confirmation")
+                async with asking:
+                    await _confirm(turn, call)
+            turn.used.append(tool.name)
+            turn.spend(calls=1)
+            with turn.timeline.span("tool", tool.name):
+                parts = await _run(tool, run or tool.run, turn, call, options)
+            return ToolResult(call.id, call.name, parts=await _screened(turn, parts, options))
+        except SabirError as exc:
+            return _failed(call, str(exc))
+
+
+def _permit(tool: Tool, turn: Turn) -> None:
+    """A rule may name a tool by its full name or, for an MCP server's, by its own."""
+    if tool.internal:
+        return
+    try:
+        turn.permit(tool=tool.name)
+    except Refused:
+        if tool.own_name == tool.name:
+            raise
+        turn.permit(tool=tool.own_name)
+
+
+def _is_permitted(tool: Tool, turn: Turn) -> bool:
+    try:
+        _permit(tool, turn)
+    except Refused:
+        return False
+    return True
+
+
+async def _confirm(turn: Turn, call: ToolCall) -> None:
+    arguments = ", ".join(f"{name}={value!r}" for name, value in call.arguments.items())
+    question = Question(
+        f"Run {call.name}({arguments})? Reply yes to confirm.", (Field("confirm", "Run it?", "boolean"),)
+    )
+    answer = await turn.ask(question)
+    if not says_yes(answer):
+        raise Cancelled("refused by the caller")
+
+
+def says_yes(answer: Message) -> bool:
+    """Whether an answer confirms: a part with ``confirm: true``, or a plain yes."""
+    for part in answer.parts:
+        if part.format == "structured" and isinstance(part.content, Mapping) and "confirm" in part.content:
+            return part.content["confirm"] is True
+    return answer.text.strip().strip(".!").casefold() in YES
+
+
+async def _run(tool: Tool, run: Run, turn: Turn, call: ToolCall, options: CallOptions) -> tuple[Part, ...]:
+    attempts = 1 + (options.retries if tool.repeatable else 0)
+    for attempt in range(1, attempts + 1):
+        try:
+            async with asyncio.timeout(min(options.seconds, turn.remaining)):
+                return await run(turn, call.arguments)
+        except TimeoutError:
+            error: SabirError = TurnFailed(f"{tool.name} did not answer within {options.seconds:g} s")
+        except SabirError as exc:
+            error = exc
+        except Exception:
+            logger.exception("Tool %s failed", tool.name)
+            error = TurnFailed(f"{tool.name} failed; the operator's log has the reason")
+        if attempt == attempts or turn.remaining <= 0:
+            raise error
+    raise TurnFailed(f"{tool.name} was not called")
+
+
+async def _screened(turn: Turn, parts: tuple[Part, ...], options: CallOptions) -> tuple[Part, ...]:
+    """Parts as a model may read them: filtered, and not too long."""
+    if not parts:
+        return parts
+    if turn.screen is not unchanged:
+        parts = (await turn.screen(Message.of(*parts))).parts
+    return tuple(_cut(part, options.result_bytes) for part in parts)
+
+
+def _cut(part: Part, limit: int) -> Part:
+    if part.format != "text" or len(part.content) <= limit:
+        return part
+    return Part(
+        part.format, part.subformat, f"{part.content[:limit]}\n[cut: {len(part.content)} characters]", part.label
+    )
+
+
+def _failed(call: ToolCall, reason: str) -> ToolResult:
+    return ToolResult(call.id, call.name, "error", error=reason)

@@ -1,0 +1,141 @@
+// Cards: what a site has found, with the facts that people look for first.
+import { first, isWeb, link, make, plain, visible } from "./dom.js";
+
+const FACTS_SHOWN = new Set(["price", "date", "startdate", "totaltime", "stars"]); // facts that every card shows in its own way
+const DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
+
+export function card(item, id, number) {
+  const kind = String(first(item["@type"]) || "Thing");
+  const title = visible(plain(item.name) || plain(item.headline) || item["@id"] || "");
+  const score = typeof item.score === "number" && item.score > 0 ? item.score : null;
+  return make(
+    "li",
+    { className: "card", id },
+    picture(item),
+    make(
+      "div",
+      { className: "top" },
+      make("span", { className: "number" }, String(number)),
+      make("span", { className: "kind" }, kind.replace(/([a-z])([A-Z])/g, "$1 $2")),
+      make("span", { className: "site" }, item.site || ""),
+      score === null ? null : make("span", { className: "score", title: "How well it fits, out of 100" },
+        make("meter", { min: 0, max: 100, value: score, ariaLabel: "How well it fits" }), String(Math.round(score))),
+    ),
+    make("h3", {}, link(item.url, title) ?? title),
+    factsOf(item),
+    typeof item.description === "string" ? make("p", { className: "about" }, visible(item.description)) : null,
+    hoursOf(item),
+    actionsOf(item),
+    groundingOf(item.grounding),
+  );
+}
+
+// Pictures are shown only from this origin: a page that loads others would tell them who asked for what.
+function picture(item) {
+  const source = first(item.image) ?? item.thumbnailUrl;
+  const url = typeof source === "string" ? source : source?.url ?? source?.contentUrl;
+  if (typeof url !== "string") return null;
+  const own = url.startsWith("data:image/") || (isWeb(url) && new URL(url, location.href).origin === location.origin);
+  return own ? make("img", { src: url, alt: "", loading: "lazy", className: "picture" }) : null;
+}
+
+function factsOf(item) {
+  const offer = first(item.offers) ?? {};
+  const place = first(item.location) ?? item;
+  const address = first(place.address) ?? {};
+  const rating = first(item.aggregateRating);
+  const matched = item.matched && typeof item.matched === "object" ? item.matched : {};
+  const facts = [
+    ...Object.entries(matched).filter(([field]) => !FACTS_SHOWN.has(field)).map(([, value]) => ["", String(value)]),
+    ["", price(offer) || price(first(item.estimatedCost) ?? {}) || price(item) || matched.price],
+    ["", date(item.startDate) || matched.date],
+    ["", duration(item.totalTime || item.cookTime) || matched.totaltime],
+    ["", plain(first(item.recipeCategory))],
+    ["", plain(first(item.servesCuisine))],
+    ["", plain(item.priceRange)],
+    ["★", rating ? String(rating.ratingValue ?? "") : ""],
+    ["", typeof address === "string" ? address : [place !== item ? plain(place.name) : "", address.addressLocality].filter(Boolean).join(", ")],
+  ].filter(([, value]) => value);
+  if (!facts.length) return null;
+  return make("ul", { className: "facts" }, ...facts.map(([sign, value]) => make("li", {}, sign ? `${sign} ` : "", make("strong", {}, visible(value)))));
+}
+
+export function price(offer) {
+  const value = offer.price ?? offer.lowPrice ?? offer.value;
+  if (value === undefined || value === "") return "";
+  if (Number(value) === 0) return "Free";
+  try {
+    const digits = Number.isInteger(Number(value)) ? 0 : 2;
+    return new Intl.NumberFormat(undefined, { style: "currency", currency: offer.priceCurrency || offer.currency || "USD", minimumFractionDigits: digits }).format(Number(value));
+  } catch {
+    return `${value} ${offer.priceCurrency ?? offer.currency ?? ""}`;
+  }
+}
+
+export function date(text) { // by the clock of the place, whatever zone this browser is in
+  const found = /^(\d{4})-(\d{2})-(\d{2})(?:[T ](\d{2}):(\d{2}))?/.exec(typeof text === "string" ? text : "");
+  if (!found) return "";
+  const [year, month, day, hour, minute] = found.slice(1).map(Number);
+  const when = new Date(Date.UTC(year, month - 1, day, hour || 0, minute || 0));
+  const clock = found[4] === undefined ? {} : { hour: "numeric", minute: "2-digit" };
+  return when.toLocaleString(undefined, { weekday: "short", day: "numeric", month: "short", year: "numeric", ...clock, timeZone: "UTC" });
+}
+
+export function duration(text) {
+  const found = /^P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?)?/.exec(typeof text === "string" ? text : "");
+  if (!found) return "";
+  return [[found[1], "d"], [found[2], "h"], [found[3], "min"]].filter(([n]) => Number(n)).map(([n, unit]) => `${n} ${unit}`).join(" ");
+}
+
+// Opening hours in words: days in a row with the same hours are one line.
+export function hoursInWords(specifications) {
+  const byDay = DAYS.map(() => []);
+  for (const each of [specifications].flat()) {
+    for (const day of [each?.dayOfWeek].flat()) {
+      const place = DAYS.indexOf(String(day ?? "").replace(/^https?:\/\/schema\.org\//, ""));
+      if (place >= 0 && each.opens) byDay[place].push(`${clock(each.opens)}–${clock(each.closes)}`);
+    }
+  }
+  if (byDay.every((hours) => !hours.length)) return [];
+  const lines = [];
+  byDay.forEach((hours, place) => {
+    const words = hours.join(", ") || "closed";
+    const last = lines.at(-1);
+    if (last?.words === words) last.to = place;
+    else lines.push({ from: place, to: place, words });
+  });
+  return lines.map(({ from, to, words }) => `${DAYS[from].slice(0, 3)}${to > from ? `–${DAYS[to].slice(0, 3)}` : ""}: ${words}`);
+}
+
+const clock = (text) => String(text ?? "").slice(0, 5).replace(/^0(\d)/, "$1");
+
+function hoursOf(item) {
+  const lines = hoursInWords(item.openingHoursSpecification ?? []);
+  if (!lines.length) return null;
+  return make("details", { className: "hours" }, make("summary", {}, "Opening hours"), make("ul", {}, ...lines.map((line) => make("li", {}, line))));
+}
+
+function actionsOf(item) {
+  const actions = Array.isArray(item.actions) ? item.actions : [];
+  if (!actions.length) return null;
+  const shown = actions.slice(0, 3).map((action) => {
+    const name = visible(action.name || action["@type"] || "Action");
+    const address = String(action.endpoint || "").replace(/\{[?&][^}]*\}/g, "");
+    const works = (action.method || "GET").toUpperCase() === "GET" && !/[{}]/.test(address);
+    return (works && link(address, name, { title: action.description })) || make("span", { title: `${action.description || name} (${action.method || ""} ${action.endpoint || ""})` }, name);
+  });
+  return make("div", { className: "actions" }, ...shown);
+}
+
+function groundingOf(grounding) {
+  const quotes = grounding?.citations ?? [];
+  const urls = grounding?.source_urls ?? [];
+  if (!quotes.length && !urls.length) return null;
+  return make(
+    "details",
+    {},
+    make("summary", {}, "Source"),
+    ...quotes.slice(0, 3).map((quote) => make("blockquote", {}, visible(typeof quote === "string" ? quote : quote.text ?? ""))),
+    ...urls.slice(0, 3).map((url) => make("div", { className: "source" }, link(url, url) ?? url)),
+  );
+}

@@ -1,0 +1,307 @@
+// One conversation on the page: what was asked, what came back, and what is kept across reloads.
+import { $, button, bytesInWords, icon, link, make, visible } from "./dom.js";
+import { card } from "./cards.js";
+import { markdown } from "./markdown.js";
+import { questionForm } from "./forms.js";
+import { Panel } from "./panel.js";
+import { protocolOf } from "./protocols.js";
+import { TraceIds, traceButton, traceparent } from "./trace.js";
+
+const KEPT = 60; // turns that are remembered across reloads
+const STORE = "sabir.chat";
+const CARDS = 12; // cards that are shown at once
+
+export class TurnView {
+  constructor(talk, text, extras, ask) {
+    this.text = text;
+    this.ask = ask;
+    this.number = talk.querySelectorAll(".turn").length;
+    this.items = [];
+    this.source = "";
+    this.files = [];
+    this.node = make("section", { className: "turn", ariaLabel: "Turn" }, make("p", { className: "said" }, visible(text), ...extras));
+    talk.append(this.node);
+  }
+
+  scroll() {
+    this.node.scrollIntoView({ block: "start", behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
+  }
+
+  put(node) {
+    this.node.insertBefore(node, this.status ?? null);
+  }
+
+  wait(fraction, note, cancel) {
+    this.status ??= this.node.appendChild(make("div", { className: "status", role: "status" }));
+    if (cancel) this.cancel = cancel;
+    const dots = make("span", { className: "dots" }, make("i"), make("i"), make("i"));
+    const bar = typeof fraction === "number" ? make("progress", { max: 1, value: fraction, ariaLabel: "Progress" }) : dots;
+    const stop = this.cancel ? button("Cancel", this.cancel) : null;
+    this.status.replaceChildren(...[bar, make("span", {}, visible(note || "")), stop].filter(Boolean));
+  }
+
+  done() {
+    this.status?.remove();
+    this.status = null;
+    this.panel?.end();
+  }
+
+  progress(fraction, note) {
+    this.wait(fraction, note);
+    if (this.panel) this.panel.note(note);
+    else this.members(Panel.opened(note), note);
+  }
+
+  members(panel, note) {
+    if (!panel) return;
+    this.panel = panel;
+    if (note) panel.note(note);
+    this.put(panel.node);
+  }
+
+  trace(id, place) {
+    if (!id) return;
+    this.traceId = id;
+    const [control, figure] = traceButton(id, place);
+    this.put(make("div", { className: "turn-tools" }, control));
+    this.put(figure);
+  }
+
+  words(text, whole) {
+    this.source = whole ? text : this.source + text;
+    if (!this.source.trim()) return;
+    // A list in words repeats the cards; a summary cites them.
+    if (this.items.length && whole && !/\[\d+\]/.test(this.source) && /^\s*1[.)] /.test(this.source)) {
+      this.source = this.box ? this.source : "";
+      if (!this.box) return;
+    }
+    if (!this.box) {
+      this.box = make("div", { className: "words" });
+      if (this.cards) this.cards.before(this.box);
+      else this.put(this.box);
+    }
+    this.box.replaceChildren(...markdown(this.source, (number) => this.cite(number)));
+  }
+
+  cite(number) {
+    return make("a", { className: "cite", href: `#${this.id(number)}`, title: "Its source" }, number);
+  }
+
+  id(number) {
+    return `r${this.number}-${number}`;
+  }
+
+  item(item) {
+    this.items.push(item);
+    if (!this.cards) this.put((this.cards = make("ol", { className: "cards" })));
+    if (this.items.length <= CARDS) this.cards.append(card(item, this.id(this.items.length), this.items.length));
+    else if (!this.more) {
+      this.more = button("", () => this.rest(), { className: "more" });
+      this.cards.after(this.more);
+    }
+    if (this.more) this.more.textContent = `Show ${this.items.length - CARDS} more`;
+    if (this.items.length === CARDS || this.facets) this.facet();
+  }
+
+  rest() {
+    this.items.slice(CARDS).forEach((item, place) => this.cards.append(card(item, this.id(CARDS + place + 1), CARDS + place + 1)));
+    this.more.remove();
+  }
+
+  // Kinds of what was found, to look at one of them.
+  facet() {
+    const kinds = new Map();
+    for (const item of this.items) kinds.set(String([item["@type"]].flat()[0] ?? "Thing"), 0);
+    for (const item of this.items) kinds.set(String([item["@type"]].flat()[0] ?? "Thing"), kinds.get(String([item["@type"]].flat()[0] ?? "Thing")) + 1);
+    if (kinds.size < 2) return;
+    this.facets ??= make("div", { className: "facets", role: "group", ariaLabel: "Kinds of results" });
+    const choose = (kind) => {
+      for (const node of this.cards.children) node.hidden = kind !== null && node.querySelector(".kind").textContent.replaceAll(" ", "") !== kind;
+    };
+    this.facets.replaceChildren(button("All", () => choose(null)), ...[...kinds].map(([kind, count]) => button(`${kind.replace(/([a-z])([A-Z])/g, "$1 $2")} ${count}`, () => choose(kind))));
+    if (!this.facets.isConnected) this.cards.before(this.facets);
+  }
+
+  file(file) {
+    this.files.push(file);
+    this.gallery ??= make("div", { className: "files" });
+    if (!this.gallery.isConnected) this.put(this.gallery);
+    this.gallery.append(fileNode(file));
+  }
+
+  about(meta) {
+    const query = meta.decontextualized_query;
+    if (query && query !== this.text && query !== this.rewritten) {
+      this.rewritten = query;
+      this.put(make("p", { className: "understood" }, `Searched for: ${visible(query)}`));
+    }
+    if (meta.note && !this.noted) {
+      this.noted = true;
+      this.put(make("p", { className: "understood" }, visible(meta.note)));
+    }
+    this.chips(meta);
+    const ignored = Object.entries(meta.ignored_because ?? {}).map(([name, why]) => (name === "text" ? why.replace(": ", " – ") : `${name} – ${why}`));
+    if (ignored.length && !this.ignored) {
+      this.ignored = true;
+      this.put(make("p", { className: "understood" }, `Left aside: ${visible(ignored.join("; "))}`));
+    }
+    if (meta.coverage < 1 && !this.young) {
+      this.young = true;
+      this.put(make("p", { className: "understood" }, `This site is still being indexed (${Math.floor(meta.coverage * 100)} %). Answers get better in a moment.`));
+    }
+  }
+
+  // The filters that were understood; each can be removed.
+  chips(meta) {
+    const applied = meta.applied ?? meta.filters_applied ?? [];
+    if (!Array.isArray(applied) || !applied.length || this.filters) return;
+    this.filters = make("div", { className: "chips", role: "group", ariaLabel: "Filters that were understood" }, ...applied.map((words) =>
+      make("span", { className: "chip" }, visible(words), button("×", () => this.ask(`${this.rewritten ?? this.text}, not only ${words}`), { ariaLabel: `Search without ${words}`, title: "Search without this" }))));
+    this.put(this.filters);
+  }
+
+  question(question, answer) {
+    this.put(questionForm(question, answer));
+  }
+
+  fail(fault) {
+    const mild = ["NO_RESULTS", "CANCELLED", "cancelled", "canceled"].includes(fault.code);
+    this.put(make("p", { className: mild ? "failure mild" : "failure", role: "alert" }, visible(fault.message || fault.code || "The request failed.")));
+  }
+}
+
+export function fileNode(file) {
+  const url = file.url ?? URL.createObjectURL(new Blob([file.bytes], { type: file.type }));
+  const kind = (file.type ?? "").split("/")[0];
+  const own = url.startsWith("blob:") || new URL(url, location.href).origin === location.origin;
+  if (kind === "image" && own && file.type !== "image/svg+xml") return make("img", { src: url, alt: visible(file.name), className: "picture" });
+  if (kind === "audio" && own) return make("audio", { src: url, controls: true, ariaLabel: visible(file.name) });
+  if (kind === "video" && own) return make("video", { src: url, controls: true, ariaLabel: visible(file.name) });
+  const size = file.bytes ? `, ${bytesInWords(file.bytes.length)}` : "";
+  if (url.startsWith("blob:")) return make("a", { href: url, download: file.name, className: "file" }, icon("M12 4v11m0 0l-4-4m4 4l4-4M5 19h14"), `${visible(file.name)}${size}`);
+  return link(url, visible(file.name), { className: "file" }) ?? make("span", { className: "file" }, visible(file.name));
+}
+
+// Tasks of this tab: strangers cannot ask the gateway which tasks are theirs.
+const TASKS = "sabir.tasks";
+export const remembered = () => JSON.parse(sessionStorage.getItem(TASKS) ?? "[]");
+
+function remember(task) {
+  sessionStorage.setItem(TASKS, JSON.stringify([task, ...remembered().filter((known) => known !== task)].slice(0, 20)));
+}
+
+export class Chat {
+  constructor(place) {
+    this.place = place; // {wire, headers()}
+    this.talk = $("talk");
+    this.running = null;
+    this.speakers = new Map(); // by protocol and agent
+    this.traceIds = new TraceIds(place);
+    this.kept = [];
+  }
+
+  speaker(protocol, agent, name) {
+    const key = `${protocol} ${agent}`;
+    if (!this.speakers.has(key)) {
+      const made = new (protocolOf(protocol))({ ...this.place, agent, name });
+      made.session = this.sessions?.[key] ?? {};
+      this.speakers.set(key, made);
+    }
+    return this.speakers.get(key);
+  }
+
+  async ask(text, input = {}) {
+    if (this.running) return;
+    $("welcome")?.remove();
+    const { protocol, agent, name, mode } = this.place.chosen();
+    const extras = [...(input.files ?? []).map((file) => make("span", { className: "attached" }, icon("M8 12l5-5a3 3 0 0 1 4 4l-7 7a5 5 0 0 1-7-7l7-7", 14), visible(file.name))), input.location ? make("span", { className: "attached" }, "my location") : null];
+    const view = new TurnView(this.talk, text, extras.filter(Boolean), (words) => this.ask(words));
+    view.wait();
+    view.scroll();
+    this.busy(true);
+    const stop = (this.running = new AbortController());
+    view.cancel = () => stop.abort();
+    const speaker = this.speaker(protocol, agent, name);
+    const trace = await this.traceIds.next();
+    speaker.trace = trace && traceparent(trace);
+    try {
+      if (input.files?.length && speaker.constructor.noFiles) throw new Error(`${speaker.constructor.noFiles} Choose NLIP, MCP or A2A.`);
+      for await (const event of speaker.ask({ text, mode, ...input }, stop.signal)) this.take(view, event);
+    } catch (error) {
+      if (stop.signal.aborted) view.fail({ code: "cancelled", message: "Cancelled." });
+      else view.fail({ message: error instanceof TypeError ? `The gateway could not be reached: ${error.message}` : error.message });
+    } finally {
+      view.done();
+      view.trace(trace, this.place);
+      this.running = null;
+      this.busy(false);
+      this.keep(view, protocol, agent);
+      this.place.finished?.(view);
+    }
+  }
+
+  take(view, event) {
+    if (event.kind === "delta") view.words(event.text);
+    else if (event.kind === "summary") view.words(view.source ? "" : event.text);
+    else if (event.kind === "reply" && !event.streamed) view.words(event.data === undefined ? event.text : `\`\`\`json\n${JSON.stringify(event.data, null, 2)}\n\`\`\`\n\n${event.text}`, true);
+    else if (event.kind === "item") view.item(event.item);
+    else if (event.kind === "file") view.file(event.file);
+    else if (event.kind === "meta") view.about(event.meta);
+    else if (event.kind === "progress") view.progress(event.fraction, event.note);
+    else if (event.kind === "outcome") view.panel?.outcome(event.outcome);
+    else if (event.kind === "question") view.question(event.question, (answers, words) => this.ask(words, { answers }));
+    else if (event.kind === "fault") view.fail(event);
+    else if (event.kind === "cancellable") {
+      view.cancel = () => event.cancel();
+      if (event.task) remember(event.task);
+    }
+  }
+
+  busy(is) {
+    $("send").disabled = is;
+    if (!is && matchMedia("(hover: hover)").matches) $("text").focus({ preventScroll: true });
+  }
+
+  // -- across reloads ---------------------------------------------------------------------------
+
+  keep(view, protocol, agent) {
+    this.kept.push({ protocol, agent, text: view.text, source: view.source, items: view.items.slice(0, CARDS), trace: view.traceId, panel: view.panel?.events });
+    this.kept = this.kept.slice(-KEPT);
+    const sessions = Object.fromEntries([...this.speakers].map(([key, speaker]) => [key, speaker.session]));
+    try {
+      sessionStorage.setItem(STORE, JSON.stringify({ kept: this.kept, sessions: { ...this.sessions, ...sessions } }));
+    } catch {
+      sessionStorage.removeItem(STORE); // it is full: the page goes on without
+    }
+  }
+
+  restore() {
+    try {
+      const stored = JSON.parse(sessionStorage.getItem(STORE));
+      if (!stored?.kept?.length) return;
+      this.sessions = stored.sessions;
+      this.kept = stored.kept;
+    } catch {
+      return;
+    }
+    $("welcome")?.remove();
+    for (const turn of this.kept) {
+      const view = new TurnView(this.talk, turn.text, [], (words) => this.ask(words));
+      for (const item of turn.items) view.item(item);
+      if (turn.panel?.length) view.members(new Panel(turn.panel));
+      if (turn.source) view.words(turn.source, true);
+      view.trace(turn.trace, this.place);
+    }
+    this.talk.lastElementChild?.scrollIntoView({ block: "start" });
+  }
+
+  forget() {
+    this.running?.abort();
+    sessionStorage.removeItem(STORE);
+    for (const speaker of this.speakers.values()) speaker.close?.();
+    this.speakers.clear();
+    this.sessions = null;
+    this.kept = [];
+    this.talk.querySelectorAll(".turn").forEach((node) => node.remove());
+  }
+}

@@ -1,0 +1,95 @@
+// What the caller has under way: tasks, the conversation, and messages that wait in an inbox.
+import { remembered } from "./chat.js";
+import { button, make, visible } from "./dom.js";
+
+export async function render(root, place) {
+  const tasks = make("div", {});
+  const sessions = make("div", {});
+  const inbox = make("div", {});
+  root.replaceChildren(
+    make("h1", {}, "Activity"),
+    make("p", {}, "Your tasks and conversations at this gateway."),
+    make("h2", {}, "Tasks"), tasks,
+    make("h2", {}, "Conversations"), sessions,
+    make("h2", {}, "Inbox"), inbox,
+  );
+  await Promise.all([showTasks(tasks, place), showSessions(sessions, place)]);
+  showInbox(inbox, place);
+}
+
+async function rpc(place, method, params) {
+  const headers = { "Content-Type": "application/json", "A2A-Version": "1.0", ...place.headers() };
+  const body = JSON.stringify({ jsonrpc: "2.0", id: crypto.randomUUID(), method, params });
+  return place.wire.json(await place.wire.fetch("/a2a", { method: "POST", headers, body }, { protocol: "a2a", what: method }));
+}
+
+async function showTasks(root, place) {
+  const answer = await rpc(place, "ListTasks", { pageSize: 20 });
+  const listed = answer?.result?.tasks ?? [];
+  const ours = remembered().filter((id) => !listed.some((task) => task.id === id));
+  const known = await Promise.all(ours.map(async (id) => (await rpc(place, "GetTask", { id }))?.result));
+  const tasks = [...listed, ...known.filter((task) => task?.status)];
+  if (!tasks.length) {
+    root.replaceChildren(make("p", { className: "empty" }, answer?.error ? visible(answer.error.message) : "No tasks yet. What you ask over A2A becomes one."));
+    return;
+  }
+  const running = ["TASK_STATE_SUBMITTED", "TASK_STATE_WORKING", "TASK_STATE_INPUT_REQUIRED"];
+  root.replaceChildren(table(["Task", "State", "Updated", ""], tasks.map((task) => [
+    task.id.slice(0, 12), badge(task.status.state.replace("TASK_STATE_", "").toLowerCase().replace("_", " ")), new Date(task.status.timestamp).toLocaleString(),
+    running.includes(task.status.state) ? button("Cancel", async () => {
+      await rpc(place, "CancelTask", { id: task.id });
+      await showTasks(root, place);
+    }) : "",
+  ])));
+}
+
+async function showSessions(root, place) {
+  const message = { messagetype: "control", format: "text", subformat: "english", content: "Which sessions do I have?", submessages: [{ format: "structured", subformat: "json", content: {}, label: "sessions" }] };
+  const headers = { "Content-Type": "application/json", ...place.headers() };
+  const reply = await place.wire.json(await place.wire.fetch("/nlip", { method: "POST", headers, body: JSON.stringify(message) }, { protocol: "nlip", what: "sessions" }));
+  const found = (reply?.submessages ?? []).find((part) => part.label === "sessions")?.content;
+  const sessions = found?.sessions ?? [];
+  if (!sessions.length) root.replaceChildren(make("p", { className: "empty" }, visible(reply?.content ?? "No conversations.")));
+  else root.replaceChildren(table(Object.keys(sessions[0]), sessions.map((session) => Object.values(session).map((value) => visible(typeof value === "object" ? JSON.stringify(value) : value ?? "")))));
+}
+
+function showInbox(root, place) {
+  const name = make("input", { type: "text", placeholder: "agent name, e.g. eddy", ariaLabel: "Agent whose inbox to read" });
+  const list = make("div", {});
+  let reading = null;
+  const form = make("form", { className: "row", onsubmit: (event) => {
+    event.preventDefault();
+    reading?.abort();
+    reading = new AbortController();
+    follow(list, name.value.trim(), place, reading.signal);
+  } }, name, make("button", { type: "submit" }, "Follow"));
+  root.replaceChildren(make("p", { className: "lead" }, "Messages of the agent communication language (ACL) that wait for an agent of yours."), form, list);
+}
+
+async function follow(root, agent, place, signal) {
+  root.replaceChildren(make("p", { className: "empty" }, "Waiting for messages…"));
+  const headers = { Accept: "text/event-stream", ...place.headers() };
+  try {
+    const pair = await place.wire.fetch(`/acl/inbox/${encodeURIComponent(agent)}`, { headers, signal }, { protocol: "acl", what: "inbox" });
+    if (!pair[0].ok) {
+      root.replaceChildren(make("p", { className: "failure" }, `The inbox answered ${pair[0].status}.`));
+      return;
+    }
+    const rows = [];
+    for await (const event of place.wire.events(pair)) {
+      const message = JSON.parse(event.data);
+      rows.unshift([message.performative, visible(message.sender?.agent_id ?? ""), visible(message.conversation_id ?? ""), visible(JSON.stringify(message.payload).slice(0, 300))]);
+      root.replaceChildren(table(["Act", "From", "Conversation", "Payload"], rows));
+    }
+  } catch (error) {
+    if (!signal.aborted) root.replaceChildren(make("p", { className: "failure" }, visible(error.message)));
+  }
+}
+
+const badge = (text) => make("span", { className: ["failed", "rejected", "canceled"].includes(text) ? "badge bad" : "badge" }, text);
+
+export function table(heads, rows) {
+  return make("div", { className: "scroll" }, make("table", { className: "rows" },
+    make("thead", {}, make("tr", {}, ...heads.map((head) => make("th", { scope: "col" }, visible(head))))),
+    make("tbody", {}, ...rows.map((row) => make("tr", {}, ...row.map((cell) => make("td", {}, cell)))))));
+}

@@ -1,0 +1,47 @@
+// The conformance suite against an address, filling in as it runs.
+import { at, make, visible } from "./dom.js";
+
+export async function render(root, place) {
+  if (root.childElementCount) return;
+  const url = make("input", { type: "url", value: at("/").replace(/\/$/, ""), ariaLabel: "Address to check", required: true });
+  const protocol = make("select", { ariaLabel: "Protocol" }, ...["nlip", "acl"].map((name) => make("option", { value: name }, name.toUpperCase())));
+  const result = make("div", {});
+  let running = null;
+  const form = make("form", { className: "row", onsubmit: async (event) => {
+    event.preventDefault();
+    running?.abort();
+    running = new AbortController();
+    await run(result, place, { url: url.value, protocol: protocol.value }, running.signal);
+  } }, url, protocol, make("button", { type: "submit", className: "primary" }, "Check"));
+  root.replaceChildren(make("h1", {}, "Check"), make("p", {}, "Which clause of the standard holds at an address: this gateway, or anybody else's server."), form, result);
+}
+
+async function run(root, place, what, signal) {
+  const tally = { passed: 0, failed: 0, skipped: 0 };
+  const head = make("p", { role: "status" }, "Starting…");
+  const body = make("tbody", {});
+  root.replaceChildren(head, make("div", { className: "scroll" }, make("table", { className: "rows" },
+    make("thead", {}, make("tr", {}, ...["", "Clause", "What", "Found"].map((name) => make("th", { scope: "col" }, name)))), body)));
+  try {
+    const headers = { "Content-Type": "application/json", Accept: "text/event-stream", ...place.headers() };
+    const pair = await place.wire.fetch("/operate/check", { method: "POST", headers, body: JSON.stringify(what), signal }, { protocol: "check", what: what.url });
+    if (!pair[0].ok) {
+      const refusal = await place.wire.json(pair);
+      head.replaceWith(make("p", { className: "failure" }, visible(refusal?.content ?? refusal?.error ?? `The gateway answered ${pair[0].status}.`)));
+      return;
+    }
+    for await (const event of place.wire.events(pair)) {
+      const outcome = JSON.parse(event.data);
+      if (event.name === "done") {
+        head.textContent = outcome.stopped ? `Stopped: ${visible(outcome.stopped)}` : `${tally.passed} hold, ${tally.failed} do not, ${tally.skipped} were skipped.`;
+        continue;
+      }
+      tally[outcome.state] = (tally[outcome.state] ?? 0) + 1;
+      head.textContent = `${tally.passed} hold, ${tally.failed} do not, ${tally.skipped} were skipped…`;
+      const badge = make("span", { className: { passed: "badge", failed: "badge bad" }[outcome.state] ?? "badge soft" }, outcome.state);
+      body.append(make("tr", {}, make("td", {}, badge), make("td", {}, visible(`${outcome.id} ${outcome.clause ?? ""}`)), make("td", {}, visible(outcome.text ?? "")), make("td", {}, visible(outcome.reason ?? ""))));
+    }
+  } catch (error) {
+    if (!signal.aborted) head.textContent = visible(error.message);
+  }
+}

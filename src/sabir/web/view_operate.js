@@ -1,0 +1,95 @@
+// For operators: health, rates, limits and the audit log.
+import { at, make, visible } from "./dom.js";
+import { table } from "./view_activity.js";
+
+const EVERY = 2000; // milliseconds between two looks at the metrics
+const POINTS = 60;
+const SHOWN = [
+  ["sabir_turns_total", "Turns", "rate"], ["sabir_errors_total", "Errors", "rate"], ["sabir_tasks_running", "Tasks running", "value"], ["sabir_store_waiting", "Writes waiting", "value"],
+];
+let timer = null;
+
+export async function render(root, place) {
+  clearInterval(timer);
+  const charts = make("div", { className: "grid" });
+  const health = make("div", {});
+  const audit = make("div", {});
+  const limits = make("div", {});
+  const dead = make("div", {});
+  root.replaceChildren(make("h1", {}, "Operate"), make("p", {}, "What this gateway does now. Metrics and the audit log are for operators."),
+    make("h2", {}, "Health"), health, make("h2", {}, "Metrics"), charts, make("h2", {}, "Limits"), limits, make("h2", {}, "Dead letters"), dead, make("h2", {}, "Audit"), audit);
+  await Promise.all([showHealth(health), showLimits(limits, place), showAudit(audit, place), showDead(dead, place)]);
+  const series = new Map();
+  const look = () => showMetrics(charts, series, place);
+  await look();
+  timer = setInterval(() => (root.hidden ? clearInterval(timer) : look()), EVERY);
+}
+
+async function showHealth(root) {
+  const health = await fetch(at("/health")).then((found) => found.json()).catch((error) => ({ status: error.message }));
+  root.replaceChildren(table(["Part", "State"], Object.entries(health).map(([name, value]) => [name, visible(typeof value === "object" ? JSON.stringify(value) : value)])));
+}
+
+async function showLimits(root, place) {
+  const message = { messagetype: "control", format: "text", subformat: "english", content: "What are your limits?" };
+  const headers = { "Content-Type": "application/json", ...place.headers() };
+  const reply = await place.wire.json(await place.wire.fetch("/nlip", { method: "POST", headers, body: JSON.stringify(message) }, { protocol: "nlip", what: "limits" }));
+  const { limits = {} } = (reply?.submessages ?? []).find((part) => part.label === "limits")?.content ?? {};
+  root.replaceChildren(table(["Limit", "Value"], Object.entries(limits).map(([name, value]) => [name.replaceAll("_", " "), typeof value === "number" ? value.toLocaleString() : visible(JSON.stringify(value))])));
+}
+
+async function showAudit(root, place) {
+  const response = await fetch(at("/operate/audit?limit=50"), { headers: place.headers() });
+  if (!response.ok) {
+    root.replaceChildren(make("p", { className: "empty" }, response.status === 401 || response.status === 403 ? "The audit log is for operators: sign in with a key that has the role." : `The gateway answered ${response.status}.`));
+    return;
+  }
+  const { entries } = await response.json();
+  root.replaceChildren(entries.length ? table(["When", "Who", "What", "Outcome"], entries.map((entry) => [new Date(entry.at * 1000).toLocaleTimeString(), visible(entry.caller ?? ""), visible(`${entry.door ?? ""} ${entry.agent ?? ""}`), visible(entry.outcome ?? "")])) : make("p", { className: "empty" }, "No entries yet."));
+}
+
+async function showDead(root, place) {
+  const response = await fetch(at("/operate/dead-letters"), { headers: place.headers() });
+  const { dead = [] } = response.ok ? await response.json() : {};
+  root.replaceChildren(dead.length ? table(["To", "Number", "Why"], dead.map((letter) => [visible(letter.name), String(letter.number), visible(letter.reason)])) : make("p", { className: "empty" }, "No message is dead."));
+}
+
+async function showMetrics(root, series, place) {
+  const response = await fetch(at("/metrics"), { headers: place.headers() });
+  if (!response.ok) {
+    root.replaceChildren(make("p", { className: "empty" }, response.status === 404 ? "Metrics are off. Set observe: {metrics: true}." : "Metrics are for operators: sign in with a key that has the role."));
+    return;
+  }
+  const values = totals(await response.text());
+  const now = performance.now();
+  root.replaceChildren(...SHOWN.map(([name, title, kind]) => {
+    const points = series.get(name) ?? [];
+    series.set(name, points);
+    const value = values.get(name) ?? 0;
+    const last = points.at(-1);
+    points.push({ at: now, value, shown: kind === "value" ? value : last ? Math.max(0, ((value - last.value) * 1000) / (now - last.at)) : 0 });
+    if (points.length > POINTS) points.shift();
+    const shown = points.at(-1).shown;
+    return make("section", { className: "panel" }, make("h3", {}, title), make("div", { className: "figure" }, kind === "rate" ? `${shown.toFixed(1)} /s` : String(shown)), chart(points), make("p", {}, kind === "rate" ? `${value} in all` : ""));
+  }));
+}
+
+function totals(text) {
+  const sums = new Map();
+  for (const line of text.split("\n")) {
+    const found = /^([a-z_]+)(?:\{[^}]*\})? ([\d.e+-]+)/.exec(line);
+    if (found) sums.set(found[1], (sums.get(found[1]) ?? 0) + Number(found[2]));
+  }
+  return sums;
+}
+
+function chart(points) {
+  const NS = "http://www.w3.org/2000/svg";
+  const svg = document.createElementNS(NS, "svg");
+  const top = Math.max(1e-9, ...points.map((point) => point.shown));
+  const line = document.createElementNS(NS, "polyline");
+  line.setAttribute("points", points.map((point, place) => `${(place * 100) / (POINTS - 1)},${30 - (28 * point.shown) / top}`).join(" "));
+  for (const [name, value] of Object.entries({ viewBox: "0 0 100 32", preserveAspectRatio: "none", class: "chart", role: "img", "aria-label": "last two minutes" })) svg.setAttribute(name, value);
+  svg.append(line);
+  return svg;
+}

@@ -1,0 +1,135 @@
+// A chat box or a search box for any site that the gateway allows (`origins`):
+//   <script src="https://gateway.example/web/widget.js" data-mode="chat" data-agent="shop" data-title="Ask us" data-accent="#0f766e" async></script>
+// It lives in a shadow DOM, so that neither side's style reaches the other, and builds everything from text.
+(() => {
+  const script = document.currentScript;
+  const gateway = new URL("..", script.src);
+  const { mode = "chat", agent = "", title = "Ask us", accent = "#0f766e", placeholder = "Ask something…", target = "" } = script.dataset;
+  const host = document.createElement("sabir-widget");
+  const root = host.attachShadow({ mode: "open" });
+  const style = new CSSStyleSheet();
+  style.replaceSync(`
+    :host { all: initial; --accent: ${/^#[0-9a-f]{3,8}$/i.test(accent) ? accent : "#0f766e"}; font: 15px/1.5 system-ui, sans-serif; color: #17211f; }
+    .chat { position: fixed; right: 20px; bottom: 20px; z-index: 2147483000; display: grid; justify-items: end; gap: 12px; }
+    .open { width: 56px; height: 56px; border: 0; border-radius: 50%; background: var(--accent); color: #fff; font-size: 24px; cursor: pointer; box-shadow: 0 4px 16px rgb(0 0 0 / 25%); }
+    .box { display: grid; grid-template-rows: auto minmax(0, 1fr) auto; width: min(380px, calc(100vw - 40px)); height: min(560px, calc(100vh - 120px)); border-radius: 14px; background: #fff; box-shadow: 0 8px 40px rgb(0 0 0 / 22%); overflow: hidden; }
+    .search { display: grid; gap: 10px; } .search .log { display: grid; gap: 10px; }
+    [hidden] { display: none !important; }
+    h2 { margin: 0; padding: 12px 16px; font-size: 16px; background: var(--accent); color: #fff; } .search h2 { display: none; }
+    .log { padding: 14px 16px; overflow-y: auto; } .search .log { padding: 0; }
+    .said { width: fit-content; margin: 0 0 8px auto; padding: 6px 12px; border-radius: 12px; background: var(--accent); color: #fff; overflow-wrap: anywhere; }
+    .words { margin: 0 0 10px; white-space: pre-wrap; overflow-wrap: anywhere; } .soft { color: #5b6a66; }
+    .item { margin: 0 0 10px; padding: 10px 12px; border: 1px solid #dfe4e2; border-radius: 10px; } .item a { color: var(--accent); font-weight: 600; text-decoration: none; } .item p { margin: 4px 0 0; font-size: 13px; }
+    form { display: flex; gap: 8px; padding: 10px 12px; border-top: 1px solid #dfe4e2; } .search form { padding: 0; border: 0; }
+    input { flex: 1; min-width: 0; padding: 9px 12px; border: 1px solid #dfe4e2; border-radius: 10px; font: inherit; } button.go { padding: 0 14px; border: 0; border-radius: 10px; background: var(--accent); color: #fff; font: inherit; cursor: pointer; }
+    :focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }
+    @media (prefers-color-scheme: dark) { :host { color: #e6edeb; } .box { background: #171e1c; } input { background: #101514; color: inherit; border-color: #2c3835; } .item, form { border-color: #2c3835; } .soft { color: #9db0ab; } }
+  `);
+  root.adoptedStyleSheets = [style];
+
+  const make = (tag, className, text) => {
+    const node = document.createElement(tag);
+    if (className) node.className = className;
+    if (text !== undefined) node.textContent = text;
+    return node;
+  };
+  const isWeb = (url) => {
+    try {
+      return ["http:", "https:"].includes(new URL(url).protocol);
+    } catch {
+      return false;
+    }
+  };
+
+  const frame = make("div", mode === "search" ? "search" : "chat");
+  const box = make("section", mode === "search" ? "search" : "box");
+  const log = make("div", "log");
+  log.setAttribute("aria-live", "polite");
+  const form = make("form");
+  const input = make("input");
+  input.placeholder = placeholder;
+  input.setAttribute("aria-label", placeholder);
+  input.maxLength = 4000;
+  const go = make("button", "go", mode === "search" ? "Search" : "Ask");
+  form.append(input, go);
+  box.append(make("h2", "", title), log, form);
+  if (mode === "search") box.append(log);
+  frame.append(box);
+  if (mode !== "search") {
+    const open = make("button", "open", "?");
+    open.setAttribute("aria-label", title);
+    box.hidden = true;
+    open.onclick = () => {
+      box.hidden = !box.hidden;
+      if (!box.hidden) input.focus();
+    };
+    frame.append(open);
+  }
+  root.append(frame);
+  (target ? document.querySelector(target) ?? document.body : document.body).append(host);
+
+  let session = null;
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const text = input.value.trim();
+    if (!text || go.disabled) return;
+    input.value = "";
+    go.disabled = true;
+    if (mode === "search") log.replaceChildren();
+    else log.append(make("p", "said", text));
+    const wait = make("p", "words soft", "…");
+    log.append(wait);
+    try {
+      await ask(text, wait);
+    } catch (error) {
+      log.append(make("p", "words soft", `This did not work: ${error.message}`));
+    } finally {
+      wait.remove();
+      go.disabled = false;
+      log.scrollTop = log.scrollHeight;
+    }
+  });
+
+  async function ask(text, wait) {
+    const body = { query: { text }, prefer: { streaming: true, response_format: "conv_search", mode: "list,summarize" }, meta: { api_version: "0.54", ...(session ? { session_context: session } : {}) } };
+    const path = agent ? `ask/${encodeURIComponent(agent)}` : "ask";
+    const response = await fetch(new URL(path, gateway), { method: "POST", headers: { "Content-Type": "application/json", Accept: "text/event-stream" }, body: JSON.stringify(body) });
+    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+    let left = "";
+    let words = null;
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) return;
+      const blocks = (left + value).split(/\r?\n\r?\n/);
+      left = blocks.pop();
+      for (const block of blocks) {
+        const name = /^event: ?(.*)$/m.exec(block)?.[1] ?? "message";
+        const data = /^data: ?(.*)$/m.exec(block)?.[1];
+        if (data) words = show(name, JSON.parse(data), words, wait);
+      }
+    }
+  }
+
+  function show(name, data, words, wait) {
+    if (data._meta?.session_context) session = data._meta.session_context;
+    if (name === "result" && data.item.url) wait.before(itemOf(data.item));
+    if (name === "content" || (name === "result" && !data.item.url && data.item.text)) {
+      const text = data.text ?? data.item.text;
+      if (!words) log.insertBefore((words = make("p", "words")), log.querySelector(".item") ?? wait);
+      words.textContent += text;
+    }
+    if (name === "elicitation") wait.before(make("p", "words", [data.elicitation.text, ...(data.elicitation.questions ?? []).flatMap((each) => each.options ?? [])].join("\n· ")));
+    if (name === "progress") wait.textContent = data.message || "…";
+    if (name === "error") wait.before(make("p", "words soft", data.error.message));
+    return words;
+  }
+
+  function itemOf(item) {
+    const node = make("div", "item");
+    const head = make(isWeb(item.url) ? "a" : "strong", "", item.name ?? item.url);
+    if (isWeb(item.url)) Object.assign(head, { href: item.url, target: "_blank", rel: "noopener noreferrer" });
+    node.append(head);
+    if (item.description) node.append(make("p", "", String(item.description).slice(0, 200)));
+    return node;
+  }
+})();

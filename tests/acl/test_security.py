@@ -1,0 +1,247 @@
+"""Who may send as whom, read whose inbox, and sign what."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+from joserfc.jwk import OKPKey
+
+from acl_messages import message
+from conftest import Served, serving
+from sabir.agents.echo import echo
+from sabir.errors import ConfigError
+from sabir.gateway.gateway import Gateway
+from sabir.guard.build import GuardSettings
+from sabir.guard.identity.api_keys import ApiKeys
+from sabir.guard.rights import Rule
+from sabir.protocols.acl.wire.envelope import encode, envelope_of, plain, stamp
+from sabir.protocols.acl.wire.signatures import encrypted, keys_of, signed
+from sabir.stores.base import AuditLine
+from sabir.stores.sqlite.store import SQLiteStore
+
+RULES = (Rule(roles=("known",)),)
+
+
+def key_of(home: Path, name: str) -> str:
+    async def add() -> str:
+        store = SQLiteStore(home / "sabir.db")
+        await store.open()
+        try:
+            return (await ApiKeys(store).add(name))[1]
+        finally:
+            await store.close()
+
+    return asyncio.run(add())
+
+
+def refusals(served: Served) -> list[AuditLine]:
+    async def read() -> list[AuditLine]:
+        store = SQLiteStore(served.gateway.home / "sabir.db")
+        await store.open()
+        try:
+            return [each.line for each in await store.audit_lines(0, 1000)]
+        finally:
+            await store.close()
+
+    return [line for line in asyncio.run(read()) if line.kind == "refused"]
+
+
+class Http:
+    """Requests with a key, each on a connection of its own."""
+
+    def __init__(self, url: str, key: str) -> None:
+        self._options: dict[str, Any] = {"base_url": url, "headers": {"authorization": f"Bearer {key}"}, "timeout": 30}
+
+    def get(self, path: str, **more: Any) -> httpx.Response:
+        with httpx.Client(**self._options) as client:
+            return client.get(path, **more)
+
+    def post(self, path: str, **more: Any) -> httpx.Response:
+        with httpx.Client(**self._options) as client:
+            return client.post(path, **more)
+
+
+class Client:
+    """One caller with a key, by plain HTTP."""
+
+    def __init__(self, served: Served, name: str) -> None:
+        key = key_of(served.gateway.home, name)
+        self.http = Http(served.url, key)
+
+    def post(self, value: Any) -> httpx.Response:
+        content = value if isinstance(value, bytes) else json.dumps(value)
+        return self.http.post("/acl", content=content, headers={"content-type": "application/json"})
+
+    def register(self, name: str, key: OKPKey) -> None:
+        public = json.dumps(key.as_dict(private=False))
+        told = self.http.post(
+            "/acl/directory", json={"action": "register", "parameters": {"name": name, "key": public}}
+        )
+        assert told.status_code == 200, told.text
+
+
+def said(sender: str = "eddy", to: str = "echo", **more: Any) -> dict[str, Any]:
+    given = {"message_id": str(uuid4()), "timestamp": stamp(time.time()), **more}
+    return message(sender={"agent_id": sender}, receiver={"agent_id": to}, **given)
+
+
+@pytest.fixture(params=["off"])
+def services(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Served]:
+    doors = {"acl": {"signatures": request.param}}
+    gateway = Gateway(echo, home=tmp_path, guard=GuardSettings(rights=RULES), doors=doors)
+    with serving(gateway) as served:
+        yield served
+
+
+SIGNED = pytest.mark.parametrize("services", ["require"], indirect=True)
+
+
+def is_unauthorised(response: httpx.Response) -> bool:
+    told = response.json()
+    return (response.status_code, told["performative"], told["payload"]["reason_code"]) == (
+        403,
+        "TASK_REJECT",
+        "unauthorised",
+    )
+
+
+def test_a_forged_sender_is_rejected_and_leaves_one_line(services: Served) -> None:  # ACL-47, A-9
+    alice, mallory = Client(services, "alice"), Client(services, "mallory")
+    assert alice.post(said("eddy")).status_code == 202
+    assert is_unauthorised(mallory.post(said("eddy")))
+    (line,) = refusals(services)
+    assert (line.outcome, line.door, line.agent) == ("Forbidden", "acl", "echo")
+
+
+@pytest.mark.parametrize("name", ["echo", "df", "gateway"])
+def test_nobody_sends_under_the_name_of_an_agent_of_the_gateway(services: Served, name: str) -> None:  # ACL-47
+    assert is_unauthorised(Client(services, "mallory").post(said(name)))
+
+
+def test_an_inbox_is_read_by_its_owner_only(services: Served) -> None:  # ACL-47
+    alice, mallory = Client(services, "alice"), Client(services, "mallory")
+    alice.post(said("eddy"))
+    for path in ("/acl/inbox/eddy", "/acl/inbox/echo", "/mcp/sse?agentId=eddy"):
+        answer = mallory.http.get(path, headers={"accept": "application/json"})
+        assert answer.status_code == 403, path
+    assert len(refusals(services)) == 3
+    assert alice.http.get("/acl/inbox/eddy", headers={"accept": "application/json"}).status_code == 200
+
+
+def test_a_conversation_of_others_is_not_shown(services: Served) -> None:  # ACL-29
+    alice, mallory = Client(services, "alice"), Client(services, "mallory")
+    sent = said("eddy")
+    alice.post(sent)
+    path = f"/acl/conversations/{sent['message_id']}"
+    assert (alice.http.get(path).status_code, mallory.http.get(path).status_code) == (200, 404)
+
+
+def test_an_entry_of_others_is_not_changed(services: Served) -> None:  # ACL-41
+    alice, mallory = Client(services, "alice"), Client(services, "mallory")
+    alice.register("painter", OKPKey.generate_key("Ed25519"))
+    for action in ("register", "modify", "deregister"):
+        body = {"action": action, "parameters": {"name": "painter"}}
+        assert mallory.http.post("/acl/directory", json=body).status_code in (404, 409)
+
+
+def test_everybody_is_only_who_the_sender_may_use(tmp_path: Path) -> None:  # ACL-36
+    rules = (Rule(roles=("known",), agents=("nobody",)),)
+    with serving(Gateway(echo, home=tmp_path, guard=GuardSettings(rights=rules))) as served:
+        told = Client(served, "alice").post({**said(), "receiver": {"agent_id": "*"}}).json()
+    assert told["receivers"] == []
+
+
+@SIGNED
+def test_a_signed_message_is_taken_and_others_are_not(services: Served) -> None:  # ACL-48
+    alice, key = Client(services, "alice"), OKPKey.generate_key("Ed25519")
+    alice.register("eddy", key)
+    good = signed(envelope_of(said("eddy")), key)
+    assert alice.post(encode(good)).status_code == 202
+    rejected: dict[str, dict[str, Any]] = {
+        "missing": said("eddy"),
+        "of another key": plain(signed(envelope_of(said("eddy")), OKPKey.generate_key("Ed25519"))),
+        "of another message": {**plain(good), "message_id": str(uuid4())},
+        "too old": plain(signed(envelope_of(said("eddy", timestamp=stamp(time.time() - 3600))), key)),
+        "from the future": plain(signed(envelope_of(said("eddy", timestamp=stamp(time.time() + 3600))), key)),
+    }
+    for number, (what, value) in enumerate(rejected.items(), 1):
+        assert is_unauthorised(alice.post(value)), what
+        assert len(refusals(services)) == number, what
+    again = alice.post(encode(good))  # a replay is a duplicate, and handled by nobody
+    assert (again.status_code, again.json()["duplicate"]) == (202, True)
+    assert [line.outcome for line in refusals(services)][len(rejected) :] == ["Replay"]
+
+
+@pytest.mark.parametrize("services", ["accept"], indirect=True)
+def test_who_signs_once_cannot_be_downgraded(services: Served) -> None:  # ACL-48
+    alice, key = Client(services, "alice"), OKPKey.generate_key("Ed25519")
+    assert alice.post(said("ada")).status_code == 202  # has no key
+    alice.register("eddy", key)
+    assert alice.post(encode(signed(envelope_of(said("eddy")), key))).status_code == 202
+    assert is_unauthorised(alice.post(said("eddy")))
+
+
+def test_an_encrypted_payload_is_carried_and_the_audit_says_what_was_not_applied(
+    services: Served,
+) -> None:  # ACL-48, C-2
+    alice, bob, key = Client(services, "alice"), Client(services, "bob"), OKPKey.generate_key("X25519")
+    bob.register("jane", key)
+    found = alice.http.get("/acl/directory", params={"name": "jane"}).json()["entries"][0]
+    closed = encrypted({"task_type": "x", "task_description": "secret"}, keys_of(found["key"]))
+    assert alice.post({**said("eddy", "jane"), "payload": closed}).status_code == 202
+    (waiting,) = bob.http.get("/acl/inbox/jane", headers={"accept": "application/json"}).json()["messages"]
+    assert waiting["message"]["payload"] == closed
+
+    async def read() -> list[AuditLine]:
+        store = SQLiteStore(services.gateway.home / "sabir.db")
+        await store.open()
+        try:
+            return [each.line for each in await store.audit_lines(0, 1000)]
+        finally:
+            await store.close()
+
+    assert any("filters" in str(line.detail.get("not_applied")) for line in asyncio.run(read()))
+
+
+INVOICE = {
+    "acts": ["TASK_REQUEST"],
+    "payload": {"type": "object", "properties": {"amount": {"type": "number"}}, "required": ["amount"]},
+    "document": "https://example.com/invoice.owl",
+}
+
+
+def test_terms_of_the_operator_are_checked(tmp_path: Path) -> None:  # ACL-22
+    gateway = Gateway(echo, home=tmp_path, doors={"acl": {"ontologies": {"my:invoice": INVOICE}}})
+    with serving(gateway) as served, httpx.Client(base_url=served.url, timeout=30) as client:
+        known = client.get("/.well-known/acl").json()["ontologies"]
+        task = {"task_type": "bill", "task_description": "x"}
+
+        def told(act: str, payload: dict[str, Any], **more: Any) -> tuple[int, str, str]:
+            response = client.post("/acl", json=message(act, message_id=str(uuid4()), receiver={"agent_id": "echo"},
+                                                        ontology="my:invoice", payload=payload, **more))  # fmt: skip
+            reason = response.json().get("payload", {})
+            return response.status_code, reason.get("reason_code", ""), reason.get("reason_text", "")
+
+        good = told("TASK_REQUEST", {**task, "amount": 3})
+        wrong = told("TASK_REQUEST", {**task, "amount": "three"})
+        missing = told("TASK_REQUEST", task)
+        other = told("QUERY_CAPABILITIES", {"query_type": "summary"})
+    assert "my:invoice" in known
+    assert good[0] == 202
+    assert (wrong[1], "$.payload.amount: expected type 'number'" in wrong[2]) == ("invalid_payload_structure", True)
+    assert (missing[0], "required" in missing[2]) == (400, True)
+    assert (other[0], "my:invoice is carried by TASK_REQUEST" in other[2]) == (400, True)
+
+
+def test_a_term_whose_payload_is_no_schema_is_a_configuration_error(tmp_path: Path) -> None:  # ACL-22
+    wrong = {"my:invoice": {"payload": {"type": "nonsense"}}}
+    with pytest.raises(ConfigError, match=r"doors.acl.ontologies.my:invoice.payload: expected a JSON Schema"):
+        Gateway(echo, home=tmp_path, doors={"acl": {"ontologies": wrong}})

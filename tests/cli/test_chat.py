@@ -1,0 +1,147 @@
+"""``sabir chat`` on a terminal: answers stream, commands work, Ctrl-C cancels a turn and keeps the session."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import AsyncIterator, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import Served, serving
+from free_ports import free_port
+from sabir import Gateway, agent
+from sabir.events import Progress
+from sabir.turn import Turn
+
+ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|\x1b[=>]|\r")
+
+
+@agent(description="Writes in pieces")
+async def writer(turn: Turn) -> AsyncIterator[Any]:
+    yield "**Hel"
+    yield f"lo** turn {len(turn.conversation.turns) + 1}"
+
+
+@agent(description="Never ends")
+async def sleeper(turn: Turn) -> AsyncIterator[Any]:
+    yield Progress(0.5, "asleep")
+    await asyncio.Event().wait()
+    yield "awake"
+
+
+@agent(description="Asks back")
+async def barista(turn: Turn) -> str:
+    return f"One {(await turn.ask('Which size?')).text} {turn.text}"
+
+
+@agent(description="Tells what it was given")
+async def clerk(turn: Turn) -> str:
+    return f"got {[part.label for part in turn.message.parts if part.label]}"
+
+
+class Terminal:
+    """A program on a pseudo-terminal."""
+
+    def __init__(self, command: list[str], folder: Path) -> None:
+        self.fd, inner = pty.openpty()
+        environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "40"}
+        self.process = subprocess.Popen(
+            command,
+            cwd=folder,
+            stdin=inner,
+            stdout=inner,
+            stderr=inner,
+            env=environment,
+            start_new_session=True,
+            preexec_fn=partial(fcntl.ioctl, 0, termios.TIOCSCTTY, 0),  # so that Ctrl-C reaches it
+        )
+        os.close(inner)
+        self.seen = ""
+
+    def type(self, text: str) -> None:
+        os.write(self.fd, text.encode())
+
+    def until(self, words: str, seconds: float = 40.0) -> None:
+        """Read until these words are on the screen; what was seen before does not count again."""
+        end = time.monotonic() + seconds
+        while words not in self.seen:
+            assert time.monotonic() < end, self.seen[-2000:]
+            if select.select([self.fd], [], [], 0.2)[0]:
+                self.seen += ESCAPES.sub("", os.read(self.fd, 65536).decode(errors="replace"))
+        self.seen = self.seen.partition(words)[2]
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self.fd)
+
+
+@pytest.fixture
+def gateway(tmp_path: Path) -> Iterator[Served]:
+    with serving(Gateway(writer, sleeper, barista, clerk, home=tmp_path / "home")) as served:
+        yield served
+
+
+@pytest.fixture
+def terminal(gateway: Served, tmp_path: Path) -> Iterator[Terminal]:
+    opened = Terminal([sys.executable, "-m", "sabir", "chat", gateway.url], tmp_path)
+    yield opened
+    opened.close()
+
+
+def test_an_address_where_nobody_listens_is_said_at_once(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "sabir", "chat", f"http://127.0.0.1:{free_port()}"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60)
+    assert done.returncode == 3 and "connection refused" in done.stderr and "Connected" not in done.stdout
+
+
+def test_a_person_chats(terminal: Terminal, tmp_path: Path) -> None:
+    (tmp_path / "note.txt").write_text("note")
+    terminal.until("/help lists the commands")
+    terminal.type("hi\r")
+    terminal.until("Hello turn 1")
+    terminal.type("again\r")
+    terminal.until("Hello turn 2")
+    terminal.type("/agent barista\r")
+    terminal.until("Now talking to barista")
+    terminal.type("latte\r")
+    terminal.until("Which size?")
+    terminal.type("large\r")
+    terminal.until("One large latte")
+    terminal.type("/agent sleeper\r")
+    terminal.until("Now talking to sleeper")
+    terminal.type("sleep\r")
+    terminal.until("asleep")
+    terminal.type("\x03")
+    terminal.until("Cancelled.")
+    terminal.type("/agent clerk\r")
+    terminal.until("Now talking to clerk")
+    terminal.type("/file note.txt\r")
+    terminal.until("goes along")
+    terminal.type("take it\r")
+    terminal.until("got ['note.txt']")
+    terminal.type("/nonsense\r")
+    terminal.until("no such command")
+    terminal.type("/trace\r")
+    terminal.until("The wire is shown")
+    terminal.type("bytes\r")
+    terminal.until('"content":"bytes"')
+    for protocol in ("nlweb", "mcp", "a2a", "acl"):
+        terminal.type(f"/protocol {protocol}\r")
+        terminal.until(f"Now over {protocol}")
+        terminal.type(f"over {protocol}\r")
+        terminal.until("got []")
+    terminal.type("/quit\r")
+    assert terminal.process.wait(20) == 0

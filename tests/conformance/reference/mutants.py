@@ -1,0 +1,8 @@
+"""Every server with one fault, by its binding."""
+
+from __future__ import annotations
+
+from . import binding_mutants, core_mutants
+from .faults import AMQP, HTTP, WEBSOCKET, Mutant
+
+__all__ = ["AMQP", "HTTP", "WEBSOCKET", "Mutant", "binding_mutants", "core_mutants"]

@@ -1,0 +1,29 @@
+"""``sabir check`` finds every planted fault behind a real broker, by the clause it breaks and by no other."""
+
+from __future__ import annotations
+
+import pytest
+
+from amqp.conftest import broker, prefix  # noqa: F401  # fixtures
+from conformance.reference.mutants import AMQP, Mutant
+from conformance.reference.run import reports_over_amqp
+from sabir.conformance.base import CheckReport
+
+
+@pytest.fixture(scope="module")
+def reports(broker: str, prefix: str) -> dict[str, CheckReport]:  # noqa: F811
+    return reports_over_amqp(AMQP, broker)
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("mutant", AMQP, ids=lambda mutant: mutant.name)
+def test_a_fault_fails_the_check_of_its_clause_and_no_other(mutant: Mutant, reports: dict[str, CheckReport]) -> None:
+    report = reports[mutant.name]
+    failed = {outcome.id: outcome.reason for outcome in report.outcomes if outcome.verdict == "failed"}
+    assert failed.keys() == {mutant.clause} | mutant.also, failed
+    assert not report.stopped
+
+
+def test_each_fault_has_a_name_of_its_own() -> None:
+    names = [mutant.name for mutant in AMQP]
+    assert len(set(names)) == len(names) >= 15

@@ -1,0 +1,28 @@
+"""``sabir check`` finds every planted fault over WebSocket, by the clause it breaks and by no other."""
+
+from __future__ import annotations
+
+import pytest
+
+from conformance.reference.mutants import WEBSOCKET, Mutant
+from conformance.reference.run import reports_over_sockets
+from sabir.conformance.base import CheckReport
+
+
+@pytest.fixture(scope="module")
+def reports() -> dict[str, CheckReport]:
+    return reports_over_sockets(WEBSOCKET)
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("mutant", WEBSOCKET, ids=lambda mutant: mutant.name)
+def test_a_fault_fails_the_check_of_its_clause_and_no_other(mutant: Mutant, reports: dict[str, CheckReport]) -> None:
+    report = reports[mutant.name]
+    failed = {outcome.id: outcome.reason for outcome in report.outcomes if outcome.verdict == "failed"}
+    assert failed.keys() == {mutant.clause} | mutant.also, failed
+    assert not report.stopped
+
+
+def test_each_fault_has_a_name_of_its_own() -> None:
+    names = [mutant.name for mutant in WEBSOCKET]
+    assert len(set(names)) == len(names) >= 30

@@ -1,0 +1,94 @@
+"""Runs the marked blocks of a page as a reader would paste them, and compares what they print."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from doc_pages import Block
+from free_ports import free_port
+
+READY = "Sabir is listening on"
+_PORT = re.compile(r"\b80[89]\d\b")
+_WAIT = f"""
+begin() {{  # starts a program in the background, and waits until it says that it listens
+  "$@" >server.log 2>&1 &
+  for _ in $(seq 600); do grep -q "{READY}" server.log && return; kill -0 $! || break; sleep 0.1; done
+  cat server.log; exit 1
+}}
+"""
+
+
+class Session:
+    """A folder in which the blocks of one page run, with ports of their own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.ports: dict[str, str] = {}
+
+    def with_ports(self, text: str) -> str:
+        return _PORT.sub(lambda found: self.ports.setdefault(found[0], str(free_port())), text)
+
+    def steps(self, block: Block) -> list[tuple[str, list[str]]]:
+        """What a marked block does, as commands with what they must print."""
+        if block.mark.startswith("file:"):
+            path = shlex.quote(str(self.folder / block.mark.removeprefix("file:").strip()))
+            return [(f"mkdir -p $(dirname {path}); cat > {path} <<'PASTED'\n{block.text}PASTED", [])]
+        if block.mark == "run" and block.kind == "python":
+            return [(f"cat > pasted.py <<'PASTED'\n{block.text}PASTED\npython pasted.py", [])]
+        assert block.mark == "run", f"{block.name}: unknown mark {block.mark!r}"
+        return commands(block)
+
+    def shell(self, lines: list[tuple[str, list[str]]]) -> None:
+        """Run commands in one shell; each is given with the lines that it must print."""
+        script = ["set -e", _WAIT]
+        for number, (command, _) in enumerate(lines):
+            command, background = re.subn(r"\s&(\s+#.*)?$", "", self.with_ports(command))
+            script += [f"echo '=== {number}'", f"begin {command}" if background else command]
+        printed = self._run(["bash", "-c", "\n".join(script)])
+        outputs = re.split(r"^=== \d+\n", printed, flags=re.MULTILINE)[1:]
+        for (command, expected), output in zip(lines, outputs, strict=True):
+            missing = [line for line in expected if "…" not in line and self.with_ports(line).strip() not in output]
+            assert not missing, f"$ {command}\nprinted:\n{output}\ninstead of:\n" + "\n".join(missing)
+
+    def _run(self, command: list[str]) -> str:
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        environment = {**os.environ, "PATH": path, "HOME": str(self.folder), "PYTHONWARNINGS": "ignore"}
+        process = subprocess.Popen(
+            command,
+            cwd=self.folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            process.wait(100)
+        finally:
+            try:
+                os.killpg(process.pid, signal.SIGTERM)  # what was started in the background
+            except ProcessLookupError:
+                pass
+        printed, _ = process.communicate(timeout=30)
+        assert process.returncode == 0, f"{shlex.join(command)}\n{printed}"
+        return printed
+
+
+def commands(block: Block) -> list[tuple[str, list[str]]]:
+    """The commands of a console block, each with what it prints; of a shell block, each line."""
+    found: list[tuple[str, list[str]]] = []
+    for line in block.text.replace("\\\n", " ").splitlines():
+        if block.kind == "sh":
+            found += [(line, [])] if line.strip() else []
+        elif line.startswith("$ "):
+            found.append((line[2:], []))
+        elif found and line.strip():
+            found[-1][1].append(line)
+    return found

@@ -1,0 +1,179 @@
+"""The questions in ``questions/*.jsonl``, each with the answer that a careful reader would give, and their judge."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+
+from sabir.agents.site.agent import Site, SiteAsk
+from sabir.events import Reply
+from sabir.message import Message, text_part
+from sabir.search import LocalIndex, ingest
+from sabir.search.engine.embed import MiniLM, Vectors
+from sabir.search.sample import SITES
+from sabir.turn import Conversation, PastTurn, Turn
+
+HERE = Path(__file__).parent / "questions"
+NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)  # a Monday
+FRESH = "fresh"  # the last questions written, about all sites, and run once before any rule was changed for them
+SHOWN = 5  # results that a reader looks at
+
+# The name of each site, and what it is ingested from.
+SOURCES: dict[str, dict[str, tuple[Path, ...]]] = {
+    "harbour": dict(SITES),
+    "shop": {"shop.example": (HERE / "sites" / "shop" / "products.json",)},
+    "events": {"kilbride-arts.example": (HERE / "sites" / "events" / "calendar.ics",)},
+    "kochen": {"kochen.example": (HERE / "sites" / "kochen",)},
+    "radhaus": {"radhaus.example": (HERE / "sites" / "radhaus" / "products.json",)},
+    "fenwick": {"fenwick.example": (HERE / "sites" / "fenwick" / "feed.jsonl",)},
+}
+Verdict = Literal["right", "partly", "wrong"]
+
+
+class Judged(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A question and its right answer. Exactly what is given is judged.
+
+    ``first``: one of these comes first. ``only``: all that is shown is among these, and something is shown.
+    ``without``: none of these is shown. ``fact``: the answer holds each of these. ``yes``: the answer says yes, or no.
+    ``nothing``: there is nothing, and the answer says so. ``never``: the answer holds none of these.
+    ``held``: kept apart while the code was written. ``site``: the site asked, in a file about several.
+    """
+
+    kind: str
+    question: str
+    before: tuple[str, ...] = ()
+    first: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    fact: tuple[str, ...] = ()
+    yes: bool | None = None
+    nothing: bool = False
+    never: tuple[str, ...] = ()
+    held: bool = False
+    site: str = ""
+
+
+class Answer(msgspec.Struct, frozen=True):
+    text: str
+    ids: tuple[str, ...]
+    scores: tuple[float, ...]
+
+
+def questions(site: str) -> list[Judged]:
+    """The questions about a site: those of its own file, and those about it in the file about all of them."""
+    lines = [(HERE / f"{name}.jsonl").read_text(encoding="utf-8").splitlines() for name in (site, FRESH)]
+    judged = [msgspec.json.decode(line, type=Judged) for each in lines for line in each]
+    return [each for each in judged if each.site in ("", site)]
+
+
+class Remembering:
+    """The embedder of the site agents, which reads no text twice: one for all sites and all tests."""
+
+    def __init__(self) -> None:
+        self._inner = MiniLM()
+        self.name, self.size, self.floor = self._inner.name, self._inner.size, self._inner.floor
+        self._known: dict[str, Vectors] = {}
+
+    async def embed(self, texts: Sequence[str]) -> Vectors:
+        new = [text for text in dict.fromkeys(texts) if text not in self._known]
+        if new:
+            self._known |= dict(zip(new, await self._inner.embed(new), strict=True))
+        return np.stack([self._known[text] for text in texts])
+
+
+_EMBEDDER = Remembering()
+
+
+async def opened(site: str, *, vectors: bool = True) -> LocalIndex:
+    """The index of a site."""
+    index = LocalIndex(None, _EMBEDDER if vectors else None)
+    for name, files in SOURCES[site].items():
+        for file in files:
+            report = await ingest(index, str(file), site=name)
+            assert not report.problems, report.problems
+    await index.settled()
+    return index
+
+
+async def answered(index: LocalIndex, judged: Judged, limit: int | None = None) -> Answer:
+    """What a site agent says, after the questions before it in the same conversation, with so many results."""
+    agent = Site(index, now=lambda: NOW, questions=False)
+    past: tuple[PastTurn, ...] = ()
+    for text in (*judged.before, judged.question):
+        message = Message.of(text_part(text), SiteAsk(limit=limit).part())
+        events = [event async for event in agent(Turn(message, Conversation("c", past)))]
+        assert isinstance(events[-1], Reply), events[-1]
+        past = (*past, PastTurn("t", 0.0, "site", message, events[-1].message))
+    reply = past[-1].answered
+    found: list[dict[str, Any]] = [part.value for part in reply.parts if part.label == "result"]
+    return Answer(
+        reply.text, tuple(each["@id"].removesuffix("#recipe") for each in found), tuple(each["score"] for each in found)
+    )
+
+
+_YES = re.compile(r"^\W*yes\b|^\W*ja\b|^\W*sí\b|^\W*oui\b|^\W*はい", re.IGNORECASE)
+_NO = re.compile(r"^\W*no\b|^\W*nein\b|^\W*non\b|^\W*いいえ", re.IGNORECASE)
+
+
+def verdict(judged: Judged, answer: Answer) -> Verdict:
+    """How good an answer is. Partly: what was asked for is shown, but not stated, not first, or not alone."""
+    if any(each.casefold() in answer.text.casefold() for each in judged.never):
+        return "wrong"
+    if judged.nothing:
+        if not answer.ids or "nothing" in answer.text.casefold()[:80]:
+            return "right"
+        return "partly" if max(answer.scores) < 50 else "wrong"
+    verdicts = [*_shown(judged, answer), *_said(judged, answer)]
+    return max(verdicts, key=("right", "partly", "wrong").index, default="right")
+
+
+def _shown(judged: Judged, answer: Answer) -> Iterable[Verdict]:
+    if judged.first:
+        place = next((n for n, each in enumerate(answer.ids) if each in judged.first), 99)
+        yield "right" if place == 0 else "partly" if place < 3 else "wrong"
+    shown = answer.ids[:SHOWN]
+    if judged.only:
+        fitting = sum(each in judged.only for each in shown)
+        enough = fitting >= min(len(judged.only), SHOWN) / 2
+        if shown and fitting == len(shown) and enough:
+            yield "right"
+        else:
+            yield "partly" if fitting and fitting * 2 >= len(shown) else "wrong"
+    if judged.without:
+        yield "wrong" if any(each in judged.without for each in answer.ids) else "right"
+
+
+def _said(judged: Judged, answer: Answer) -> Iterable[Verdict]:
+    text = answer.text.casefold()
+    first_lines = "\n".join(text.splitlines()[:2])
+    if judged.fact:
+        if all(each.casefold() in first_lines for each in judged.fact):
+            yield "right"
+        else:
+            yield "partly"
+    if judged.yes is not None:
+        said = bool(_YES.match(answer.text)), bool(_NO.match(answer.text))
+        if said == (judged.yes, not judged.yes):
+            yield "right"
+        else:
+            yield "partly" if said == (False, False) else "wrong"
+
+
+def table(verdicts: Iterable[tuple[Judged, Verdict]]) -> str:
+    """How many of each kind were right, partly right and wrong."""
+    counts: dict[str, Counter[str]] = {}
+    for judged, found in verdicts:
+        for kind in (judged.kind, "all"):
+            counts.setdefault(kind, Counter())[found] += 1
+    lines = [f"{'kind':14} {'n':>4} {'right':>7} {'partly':>7} {'wrong':>7}"]
+    for kind, count in sorted(counts.items(), key=lambda each: each[0] == "all"):
+        n = count.total()
+        lines.append(f"{kind:14} {n:4} {count['right'] / n:7.1%} {count['partly'] / n:7.1%} {count['wrong'] / n:7.1%}")
+    return "\n".join(lines)

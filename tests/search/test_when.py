@@ -1,0 +1,77 @@
+"""Words for when: parts of months and of days, seasons, Easter, the next and the last of something."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from sabir.search import Fields, from_text
+from sabir.search.query import dates
+from sabir.search.query.conditions import During, Range
+
+NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
+KNOWN = Fields(
+    types=frozenset({"Event", "MusicEvent", "JobPosting"}),
+    words=frozenset({"name"}),
+    numbers=frozenset({"price", "starthour"}),
+    dates=frozenset({"date", "startdate", "enddate", "validthrough"}),
+    places=frozenset(),
+)
+
+
+@pytest.mark.parametrize(
+    ("words", "first", "last"),
+    [
+        ("first week of March", "2027-03-01", "2027-03-07"),
+        ("the last week of february", "2027-02-22", "2027-02-28"),
+        ("first weekend of December", "2026-12-05", "2026-12-06"),
+        ("last weekend of May", "2027-05-29", "2027-05-30"),
+        ("second half of March", "2027-03-16", "2027-03-31"),
+        ("second Tuesday of January", "2027-01-12", "2027-01-12"),
+        ("end of November", "2026-11-21", "2026-11-30"),
+        ("late April 2027", "2027-04-21", "2027-04-30"),
+        ("mid-May", "2027-05-11", "2027-05-20"),
+        ("spring 2027", "2027-03-01", "2027-05-31"),
+        ("summer", "2027-06-01", "2027-08-31"),
+        ("Easter", "2027-03-28", "2027-03-28"),
+        ("Easter Monday", "2027-03-29", "2027-03-29"),
+        ("Good Friday", "2027-03-26", "2027-03-26"),
+    ],
+)
+def test_parts_of_the_year(words: str, first: str, last: str) -> None:
+    span = dates.span(words, NOW)
+    assert span is not None
+    days = [datetime.fromtimestamp(at, UTC).date().isoformat() for at in (span.start, span.end - 1)]
+    assert days == [first, last]
+
+
+@pytest.mark.parametrize(
+    "year, day", [(2024, "03-31"), (2025, "04-20"), (2026, "04-05"), (2030, "04-21"), (2038, "04-25")]
+)
+def test_easter_is_on_the_day_that_calendars_show(year: int, day: str) -> None:
+    span = dates.span("easter", datetime(year, 1, 2, tzinfo=UTC))
+    assert span is not None
+    assert datetime.fromtimestamp(span.start, UTC).date().isoformat() == f"{year}-{day}"
+
+
+@pytest.mark.parametrize(
+    ("question", "low", "high"),
+    [("evening events in January", 17, 24), ("morning events", 5, 12), ("concerts on Friday evening", 17, 24)],
+)
+def test_a_part_of_the_day_is_the_clock_at_which_it_starts(question: str, low: float, high: float) -> None:
+    assert Range("starthour", low, high, with_high=False) in from_text(question, KNOWN, NOW).conditions
+
+
+@pytest.mark.parametrize(
+    ("question", "order"),
+    [("the next event", ("date", True)), ("what is the last event in May?", ("date", False)),
+     ("the first concert in March", ("date", True)), ("First Aid at Work", None)],
+)  # fmt: skip
+def test_the_next_and_the_last_are_an_order(question: str, order: tuple[str, bool] | None) -> None:
+    assert from_text(question, KNOWN, NOW).order == order
+
+
+def test_a_deadline_is_not_the_day_on_which_a_job_was_posted() -> None:
+    conditions = from_text("jobs I can apply for until the end of November", KNOWN, NOW).conditions
+    assert [each.field for each in conditions if isinstance(each, During)] == ["validthrough"]

@@ -1,0 +1,25 @@
+// node widget.mjs CHROMIUM PAGE SHOTS: the widget on a page of another origin.
+import { browse } from "./browser.mjs";
+
+const [chromium, url, shots] = process.argv.slice(2);
+
+await browse(chromium, async (open) => {
+  const page = await open({ viewport: { width: 1000, height: 760 } });
+  await page.goto(url);
+  const chat = page.locator("body > sabir-widget");
+  await chat.locator("button.open").click();
+  await chat.locator("input").fill("write");
+  await chat.locator("input").press("Enter");
+  await chat.locator(".words:not(.soft)").waitFor();
+  await page.waitForFunction(() => /streamed/.test(document.querySelector("body > sabir-widget").shadowRoot.textContent));
+  await page.screenshot({ path: `${shots}/widget.png` });
+  const words = await chat.locator(".words").first().innerText();
+  const accent = await chat.locator("button.open").evaluate((node) => getComputedStyle(node).backgroundColor);
+  const inside = await chat.locator("h2").evaluate((node) => getComputedStyle(node).color);
+  const outside = await page.locator("h2").first().evaluate((node) => getComputedStyle(node).color);
+  const search = page.locator("#search sabir-widget");
+  await search.locator("input").fill("write again");
+  await search.locator("button.go").click();
+  await search.locator(".words:not(.soft)").waitFor();
+  return { words, accent, inside, outside };
+});
