@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import threading
 import time
@@ -75,6 +76,14 @@ LONGEST = (
 
 def pytest_configure(config: pytest.Config) -> None:
     coverage_of_new.register(config)
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """List the tests that failed in the file that ``scripts/test`` names; it runs them once more."""
+    listing = os.environ.get("SABIR_FAILED_TESTS")
+    if report.failed and listing and "PYTEST_XDIST_WORKER" not in os.environ:
+        with Path(listing).open("a") as failed:
+            failed.write(report.nodeid + "\n")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -35,6 +35,8 @@ from sabir.guard import Quotas
 quotas = Quotas(rate_per_address=100.0, rate_per_caller=100.0)
 Gateway(echo, home=sys.argv[2], quotas=quotas).run(port=int(sys.argv[1]), say=lambda line: None)
 """
+pytestmark = pytest.mark.quiet
+
 FLOODERS = 16
 SECONDS = 1.2
 QUIET = 0.005  # seconds; a quiet p99 below this is measured by the machine, not by the gateway
