@@ -139,7 +139,7 @@ def uses(root: Path) -> dict[str, Uses]:
         for match in ids_in(path.read_text(encoding="utf-8")):
             found.setdefault(match, Uses()).modules.add(path.relative_to(root / "src" / "sabir").as_posix())
     for path in sorted((root / "tests").rglob("*.py")):
-        if path.parent == root / "tests" / "house":
+        if path.parent == root / "tests" / "suites" / "house":
             continue  # the tests of the pages themselves
         for match, name in _in_tests(path.read_text(encoding="utf-8")):
             found.setdefault(match, Uses()).tests.add((path.relative_to(root / "tests").as_posix(), name))

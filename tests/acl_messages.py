@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-_TEXT = (Path(__file__).parent / "acl" / "draft_blocks.md").read_text()
+_TEXT = (Path(__file__).parent / "protocols" / "acl" / "draft_blocks.md").read_text()
 # act (or "envelope") and the block as it stands, comments and all.
 BLOCKS: list[tuple[str, str]] = re.findall(r"## (\w+)\n\n```json\n(.*?)```", _TEXT, re.DOTALL)
 

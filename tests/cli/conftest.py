@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from amqp.conftest import broker, door_of, prefix
 from conftest import Serve
+from protocols.nlip.amqp.conftest import broker, door_of, prefix
 from sabir import Gateway
 from sabir.agent import Agent
 from sabir.cli import main

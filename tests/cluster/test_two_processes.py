@@ -21,9 +21,9 @@ import msgspec
 import pytest
 
 from bus.nats_server import NatsServer
-from durability.scripts import load_script
 from sabir.cluster.directory import Directory
 from sabir.stores.open import open_store
+from suites.durability.scripts import load_script
 
 POSTGRES = os.environ.get("SABIR_TEST_POSTGRES", "postgresql://127.0.0.1:5432/test")
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from amqp.conftest import amqp_gateway, broker, prefix  # noqa: F401  # fixtures
 from conformance.reference.agent import RIGHT, Agent
 from conformance.reference.broker import behind
 from conformance.reference.sockets import listening
 from conftest import Serve
+from protocols.nlip.amqp.conftest import amqp_gateway, broker, prefix  # noqa: F401  # fixtures
 from sabir import Gateway, agent
 from sabir.agents.echo import echo
 from sabir.agents.federation import Federation

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from amqp.conftest import broker, prefix  # noqa: F401  # fixtures
 from conformance.reference.mutants import AMQP, Mutant
 from conformance.reference.run import reports_over_amqp
+from protocols.nlip.amqp.conftest import broker, prefix  # noqa: F401  # fixtures
 from sabir.conformance.base import CheckReport
 
 

@@ -3,7 +3,7 @@
 The gateway is a process of its own. A flood comes from one address over 16 connections, each sending the next request
 as soon as it has an answer; a polite caller at another address asks the same door now and then. What is compared is the
 gateway with itself, quiet and flooded, in the same minute. gRPC and AMQP are not here: their callers cannot be told
-apart by an address of this machine. What filters take is in tests/guard/test_filters_long.py.
+apart by an address of this machine. What filters take is in tests/guard/filters/test_filters_long.py.
 """
 
 from __future__ import annotations

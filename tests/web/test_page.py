@@ -13,8 +13,8 @@ import httpx2
 import pytest
 
 from conftest import Served, serving
-from nlweb.agents import asker, broken
-from nlweb.conftest import Shop
+from protocols.nlweb.agents import asker, broken
+from protocols.nlweb.conftest import Shop
 from sabir import Gateway, agent
 from sabir.agents.site.agent import Site
 from sabir.events import Progress

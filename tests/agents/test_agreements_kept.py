@@ -1,0 +1,371 @@
+"""What control confirms happens: streaming, keepers, policies and anonymity where they are asked for, sizes, words."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from websockets.asyncio.client import ClientConnection, connect
+
+from agents.test_concierge import Talk
+from conftest import Serve
+from sabir.agent import agent
+from sabir.agents.federation import Federation
+from sabir.card import Card, Policy
+from sabir.config.build import gateway_of
+from sabir.config.load import settings_of
+from sabir.gateway.gateway import Gateway
+from sabir.message import Message, Part, binary_part, json_part, text_part, token_part
+from sabir.protocols.nlip.wire import json as nlip
+from sabir.turn import Turn
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[httpx2.AsyncClient]:
+    async with httpx2.AsyncClient(trust_env=False) as client:
+        yield client
+
+
+@agent(name="echo")
+async def echo(turn: Turn) -> str:
+    return turn.text
+
+
+@agent(name="teller")
+async def teller(turn: Turn) -> Any:
+    yield "Once "
+    yield "upon a time"
+
+
+@agent(name="careful", policies=(Policy("privacy", "I keep notes.", required=True),))
+async def careful(turn: Turn) -> str:
+    return "at your service"
+
+
+# -- policies and anonymity where they are asked for (item 2) ---------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("place", "told"),
+    [("/nlip/echo", None), ("/nlip/careful", "To be accepted before data flows: privacy."),
+     ("/nlip", "To be accepted before data flows to careful: privacy.")],
+)  # fmt: skip
+async def test_a_policy_is_shown_as_required_only_where_it_is(
+    serve: Serve, home: Path, http: httpx2.AsyncClient, place: str, told: str | None
+) -> None:
+    talk = Talk(http, serve(Gateway(echo, careful, home=home)).url + place)
+    reply = await talk.control("What are your policies?")
+    lines = [line for line in reply.text.split("\n") if line.startswith("To be accepted")]
+    assert lines == ([told] if told else [])
+    part = reply.labelled("policy")
+    assert part is not None and part.value["privacy"]["require"] is (told is not None)
+    assert part.value["privacy"].get("agents") == (["careful"] if place == "/nlip" else None)
+
+
+class Passing:
+    """An agent that passes questions on, and is asked before anonymity is agreed on."""
+
+    def __init__(self, name: str, why_not: str | None) -> None:
+        self.card = Card(name)
+        self.why_not = why_not
+        self.asked = 0
+
+    async def __call__(self, turn: Turn, /) -> Any:
+        async for event in echo(turn):
+            yield event
+
+    async def propose_anonymous(self, conversation: str) -> str | None:
+        self.asked += 1
+        return self.why_not
+
+
+async def test_only_agents_of_the_interaction_are_asked_for_anonymity(  # PAPER-ANON
+    serve: Serve, home: Path, http: httpx2.AsyncClient
+) -> None:
+    willing, unwilling = Passing("willing", None), Passing("unwilling", "it must know who asks")
+    group = Federation([willing, unwilling], name="group")
+    url = serve(Gateway(echo, willing, unwilling, group, home=home)).url
+    talk = Talk(http, f"{url}/nlip/willing")
+    assert (await talk.tell("anonymous", {"propose": True}))["accepted"] is True
+    assert (willing.asked, unwilling.asked) == (1, 0)
+    assert (await talk.say("hi")).text == "hi"
+    talk.url = f"{url}/nlip/unwilling"  # it was not asked, so this conversation is not for it
+    assert "has not agreed" in (await talk.say("hi")).text and talk.status == 403
+    assert "does not agree" in (await talk.control("I want to stay anonymous")).text
+    for place in ("/nlip/group", "/nlip"):
+        refused = await Talk(http, url + place).tell("anonymous", {"propose": True})
+        assert "it must know who asks" in refused["refused"]
+
+
+# -- streaming (item 3) -----------------------------------------------------------------------------
+
+
+async def heard(socket: ClientConnection, said: Message) -> tuple[list[str], Message]:
+    """What comes for a message: the kinds of the messages, and the last one."""
+    await socket.send(nlip.encode(said).decode())
+    kinds: list[str] = []
+    async with asyncio.timeout(10):
+        while True:
+            message = nlip.decode(str(await socket.recv()).encode())
+            kinds.append(message.messagetype or "")
+            if kinds[-1] != "partial":
+                return kinds, message
+
+
+def with_token(said: Message, reply: Message) -> Message:
+    own = [part for part in reply.tokens if part.subformat == "conversation"]
+    return said.with_parts((token_part(own[-1].content),))
+
+
+WHOLE, PIECES = [""], ["partial", "partial", ""]
+Wish = tuple[str, Any]
+
+
+@pytest.mark.parametrize(
+    ("wishes", "comes"),
+    [([("Please stream your answers", None)], PIECES), ([("", {"on": True})], PIECES),
+     ([("", {"partial": True})], PIECES),
+     ([("", True)], PIECES), ([("Bitte streame deine Antworten.", None)], PIECES), ([("Do you stream?", None)], WHOLE),
+     ([("", {"on": True}), ("", {"on": False})], WHOLE), ([("", True), ("Stop streaming", None)], WHOLE),
+     ([("", {"on": True}), ("", {"partial": False})], WHOLE), ([("", True), ("Do you stream?", None)], PIECES)],
+)  # fmt: skip
+@pytest.mark.parametrize("keeps", [True, False], ids=["with-token", "without-token"])
+async def test_what_is_confirmed_about_streaming_happens(
+    serve: Serve, home: Path, wishes: list[Wish], comes: list[str], keeps: bool
+) -> None:
+    url = serve(Gateway(teller, home=home)).ws_url + "/nlip/ws/text"
+    async with connect(url, proxy=None) as socket:
+        kinds, reply = await heard(socket, Message.text("tell"))
+        assert kinds == WHOLE
+        for words, value in wishes:
+            parts = [json_part(value, label="stream")] if value is not None else []
+            wish = Message.text(words, messagetype="control", parts=parts)
+            _, reply = await heard(socket, with_token(wish, reply) if keeps else wish)
+            told = reply.labelled("stream")
+            assert reply.is_control and told is not None
+        said = Message.text("tell")
+        kinds, _ = await heard(socket, with_token(said, reply) if keeps else said)
+        assert kinds == comes
+
+
+async def test_streaming_is_agreed_for_the_conversation_and_not_for_the_connection_alone(
+    serve: Serve, home: Path
+) -> None:
+    url = serve(Gateway(teller, home=home)).ws_url + "/nlip/ws/text"
+    async with connect(url, proxy=None) as socket:
+        _, reply = await heard(socket, Message.text("Please stream your answers", messagetype="control"))
+    async with connect(url, proxy=None) as socket:
+        assert (await heard(socket, with_token(Message.text("tell"), reply)))[0] == PIECES
+        assert (await heard(socket, Message.text("tell")))[0] == WHOLE
+
+
+async def test_no_pieces_come_over_sse_once_only_whole_answers_are_agreed(
+    serve: Serve, home: Path, http: httpx2.AsyncClient
+) -> None:
+    talk = Talk(http, serve(Gateway(teller, home=home)).url + "/nlip")
+
+    async def names() -> list[str]:
+        body = nlip.encode(Message.text("tell").with_parts(talk.tokens))
+        answer = await http.post(talk.url, content=body, headers={"accept": "text/event-stream"})
+        return [line.removeprefix("event: ") for line in answer.text.splitlines() if line.startswith("event: ")]
+
+    assert (await names()).count("partial") == 2
+    await talk.control("Stop streaming")
+    assert await names() == ["message"]
+
+
+# -- who keeps the context (item 3) -----------------------------------------------------------------
+
+
+async def test_words_change_the_keeper_although_the_returned_history_comes_along(
+    serve: Serve, home: Path, http: httpx2.AsyncClient
+) -> None:
+    @agent(name="listener")
+    async def listener(turn: Turn) -> str:
+        return " | ".join([*(past.asked.text for past in turn.conversation.turns), turn.text])
+
+    talk = Talk(http, serve(Gateway(listener, home=home)).url + "/nlip")
+    await talk.say("one")
+    handed = (await talk.control("I will keep the context")).labelled("history")
+    assert handed is not None
+    reply = await talk.control("Please keep the context for me", json_part(handed.value, label="history"))
+    told = reply.labelled("context")
+    assert told is not None and told.value["keeper"] == "server"
+    assert (await talk.say("two")).text.endswith("one | two")
+
+
+# -- federations (item 6) ---------------------------------------------------------------------------
+
+
+async def test_members_of_a_federation_are_given_the_earlier_turns(
+    serve: Serve, home: Path, http: httpx2.AsyncClient
+) -> None:
+    @agent(name="counter")
+    async def counter(turn: Turn) -> str:
+        return f"turn {len(turn.conversation.turns) + 1} of {turn.conversation.count + 1}"
+
+    @agent(name="writer")
+    async def writer(turn: Turn) -> str:
+        return f"{len(turn.conversation.turns)}: {turn.parts[2].content}"
+
+    inner = Federation([counter], name="inner", integrator=writer)
+    talk = Talk(http, serve(Gateway(Federation([inner], name="outer"), home=home)).url + "/nlip")
+    replies = [(await talk.say("go")).content for _ in range(3)]
+    assert replies == ["inner: 0: turn 1 of 1", "inner: 1: turn 2 of 2", "inner: 2: turn 3 of 3"]
+
+
+# -- sizes (item 7) ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("limit", [512, 600, 1024])
+@pytest.mark.parametrize("echoed", [(), ("k" * 40,)], ids=["own-token", "peer-token-too"])
+async def test_an_agreed_reply_limit_counts_the_tokens(
+    serve: Serve, home: Path, http: httpx2.AsyncClient, limit: int, echoed: tuple[str, ...]
+) -> None:
+    @agent(name="talker")
+    async def talker(turn: Turn) -> str:
+        return "word " * 1000
+
+    talk = Talk(http, serve(Gateway(talker, home=home)).url + "/nlip")
+    assert (await talk.tell("limits", {"propose": {"reply": limit}}))["agreed"] == {"reply": limit}
+    parts = tuple(token_part(each, "session_peer") for each in echoed)
+    body = nlip.encode(Message.text("go").with_parts((*parts, *talk.tokens)))
+    answer = await http.post(talk.url, content=body)
+    assert len(answer.content) <= limit
+    reply = nlip.decode(answer.content)
+    assert [part.content for part in reply.tokens if part.subformat == "session_peer"] == list(echoed)  # CORE-6.2
+    assert reply.text.startswith("word") or limit == 512
+
+
+# -- what an agent does not read (item 7) -----------------------------------------------------------
+
+PICTURE = binary_part(b"\x89PNG", "image/png")
+CODE = Part("structured", "cobol", "STOP RUN.")
+UNREAD: list[tuple[str, Card, Message, str]] = [
+    ("format", Card("a", reads=("text",)), Message.of(PICTURE), "I do not read binary; I read text."),
+    ("format beside words", Card("a", reads=("text",)), Message.text("what is this?", parts=[PICTURE]),
+     "I did not read binary; I read text."),
+    ("language", Card("a", languages=("german",)), Message.of(Part("text", "finnish", "hei")),
+     "I do not read finnish; I read german, english."),
+    ("code", Card("a", code=("python",)), Message.of(CODE), "I do not know the language cobol."),
+    ("extension", Card("a", extensions=("chess",)), Message.of(Part("generic", "poker", {"bet": 1})),
+     "The extension poker is not supported here."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("card", "message", "told"), [row[1:] for row in UNREAD], ids=[row[0] for row in UNREAD])
+@pytest.mark.parametrize("inside", [False, True], ids=["alone", "in-a-federation"])
+async def test_an_agent_says_in_text_what_it_cannot_read(  # CORE-5.3
+    serve: Serve, home: Path, http: httpx2.AsyncClient, card: Card, message: Message, told: str, inside: bool
+) -> None:
+    @agent(card=card)
+    async def limited(turn: Turn) -> str:
+        return "answered"
+
+    members = Federation([limited, echo], name="both") if inside else limited
+    talk = Talk(http, serve(Gateway(members, home=home)).url + "/nlip")
+    reply = await talk.say(message)
+    texts = [str(part.content) for part in reply.parts if part.format in ("text", "structured")]
+    assert told in texts or any(told in json.dumps(part.value) for part in reply.parts if part.label == "sources")
+
+
+def test_an_agent_that_reads_everything_leaves_nothing_out() -> None:
+    assert Card("a").leaves_out(Message.of(PICTURE, CODE)) is None
+    assert Card("a", reads=("text",)).leaves_out(Message.text("words", parts=[text_part("more")])) is None
+
+
+# -- nlip_swarm (item 7) ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "words", ["What are your NLIP Capabilities?", "Describe your NLIP Capabilities.", "what are your nlip capabilities"]
+)
+async def test_nlip_swarm_is_answered_in_lines_that_it_reads(
+    serve: Serve, home: Path, http: httpx2.AsyncClient, words: str
+) -> None:
+    url = serve(Gateway(echo, careful, teller, home=home)).url
+    for place, name in (("/nlip", "echo"), ("/nlip/teller", "teller")):
+        lines = (await Talk(http, url + place).control(words)).text.split("\n")
+        assert lines[0] == f"AGENT:{name}"
+        assert all(line.startswith("CAP:") and line[4:] for line in lines[1:])
+        assert f"CAP:{name}" in lines[1]
+
+
+# -- a limited vocabulary (item 10a) ----------------------------------------------------------------
+
+
+def saying(words: str) -> Callable[[Turn], Any]:
+    @agent(name="said")
+    async def said(turn: Turn) -> Any:
+        for piece in words.split("|"):
+            yield piece
+
+    return said
+
+
+@pytest.mark.parametrize(
+    ("says", "comes"),
+    [("Yes, it is|, I think.", "yes"), ("no", "no"), ("The answer is yes.", "yes"), ("NO!", "NO!"),
+     ("I would not say yes.", ""), ("It depends: yes or no.", ""), ("Perhaps.", ""), ("Nobody knows", "")],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    "wish",
+    ["Answer only with yes or no.", json_part({"words": ["yes", "no"]}, label="vocabulary")],
+    ids=["words", "part"],
+)
+async def test_replies_have_the_agreed_words_only(
+    serve: Serve, home: Path, http: httpx2.AsyncClient, says: str, comes: str, wish: str | Part
+) -> None:
+    talk = Talk(http, serve(Gateway(saying(says), home=home)).url + "/nlip")
+    agreed = await (talk.control(wish) if isinstance(wish, str) else talk.control("", wish))
+    assert agreed.text == "From now on I answer only with: yes, no."
+    reply = await talk.say("Is it?", accept="application/json")
+    assert reply.text == comes
+    told = reply.labelled("vocabulary")
+    assert (told is not None and told.value["unmatched"]) is (comes == "")
+    assert (await talk.tell("vocabulary", {"words": []})) == {"words": []}
+    assert (await talk.say("Is it?")).text == says.replace("|", "")
+
+
+# -- control that does not say so (item 10a) --------------------------------------------------------
+
+INFERRED = ["Please limit messages to 2,000 bytes", "What are your limits?", "How long do you keep our conversation?",
+            "Bitte begrenze Nachrichten auf 2.000 Bytes.", "Please stream your answers"]  # fmt: skip
+NOT_INFERRED = ["Do not limit messages to 2,000 bytes.", "How long is the Nile?", "What are the limits of knowledge?",
+                "If I erase this conversation, what is lost?", "Tell me about privacy policies in hospitals",
+                "Translate: Erase this conversation."]  # fmt: skip
+
+
+@pytest.mark.parametrize("said", [*INFERRED, *NOT_INFERRED])
+@pytest.mark.parametrize("infers", [False, True], ids=["off", "on"])
+async def test_control_is_inferred_only_where_that_is_switched_on_and_clear(
+    serve: Serve, home: Path, http: httpx2.AsyncClient, said: str, infers: bool
+) -> None:
+    url = serve(Gateway(echo, home=home, infer_control=infers)).url + "/nlip"
+    answer = nlip.decode((await http.post(url, content=nlip.encode(Message.text(said)))).content)
+    assert answer.is_control is (infers and said in INFERRED)
+    assert (answer.text == said) is not answer.is_control
+
+
+async def test_an_answer_to_an_agents_question_is_never_inferred_to_be_control(
+    serve: Serve, home: Path, http: httpx2.AsyncClient
+) -> None:
+    @agent(name="asker")
+    async def asker(turn: Turn) -> str:
+        return f"you said: {(await turn.ask('What shall I write?')).text}"
+
+    talk = Talk(http, serve(Gateway(asker, home=home, infer_control=True)).url + "/nlip")
+    assert (await talk.say("write")).text == "What shall I write?"
+    assert (await talk.say("What are your limits?")).text == "you said: What are your limits?"
+
+
+@pytest.mark.parametrize("values", [{}, {"infer_control": True}], ids=["by-default", "switched-on"])
+def test_inferring_control_is_a_setting_that_is_off_by_default(home: Path, values: dict[str, Any]) -> None:
+    settings = settings_of({"home": str(home), "agents": [{"id": "echo", "use": "echo"}], **values})
+    gateway = gateway_of(settings)
+    assert (gateway.exchange.infer is not None) is bool(values)

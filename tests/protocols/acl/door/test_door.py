@@ -1,0 +1,397 @@
+"""ACL over real sockets: messages, inboxes, the known clients, and what is refused how."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from websockets.asyncio.client import connect as ws_connect
+
+from acl_messages import message
+from conftest import Served
+from gates import Gate
+from protocols.acl.conftest import Speaker
+
+
+def act(told: dict[str, Any]) -> str:
+    return str(told["performative"])
+
+
+# -- POST /acl ------------------------------------------------------------------------------------
+
+
+async def test_a_message_is_acknowledged_once_it_is_stored(eddy: Speaker) -> None:  # ACL-31, ACL-43
+    sent = eddy.message()
+    first, again = await eddy.post(sent), await eddy.post(sent)
+    assert (first.status_code, first.json()["message_id"]) == (202, sent["message_id"])
+    assert (first.json()["duplicate"], again.json()["duplicate"]) == (False, True)
+
+
+async def test_the_first_reply_comes_with_prefer_wait(eddy: Speaker) -> None:  # ACL-43, ACL-8
+    told = await eddy.say("TASK_REQUEST", "jules")
+    assert act(told) == "TASK_ACCEPT"
+    assert told["payload"]["status"] == "accepted"
+    assert told["payload"]["task_id_assigned"]
+    assert told["ontology"] == "elizaos:ontology:general/task_acceptance"  # ACL-21
+
+
+async def test_a_request_goes_through_acceptance_progress_and_result(eddy: Speaker) -> None:  # ACL-37, ACL-9
+    sent = eddy.message(reply_with="my-reference")
+    await eddy.post(sent)
+    messages = [told for _, told in await eddy.read(4)]
+    assert [act(told) for told in messages] == ["TASK_ACCEPT", "INFORM_PROGRESS", "INFORM_PROGRESS", "INFORM_RESULT"]
+    assert {told["in_reply_to"] for told in messages} == {sent["message_id"]}
+    assert {told["reply_with"] for told in messages} == {"my-reference"}  # A-3
+    assert messages[1]["payload"] == {"fraction": 0.5, "note": "half way"}
+    assert messages[3]["payload"]["result_summary"] == "You said: Say hello"
+
+
+async def test_a_result_has_its_text_data_and_files(eddy: Speaker) -> None:  # ACL-37
+    payload = (await eddy.ask("painter"))["payload"]
+    assert (payload["result_summary"], payload["result_details"]) == ("A heron.", {"size": 8})
+    assert payload["artifacts"] == [{"type": "image/png", "content": "iVBORw0KGgo=", "encoding": "base64"}]
+
+
+async def test_prose_in_another_language_reaches_the_agent(eddy: Speaker) -> None:  # ACL-20, A-12
+    told = await eddy.ask("german", payload={"text": "Hallo"}, language="de", ontology="my:term")
+    assert told["payload"]["result_summary"] == "Sie sagten: Hallo"
+
+
+async def test_a_question_is_answered_by_input(eddy: Speaker) -> None:  # ACL-37, ACL-17
+    told = await eddy.ask("asker")
+    assert act(told) == "REQUEST_INPUT"
+    assert told["payload"]["question"] == "Which colour?"
+    assert told["payload"]["schema"]["properties"]["colour"]["enum"] == ["red", "blue"]
+    answer = eddy.message("INFORM_INPUT", "asker", in_reply_to=told["message_id"], payload={"answer": "red"})
+    await eddy.post(answer)
+    ended = (await eddy.read(2))[-1][1]  # behind the acceptance
+    assert ended["payload"]["result_summary"] == "You chose red."
+
+
+async def test_what_broke_is_a_failure_and_what_did_not_succeed_is_a_result(eddy: Speaker) -> None:  # ACL-12
+    crashed, tried = await eddy.ask("broken"), await eddy.ask("unlucky")
+    assert (act(crashed), crashed["payload"]["error_text"]) == ("FAILURE", "the sandbox crashed")
+    assert (act(tried), tried["payload"]["task_status"]) == ("INFORM_RESULT", "failure")
+    assert tried["payload"]["result_summary"] == "Bug not found."
+
+
+async def test_a_cancelled_task_is_done(eddy: Speaker, gate: Gate) -> None:  # ACL-37
+    gate.reset()
+    sent = eddy.message(to="slow")
+    await eddy.post(sent)
+    assert await asyncio.to_thread(gate.entered.wait, 15)
+    cancel = eddy.message("CANCEL", "slow", in_reply_to=sent["message_id"])
+    await eddy.post(cancel)
+    messages = [told for _, told in await eddy.read(2)]
+    assert [act(told) for told in messages] == ["TASK_ACCEPT", "INFORM_DONE"]
+    assert messages[1]["in_reply_to"] == cancel["message_id"]
+    gate.open()
+
+
+async def test_a_conversation_goes_on_with_the_next_request(eddy: Speaker) -> None:
+    said = [(await eddy.ask("counter", conversation_id="c-1"))["payload"]["result_summary"] for _ in range(3)]
+    assert said == ["turn 1", "turn 2", "turn 3"]
+
+
+# -- queries --------------------------------------------------------------------------------------
+
+
+async def test_capabilities_come_from_the_card(eddy: Speaker) -> None:  # ACL-14, A-5, C-8
+    summary = await eddy.say("QUERY_CAPABILITIES", "jules")
+    assert act(summary) == "INFORM_CAPABILITIES"
+    told = summary["payload"]["capabilities"]
+    assert told["topics"] == ["Python", "debugging", "coding", "Explain code"]
+    assert told["actions"][0] == {"name": "EXECUTE_DELEGATED_CODING_TASK", "description": "Debugs code"}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "match", "result", "matched"),
+    [
+        (["PYTHON", "Debugging"], "all", True, ["PYTHON", "Debugging"]),
+        (["python", "cobol"], "all", False, ["python"]),
+        (["python", "cobol"], "any", True, ["python"]),
+        (["cobol"], "any", False, []),
+    ],
+)
+async def test_specific_capabilities_are_matched_in_any_letter_case(
+    eddy: Speaker, wanted: list[str], match: str, result: bool, matched: list[str]
+) -> None:  # ACL-14
+    query = {"query_type": "specific", "query_parameters": {"capabilities": wanted, "match_type": match}}
+    told = await eddy.say("QUERY_CAPABILITIES", "jules", query)
+    assert told["payload"] == {"status": "success", "match_result": result, "matched_capabilities": matched}
+
+
+async def test_the_details_of_an_action_are_told_and_of_an_unknown_one_not(eddy: Speaker) -> None:  # ACL-14, A-5
+    def query(name: str) -> dict[str, Any]:
+        return {"query_type": "action_details", "query_parameters": {"action_name": name}}
+
+    known = (await eddy.say("QUERY_CAPABILITIES", "jules", query("explain")))["payload"]
+    assert known["capabilities"]["action"]["parameters"] == {"type": "object"}
+    unknown = (await eddy.say("QUERY_CAPABILITIES", "jules", query("fly")))["payload"]
+    assert unknown == {"status": "failure", "reason_code": "unsupported_function"}
+
+
+@pytest.mark.parametrize(
+    ("condition", "result"),
+    [
+        ({"agent_status": {"agent_id": "jules", "is_busy": False}}, True),
+        ({"agent_status": {"agent_id": "jules", "is_busy": True}}, False),
+        ({"capacity": 1}, True),
+        ({"the_moon": "cheese"}, None),
+    ],
+)
+async def test_a_condition_is_answered_by_the_gateway_or_the_agent(
+    eddy: Speaker, condition: Any, result: bool | None
+) -> None:  # ACL-10, A-1, C-10
+    told = await eddy.say("QUERY_IF", "jules", {"condition": condition})
+    assert (act(told), told["payload"]["result"]) == ("INFORM_IF", result)
+
+
+async def test_a_reference_is_answered_by_the_gateway_or_the_agent(eddy: Speaker) -> None:  # ACL-10, A-1, ACL-23
+    known = await eddy.say("QUERY_REF", "german", {"reference": "agent.ontologies"})
+    assert known["payload"] == {"reference": "agent.ontologies", "value": ["my:term"]}
+    languages = await eddy.say("QUERY_REF", "german", {"reference": "agent.languages"})
+    assert languages["payload"]["value"] == ["application/json", "german"]
+    asked = await eddy.say("QUERY_REF", "jules", {"reference": "user_preferences.theme"})
+    assert asked["payload"]["value"] == "You said: What is the value of user_preferences.theme?"
+    broken = await eddy.say("QUERY_REF", "broken", {"reference": "x"})
+    assert (act(broken), broken["payload"]["error_code"]) == ("FAILURE", "unsupported_value")
+
+
+async def test_the_first_alternative_that_is_known_is_taken(eddy: Speaker) -> None:  # ACL-22, ACL-23, C-1
+    more = {"ontology": ["elizaos:other", "my:term"], "language": ["fr", "de"], "payload": {"text": "Hallo"}}
+    told = await eddy.say("TASK_REQUEST", "german", **more)
+    assert (told["payload"]["ontology"], told["payload"]["language"]) == ("my:term", "de")
+    refused = await eddy.say("TASK_REQUEST", "german", ontology="elizaos:other")
+    assert (act(refused), refused["payload"]["reason_code"]) == ("NOT_UNDERSTOOD", "unknown_ontology")
+    assert "my:term" in refused["payload"]["reason_text"]
+    unread = await eddy.say("TASK_REQUEST", "german", ontology="my:term", language="fr", payload={"text": "Salut"})
+    assert (act(unread), unread["payload"]["reason_code"]) == ("NOT_UNDERSTOOD", "unsupported_value")
+
+
+# -- more acts ------------------------------------------------------------------------------------
+
+
+async def test_a_plain_agent_bids_and_does_what_it_is_awarded(eddy: Speaker) -> None:  # ACL-17
+    bid = await eddy.say("CALL_FOR_PROPOSALS", "jules", conversation_id="cfp-1")
+    assert (act(bid), bid["payload"]["proposal"]["agent_id"]) == ("PROPOSE", "jules")
+    award = eddy.message("ACCEPT_PROPOSAL", in_reply_to=bid["message_id"], conversation_id="cfp-1")
+    response = await eddy.post(award, "/mcp-request")
+    assert act(response.json()) == "INFORM_RESULT"
+
+
+async def test_an_act_out_of_sequence_is_answered_and_changes_nothing(eddy: Speaker) -> None:  # ACL-24
+    sent = eddy.message(to="asker")
+    await eddy.post(sent)
+    await eddy.read(1)
+    response = await eddy.post(eddy.message("RENEW", "asker", in_reply_to=sent["message_id"]))
+    told = response.json()
+    assert (response.status_code, act(told), told["payload"]["reason_code"]) == (
+        409,
+        "NOT_UNDERSTOOD",
+        "unexpected_act",
+    )
+
+
+async def test_an_unknown_agent_is_a_failure(eddy: Speaker) -> None:  # ACL-32, A-10
+    response = await eddy.post(eddy.message(to="nobody"))
+    told = response.json()
+    assert (response.status_code, act(told), told["payload"]["error_code"]) == (404, "FAILURE", "not_registered")
+
+
+async def test_a_known_agent_that_is_absent_gets_it_later(eddy: Speaker, served: Served) -> None:  # ACL-32, A-10
+    jane = Speaker(served.url, f"jane-{uuid4().hex[:8]}")
+    assert await jane.waiting() == []  # known from now on, and away
+    assert (await eddy.post(eddy.message(to=jane.name))).status_code == 202
+    ((number, told),) = await jane.read(1)
+    assert (act(told), told["sender"]) == ("TASK_REQUEST", {"agent_id": eddy.name})
+    assert [m["message_id"] for m in await jane.waiting()] == [told["message_id"]]  # not acknowledged yet
+    answer = jane.message("TASK_REJECT", eddy.name, in_reply_to=told["message_id"])
+    assert (await jane.post(answer)).status_code == 202
+    await jane.http.post(f"/acl/inbox/{jane.name}", json={"through": number})
+    assert await jane.waiting() == []
+    assert act((await eddy.read(1))[0][1]) == "TASK_REJECT"
+    await jane.http.aclose()
+
+
+async def test_the_last_event_id_acknowledges_what_came_before(eddy: Speaker) -> None:  # ACL-43
+    await eddy.post(eddy.message())
+    first = await eddy.read(4)
+    again = await eddy.read(2, last=first[1][0])
+    assert [told["message_id"] for _, told in again] == [told["message_id"] for _, told in first[2:]]
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "reason"),
+    [
+        ("{", 400, "parsing_error"),
+        ('{"a": 1 // comment\n}', 400, "parsing_error"),
+        ("[]", 400, "parsing_error"),
+        (json.dumps({**message(), "performative": "HELLO"}), 400, "unknown_performative"),
+        (json.dumps({**message(), "mcp_version": "9.0"}), 400, "unsupported_value"),
+        (json.dumps({**message(), "payload": {}}), 400, "invalid_payload_structure"),
+        (json.dumps(message("TASK_ACCEPT")), 400, "missing_argument"),
+    ],
+)
+async def test_what_is_not_understood_says_why(eddy: Speaker, body: str, status: int, reason: str) -> None:  # ACL-13
+    response = await eddy.post(body)
+    told = response.json()
+    assert (response.status_code, act(told), told["payload"]["reason_code"]) == (status, "NOT_UNDERSTOOD", reason)
+
+
+async def test_not_understood_is_never_answered_by_another(eddy: Speaker) -> None:  # ACL-13
+    response = await eddy.post(eddy.message("NOT_UNDERSTOOD", payload={"reason": 1}, in_reply_to="x"))
+    assert (response.status_code, "performative" in response.json()) == (400, False)
+
+
+async def test_a_message_that_is_too_large_is_rejected(eddy: Speaker) -> None:  # ACL-31
+    payload = {"task_type": "ask", "task_description": "x" * 600_000}
+    response = await eddy.post(eddy.message(payload=payload))
+    told = response.json()
+    assert (response.status_code, act(told), told["payload"]["reason_code"]) == (413, "TASK_REJECT", "too_large")
+
+
+async def test_a_message_to_many_opens_a_conversation_with_each(eddy: Speaker) -> None:  # ACL-36, A-4
+    sent = eddy.message("QUERY_CAPABILITIES", receiver={"agent_ids": ["jules", "painter", "nobody"]})
+    response = await eddy.post(sent)
+    assert response.json()["receivers"] == ["jules", "painter"]
+    told = [told for _, told in await eddy.read(3)]
+    senders = {each["sender"]["agent_id"]: act(each) for each in told}
+    wanted = {"jules": "INFORM_CAPABILITIES", "painter": "INFORM_CAPABILITIES", "gateway": "FAILURE"}
+    assert senders == wanted
+
+
+async def test_everybody_is_everybody_here(eddy: Speaker, served: Served) -> None:  # ACL-36, C-11
+    response = await eddy.post(eddy.message("QUERY_CAPABILITIES", receiver={"agent_id": "*"}))
+    assert set(served.gateway.agents) <= set(response.json()["receivers"])
+
+
+async def test_people_see_a_conversation_they_take_part_in(eddy: Speaker, served: Served) -> None:  # ACL-29
+    sent = eddy.message()
+    await eddy.post(sent)
+    await eddy.read(4)
+    view = (await eddy.http.get(f"/acl/conversations/{sent['message_id']}")).json()
+    assert view["dialogues"][0]["state"] == "done"
+    assert act(view["messages"][0]) == "TASK_REQUEST"
+    assert (await eddy.http.get("/acl/conversations/unknown")).status_code == 404
+
+
+async def test_a_plugin_finds_what_it_needs(eddy: Speaker, served: Served) -> None:  # C-11, ACL-42
+    told = (await eddy.http.get("/.well-known/acl")).json()
+    assert told["endpoint"].endswith("/acl")
+    assert [each["agent_id"] for each in told["agents"]] == list(served.gateway.agents)
+    who = (await eddy.http.get("/who", params={"query": ""})).json()
+    listed = {row["definition"]["name"] for row in who["results"] if row["protocol"] == "acl"}
+    assert listed == set(served.gateway.agents)
+
+
+# -- the two known clients ------------------------------------------------------------------------
+
+
+async def test_the_ide_extension_gets_its_result_in_its_own_form(served: Served) -> None:  # ACL-44, A-8, ACL-16
+    ide = Speaker(served.url, "vscode")
+    value = {
+        "conversation_id": str(uuid4()),
+        "performative": "REQUEST",
+        "ontology": "elizaos:ide:explain_code",
+        "payload": {"code": "x = 1", "question": "What is x?"},
+        "sender": "vscode",
+        "receiver": "jules",
+    }
+    response = await ide.post(value, "/mcp-request")
+    told = response.json()
+    assert (response.status_code, told["performative"], told["sender"]) == (200, "INFORM_RESULT", "jules")
+    assert told["conversation_id"] == value["conversation_id"]
+    assert told["payload"]["result_summary"] == "You said: What is x?"
+    async with asyncio.timeout(30), ide.http.stream("GET", "/mcp-events") as events:
+        async for line in events.aiter_lines():
+            event = json.loads(line[5:]) if line.startswith("data:") else {}
+            if event.get("receiver") == "vscode":  # other agents of the same caller are listened to as well
+                break
+    assert (event["performative"], event["sender"]) == ("ACCEPT", "jules")
+    await ide.http.aclose()
+
+
+async def test_the_browser_panel_sends_and_listens(served: Served) -> None:  # ACL-44
+    panel = Speaker(served.url, f"panel-{uuid4().hex[:6]}")
+    assert (await panel.post(panel.message(), "/mcp/send")).status_code == 202
+    async with asyncio.timeout(30), panel.http.stream("GET", f"/mcp/sse?agentId={panel.name}") as events:
+        lines = events.aiter_lines()
+        while not (line := await anext(lines)).startswith("data:"):
+            pass
+    assert act(json.loads(line[5:])) == "TASK_ACCEPT"
+    await panel.http.aclose()
+
+
+async def test_mcp_answers_beside_it(served: Served, eddy: Speaker) -> None:  # ACL-44
+    hello = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+    response = await eddy.http.post("/mcp/jules", json=hello, headers={"accept": "application/json, text/event-stream"})
+    assert response.status_code != 404
+
+
+# -- WebSocket ------------------------------------------------------------------------------------
+
+
+async def test_both_directions_go_over_one_websocket(served: Served, eddy: Speaker) -> None:  # ACL-43
+    async with asyncio.timeout(30), ws_connect(f"{served.ws_url}/acl/ws/{eddy.name}") as socket:
+        sent = eddy.message()
+        await socket.send(json.dumps({"send": sent}))
+        frames = [json.loads(await socket.recv()) for _ in range(5)]
+        accepted = [frame for frame in frames if "accepted" in frame]
+        messages = [frame for frame in frames if "message" in frame]
+        assert accepted[0]["accepted"] == sent["message_id"]
+        assert [act(frame["message"]) for frame in messages][-1] == "INFORM_RESULT"
+        await socket.send(json.dumps({"ack": messages[-1]["id"]}))
+        await socket.send("nonsense")
+        error = json.loads(await socket.recv())["error"]
+        assert error["payload"]["reason_code"] == "parsing_error"
+    assert await eddy.waiting() == []
+
+
+# -- the directory --------------------------------------------------------------------------------
+
+
+async def df(speaker: Speaker, action: str, **parameters: Any) -> dict[str, Any]:
+    payload = {"task_type": action, "task_description": action, "task_parameters": parameters}
+    return await speaker.say("TASK_REQUEST", "df", payload)
+
+
+async def test_agents_are_registered_found_changed_and_removed(eddy: Speaker) -> None:  # ACL-41
+    name = f"painter-{uuid4().hex[:6]}"
+    told = await df(eddy, "register", name=name, skills=["Oil", "portrait"], lease_seconds=60)
+    assert told["payload"]["result_details"]["entry"]["name"] == name
+    found = await df(eddy, "search", template={"skills": ["oil"]})
+    assert [entry["name"] for entry in found["payload"]["result_details"]["entries"]] == [name]
+    await df(eddy, "modify", name=name, skills=["water"])
+    assert (await df(eddy, "search", template={"skills": ["oil"]}))["payload"]["result_details"]["entries"] == []
+    over_http = (await eddy.http.get("/acl/directory", params={"skills": "water"})).json()
+    assert [entry["name"] for entry in over_http["entries"]] == [name]
+    await df(eddy, "deregister", name=name)
+    missing = await df(eddy, "deregister", name=name)
+    assert (act(missing), missing["payload"]["reason_code"]) == ("TASK_REJECT", "not_registered")
+
+
+async def test_the_directory_holds_the_agents_of_the_gateway_without_a_bus(eddy: Speaker) -> None:  # ACL-41
+    found = await df(eddy, "search", template={"skills": ["debugging"]})
+    (entry,) = found["payload"]["result_details"]["entries"]
+    assert (entry["name"], entry["addresses"]["acl"].rpartition("/")[2]) == ("jules", "jules")
+
+
+async def test_a_subscriber_learns_of_changes_by_template(eddy: Speaker) -> None:  # ACL-19, ACL-41
+    skill = uuid4().hex
+    payload = {"topic": "directory", "template": {"skills": [skill]}, "lease_seconds": 60}
+    assert act(await eddy.say("SUBSCRIBE", "df", payload)) == "TASK_ACCEPT"
+    await df(eddy, "register", name=f"other-{skill[:8]}", skills=["something else"])
+    await df(eddy, "register", name=f"new-{skill[:8]}", skills=[skill])
+    ((_, told),) = await eddy.read(1)
+    assert (act(told), told["payload"]["event"]["kind"]) == ("NOTIFY", "registered")
+    assert told["payload"]["event"]["entry"]["skills"] == [skill]
+
+
+@pytest.mark.parametrize("name", ["two words", "x" * 65, "jules"])
+async def test_a_name_that_no_agent_can_have_is_refused_with_the_form(eddy: Speaker, name: str) -> None:  # ACL-42
+    told = await df(eddy, "register", name=name)
+    assert (act(told), "64 letters" in told["payload"]["reason_text"]) == ("NOT_UNDERSTOOD", True)

@@ -1,0 +1,136 @@
+"""Several messages in one request, answered in order (MW-72)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import cbor2
+import httpx2
+import pytest
+from websockets.sync.client import connect
+
+from conftest import Serve
+from protocols.nlip.amqp.conftest import amqp_gateway, broker, prefix  # noqa: F401
+from sabir import Gateway, Turn, agent
+from sabir.errors import TurnFailed
+from sabir.protocols.nlip.amqp.connection import AmqpConnection, Incoming
+from sabir.protocols.nlip.wire.amqp import JSON, AmqpMessage
+
+
+@agent(name="counting")
+async def counting(turn: Turn) -> str:
+    if turn.text == "fail":
+        raise TurnFailed("it broke")
+    return f"{turn.text}, after {len(turn.conversation.turns)}"
+
+
+def plain(text: str, session: str | None = None) -> dict[str, Any]:
+    message: dict[str, Any] = {"format": "text", "subformat": "english", "content": text}
+    if session is not None:
+        message["submessages"] = [{"format": "token", "subformat": "conversation", "content": session}]
+    return message
+
+
+def enveloped(text: str, **control: Any) -> dict[str, Any]:
+    return {
+        "format": {},
+        "control": {"message_type": "request", "message_id": text, **control},
+        "token": {},
+        "content": {"query": text},
+    }
+
+
+MIXED = [
+    plain("one"),
+    enveloped("two"),
+    plain("fail"),
+    {"format": 5},
+    enveloped("note", message_type="notification"),
+    enveloped("bad", priority=99),
+]
+
+
+def check(whole: dict[str, Any]) -> None:
+    assert list(whole) == ["batch"]
+    answers = whole["batch"]
+    assert answers[0]["content"] == "one, after 0"
+    assert answers[1]["content"]["content"] == "two, after 0"
+    assert answers[1]["control"]["correlation_id"] == "two"
+    assert (answers[2]["messagetype"], answers[2]["content"]) == ("error", "it broke")
+    assert answers[3]["messagetype"] == "error"
+    assert answers[4]["content"] == {}
+    assert "$.control.priority" in answers[5]["content"]["error"]
+    assert len(answers) == 6
+
+
+def test_a_batch_over_http_is_answered_in_order(serve: Serve, home: Path) -> None:
+    url = serve(Gateway(counting, home=home)).url + "/nlip"
+    response = httpx2.post(url, json={"batch": MIXED}, timeout=15)
+    assert response.status_code == 200
+    check(response.json())
+    session = "s" * 40
+    answers = httpx2.post(url, json={"batch": [plain(f"n{n}", session) for n in range(5)]}, timeout=15).json()["batch"]
+    assert [each["content"] for each in answers] == [f"n{n}, after {n}" for n in range(5)]
+
+
+def test_a_batch_is_written_in_few_commits(serve: Serve, home: Path) -> None:  # MW-72, G-17
+    gateway = Gateway(counting, home=home)
+    url = serve(gateway).url + "/nlip"
+    httpx2.post(url, json=plain("first"), timeout=15)
+    store: Any = gateway.store
+    before = store.writing()
+    answers = httpx2.post(url, json={"batch": [plain(f"n{n}") for n in range(40)]}, timeout=15).json()["batch"]
+    assert len(answers) == 40
+    after = store.writing()
+    assert after[1] - before[1] >= 40
+    assert after[0] - before[0] < 20
+
+
+def test_a_batch_repeated_with_its_key_is_not_run_again(serve: Serve, home: Path) -> None:
+    url = serve(Gateway(counting, home=home)).url + "/nlip"
+    asked, headers = {"batch": [plain("one"), plain("two")]}, {"idempotency-key": "k1"}
+    first = httpx2.post(url, json=asked, headers=headers, timeout=15).json()["batch"]
+    assert (
+        httpx2.post(url, json=asked, headers=headers, timeout=15).json()["batch"][0]["content"] == first[0]["content"]
+    )
+
+
+def test_a_batch_has_a_limit_and_is_not_empty(serve: Serve, home: Path) -> None:
+    url = serve(Gateway(counting, home=home)).url + "/nlip"
+    assert httpx2.post(url, json={"batch": [plain("x")] * 65}, timeout=15).status_code == 413
+    assert httpx2.post(url, json={"batch": []}, timeout=15).status_code == 422
+    strict = httpx2.post(url, json={"batch": [plain("x")]}, headers={"prefer": "handling=strict"}, timeout=15)
+    assert strict.status_code == 422
+
+
+@pytest.mark.parametrize("binary", [True, False])
+def test_a_batch_over_websocket(serve: Serve, home: Path, binary: bool) -> None:
+    url = serve(Gateway(counting, home=home)).url.replace("http", "ws")
+    with connect(f"{url}/nlip/ws") as socket:
+        socket.send(cbor2.dumps({"batch": MIXED}) if binary else json.dumps({"batch": MIXED}))
+        frame = socket.recv(timeout=10)
+        check(cbor2.loads(frame) if binary else json.loads(frame))  # type: ignore[arg-type]
+
+
+async def test_a_batch_over_amqp(home: Path, broker: str, prefix: str) -> None:  # noqa: F811
+    address, back = f"{prefix}-batch", f"{prefix}-batch-back"
+    found: asyncio.Queue[Any] = asyncio.Queue()
+
+    def take(incoming: Incoming) -> None:
+        found.put_nowait(json.loads(incoming.letter.body))
+        incoming.settle("accepted")
+
+    async with amqp_gateway(home, broker, address, counting):
+        connection = AmqpConnection(broker, container="t-batch")
+        await connection.open()
+        try:
+            await connection.receive(back, take, credit=10, most=100_000)
+            body = json.dumps({"batch": MIXED}).encode()
+            await connection.send(AmqpMessage(body, to=address, reply_to=back, content_type=JSON, message_id="b"))
+            async with asyncio.timeout(10):
+                check(await found.get())
+        finally:
+            await connection.close()

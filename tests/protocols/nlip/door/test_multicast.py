@@ -1,0 +1,135 @@
+"""One message to a group of agents, at every door: notifications over the bus, and ACL's ``group`` (MW-71)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import queue
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import httpx2
+import pytest
+from websockets.sync.client import connect
+
+from bus.on_nats import NATS, need_nats, remove_streams
+from conftest import Served, serving
+from protocols.acl.conftest import Speaker
+from sabir import Gateway, Turn, agent
+from sabir.agents.group import AgentGroup
+from sabir.bus import Letter
+
+Heard = queue.Queue[tuple[str, str, str]]
+
+
+def members(heard: Heard, node: str) -> list[Any]:
+    @agent(name="ann")
+    async def ann(turn: Turn) -> str:
+        heard.put(("ann", turn.text, node))
+        return f"ann heard {turn.text}"
+
+    @agent(name="ben")
+    async def ben(turn: Turn) -> str:
+        heard.put(("ben", turn.text, node))
+        return f"ben heard {turn.text}"
+
+    return [ann, ben, AgentGroup([ann, ben], name="crew")]
+
+
+@pytest.fixture(params=["no bus", "memory", "nats"])
+def crew(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Served, Heard]]:
+    heard: Heard = queue.Queue()
+    prefix = f"crew{uuid4().hex[:12]}"
+    bus = None
+    if request.param == "nats":
+        need_nats()
+        bus = f"{NATS}?prefix={prefix}"
+    elif request.param == "memory":
+        bus = "memory:"
+    with serving(Gateway(*members(heard, "a"), home=tmp_path, bus=bus)) as served:
+        yield served, heard
+    if request.param == "nats":
+        asyncio.run(remove_streams(NATS, prefix))
+
+
+def notification(words: str) -> dict[str, Any]:
+    control = {"message_type": "notification", "message_id": uuid4().hex, "timestamp": "2026-01-01T00:00:00Z"}
+    return {"format": {}, "control": control, "token": {}, "content": {"query": words}}
+
+
+def hears(heard: Heard, count: int) -> set[tuple[str, str]]:
+    return {heard.get(timeout=15)[:2] for _ in range(count)}
+
+
+def test_a_notification_to_a_group_reaches_each_member_and_waits_for_none(crew: tuple[Served, Heard]) -> None:
+    served, heard = crew
+    answer = httpx2.post(f"{served.url}/nlip/crew", json=notification("tea"), timeout=15)
+    assert answer.status_code == 202
+    assert hears(heard, 2) == {("ann", "tea"), ("ben", "tea")}
+    with connect(f"{served.ws_url}/nlip/crew/ws/text") as socket:
+        socket.send(json.dumps(notification("cake")))
+        assert hears(heard, 2) == {("ann", "cake"), ("ben", "cake")}
+    assert heard.empty()
+
+
+def test_a_message_to_a_group_is_answered_with_a_part_for_each(crew: tuple[Served, Heard]) -> None:
+    served, _ = crew
+    said = {"format": "text", "subformat": "english", "content": "tea"}
+    answer = httpx2.post(f"{served.url}/nlip/crew", json=said, timeout=15).json()
+    parts = {part.get("label"): part["content"] for part in answer["submessages"]}
+    assert (parts["ann"], parts["ben"]) == ("ann heard tea", "ben heard tea")
+
+
+async def test_an_acl_message_to_the_group_reaches_each_member(crew: tuple[Served, Heard]) -> None:
+    served, heard = crew
+    eddy = Speaker(served.url, "eddy")
+    payload = {"task_type": "ask", "task_description": "tea"}
+    response = await eddy.post(eddy.message("TASK_REQUEST", receiver={"group": "crew"}, payload=payload))
+    assert response.status_code < 300, response.text
+    found = await asyncio.to_thread(hears, heard, 2)
+    assert {name for name, _ in found} == {"ann", "ben"}
+    nobody = await eddy.post(eddy.message("TASK_REQUEST", receiver={"group": "nobody"}, payload=payload))
+    assert "there is no group 'nobody' here" in nobody.text
+    await eddy.http.aclose()
+
+
+def test_a_notification_goes_over_the_bus_if_there_is_one(crew: tuple[Served, Heard]) -> None:
+    served, heard = crew
+    bus, loop = served.gateway.bus, served.server._loop
+    if bus is None:
+        assert served.gateway.agents["crew"].publish is None  # type: ignore[attr-defined]
+        return
+    assert loop is not None
+    published: queue.Queue[str] = queue.Queue()
+
+    async def spy(letter: Letter) -> None:
+        published.put(letter.to)
+
+    asyncio.run_coroutine_threadsafe(bus.join("group:crew", "spy", spy), loop).result(15)
+    httpx2.post(f"{served.url}/nlip/crew", json=notification("tea"), timeout=15)
+    assert published.get(timeout=15) == "group:crew"
+    assert hears(heard, 2) == {("ann", "tea"), ("ben", "tea")}
+
+
+def test_of_several_nodes_one_takes_the_copy_of_a_member(tmp_path: Path) -> None:
+    need_nats()
+    heard: Heard = queue.Queue()
+    prefix = f"crew{uuid4().hex[:12]}"
+    store = f"sqlite:///{tmp_path / 'shared.db'}"
+    secret = "c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0LXNlY3JldA"
+
+    def node(name: str) -> Gateway:
+        bus = f"{NATS}?prefix={prefix}"
+        return Gateway(*members(heard, name), home=tmp_path / name, store=store, bus=bus, node=name, secrets=(secret,))
+
+    try:
+        with serving(node("a")) as first, serving(node("b")) as second:
+            for number, served in enumerate((first, second, first, second)):
+                answer = httpx2.post(f"{served.url}/nlip/crew", json=notification(f"tea {number}"), timeout=15)
+                assert answer.status_code == 202
+            assert hears(heard, 8) == {(name, f"tea {number}") for number in range(4) for name in ("ann", "ben")}
+            assert heard.empty()
+    finally:
+        asyncio.run(remove_streams(NATS, prefix))

@@ -1,0 +1,282 @@
+"""Subscriptions on the NLIP wire over SSE, WebSocket and AMQP (MW-70); groups of agents (MW-71)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from websockets.sync.client import connect
+
+from conftest import Serve, Served
+from protocols.nlip.amqp.conftest import amqp_gateway, broker, prefix  # noqa: F401
+from sabir import Gateway, Message, Progress, Turn, agent
+from sabir.agents.group import AgentGroup
+from sabir.card import Card
+from sabir.config.agents import build_agents
+from sabir.config.load import settings_of
+from sabir.errors import ConfigError, TurnFailed
+from sabir.events import Reply
+from sabir.guard import Caller, Credentials
+from sabir.message import Part
+from sabir.protocols.nlip.amqp.connection import AmqpConnection, Incoming
+from sabir.protocols.nlip.door import subscription
+from sabir.protocols.nlip.wire.amqp import JSON, AmqpMessage
+
+
+@agent(name="stepping")
+async def stepping(turn: Turn) -> Any:
+    for number in range(3):
+        yield Progress(number / 3, f"step {number}")
+    yield Reply(Message.text(f"done with {turn.text}"))
+
+
+class Known:
+    """Knows whoever names itself."""
+
+    anonymous = True
+    schemes = ("bearer",)
+
+    async def caller(self, credentials: Credentials, tokens: tuple[Part, ...] = ()) -> Caller:
+        names = [part.content for part in tokens if part.subformat == "authentication"]
+        return Caller(id=f"key:{names[0]}", kind="key") if names else Caller(address=credentials.address)
+
+
+def token(content: str, subformat: str = "conversation") -> dict[str, Any]:
+    return {"format": "token", "subformat": subformat, "content": content}
+
+
+def subscribe(topic: str, *tokens: dict[str, Any], **more: Any) -> dict[str, Any]:
+    part = {
+        "format": "structured",
+        "subformat": "json",
+        "label": "subscribe",
+        "content": {"topic": topic, "seconds": 1, **more},
+    }
+    words = {"messagetype": "control", "format": "text", "subformat": "english", "content": "Tell me."}
+    return {**words, "submessages": [part, *tokens]}
+
+
+def say(text: str, *tokens: dict[str, Any]) -> dict[str, Any]:
+    return {"format": "text", "subformat": "english", "content": text, "submessages": list(tokens)}
+
+
+def events(url: str, message: dict[str, Any]) -> list[dict[str, Any]]:
+    text = httpx2.post(url, json=message, headers={"accept": "text/event-stream"}, timeout=15).text
+    return [json.loads(line[6:]) for line in text.splitlines() if line.startswith("data: ")]
+
+
+def labelled(message: dict[str, Any], label: str) -> Any:
+    found = [part["content"] for part in message["submessages"] if part.get("label") == label]
+    return json.loads(found[0]) if found and isinstance(found[0], str) else found[0] if found else None
+
+
+def submit(url: str, *tokens: dict[str, Any], text: str = "work") -> str:
+    response = httpx2.post(url, json=say(text, *tokens), headers={"prefer": "respond-async"}, timeout=15)
+    return str(response.headers["location"]).rpartition("/")[2]
+
+
+def test_the_events_of_a_task_are_notified_and_resumed(serve: Serve, home: Path) -> None:
+    gateway = Gateway(stepping, home=home, identity=Known())  # type: ignore[arg-type]
+    url = serve(gateway).url + "/nlip"
+    ann = token("ann", "authentication")
+    task = submit(url, ann)
+    found = events(url, subscribe(f"task:{task}", ann, seconds=10))
+    assert all(each["messagetype"] == "notification" for each in found)
+    kinds = [labelled(each, "event")["kind"] for each in found[:-1]]
+    assert kinds.count("progress") == 3
+    assert kinds[-1] in ("reply", "state")
+    last = labelled(found[-1], "subscribe")
+    assert last["ended"] == "It has ended"
+    assert last["since"] == len(kinds)
+    resumed = events(url, subscribe(f"task:{task}", ann, since=2))
+    assert len(resumed) == len(found) - 2
+    stranger = httpx2.post(
+        url,
+        json=subscribe(f"task:{task}", token("bob", "authentication")),
+        headers={"accept": "text/event-stream"},
+        timeout=15,
+    )
+    assert stranger.status_code == 404
+
+
+def test_the_turns_of_a_conversation_are_notified_until_the_lease_ends(serve: Serve, home: Path) -> None:
+    url = serve(Gateway(stepping, home=home)).url + "/nlip"
+    first = httpx2.post(url, json=say("one"), timeout=15).json()
+    [own] = [part for part in first["submessages"] if part["format"] == "token"]
+    httpx2.post(url, json=say("two", own), timeout=15)
+    found = events(url, subscribe("conversation", own))
+    assert [labelled(each, "event")["asked"] for each in found[:-1]] == ["one", "two"]
+    assert labelled(found[-1], "subscribe") == {"topic": "conversation", "since": 2, "ended": "The lease has ended"}
+    again = events(url, subscribe("conversation", own, since=1))
+    assert [labelled(each, "event")["asked"] for each in again[:-1]] == ["two"]
+    other = httpx2.post(
+        url, json=subscribe("conversation", token("x" * 40)), headers={"accept": "text/event-stream"}, timeout=15
+    )
+    assert other.status_code == 404
+
+
+@pytest.mark.parametrize("kind", ["agent", "group"])
+def test_the_tasks_at_an_agent_are_notified_to_their_owner(serve: Serve, home: Path, kind: str) -> None:
+    crew = AgentGroup([stepping], name="crew")
+    gateway = Gateway(stepping, crew, home=home, identity=Known())  # type: ignore[arg-type]
+    base = serve(gateway).url
+    name = "stepping" if kind == "agent" else "crew"
+    ann = token("ann", "authentication")
+    task = submit(f"{base}/nlip/{name}", ann)
+    found = events(f"{base}/nlip", subscribe(f"{kind}:{name}", ann))
+    assert {labelled(each, "event")["task"] for each in found[:-1]} == {task}
+    others = events(f"{base}/nlip", subscribe(f"{kind}:{name}", token("bob", "authentication")))
+    assert len(others) == 1
+    nobody = httpx2.post(
+        f"{base}/nlip", json=subscribe(f"{kind}:{name}"), headers={"accept": "text/event-stream"}, timeout=15
+    )
+    assert nobody.status_code == 401
+
+
+@agent(card=Card("weather", "Watches the sky", publishes=("storms",)))
+async def weather(turn: Turn) -> str:
+    return "sunny"
+
+
+def notify(served: Served, wind: int, key: str = "") -> int:
+    loop = served.server._loop
+    assert loop is not None
+    sending = served.gateway.notify("weather", "storms", {"wind": wind}, key=key)
+    return asyncio.run_coroutine_threadsafe(sending, loop).result(20)
+
+
+def test_what_an_agent_publishes_is_notified_once_and_resumed(serve: Serve, home: Path) -> None:  # MW-70
+    served = serve(Gateway(weather, home=home))
+    url = served.url + "/nlip"
+    assert [notify(served, 10, "one"), notify(served, 10, "one"), notify(served, 11)] == [0, 0, 0]
+    found = events(url, subscribe("topic:weather/storms"))
+    told = [labelled(each, "event") for each in found[:-1]]
+    assert [each["event"] for each in told] == [{"wind": 10}, {"wind": 11}]
+    assert told[0]["kind"] == "published"
+    notify(served, 12)
+    again = events(url, subscribe("topic:weather/storms", since=labelled(found[-1], "subscribe")["since"]))
+    assert [labelled(each, "event")["event"] for each in again[:-1]] == [{"wind": 12}]
+    unknown = httpx2.post(
+        url, json=subscribe("topic:weather/gossip"), headers={"accept": "text/event-stream"}, timeout=15
+    )
+    assert unknown.status_code == 404
+    assert "it publishes storms" in unknown.text
+
+
+def test_what_an_agent_publishes_comes_at_once_over_websocket(
+    serve: Serve, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # MW-70
+    monkeypatch.setattr(subscription, "ALONE_SECONDS", 600.0)  # so that nothing comes by looking
+    served = serve(Gateway(weather, home=home))
+    with connect(served.url.replace("http", "ws") + "/nlip/ws/text") as socket:
+        socket.send(json.dumps(subscribe("topic:weather/storms", seconds=60)))
+        while not notify(served, 10):  # until somebody listens
+            pass
+        told = labelled(json.loads(socket.recv(timeout=10)), "event")
+        assert told["event"] == {"wind": 10}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [{"topic": "weather"}, {"topic": "topic:weather"}, {"topic": "task:"}, {}, {"topic": "conversation", "since": -1}],
+)
+def test_a_topic_that_is_none_is_an_error(serve: Serve, home: Path, content: dict[str, Any]) -> None:
+    url = serve(Gateway(stepping, home=home)).url + "/nlip"
+    message = subscribe("x")
+    message["submessages"][0]["content"] = content
+    response = httpx2.post(url, json=message, headers={"accept": "text/event-stream"}, timeout=15)
+    assert response.status_code == 422
+    assert response.json()["messagetype"] == "control"
+
+
+def test_notifications_over_websocket_do_not_hold_up_what_is_said(
+    serve: Serve, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subscription, "ALONE_SECONDS", 600.0)  # so that nothing comes by looking
+    url = serve(Gateway(stepping, home=home)).url.replace("http", "ws")
+    with connect(f"{url}/nlip/ws/text") as socket:
+
+        def receive(is_wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+            while True:
+                found: dict[str, Any] = json.loads(socket.recv(timeout=10))
+                if is_wanted(found):
+                    return found
+
+        socket.send(json.dumps(say("one")))
+        first = receive(lambda each: True)
+        [own] = [part for part in first["submessages"] if part["format"] == "token"]
+        socket.send(json.dumps(subscribe("conversation", own, seconds=5)))
+        one = receive(lambda each: each.get("messagetype") == "notification")
+        assert labelled(one, "event")["asked"] == "one"
+        socket.send(json.dumps(say("two", own)))
+        two = receive(lambda each: each.get("messagetype") == "notification")
+        assert labelled(two, "event")["asked"] == "two"
+
+
+async def test_notifications_over_amqp(home: Path, broker: str, prefix: str) -> None:  # noqa: F811
+    address, back = f"{prefix}-subscribe", f"{prefix}-subscribe-back"
+    found: asyncio.Queue[Any] = asyncio.Queue()
+
+    def take(incoming: Incoming) -> None:
+        found.put_nowait(json.loads(incoming.letter.body))
+        incoming.settle("accepted")
+
+    async with amqp_gateway(home, broker, address, stepping):
+        connection = AmqpConnection(broker, container="t-subscribe")
+        await connection.open()
+        try:
+            await connection.receive(back, take, credit=10, most=100_000)
+
+            async def send(message: dict[str, Any], message_id: str) -> None:
+                body = json.dumps(message).encode()
+                await connection.send(
+                    AmqpMessage(body, to=address, reply_to=back, content_type=JSON, message_id=message_id)
+                )
+
+            async with asyncio.timeout(20):
+                await send(say("one"), "1")
+                first = await found.get()
+                [own] = [part for part in first["submessages"] if part["format"] == "token"]
+                await send(subscribe("conversation", own), "2")
+                one = await found.get()
+                assert labelled(one, "event")["asked"] == "one"
+                last = await found.get()
+                assert labelled(last, "subscribe")["ended"] == "The lease has ended"
+        finally:
+            await connection.close()
+
+
+# -- groups (MW-71) -------------------------------------------------------------------------------------
+
+
+@agent(name="failing")
+async def failing(turn: Turn) -> str:
+    raise TurnFailed("it broke")
+
+
+def test_a_group_answers_with_a_part_for_each_member(serve: Serve, home: Path) -> None:
+    url = serve(Gateway(stepping, failing, AgentGroup([stepping, failing], name="crew"), home=home)).url
+    found = httpx2.post(f"{url}/nlip/crew", json=say("tea"), timeout=15).json()
+    assert found["content"] == "stepping: done with tea\nfailing failed: it broke"
+    assert labelled(found, "failed") == {"failing": "it broke"}
+    parts = {part.get("label"): part["content"] for part in found["submessages"]}
+    assert parts["stepping"] == "done with tea"
+
+
+def test_a_group_of_yaml_has_members() -> None:
+    values = {
+        "agents": [
+            {"id": "a", "backend": {"type": "mock", "script": ["A"]}},
+            {"id": "crew", "group": {"members": ["a", "echo"]}},
+        ]
+    }
+    made = build_agents(settings_of(values)).agents[1]
+    assert isinstance(made, AgentGroup)
+    assert [member.card.name for member in made.members] == ["a", "echo"]
+    with pytest.raises(ConfigError, match="a group needs members"):
+        AgentGroup([])

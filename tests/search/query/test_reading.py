@@ -1,0 +1,43 @@
+"""Any text can be asked: no question raises, and none takes long to read. More: scripts/fuzz_questions.py."""
+
+from __future__ import annotations
+
+import pytest
+
+from sabir.agents.site.agent import Site
+from sabir.events import Reply
+from sabir.message import Message
+from sabir.search import LocalIndex
+from sabir.turn import Turn
+from search.generated import JOINS, LIMIT, OPENERS, WORDS, questions, read
+from search.shelf import shelf
+
+
+def test_generated_questions_are_read_without_an_error_and_quickly() -> None:
+    slow = []
+    for question in questions(3_000, seed=15):
+        seconds = read(question)
+        if seconds > LIMIT:  # it may have been disturbed
+            seconds = min(read(question) for _ in range(3))
+        if seconds > LIMIT:
+            slow.append((question[:80], seconds))
+    assert slow == []
+
+
+@pytest.mark.slow
+def test_every_word_that_a_rule_knows_is_read_behind_every_opener() -> None:
+    """ "How to cook trout" once was a 500: a word that one table has and another lacks."""
+    for number, word in enumerate(WORDS):
+        opener = OPENERS[number % len(OPENERS)]
+        read(f"{opener} {word}")
+        read(f"{word} {JOINS[number % len(JOINS)]}")
+        read(word)
+
+
+async def test_generated_questions_are_answered() -> None:
+    index = LocalIndex(None, None)
+    await index.put(shelf())
+    agent = Site(index, questions=False)
+    for question in questions(150, seed=4):
+        events = [event async for event in agent(Turn(Message.text(question)))]
+        assert isinstance(events[-1], Reply), question
