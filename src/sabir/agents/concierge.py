@@ -26,8 +26,8 @@ from sabir.guard.agreements import HISTORY, past_turns, policies_of
 from sabir.guard.assent import assent
 from sabir.guard.identity.passes import Passes
 from sabir.guard.quotas.rates import Quotas, Remaining
+from sabir.limits import Limits
 from sabir.message import Message, json_part, text_part, uri_part
-from sabir.protocols.nlip.wire.rules import Limits
 from sabir.stores.base import ConversationRow, Store, TurnEntry
 from sabir.turn import Caller, PastTurn, Turn
 from sabir.uploads import Uploads

@@ -17,8 +17,8 @@ from sabir.guard.build import IdentitySettings
 from sabir.guard.ecma434 import SecuritySettings
 from sabir.guard.egress.addresses import OutboundRules
 from sabir.guard.egress.credentials import Service
+from sabir.limits import Limits
 from sabir.observe.settings import ObserveSettings
-from sabir.protocols.nlip.wire.rules import Limits
 from sabir.server.settings import Tls
 from sabir.stores.sealing import EncryptionSettings
 from sabir.tasks import TaskSettings

@@ -20,9 +20,9 @@ from sabir.guard import Authenticator, Filters, Quotas, Rights
 from sabir.guard.build import GuardSettings
 from sabir.guard.ecma434 import SecuritySettings
 from sabir.http.door import MakeDoor
+from sabir.limits import LIMITS, Limits
 from sabir.observe.settings import ObserveSettings
 from sabir.protocols.nlip.wire.envelope import EnvelopeOptions
-from sabir.protocols.nlip.wire.rules import LIMITS, Limits
 from sabir.server.settings import Serving
 from sabir.stores import Store, open_store
 from sabir.stores.sealing import EncryptionSettings, cipher_of

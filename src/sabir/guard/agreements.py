@@ -19,9 +19,9 @@ from sabir.agent import Agent
 from sabir.card import Card, Policy
 from sabir.errors import Forbidden, PolicyRequired, RateLimited, TooLarge
 from sabir.events import Delta, Event, Progress, Reply
+from sabir.limits import depth_of
 from sabir.message import JSON, Message, Part, json_part, text_part
 from sabir.protocols.nlip.wire import json as nlip
-from sabir.protocols.nlip.wire.rules import depth_of
 from sabir.turn import Caller, Conversation, PastTurn, Turn
 
 from .vocabulary import in_vocabulary

@@ -20,9 +20,9 @@ from sabir.exchange.exchange import Exchange
 from sabir.exchange.topics import Topics
 from sabir.guard import Guard
 from sabir.guard.build import GuardServices
+from sabir.limits import Limits
 from sabir.message import JSON
 from sabir.protocols.nlip.wire.envelope import EnvelopeOptions
-from sabir.protocols.nlip.wire.rules import Limits
 from sabir.stores.base import Store
 from sabir.tasks import Tasks
 from sabir.turn import Caller

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final, Protocol
 
-from sabir.protocols.nlip.wire.rules import FEW_VALUES
+from sabir.limits import FEW_VALUES
 
 REST: Final = 2.0  # times what the work took: how long the next one waits
 

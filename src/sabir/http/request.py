@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope
 from sabir.errors import BadMediaType, BadMessage, TooLarge, Unreadable
 from sabir.guard import Credentials
 from sabir.guard.identity.callers import credentials_of_user, no_credentials
-from sabir.protocols.nlip.wire.rules import Limits, check_cost, depth_of
+from sabir.limits import Limits, check_cost, depth_of
 
 from .admission import Admission
 

@@ -13,8 +13,8 @@ import msgspec
 
 from sabir.card import Policy
 from sabir.guard.quotas.rates import Quotas
+from sabir.limits import Limits
 from sabir.message import FORMATS, JSON, Part, json_part, language_name
-from sabir.protocols.nlip.wire.rules import Limits
 
 from .vocabulary import MAX_WORDS
 

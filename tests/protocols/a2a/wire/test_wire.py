@@ -9,6 +9,7 @@ from google.protobuf.json_format import MessageToDict
 
 from sabir.errors import BadMessage, SabirError, TooLarge, UnknownVersion, tree
 from sabir.events import Delta, Fault, Field, Progress, Question, Reply
+from sabir.limits import Limits
 from sabir.message import (
     Message,
     Part,
@@ -25,7 +26,6 @@ from sabir.protocols.a2a.wire import tasks
 from sabir.protocols.a2a.wire.client import TaskReader
 from sabir.protocols.a2a.wire.parts import keep, part_from, part_to
 from sabir.protocols.a2a.wire.parts import value_to as a2a_value
-from sabir.protocols.nlip.wire.rules import Limits
 
 # One part, and what A2A says of it; read both ways.
 VECTORS = {

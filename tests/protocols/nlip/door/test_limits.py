@@ -16,9 +16,9 @@ from sabir.agents.echo import echo
 from sabir.config.load import settings_of
 from sabir.errors import SabirError, TooLarge
 from sabir.guard import Quotas
+from sabir.limits import Limits
 from sabir.protocols.nlip.wire import cbor
 from sabir.protocols.nlip.wire import json as nlip
-from sabir.protocols.nlip.wire.rules import Limits
 
 TEXT = {"format": "text", "subformat": "english", "content": "hi"}
 

@@ -183,7 +183,7 @@ async def test_an_error_message_with_status_200_is_a_refusal_too() -> None:
 
 
 async def test_an_answer_larger_than_the_limit_is_cut_off() -> None:
-    from sabir.protocols.nlip.wire.rules import Limits
+    from sabir.limits import Limits
 
     async with raw_server(lambda heard, n: http(200, text("x" * 5000))) as server:
         async with connect(server.url, limits=Limits(body=1000)) as peer:

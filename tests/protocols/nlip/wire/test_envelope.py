@@ -14,10 +14,10 @@ import pytest
 import zstandard
 
 from sabir.errors import BadInput, TooLarge, UnknownVersion
+from sabir.limits import Limits
 from sabir.massgen.nlip import schema
 from sabir.message import Message, binary_part, json_part, text_part, token_part
 from sabir.protocols.nlip.wire import envelope
-from sabir.protocols.nlip.wire.rules import Limits
 
 FORMAT = {"content_type": "application/json", "encoding": "utf-8", "schema_version": "1.0", "compression": None}
 CONTROL = {

@@ -21,8 +21,8 @@ from sabir.guard.quotas.rates import is_loopback
 from sabir.http.admission import Admission
 from sabir.http.door import GatewayServices
 from sabir.http.request import hops_of
+from sabir.limits import BYTES_AS_A_VALUE, FEW_BYTES
 from sabir.protocols.a2a.wire import content as wire
-from sabir.protocols.nlip.wire.rules import BYTES_AS_A_VALUE, FEW_BYTES
 from sabir.turn import ANONYMOUS
 
 from .handler import DOOR, A2aCall, Operations, calling

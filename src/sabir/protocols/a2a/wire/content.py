@@ -32,9 +32,9 @@ from sabir.errors import (
     UnknownVersion,
 )
 from sabir.events import Question
+from sabir.limits import LIMITS, Limits
 from sabir.message import Message, Part
 from sabir.protocols.nlip.wire import json as nlip
-from sabir.protocols.nlip.wire.rules import LIMITS, Limits
 
 from .parts import KEPT, MARK, PROTOCOL, kept, part_to, parts_from, plain, struct_to
 

@@ -14,8 +14,9 @@ from typing import Any, Final
 import msgspec
 
 from sabir.errors import BadMessage, MissingExtra, TooLarge
+from sabir.limits import LIMITS, Limits, check_shape
 from sabir.message import ERROR, FORMATS, Message, Part, media_of
-from sabir.protocols.nlip.wire.rules import LIMITS, Limits, check_content, check_shape
+from sabir.protocols.nlip.wire.rules import check_content
 
 try:
     from a2a.types import a2a_pb2 as pb

@@ -27,13 +27,13 @@ from sabir.http.door import GatewayServices, settings_for
 from sabir.http.request import accept_of, check_body_headers, credentials_of, headers_of, prefer_of, read_body
 from sabir.http.request import json_of as checked_json
 from sabir.http.response import COMMENT, refusal_headers, send_events, send_json, start_events
+from sabir.limits import check_cost
 from sabir.message import JSON
 from sabir.protocols.acl.wire.acts import ACTS, PROTOCOL
 from sabir.protocols.acl.wire.envelope import NAME, NAME_FORM, VERSION, Envelope, json_of
 from sabir.protocols.acl.wire.ide import is_ide
 from sabir.protocols.acl.wire.ontologies import TERMS
 from sabir.protocols.acl.wire.reasons import Rejected
-from sabir.protocols.nlip.wire.rules import check_cost
 from sabir.stores.letters import Letters
 from sabir.turn import Caller
 

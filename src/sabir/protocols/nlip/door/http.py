@@ -45,9 +45,10 @@ from sabir.http.response import (
     send_events,
     start_events,
 )
+from sabir.limits import FEW_BYTES, check_cost
 from sabir.message import Message, Part, json_part, uri_part
 from sabir.protocols.nlip.wire import json as nlip
-from sabir.protocols.nlip.wire.rules import FEW_BYTES, check_cost
+from sabir.protocols.nlip.wire.rules import PROTOCOL
 from sabir.stores.base import TaskRow
 
 from .batch import Batch
@@ -186,7 +187,7 @@ class NlipHttp:
         try:
             if len(body) < FEW_BYTES:
                 return nlip.decode(body, strict=options.strict, limits=limits)
-            async with self.services.heavy.work(check_cost(body, limits), admission):
+            async with self.services.heavy.work(check_cost(body, limits, PROTOCOL), admission):
                 return nlip.decode(body, strict=options.strict, limits=limits)
         except BadMessage as exc:
             if options.strict:

@@ -26,10 +26,11 @@ from sabir.guard.assent import takes_back
 from sabir.http.admission import Admission
 from sabir.http.door import GatewayServices, settings_for
 from sabir.http.request import credentials_of, headers_of, hops_of
+from sabir.limits import FEW_BYTES, check_cost
 from sabir.message import Message, Part, json_part, token_kind, uri_part
 from sabir.protocols.nlip.wire import cbor
 from sabir.protocols.nlip.wire import json as nlip
-from sabir.protocols.nlip.wire.rules import FEW_BYTES, check_cost
+from sabir.protocols.nlip.wire.rules import PROTOCOL
 
 from .batch import Batch
 from .envelope import EnvelopeTurn
@@ -193,7 +194,7 @@ class Connection:
         """What a frame costs to work on. CBOR is not looked into: most of it is bytes, which cost little."""
         if text is not None or self._text_path:
             body = text.encode("utf-8", "replace") if text is not None else data or b""
-            return check_cost(body, self.services.limits)
+            return check_cost(body, self.services.limits, PROTOCOL)
         return 0 if data is None or len(data) < FEW_BYTES else len(data) // 100
 
     async def _answer_batch(self, batch: Batch, binary: bool) -> None:

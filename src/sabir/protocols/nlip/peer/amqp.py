@@ -17,11 +17,11 @@ from uuid import uuid4
 import msgspec
 
 from sabir.errors import BadInput, ConfigError, PeerRefused, PeerUnavailable, PeerUnreadable
+from sabir.limits import Limits
 from sabir.message import Message, Part, token_part
 from sabir.protocols.nlip.amqp.broker import Broker
 from sabir.protocols.nlip.amqp.connection import AmqpConnection, Incoming
 from sabir.protocols.nlip.wire import amqp
-from sabir.protocols.nlip.wire.rules import Limits
 from sabir.protocols.peer import Call, Clock, PeerOptionNames, PeerOptions, choose, origin_of
 
 from .base import NlipPeer

@@ -9,10 +9,10 @@ import msgspec
 
 from sabir.errors import BadInput
 from sabir.events import Delta, Progress
+from sabir.limits import Limits
 from sabir.message import Message
 from sabir.protocols.nlip.wire import envelope
 from sabir.protocols.nlip.wire import json as nlip
-from sabir.protocols.nlip.wire.rules import Limits
 
 
 def enveloped(message: Message, message_id: str) -> bytes:

@@ -30,10 +30,10 @@ from sabir.http.connect_errors import why_no_connection
 from sabir.http.error_body import is_nlip, reason_in
 from sabir.http.wire_log import request_head, response_head
 from sabir.ids import new_id
+from sabir.limits import Limits
 from sabir.message import Message, Part, json_part, uri_part
 from sabir.protocols.nlip.wire import json as nlip
 from sabir.protocols.nlip.wire.envelope import facts_of, without_facts
-from sabir.protocols.nlip.wire.rules import Limits
 from sabir.protocols.peer import Call, Clock, PeerOptionNames, PeerOptions, choose, origin_of, without_credentials
 from sabir.turn import OpensUploads, Turn
 

@@ -24,10 +24,10 @@ from websockets.asyncio.client import ClientConnection, connect
 from sabir.aio import cancel_and_wait
 from sabir.errors import BadInput, ConfigError, PeerRefused, PeerUnavailable, PeerUnreadable
 from sabir.http.connect_errors import why_no_connection
+from sabir.limits import Limits
 from sabir.message import CONTROL, JSON, Message, Part, json_part
 from sabir.protocols.nlip.wire import cbor
 from sabir.protocols.nlip.wire import json as nlip
-from sabir.protocols.nlip.wire.rules import Limits
 from sabir.protocols.peer import Call, Clock, PeerOptionNames, PeerOptions, choose, without_credentials
 
 from .base import NlipPeer, is_partial

@@ -12,11 +12,12 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from sabir.errors import BadInput, BadMediaType, Cancelled, Forbidden, SabirError, Unavailable
+from sabir.limits import LIMITS, Limits, check_cost
 from sabir.message import FORMATS, Message
 
 from . import cbor
 from . import json as nlip
-from .rules import LIMITS, PROTOCOL, Limits, check_cost
+from .rules import PROTOCOL
 
 JSON: Final = "application/json"
 CBOR: Final = "application/cbor"
@@ -143,7 +144,7 @@ def cost_of(letter: AmqpMessage, limits: Limits = LIMITS) -> int:
     """
     if kind_of(letter) == CBOR:
         return len(letter.body) // 100
-    return check_cost(letter.body, limits)
+    return check_cost(letter.body, limits, PROTOCOL)
 
 
 def outcome(exc: SabirError) -> str:

@@ -13,9 +13,10 @@ from typing import Any, Final, NoReturn
 import cbor2
 
 from sabir.errors import TooLarge, Unreadable
+from sabir.limits import LIMITS, Limits, count_values
 from sabir.message import Message
 
-from .rules import LIMITS, PROTOCOL, Limits, count_values, message_from, plain
+from .rules import PROTOCOL, message_from, plain
 
 LOSSES: Final[tuple[str, ...]] = ()
 

@@ -16,10 +16,11 @@ import msgspec
 from msgspec import Meta
 
 from sabir.errors import BadMessage, MissingExtra, TooLarge, UnknownVersion, Unreadable
+from sabir.limits import LIMITS, Limits, check_cost
 from sabir.message import ERROR, Message, Part, json_part, text_part, token_kind, token_part
 
 from . import json as nlip
-from .rules import LIMITS, PROTOCOL, Limits, check_cost, check_value, message_from, plain, unbase64
+from .rules import PROTOCOL, check_value, message_from, plain, unbase64
 
 ENVELOPE: Final = "sabir.envelope"  # subformat of the part that holds what ECMA-430 has no field for
 TOOL_CALL: Final = "tool_call"  # labels of structured parts
@@ -201,7 +202,7 @@ def _checked_content(envelope: NestedMessage, limits: Limits) -> dict[str, Any]:
     if not isinstance(data, str):
         raise BadMessage(PROTOCOL, "$.content", "the compressed object in base64, as a string or as its key data")
     unpacked = _unpacked(form.compression, unbase64(data, "$.content"), limits.body)
-    check_cost(unpacked, limits)
+    check_cost(unpacked, limits, PROTOCOL)
     try:
         content = msgspec.json.decode(unpacked)
     except (msgspec.MsgspecError, RecursionError, ValueError):

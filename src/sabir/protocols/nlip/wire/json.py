@@ -16,20 +16,10 @@ import msgspec
 from sabir import errors
 from sabir.errors import PolicyRequired, SabirError, TooLarge, Unauthenticated, Unreadable
 from sabir.events import Delta, Event, Field, Progress, Question, Reply, field_kind
+from sabir.limits import LIMITS, Limits, check_cost, depth_of
 from sabir.message import CONTROL, STRUCTURED, Message, Part, json_part
 
-from .rules import (
-    LIMITS,
-    PROTOCOL,
-    Limits,
-    check_content,
-    check_cost,
-    depth_of,
-    message_from,
-    needs_spelling,
-    plain,
-    token_size,
-)
+from .rules import PROTOCOL, check_content, message_from, needs_spelling, plain, token_size
 
 PARTIAL: Final = "partial"
 # Over WebSocket there is no header for one message. What HTTP says there is a field of the message, which is sent only
@@ -89,7 +79,7 @@ def decode(body: bytes, *, strict: bool = False, limits: Limits = LIMITS) -> Mes
     """
     if len(body) > limits.body:
         raise TooLarge(PROTOCOL, "$", f"at most {limits.body} bytes")
-    check_cost(body, limits)
+    check_cost(body, limits, PROTOCOL)
     if not strict:
         try:
             message = _typed.decode(body)

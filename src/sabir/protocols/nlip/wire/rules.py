@@ -10,13 +10,13 @@ import base64
 import binascii
 import math
 import re
-from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import msgspec
-from msgspec import Meta
 
 from sabir.errors import BadMessage, TooLarge
+from sabir.limits import LIMITS, Limits
 from sabir.message import CONTROL, ERROR, FORMATS, MEDIA, STRUCTURED, Message, Part, language_name, printable
 
 PROTOCOL: Final = "nlip"
@@ -36,25 +36,6 @@ _EXPECTED_FORMAT: Final = "text, token, structured, binary, location or generic"
 _ABSOLUTE_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s]+")
 _URLSAFE = str.maketrans("-_", "+/")
 _TOO_LARGE: Final = 10**4300  # Python writes no integer of more digits
-FEW_BYTES: Final = 4096  # JSON this short is not worth counting
-FEW_VALUES: Final = 500
-BYTES_AS_A_VALUE: Final = 64  # so many bytes of text cost about as much as one value
-
-
-class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a message may measure at most. Told to peers by control, enforced before anything runs."""
-
-    body: Annotated[int, Meta(ge=1)] = 1024 * 1024
-    values: Annotated[int, Meta(ge=1)] = 10_000  # JSON or CBOR values, all levels together: each costs time to check
-    depth: Annotated[int, Meta(ge=1, le=256)] = 64  # values are looked at recursively, so there is an end to it
-    tokens: Annotated[int, Meta(ge=1)] = 32
-    submessages: Annotated[int, Meta(ge=1)] = 256
-    token_length: Annotated[int, Meta(ge=1)] = 8192
-    label_length: Annotated[int, Meta(ge=1)] = 256
-    subformat_length: Annotated[int, Meta(ge=1)] = 256
-
-
-LIMITS: Final = Limits()
 
 
 def message_from(value: object, *, strict: bool = False, limits: Limits = LIMITS) -> Message:
@@ -333,82 +314,6 @@ def _check_container(value: dict[Any, Any] | list[Any], where: str, depth: int) 
             raise BadMessage(PROTOCOL, where, "text keys")
         check_text(key, where)
         check_value(item, f"{where}.{printable(key)}" if depth > 60 else where, depth - 1)
-
-
-def check_cost(body: bytes, limits: Limits, protocol: str = PROTOCOL, *, weight: int = 1) -> int:
-    """What JSON costs to work on, judged before it is decoded: by its values, and a little by its length.
-
-    ``weight`` is how much more a value costs in this protocol than in others. The cost of short JSON is 0.
-
-    Raises:
-        TooLarge: it has too many values.
-    """
-    if len(body) < FEW_BYTES:
-        return 0
-    count = _separators(body)
-    if count > FEW_VALUES:
-        count = _separators(_without_texts(body))
-    if count * weight > limits.values:
-        raise TooLarge(protocol, "$", f"at most {limits.values // weight} values")
-    return weight * (count + len(body) // BYTES_AS_A_VALUE)
-
-
-def _without_texts(body: bytes) -> bytes:
-    """JSON without the insides of its texts, in linear time."""
-    if b"\\" in body:
-        body = body.replace(b"\\\\", b"").replace(b'\\"', b"")
-    return b"".join(body.split(b'"')[::2])
-
-
-def _separators(body: bytes) -> int:
-    """One value before each comma, and one in each bracket."""
-    return 1 + body.count(b",") + body.count(b"[") + body.count(b"{")
-
-
-def check_shape(content: object, where: str, limits: Limits, protocol: str = PROTOCOL) -> None:
-    """Check a content that was decoded by somebody else.
-
-    Raises:
-        TooLarge: it has too many values, or is nested too deeply.
-    """
-    if not isinstance(content, dict | list):
-        return
-    if count_values(content, limits.values) > limits.values:
-        raise TooLarge(protocol, where, f"at most {limits.values} values")
-    if depth_of(content, limits.depth) > limits.depth:
-        raise TooLarge(protocol, where, f"at most {limits.depth} levels of nesting")
-
-
-def count_values(value: object, most: int) -> int:
-    """How many values a decoded value has, all levels together; stops counting just past ``most``."""
-    count, pending = 1, [value]
-    while pending and count <= most:
-        item = pending.pop()
-        if isinstance(item, dict):
-            count += len(item)
-            pending.extend(child for child in item.values() if isinstance(child, dict | list))
-        elif isinstance(item, list):
-            count += len(item)
-            pending.extend(child for child in item if isinstance(child, dict | list))
-    return count
-
-
-def depth_of(value: object, most: int) -> int:
-    """How deeply a value is nested; stops counting just past ``most``."""
-    deepest = 0
-    layer: list[object] = [value] if isinstance(value, dict | list) else []
-    while layer and deepest <= most:
-        layer = [child for item in layer for child in _children(item)]
-        deepest += 1
-    return deepest
-
-
-def _children(value: object) -> Iterator[object]:
-    if isinstance(value, dict):
-        return (item for item in value.values() if isinstance(item, dict | list))
-    if isinstance(value, list):
-        return (item for item in value if isinstance(item, dict | list))
-    return iter(())
 
 
 def token_size(content: object) -> int:

@@ -37,7 +37,7 @@ from sabir.http.request import (
     trace_of,
 )
 from sabir.http.response import refusal_headers
-from sabir.protocols.nlip.wire.rules import check_cost
+from sabir.limits import check_cost
 from sabir.protocols.nlweb.wire.mapping import message_of
 from sabir.protocols.nlweb.wire.models import PROTOCOL, AskRequest, Meta, PromiseResponse, Response, WhoRequest
 from sabir.protocols.nlweb.wire.requests import ask_of, ask_of_pairs, await_of, merged, who_of_pairs
