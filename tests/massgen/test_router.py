@@ -7,7 +7,7 @@ import gc
 import logging
 import time
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
@@ -27,7 +27,9 @@ from sabir.massgen.nlip.schema import (
 from sabir.massgen.nlip.translator import CustomToolTranslator, MCPTranslator
 from sabir.massgen.stream_chunk import StreamChunk
 from sabir.massgen.tool._manager import ToolManager
+from sabir.protocols.nlip.wire import envelope
 from sabir.tools import Tool, tool
+from sabir.tools.settings import NlipSettings
 
 
 def add(a: int, b: int = 1) -> int:
@@ -97,6 +99,38 @@ async def test_disabled_the_tools_run_as_they_are_and_nothing_is_tracked() -> No
     assert await router.state_manager.get_session_context("s") is None
     [passed] = await routed(router, request())
     assert passed.content == {"query": "x"}
+
+
+@pytest.mark.parametrize(
+    ("form", "words"),
+    [
+        ({"schema_version": "2.0"}, "$.format.schema_version: expected 1.0"),
+        ({"encoding": "latin-1"}, "$.format.encoding: expected utf-8"),
+        ({"compression": "lzma"}, "$.format.compression: expected gzip or zstd"),
+    ],
+)
+async def test_an_unknown_format_is_rejected_with_the_known_ones(form: dict[str, str], words: str) -> None:  # MW-7
+    router = NLIPRouter(ToolManager([add]))
+    asked = request(call("add", a=1)).model_copy(update={"format": NLIPFormatField(**form)})
+    [response] = await routed(router, asked)
+    assert response.control.message_type == "error"
+    assert words in response.content["error"]
+    assert response.content["original_request"] == "m"
+    assert response.format == NLIPFormatField()  # an answer that its reader can read
+
+
+async def test_schema_version_decides_what_is_read_and_written(monkeypatch: pytest.MonkeyPatch) -> None:  # MW-53
+    with pytest.raises(ConfigError, match=r"nlip_config\.schema_version: expected 1\.0, not '2\.0'"):
+        NLIPRouter(ToolManager(), config={"schema_version": "2.0"})
+    assert get_args(get_type_hints(NlipSettings)["schema_version"]) == envelope.VERSIONS
+    monkeypatch.setattr(envelope, "VERSIONS", ("1.0", "1.1"))
+    for written in envelope.VERSIONS:
+        router = NLIPRouter(ToolManager([add]))
+        router._response.format.schema_version = written
+        for read in envelope.VERSIONS:
+            asked = request(call("add", a=1)).model_copy(update={"format": NLIPFormatField(schema_version=read)})
+            [response] = await routed(router, asked)
+            assert (response.content["status"], response.format.schema_version) == ("success", written)
 
 
 async def test_calls_run_at_once_and_are_answered_in_order() -> None:  # MW-19

@@ -2,19 +2,19 @@
 
     AgentGroup([alice, bob], name="crew")
 
-Unlike a federation it does not judge: every answer, and every failure, is a part that is labelled with its member.
-A notification waits for no answers: where the gateway has a bus, it is published there, and each member gets a copy.
+Unlike a federation it does not judge: every answer, and every failure, is a part labelled with its member.
+A notification does not wait for answers: if the gateway has a bus, it is published there, and each member gets a copy.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import Final
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final
 
 from sabir.agent import Agent
 from sabir.card import Card
-from sabir.errors import ConfigError, SabirError
+from sabir.errors import ConfigError, Forbidden, SabirError, Unauthenticated
 from sabir.events import Event, Progress, Reply
 from sabir.message import Message, Part, json_part, text_part
 from sabir.turn import Turn
@@ -49,6 +49,8 @@ class AgentGroup:
         failed: dict[str, str] = {}
         for member, answer in zip(self.members, answers, strict=True):
             name = member.card.name
+            if answer is None:
+                continue
             if isinstance(answer, SabirError):
                 failed[name] = str(answer)
             else:
@@ -59,8 +61,42 @@ class AgentGroup:
             parts.append(json_part(failed, label=FAILED))
         yield Reply(Message.of(text_part("\n".join(words)), *parts))
 
-    async def _ask(self, turn: Turn, member: Agent) -> Message | SabirError:
+    async def _ask(self, turn: Turn, member: Agent) -> Message | SabirError | None:
+        """A member's answer, or why there is none; None if the caller cannot use this member."""
         try:
             return await turn.call(member, turn.message, history=True)
         except SabirError as exc:
             return exc
+
+
+class ListedGroup(AgentGroup):
+    """A group of ``doors.acl.groups``: an address at every door, as over ACL (MW-71).
+
+    Over ACL a message reaches the members that its sender may use, and so it does here: each member is asked through
+    the exchange, with the caller's rights, and a member that the caller may not use is not mentioned.
+    """
+
+    async def _ask(self, turn: Turn, member: Agent) -> Message | SabirError | None:
+        sub = turn.sub(turn.message, member, history=True)
+        try:
+            return await turn.siblings.dispatch(member.card.name, sub)
+        except (Forbidden, Unauthenticated):
+            return None
+        except SabirError as exc:
+            return exc
+
+
+def with_listed_groups(agents: Sequence[Agent], doors: Mapping[str, Any] | None) -> list[Agent]:
+    """The agents, and the groups under ``doors.acl.groups`` whose name is not taken and that have members here.
+
+    Members that are not agents of this gateway are ACL agents with an inbox; only ACL messages reach them.
+    """
+    acl = (doors or {}).get("acl")
+    groups = acl.get("groups") if isinstance(acl, Mapping) else None
+    known = {each.card.name: each for each in agents if isinstance(each, Agent)}
+    made: list[Agent] = []
+    for name, names in groups.items() if isinstance(groups, Mapping) else ():
+        members = [known[each] for each in dict.fromkeys(names) if each in known]
+        if members and name not in known:
+            made.append(ListedGroup(members, name=name))
+    return [*agents, *made]

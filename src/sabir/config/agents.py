@@ -23,7 +23,7 @@ from sabir.agents.group import AgentGroup
 from sabir.agents.llm import LLM, model_agent
 from sabir.errors import ConfigError, suggestion
 from sabir.protocols.connect import connect, kind_of
-from sabir.protocols.nlip.peer.http import NlipHttpPeer
+from sabir.protocols.nlip.peer.base import NlipPeer
 from sabir.protocols.peer import Peer
 from sabir.tools.router import Router
 from sabir.tools.settings import NlipSettings
@@ -212,8 +212,8 @@ def _nearest(name: str, known: Iterable[str]) -> str:
 def _peer(entry: AgentSettings) -> Peer:
     assert entry.peer is not None
     if entry.envelope:
-        if kind_of(entry.peer, entry.protocol) is not NlipHttpPeer:
-            raise ConfigError(f"agents: {entry.id!r}: envelope is for NLIP over HTTP; is protocol: nlip missing?")
+        if not issubclass(kind_of(entry.peer, entry.protocol), NlipPeer):
+            raise ConfigError(f"agents: {entry.id!r}: envelope is for NLIP; is protocol: nlip missing?")
         return connect(entry.peer, protocol=entry.protocol, name=entry.id, envelope=True)
     if entry.version is None:
         return connect(entry.peer, protocol=entry.protocol, name=entry.id)

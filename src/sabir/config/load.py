@@ -10,12 +10,13 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Final, get_args, get_origin, get_type_hints
 
 import msgspec
 import yaml
 
 from sabir.errors import ConfigError, suggestion
+from sabir.http.door import choices, struct_in
 
 from .settings import Settings
 from .validate import check
@@ -166,7 +167,7 @@ def _check_keys(values: Mapping[str, Any], kind: type, place: str) -> None:
         name = f"{place}{key}"
         if key not in known:
             raise ConfigError(f"unknown key {name}: {suggestion(key, sorted(known), place=place)}")
-        inner = _struct_in(known[key])
+        inner = struct_in(known[key])
         if inner is None or (isinstance(value, Mapping) and _is_list(known[key])):  # which is told by its type
             continue
         if isinstance(value, Mapping) and get_origin(known[key]) is dict:  # by names that the file chooses
@@ -185,12 +186,6 @@ def _is_list(hint: Any) -> bool:
     return any(get_origin(each) is tuple for each in (hint, *get_args(hint)))
 
 
-def _struct_in(hint: Any) -> type | None:
-    if isinstance(hint, type) and get_origin(hint) is None:
-        return hint if issubclass(hint, msgspec.Struct) else None
-    return next((found for arg in get_args(hint) if (found := _struct_in(arg)) is not None), None)
-
-
 _PLACE: Final = re.compile(r" - at `\$\.?([^`]*)`$")
 
 
@@ -207,7 +202,7 @@ def _readable(text: str, values: Mapping[str, Any]) -> str:
     if inner := _INNER.match(said):
         place, said = f"{place}.{inner.group(1)}", said[inner.end() :]
     if said.startswith("Invalid enum value"):
-        said = f"expected {_choices(place)}, not {said.removeprefix('Invalid enum value ')}"
+        said = f"expected {choices(Settings, place)}, not {said.removeprefix('Invalid enum value ')}"
     if said.startswith("Expected `str`, got `") and said.endswith(("`int`", "`float`", "`bool`")):
         said += "; write it in quotes"
     return f"{_exact(place, text, values)}: {said[0].lower()}{said[1:]}"
@@ -232,24 +227,6 @@ def _exact(place: str, text: str, values: Mapping[str, Any]) -> str:
             if str(exc) == text:
                 return f"{before}.{name}{after}"
     return place
-
-
-def _choices(place: str) -> str:
-    """What may stand at a place where only some words may."""
-    hint: Any = Settings
-    for step in re.findall(r"[a-z_]\w*", re.sub(r"\[[^\[\]]*\]", "", place)):
-        kind = _struct_in(hint)
-        if kind is not None:
-            hint = get_type_hints(kind, include_extras=True)[step]
-    *most, last = (str(each) for each in _literals(hint))
-    return f"{', '.join(most)} or {last}" if most else last
-
-
-def _literals(hint: Any) -> list[Any]:
-    """The values of a ``Literal``, also where it may be left out."""
-    if get_origin(hint) is Literal:
-        return list(get_args(hint))
-    return [value for arg in get_args(hint) for value in _literals(arg)]
 
 
 _FIRST: Final = re.compile(r"(?:unknown key )?([\w.\[\]-]+): ")

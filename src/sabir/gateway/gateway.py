@@ -26,6 +26,7 @@ from starlette.types import Receive, Scope, Send
 from sabir.agent import Agent
 from sabir.agents.concierge import Concierge, ConciergeServices, Reader
 from sabir.agents.control.intents import infer_control
+from sabir.agents.group import with_listed_groups
 from sabir.agents.multicast import GroupDoor
 from sabir.aio import cancel_and_wait
 from sabir.bus import open_bus
@@ -100,7 +101,7 @@ class Gateway:
             MissingExtra: an option needs an extra that is not installed.
         """
         options = self.options = replace(options or GatewayOptions(), **named)
-        self.agents = _named(agents)
+        self.agents = _named(with_listed_groups(agents, options.doors))
         self.default = options.default or next(iter(self.agents))
         if self.default not in self.agents:
             raise ConfigError(f"default: there is no agent {self.default!r}; there are {', '.join(self.agents)}")

@@ -19,10 +19,12 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from sabir.aio import cancel_and_wait
+from sabir.errors import BadInput
 from sabir.guard.seal import Seal
 from sabir.http.door import typed
 from sabir.ids import new_id
 from sabir.message import Message
+from sabir.protocols.nlip.wire.envelope import check_format
 from sabir.stores.base import Store
 from sabir.tools.router import BUILTIN, CONFIRMED, NO_CALLS, TOOL_RETRIES, protocol_of, value_of
 from sabir.tools.settings import AgentRouterSettings, NlipSettings
@@ -151,6 +153,9 @@ class NLIPRouter:
         """
         if not self.enable_nlip:
             yield await self._passthrough_execution(message)
+            return
+        if (invalid := _invalid_format(message.format)) is not None:
+            yield self._create_error_response(message, invalid)
             return
         kind = message.control.message_type
         handler = self.message_handler.find(message)
@@ -304,7 +309,7 @@ class NLIPRouter:
 
     def _create_error_response(self, request: NLIPMessage, error_message: str) -> NLIPResponse:
         return NLIPResponse(
-            format=request.format,
+            format=self._response.format if _invalid_format(request.format) else request.format,
             control=self._control(request, NLIPMessageType.ERROR),
             token=request.token,
             content={"error": error_message, "original_request": request.control.message_id},
@@ -366,6 +371,15 @@ class NLIPRouter:
             }
             for call in native_tool_calls
         ]
+
+
+def _invalid_format(form: NLIPFormatField) -> str | None:
+    """Why a message cannot be read, if it cannot: its version, encoding or compression is unknown (MW-7)."""
+    try:
+        check_format(form.schema_version, form.encoding, form.compression)
+    except BadInput as exc:
+        return str(exc)
+    return None
 
 
 def _arguments(given: Any) -> dict[str, Any]:

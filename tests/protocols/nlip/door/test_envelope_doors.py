@@ -21,6 +21,7 @@ from sabir.events import Reply
 from sabir.guard import Caller, Credentials
 from sabir.message import Part
 from sabir.protocols.nlip.amqp.connection import AmqpConnection, Incoming
+from sabir.protocols.nlip.wire import envelope
 from sabir.protocols.nlip.wire.amqp import CBOR, JSON, AmqpMessage
 from sabir.protocols.nlip.wire.envelope import EnvelopeOptions
 
@@ -189,6 +190,19 @@ def test_enabled_decides_whether_envelopes_are_read(serve: Serve, home: Path, en
     url = serve(Gateway(counting, pieces, home=home, envelope=options)).url
     assert post(url + "/nlip/counting", asking()).status_code == (200 if enabled else 422)
     assert post(url + "/nlip/pieces", asking()).status_code == (422 if enabled else 200)  # the agent's own word wins
+
+
+@pytest.mark.parametrize("written", ["1.0", "1.1"])
+def test_schema_version_is_what_answers_say(
+    serve: Serve, home: Path, monkeypatch: pytest.MonkeyPatch, written: str
+) -> None:  # MW-53
+    monkeypatch.setattr(envelope, "VERSIONS", ("1.0", "1.1"))
+    url = serve(Gateway(counting, home=home, envelope=EnvelopeOptions(schema_version=written))).url + "/nlip"
+    for read in envelope.VERSIONS:
+        response = post(url, asking(format={"schema_version": read}))
+        assert (response.status_code, response.json()["format"]["schema_version"]) == (200, written)
+    unknown = post(url, asking(format={"schema_version": "2.0"}))
+    assert unknown.json()["content"]["error"].endswith("$.format.schema_version: expected 1.0 or 1.1")
 
 
 @pytest.mark.parametrize("on", [True, False])

@@ -20,6 +20,8 @@ from protocols.acl.conftest import Speaker
 from sabir import Gateway, Turn, agent
 from sabir.agents.group import AgentGroup
 from sabir.bus import Letter
+from sabir.guard.build import GuardSettings
+from sabir.guard.rights import Rule
 
 Heard = queue.Queue[tuple[str, str, str]]
 
@@ -133,3 +135,54 @@ def test_of_several_nodes_one_takes_the_copy_of_a_member(tmp_path: Path) -> None
             assert heard.empty()
     finally:
         asyncio.run(remove_streams(NATS, prefix))
+
+
+@pytest.fixture(params=["no bus", "memory"])
+def listed(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Served, Heard]]:
+    """A group that only ``doors.acl.groups`` names; one member is an ACL agent without a place here."""
+    heard: Heard = queue.Queue()
+    ann, ben, _ = members(heard, "a")
+    bus = "memory:" if request.param == "memory" else None
+    doors = {"acl": {"groups": {"crew": ["ann", "ben", "eddy"], "absent": ["eddy"], "ann": ["ben"]}}}
+    rules = (Rule(("anonymous",), agents=("ann", "crew")),)
+    guard = GuardSettings(rights=rules) if "rights" in request.node.name else None
+    with serving(Gateway(ann, ben, home=tmp_path, bus=bus, doors=doors, guard=guard)) as served:
+        yield served, heard
+
+
+async def test_a_group_of_the_acl_door_is_an_address_at_every_door(listed: tuple[Served, Heard]) -> None:
+    served, heard = listed
+    said = {"format": "text", "subformat": "english", "content": "tea"}
+    answer = httpx2.post(f"{served.url}/nlip/crew", json=said, timeout=15).json()
+    parts = {part.get("label"): part["content"] for part in answer["submessages"]}
+    assert (parts["ann"], parts["ben"]) == ("ann heard tea", "ben heard tea")
+    assert hears(heard, 2) == {("ann", "tea"), ("ben", "tea")}
+    assert httpx2.post(f"{served.url}/nlip/crew", json=notification("cake"), timeout=15).status_code == 202
+    assert hears(heard, 2) == {("ann", "cake"), ("ben", "cake")}
+    with connect(f"{served.ws_url}/nlip/crew/ws/text") as socket:
+        socket.send(json.dumps(said))
+        assert "ben heard tea" in str(socket.recv(timeout=15))
+    assert hears(heard, 2) == {("ann", "tea"), ("ben", "tea")}
+    assert httpx2.post(f"{served.url}/nlip/absent", json=said, timeout=15).status_code == 404  # nobody here
+    assert httpx2.post(f"{served.url}/nlip/ann", json=said, timeout=15).json()["content"] == "ann heard tea"
+    assert hears(heard, 1) == {("ann", "tea")}  # an agent's own name stays its own
+    eddy = Speaker(served.url, "eddy")
+    payload = {"task_type": "ask", "task_description": "pie"}
+    for receiver in ({"group": "crew"}, {"agent_id": "*"}):
+        response = await eddy.post(eddy.message("TASK_REQUEST", receiver=receiver, payload=payload))
+        assert response.status_code < 300, response.text
+        found = await asyncio.to_thread(hears, heard, 2)
+        assert {name for name, _ in found} == {"ann", "ben"}  # once each, also where everybody is meant
+    await eddy.http.aclose()
+    assert heard.empty()
+
+
+def test_a_listed_group_keeps_to_the_rights_of_the_caller(listed: tuple[Served, Heard]) -> None:
+    served, heard = listed
+    said = {"format": "text", "subformat": "english", "content": "tea"}
+    answer = httpx2.post(f"{served.url}/nlip/crew", json=said, timeout=15).json()
+    assert "ann heard tea" in json.dumps(answer)
+    assert "ben" not in json.dumps(answer.get("submessages"))
+    assert httpx2.post(f"{served.url}/nlip/crew", json=notification("cake"), timeout=15).status_code == 202
+    assert hears(heard, 2) == {("ann", "tea"), ("ann", "cake")}
+    assert heard.empty()

@@ -131,7 +131,10 @@ class Intake:
             if not members:
                 raise Rejected(UNREGISTERED, f"there is no group {names[0]!r} here")
         else:
-            here = [card.name for card in self._services.cards(caller, DOOR)]
+            # A group is asked by its name; to everybody, its members get the message themselves.
+            agents = self._services.agents
+            cards = self._services.cards(caller, DOOR)
+            here = [card.name for card in cards if not isinstance(agents[card.name], AgentGroup)]
             elsewhere = [entry.name for entry in await self._directory.search(max_results=1000)]
             members = list(dict.fromkeys((*here, *elsewhere)))
         allows = self._services.guard.rights.allows

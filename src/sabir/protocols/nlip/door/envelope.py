@@ -85,7 +85,7 @@ class EnvelopeTurn:
 
     def adjust(self, ask: TurnRequest) -> TurnRequest:
         """What the envelope says of the turn: its time, its priority, and whether it belongs to a session."""
-        ask.message = self.message
+        ask.message = msgspec.structs.replace(self.message, extra=None)  # the door has read its trace and hops
         if self.facts.timeout is not None:
             limit = self._services.guard.quotas.turn_seconds
             ask.seconds = min(self.facts.timeout, limit) if limit else self.facts.timeout

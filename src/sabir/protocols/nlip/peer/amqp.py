@@ -17,6 +17,7 @@ from uuid import uuid4
 import msgspec
 
 from sabir.errors import BadInput, ConfigError, PeerRefused, PeerUnavailable, PeerUnreadable
+from sabir.ids import new_id
 from sabir.limits import Limits
 from sabir.message import Message, Part, token_part
 from sabir.protocols.nlip.amqp.broker import Broker
@@ -25,6 +26,7 @@ from sabir.protocols.nlip.wire import amqp
 from sabir.protocols.peer import Call, Clock, PeerOptionNames, PeerOptions, choose, origin_of
 
 from .base import NlipPeer
+from .enveloped import enveloped, from_envelope, shown_answer
 from .tokens import PeerTokens
 
 REPLY_LIMITS: Final = Limits(body=64 * 1024 * 1024, values=10_000_000, tokens=64, submessages=4096)
@@ -48,6 +50,7 @@ class NlipAmqpPeer(NlipPeer):
         retries: int = 2,
         repeatable: bool = False,
         external: bool = False,
+        envelope: bool = False,
         limits: Limits = REPLY_LIMITS,
         **named: Unpack[PeerOptionNames],
     ) -> None:
@@ -59,7 +62,7 @@ class NlipAmqpPeer(NlipPeer):
         identities: goes along at once, or not at all: nobody asks for it here.
         repeatable: the agent drops what comes again under its message-id, so it may be sent again.
         """
-        super().__init__(url, options, identity=identity, conversation=conversation, **named)
+        super().__init__(url, options, identity=identity, conversation=conversation, envelope=envelope, **named)
         self.to = unquote(urlsplit(url).path).removeprefix("/")
         if not self.to:
             raise ConfigError(f"{self.address}: the path says to which address messages go, such as /nlip")
@@ -106,12 +109,25 @@ class NlipAmqpPeer(NlipPeer):
         if self._on_wire is not None:
             self._on_wire("received", self._masked(letter.body))
         try:
-            reply = amqp.decode(letter, limits=self._limits)
+            reply = self._read(letter)
         except BadInput as exc:
             raise PeerUnreadable(self.address, f"its answer is not an NLIP message: {exc}") from None
+        reply = shown_answer(reply, message) if self.envelope else reply
         # Who we are belongs to this message alone, and not to the tokens of the conversation.
         kept = tuple(part for part in reply.submessages if part not in shown)
         yield reply if len(kept) == len(reply.submessages) else msgspec.structs.replace(reply, submessages=kept)
+
+    def _read(self, letter: amqp.AmqpMessage) -> Message:
+        if self.envelope:
+            binary = amqp.kind_of(letter) == amqp.CBOR
+            if (found := from_envelope(letter.body, self._limits, binary=binary)) is not None:
+                return found
+        return amqp.decode(letter, limits=self._limits)
+
+    def _written(self, message: Message) -> bytes:
+        if self.envelope:
+            return enveloped(message, new_id(), binary=self._content_type == amqp.CBOR)
+        return amqp.encode(message, self._content_type)
 
     async def _ask(self, message: Message, call: Call, key: str, clock: Clock) -> amqp.AmqpMessage:
         connection = await self._connected()
@@ -122,7 +138,7 @@ class NlipAmqpPeer(NlipPeer):
             properties["x-sabir-hops"] = call.hops
         correlation = uuid4().hex
         letter = amqp.AmqpMessage(
-            amqp.encode(message, self._content_type),
+            self._written(message),
             to=self.to,
             reply_to=self._reply_to,
             correlation_id=correlation,

@@ -40,10 +40,18 @@ class NlipPeer(Peer):
         *,
         identity: str = "sabir",
         conversation: PeerTokens | None = None,
+        envelope: bool = False,
         **named: Unpack[PeerOptionNames],
     ) -> None:
+        """Args beside those of every peer:
+
+        identity: a word in our own token, which tells it from the server's.
+        conversation: the state of an earlier conversation, to continue it.
+        envelope: speak in envelopes of the MassGen design; one that came in is passed on with its fields (MW-73).
+        """
         super().__init__(url, options, **named)
         self.identity = identity
+        self.envelope = envelope
         self._tokens: OrderedDict[str, PeerTokens] = OrderedDict()
         self._anonymous: set[str] = set()
         self._terms: dict[str, PeerTerms] = {}

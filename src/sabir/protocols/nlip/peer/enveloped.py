@@ -5,47 +5,78 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+import cbor2
 import msgspec
 
 from sabir.errors import BadInput
 from sabir.events import Delta, Progress
 from sabir.limits import Limits
-from sabir.message import Message
-from sabir.protocols.nlip.wire import envelope
+from sabir.message import Message, json_part
+from sabir.protocols.nlip.wire import cbor, envelope
 from sabir.protocols.nlip.wire import json as nlip
 
 
-def enveloped(message: Message, message_id: str) -> bytes:
-    """A question in an envelope: one that came in one keeps its fields, other than tokens, which are the hop's own."""
+def enveloped(
+    message: Message, message_id: str, *, binary: bool = False, streams: bool = False, own_id: bool = False
+) -> bytes:
+    """A question in an envelope. One that came in an envelope keeps its fields; its tokens are those of this hop.
+
+    Args:
+        message_id: of a message that did not come in an envelope; with ``own_id``, of any message.
+        binary: write CBOR instead of JSON.
+        streams: ask for pieces in the message itself, where the transport has no header for it.
+    """
     facts = envelope.facts_of(message)
     if facts is None:
         now = f"{datetime.now(UTC).replace(tzinfo=None).isoformat()}Z"
         words = "query" if message.format == "text" else None
         facts = envelope.Facts(message_id=message_id, timestamp=now, words=words)
-    kind = message.messagetype if message.messagetype in envelope.TYPES else "request"
-    return envelope.encode(message.with_type(kind), facts)
+    if own_id:
+        facts.message_id = message_id
+    if streams:
+        facts.metadata = {**facts.metadata, "stream": True}
+    kind = message.messagetype
+    if kind is not None and kind not in envelope.TYPES:  # such as control
+        facts.metadata = {**facts.metadata, "messagetype": kind}
+    value = envelope.value_of(message.with_type(kind if kind in envelope.TYPES else "request"), facts)
+    return cbor2.dumps(value, canonical=True) if binary else msgspec.json.encode(value)
 
 
-def from_envelope(body: bytes, limits: Limits) -> Message | None:
-    """An answer, or a piece of one; None if it is no envelope.
+def from_envelope(body: bytes, limits: Limits, *, binary: bool = False) -> Message | None:
+    """An answer, or a piece of one, in JSON or CBOR; None if it is not an envelope.
 
     Raises:
-        BadInput: it is one that cannot be read.
+        BadInput: it is one, and cannot be read.
     """
-    message = envelope.decode(body, limits=limits)
-    if message is None:
+    value = cbor.item(body, limits) if binary else envelope.value_in(body, limits=limits)
+    if value is None or not envelope.is_envelope(value):
         return None
+    message = envelope.message_of(value, limits=limits)
     facts = envelope.facts_of(message)
     content = facts.content if facts is not None and facts.content is not None else message.content
     if isinstance(content, dict) and content.get("partial") is True:
-        return nlip.partial_message(_piece(content, message.text), 1).with_parts(message.tokens)
-    if message.messagetype != "error":
+        kept = [part for part in message.submessages if part.is_token or part.subformat == envelope.ENVELOPE]
+        return nlip.partial_message(_piece(content, message.text), 1).with_parts(kept)
+    if message.is_error and isinstance(content, dict) and isinstance(content.get("code"), int):
+        message = message.with_parts([json_part({nlip.STATUS: content["code"]}, label=nlip.STATUS)])
+    if message.messagetype in ("request", "response"):
         message = msgspec.structs.replace(message, messagetype=None)
     return message
 
 
+def shown_answer(reply: Message, asked: Message) -> Message:
+    """An answer for the caller: the fields of its envelope are for those who asked in one."""
+    return reply if envelope.facts_of(asked) is not None else envelope.without_facts(reply)
+
+
+def answered_id(reply: Message) -> str | None:
+    """The ``message_id`` of the question that an answer in an envelope names."""
+    facts = envelope.facts_of(reply)
+    return facts.correlation_id if facts is not None else None
+
+
 def plain_error(body: bytes, limits: Limits) -> bytes:
-    """The body of a refusal as a plain NLIP message, if it is an envelope; its tokens are not passed on."""
+    """The body of a refusal as a plain NLIP message, if it is an envelope. Its tokens are left out."""
     try:
         found = from_envelope(body, limits)
     except BadInput:

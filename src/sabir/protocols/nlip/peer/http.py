@@ -33,12 +33,11 @@ from sabir.ids import new_id
 from sabir.limits import Limits
 from sabir.message import Message, Part, json_part, uri_part
 from sabir.protocols.nlip.wire import json as nlip
-from sabir.protocols.nlip.wire.envelope import facts_of, without_facts
 from sabir.protocols.peer import Call, Clock, PeerOptionNames, PeerOptions, choose, origin_of, without_credentials
 from sabir.turn import OpensUploads, Turn
 
 from .base import NlipPeer
-from .enveloped import enveloped, from_envelope, plain_error
+from .enveloped import enveloped, from_envelope, plain_error, shown_answer
 from .tokens import PeerTokens
 from .transfer import Transfer
 
@@ -74,10 +73,11 @@ class NlipHttpPeer(NlipPeer):
 
         repeatable: the server gives the recorded answer to a repeated key; None: true once it has shown itself as one.
         certificate: paths of our own certificate and key, for mutual TLS.
-        envelope: speak to it in envelopes of the MassGen design; one that came in is passed on with its fields (MW-73).
         respond_async: let the server work on its own and look for the answer; for work that outlives a connection.
         """
-        super().__init__(_endpoint(url), options, identity=identity, conversation=conversation, **named)
+        super().__init__(
+            _endpoint(url), options, identity=identity, conversation=conversation, envelope=envelope, **named
+        )
         options = self.options
         self.identities = options.identities
         self.retries = retries
@@ -85,7 +85,6 @@ class NlipHttpPeer(NlipPeer):
         self._authorization = choose(options.identities, _short_origin(self.url), None)
         self._certified = certificate is not None or any("cookie" in name.lower() for name in options.headers or ())
         self._respond_async = respond_async
-        self.envelope = envelope
         self._limits = limits
         self._on_wire = options.on_wire
         self._client = http_client(options, verify=_context(options.verify, certificate, self.url))
@@ -354,10 +353,7 @@ class NlipHttpPeer(NlipPeer):
         return b"".join(pieces)
 
     def _shown(self, reply: Message, asked: Message) -> Message:
-        """The rest of an envelope is for those who asked in one."""
-        if not self.envelope or facts_of(asked) is not None:
-            return reply
-        return without_facts(reply)
+        return shown_answer(reply, asked) if self.envelope else reply
 
     def _message(self, body: bytes, response: httpx2.Response) -> Message:
         try:

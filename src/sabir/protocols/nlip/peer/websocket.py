@@ -24,13 +24,15 @@ from websockets.asyncio.client import ClientConnection, connect
 from sabir.aio import cancel_and_wait
 from sabir.errors import BadInput, ConfigError, PeerRefused, PeerUnavailable, PeerUnreadable
 from sabir.http.connect_errors import why_no_connection
+from sabir.ids import new_id
 from sabir.limits import Limits
-from sabir.message import CONTROL, JSON, Message, Part, json_part
+from sabir.message import CONTROL, JSON, Message, json_part
 from sabir.protocols.nlip.wire import cbor
 from sabir.protocols.nlip.wire import json as nlip
 from sabir.protocols.peer import Call, Clock, PeerOptionNames, PeerOptions, choose, without_credentials
 
 from .base import NlipPeer, is_partial
+from .enveloped import answered_id, enveloped, from_envelope, shown_answer
 from .tokens import PeerTokens
 
 REPLY_LIMITS: Final = Limits(body=64 * 1024 * 1024, values=10_000_000, tokens=64, submessages=4096)
@@ -46,7 +48,7 @@ class _Waiting:
     __slots__ = ("arrived", "key")
 
     def __init__(self, key: str) -> None:
-        self.key = key  # the content of our own token on it
+        self.key = key  # the content of our own token on it, or the message_id of its envelope
         self.arrived: asyncio.Queue[Message | PeerUnavailable | PeerUnreadable] = asyncio.Queue()
 
 
@@ -70,11 +72,14 @@ class NlipWsPeer(NlipPeer):
         *,
         identity: str = "sabir",
         conversation: PeerTokens | None = None,
+        envelope: bool = False,
         limits: Limits = REPLY_LIMITS,
         **named: Unpack[PeerOptionNames],
     ) -> None:
         """Args as those of ``NlipHttpPeer``. A path that ends in ``/text`` means JSON in text frames."""
-        super().__init__(_endpoint(url), options, identity=identity, conversation=conversation, **named)
+        super().__init__(
+            _endpoint(url), options, identity=identity, conversation=conversation, envelope=envelope, **named
+        )
         self.identities = self.options.identities
         self.text = urlsplit(self.url).path.rstrip("/").endswith("/text")
         self.authorization = choose(self.identities, _origin(self.url), None)
@@ -114,7 +119,7 @@ class NlipWsPeer(NlipPeer):
             try:
                 async with asyncio.timeout(clock.left):
                     await link.connected()
-                    if call.pieces and not link.streams:
+                    if call.pieces and not link.streams and not self.envelope:
                         await link.ask_for_pieces()
             except TimeoutError:
                 raise PeerUnavailable(self.address, "no connection in time") from None
@@ -123,7 +128,7 @@ class NlipWsPeer(NlipPeer):
                 async for reply in self._replies(waiting, clock):
                     if not text and _says_no_cbor(reply):
                         break
-                    yield reply
+                    yield shown_answer(reply, message) if self.envelope else reply
                 else:
                     return
                 await link.fall_back()  # it could not read it, so it has not taken it (WS-11)
@@ -185,10 +190,20 @@ class _Link:
     async def put(self, message: Message, call: Call | None = None) -> _Waiting:
         """Send a message, with what belongs to its call. What waits for its answer stays in line until that has
         come, even if nobody wants it any more, so that a late answer is not taken for that of the next question."""
-        waiting = _Waiting(_own(message))
+        message_id = new_id() if self._peer.envelope else ""
+        waiting = _Waiting(message_id or _own(message))
         self._waiting.append(waiting)
         try:
-            await self._send(message, self._fields(call) if call is not None else {})
+            fields = self._fields(call) if call is not None else {}
+            sent = msgspec.structs.replace(message, extra=fields) if fields else message
+            if message_id:
+                # An id of our own: two callers whose envelopes pass here may have chosen the same one.
+                pieces = call is not None and call.pieces
+                data = enveloped(sent, message_id, binary=not self._peer.text, streams=pieces, own_id=True)
+            else:
+                write = nlip.encode if self._peer.text else cbor.encode
+                data = write(sent, answering=_USES_FIELDS if fields else None)
+            await self._send(data)
         except BaseException:
             with suppress(ValueError):
                 self._waiting.remove(waiting)
@@ -200,10 +215,8 @@ class _Link:
         told: dict[str, JSON | None] = {nlip.TRACE: call.trace, nlip.HOPS: call.hops or None}
         return {name: value for name, value in told.items() if value is not None and name in self._reads}
 
-    async def _send(self, message: Message, fields: dict[str, JSON]) -> None:
+    async def _send(self, data: bytes) -> None:
         peer = self._peer
-        sent = msgspec.structs.replace(message, extra=fields) if fields else message
-        data = (nlip if peer.text else cbor).encode(sent, answering=_USES_FIELDS if fields else None)
         if peer.on_wire is not None:
             peer.on_wire("sent", data)
         assert self._socket is not None
@@ -286,22 +299,28 @@ class _Link:
         self._waiting.clear()
 
     def _arrived(self, data: bytes, is_text: bool) -> None:
+        limits = self._peer.limits
+        message: Message | None = None
         try:
-            message = (nlip.decode if is_text else cbor.decode)(data, limits=self._peer.limits)
+            if self._peer.envelope:
+                message = from_envelope(data, limits, binary=not is_text)
+            if message is None:
+                message = (nlip.decode if is_text else cbor.decode)(data, limits=limits)
         except BadInput as exc:
             if self._waiting:
                 unread = PeerUnreadable(self._peer.address, f"a frame is not an NLIP message: {exc}")
                 self._waiting[0].arrived.put_nowait(unread)
             return
-        waiting = self._meant(message.tokens)
+        waiting = self._meant(message)
         if waiting is not None:
             waiting.arrived.put_nowait(message)
             if not is_partial(message):
                 self._waiting.remove(waiting)
 
-    def _meant(self, tokens: tuple[Part, ...]) -> _Waiting | None:
-        """The question that a message answers: the oldest with our token on it, or the oldest of all."""
-        returned = {part.content for part in tokens if isinstance(part.content, str)}
+    def _meant(self, message: Message) -> _Waiting | None:
+        """The question that a message answers: the oldest with our token or id on it, or the oldest of all."""
+        returned = {part.content for part in message.tokens if isinstance(part.content, str)}
+        returned.add(answered_id(message) or "" if self._peer.envelope else "")
         for waiting in self._waiting:
             if waiting.key in returned:
                 return waiting

@@ -27,6 +27,7 @@ TOOL_CALL: Final = "tool_call"  # labels of structured parts
 TOOL_RESULT: Final = "tool_result"
 MESSAGES: Final = "messages"  # label of the part with the messages before the last one
 SUBMESSAGES: Final = "submessages"  # in the metadata of an envelope: parts that it has no other place for
+FIELDS: Final = (nlip.TRACE, nlip.HOPS)  # beside the design's own: what HTTP says in headers, for other transports
 VERSIONS: Final = ("1.0",)
 ENCODINGS: Final = ("utf-8", "utf8")
 COMPRESSIONS: Final = ("gzip", "zstd")
@@ -179,6 +180,9 @@ def message_of(value: Any, *, limits: Limits = LIMITS) -> Message:
     messagetype = str(envelope.metadata.get("messagetype", envelope.control.message_type))
     spelled = plain(Message.of(first, *parts, messagetype=messagetype))
     spelled[SUBMESSAGES] += listed
+    for name in FIELDS:
+        if isinstance(value.get(name), str | int):
+            spelled[name] = value[name]
     return message_from(spelled, limits=limits)
 
 
@@ -186,18 +190,25 @@ def _expected(words: str) -> str:
     return words.removeprefix("Expected ").replace("Object missing required field", "the field")
 
 
+def check_format(schema_version: str, encoding: str, compression: str | None) -> None:
+    """Raises:
+    BadInput: the version, the encoding or the compression is unknown; names the known ones (MW-7, G-12).
+    """
+    if schema_version not in VERSIONS:
+        raise UnknownVersion(PROTOCOL, "$.format.schema_version", " or ".join(VERSIONS))
+    if encoding.lower() not in ENCODINGS:
+        raise BadMessage(PROTOCOL, "$.format.encoding", ENCODINGS[0])
+    if compression is not None and compression not in COMPRESSIONS:
+        raise BadMessage(PROTOCOL, "$.format.compression", " or ".join(COMPRESSIONS))
+
+
 def _checked_content(envelope: NestedMessage, limits: Limits) -> dict[str, Any]:
     form = envelope.format
-    if form.schema_version not in VERSIONS:
-        raise UnknownVersion(PROTOCOL, "$.format.schema_version", " or ".join(VERSIONS))
-    if form.encoding.lower() not in ENCODINGS:
-        raise BadMessage(PROTOCOL, "$.format.encoding", ENCODINGS[0])
+    check_format(form.schema_version, form.encoding, form.compression)
     if form.compression is None:
         if isinstance(envelope.content, str):
             raise BadMessage(PROTOCOL, "$.content", "an object")
         return envelope.content
-    if form.compression not in COMPRESSIONS:
-        raise BadMessage(PROTOCOL, "$.format.compression", " or ".join(COMPRESSIONS))
     data = envelope.content if isinstance(envelope.content, str) else envelope.content.get("data")
     if not isinstance(data, str):
         raise BadMessage(PROTOCOL, "$.content", "the compressed object in base64, as a string or as its key data")
@@ -357,6 +368,9 @@ def value_of(message: Message, facts: Facts | None = None) -> dict[str, Any]:
     metadata = _metadata_of(message, facts, others)
     if metadata:
         written["metadata"] = metadata
+    for name, value in (message.extra or {}).items():
+        if name in FIELDS:
+            written[name] = value
     return written
 
 
