@@ -23,11 +23,10 @@ from sabir.message import Message, Part, token_part
 from sabir.protocols.nlip.amqp.broker import Broker
 from sabir.protocols.nlip.amqp.connection import AmqpConnection, Incoming
 from sabir.protocols.nlip.wire import amqp
-from sabir.protocols.peer import Call, Clock, PeerOptionNames, PeerOptions, choose, origin_of
+from sabir.protocols.peer import Call, Clock, PeerOptions, choose, origin_of
 
-from .base import NlipPeer
+from .base import NlipOptionNames, NlipPeer
 from .enveloped import enveloped, from_envelope, shown_answer
-from .tokens import PeerTokens
 
 REPLY_LIMITS: Final = Limits(body=64 * 1024 * 1024, values=10_000_000, tokens=64, submessages=4096)
 # Where a broker makes up no address for us. RabbitMQ before version 4 is such a one, and keeps the queue when we go:
@@ -43,18 +42,15 @@ class NlipAmqpPeer(NlipPeer):
         url: str,
         options: PeerOptions | None = None,
         *,
-        identity: str = "sabir",
-        conversation: PeerTokens | None = None,
         content_type: str = amqp.CBOR,
         reply_place: str = REPLY_PLACE,
         retries: int = 2,
         repeatable: bool = False,
         external: bool = False,
-        envelope: bool = False,
         limits: Limits = REPLY_LIMITS,
-        **named: Unpack[PeerOptionNames],
+        **named: Unpack[NlipOptionNames],
     ) -> None:
-        """Args beside those of every peer:
+        """Args beside those of every NLIP peer:
 
         content_type: in which notation we speak; the answer comes in the same.
         reply_place: our own address for answers, where the broker makes up none; ``{id}`` is replaced.
@@ -62,7 +58,7 @@ class NlipAmqpPeer(NlipPeer):
         identities: goes along at once, or not at all: nobody asks for it here.
         repeatable: the agent drops what comes again under its message-id, so it may be sent again.
         """
-        super().__init__(url, options, identity=identity, conversation=conversation, envelope=envelope, **named)
+        super().__init__(url, options, **named)
         self.to = unquote(urlsplit(url).path).removeprefix("/")
         if not self.to:
             raise ConfigError(f"{self.address}: the path says to which address messages go, such as /nlip")

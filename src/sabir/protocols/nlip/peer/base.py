@@ -28,6 +28,14 @@ _MOST_CONVERSATIONS: Final = 10_000
 _REASON_LENGTH: Final = 500
 
 
+class NlipOptionNames(PeerOptionNames, total=False):
+    """The options of every NLIP peer, beside those of every peer."""
+
+    identity: str  # a word in our own token, which tells it from the server's
+    conversation: PeerTokens | None  # the state of an earlier conversation, to continue it
+    envelope: bool  # speak in envelopes of the MassGen design; one that came in is passed on with its fields (MW-73)
+
+
 class NlipPeer(Peer):
     """A remote NLIP end-point. Each conversation of ours has its own tokens there; none crosses to another."""
 
@@ -43,12 +51,7 @@ class NlipPeer(Peer):
         envelope: bool = False,
         **named: Unpack[PeerOptionNames],
     ) -> None:
-        """Args beside those of every peer:
-
-        identity: a word in our own token, which tells it from the server's.
-        conversation: the state of an earlier conversation, to continue it.
-        envelope: speak in envelopes of the MassGen design; one that came in is passed on with its fields (MW-73).
-        """
+        """Args beside those of every peer: see ``NlipOptionNames``."""
         super().__init__(url, options, **named)
         self.identity = identity
         self.envelope = envelope

@@ -33,12 +33,11 @@ from sabir.ids import new_id
 from sabir.limits import Limits
 from sabir.message import Message, Part, json_part, uri_part
 from sabir.protocols.nlip.wire import json as nlip
-from sabir.protocols.peer import Call, Clock, PeerOptionNames, PeerOptions, choose, origin_of, without_credentials
+from sabir.protocols.peer import Call, Clock, PeerOptions, choose, origin_of, without_credentials
 from sabir.turn import OpensUploads, Turn
 
-from .base import NlipPeer
+from .base import NlipOptionNames, NlipPeer
 from .enveloped import enveloped, from_envelope, plain_error, shown_answer
-from .tokens import PeerTokens
 from .transfer import Transfer
 
 # A peer's answer may be larger than what we take from strangers.
@@ -59,25 +58,20 @@ class NlipHttpPeer(NlipPeer):
         url: str,
         options: PeerOptions | None = None,
         *,
-        identity: str = "sabir",
-        conversation: PeerTokens | None = None,
         retries: int = 2,
         repeatable: bool | None = None,
         certificate: tuple[str, str] | None = None,
         respond_async: bool = False,
-        envelope: bool = False,
         limits: Limits = REPLY_LIMITS,
-        **named: Unpack[PeerOptionNames],
+        **named: Unpack[NlipOptionNames],
     ) -> None:
-        """Args beside those of every peer:
+        """Args beside those of every NLIP peer:
 
         repeatable: the server gives the recorded answer to a repeated key; None: true once it has shown itself as one.
         certificate: paths of our own certificate and key, for mutual TLS.
         respond_async: let the server work on its own and look for the answer; for work that outlives a connection.
         """
-        super().__init__(
-            _endpoint(url), options, identity=identity, conversation=conversation, envelope=envelope, **named
-        )
+        super().__init__(_endpoint(url), options, **named)
         options = self.options
         self.identities = options.identities
         self.retries = retries

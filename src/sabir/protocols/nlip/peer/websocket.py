@@ -29,9 +29,9 @@ from sabir.limits import Limits
 from sabir.message import CONTROL, JSON, Message, json_part
 from sabir.protocols.nlip.wire import cbor
 from sabir.protocols.nlip.wire import json as nlip
-from sabir.protocols.peer import Call, Clock, PeerOptionNames, PeerOptions, choose, without_credentials
+from sabir.protocols.peer import Call, Clock, PeerOptions, choose, without_credentials
 
-from .base import NlipPeer, is_partial
+from .base import NlipOptionNames, NlipPeer, is_partial
 from .enveloped import answered_id, enveloped, from_envelope, shown_answer
 from .tokens import PeerTokens
 
@@ -70,16 +70,11 @@ class NlipWsPeer(NlipPeer):
         url: str,
         options: PeerOptions | None = None,
         *,
-        identity: str = "sabir",
-        conversation: PeerTokens | None = None,
-        envelope: bool = False,
         limits: Limits = REPLY_LIMITS,
-        **named: Unpack[PeerOptionNames],
+        **named: Unpack[NlipOptionNames],
     ) -> None:
         """Args as those of ``NlipHttpPeer``. A path that ends in ``/text`` means JSON in text frames."""
-        super().__init__(
-            _endpoint(url), options, identity=identity, conversation=conversation, envelope=envelope, **named
-        )
+        super().__init__(_endpoint(url), options, **named)
         self.identities = self.options.identities
         self.text = urlsplit(self.url).path.rstrip("/").endswith("/text")
         self.authorization = choose(self.identities, _origin(self.url), None)
