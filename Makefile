@@ -23,7 +23,7 @@ bench: ## every benchmark, Sabir beside its peers
 	@./scripts/install test
 	@./scripts/bench
 
-docs: ## write the generated parts of the documentation anew
+docs: ## write the generated pages, and build the site that a gateway serves at /docs
 	@./scripts/install test
 	@./scripts/docs
 

@@ -87,7 +87,7 @@ async function show(name) {
 }
 
 document.querySelector("nav").addEventListener("click", (event) => {
-  const tab = event.target.closest("a");
+  const tab = event.target.closest("a[data-view]");
   if (!tab) return;
   event.preventDefault();
   show(tab.dataset.view);

@@ -1,5 +1,10 @@
-// A headless Chromium that tells everything it asks for and everything that goes wrong in it.
+// A headless Chromium that reports every host it asks and every error in its pages.
+import { readFileSync } from "node:fs";
 import { chromium } from "playwright-core";
+
+const AXE = readFileSync(new URL("./node_modules/axe-core/axe.min.js", import.meta.url), "utf8");
+export const WIDE = { width: 1360, height: 900 };
+export const PHONE = { width: 360, height: 740 };
 
 const FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
   "--disable-component-update", "--disable-sync"];
@@ -21,4 +26,11 @@ export async function browse(executablePath, steps) {
   } finally {
     await browser.close();
   }
+}
+
+// What axe finds that keeps people out.
+export async function serious(page) {
+  await page.evaluate(AXE);
+  const { violations } = await page.evaluate(() => axe.run(document, { resultTypes: ["violations"] }));
+  return violations.filter(({ impact }) => ["serious", "critical"].includes(impact)).map(({ id, nodes }) => `${id}: ${nodes[0].html.slice(0, 160)}`);
 }

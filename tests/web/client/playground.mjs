@@ -1,12 +1,8 @@
 // node playground.mjs CHROMIUM URL SHOTS OTHER: every view of the page, over every protocol.
-import { readFileSync } from "node:fs";
-import { browse } from "./browser.mjs";
+import { browse, serious, PHONE, WIDE } from "./browser.mjs";
 
 const [chromium, url, shots, other] = process.argv.slice(2);
-const AXE = readFileSync(new URL("./node_modules/axe-core/axe.min.js", import.meta.url), "utf8");
 const PROTOCOLS = ["nlip", "nlip-ws", "nlweb", "mcp", "a2a", "acl"];
-const WIDE = { width: 1360, height: 900 };
-const PHONE = { width: 360, height: 740 };
 
 const ended = (page) => page.waitForFunction(() => !document.querySelector(".status"));
 const last = (page, inner) => page.locator(`.turn:last-of-type ${inner}`);
@@ -28,12 +24,6 @@ async function answer(page, text) {
   await last(page, ".words").waitFor();
   await ended(page);
   return last(page, ".words").innerText();
-}
-
-async function serious(page) { // what axe finds that keeps people out
-  await page.evaluate(AXE);
-  const { violations } = await page.evaluate(() => axe.run(document, { resultTypes: ["violations"] }));
-  return violations.filter(({ impact }) => ["serious", "critical"].includes(impact)).map(({ id, nodes }) => `${id}: ${nodes[0].html.slice(0, 120)}`);
 }
 
 async function everyProtocol(page) {

@@ -1,12 +1,8 @@
 // node views.mjs CHROMIUM URL SHOTS: the timeline of a turn, and the members of a panel while they answer.
-import { readFileSync } from "node:fs";
-import { browse } from "./browser.mjs";
+import { browse, serious, PHONE, WIDE } from "./browser.mjs";
 
 const [chromium, url, shots] = process.argv.slice(2);
-const AXE = readFileSync(new URL("./node_modules/axe-core/axe.min.js", import.meta.url), "utf8");
 const PROTOCOLS = ["nlip", "nlip-ws", "nlweb", "mcp", "a2a", "acl"];
-const WIDE = { width: 1360, height: 900 };
-const PHONE = { width: 360, height: 740 };
 
 const ended = (page) => page.waitForFunction(() => !document.querySelector(".status"));
 const last = (page, inner) => page.locator(`.turn:last-of-type ${inner}`);
@@ -24,12 +20,6 @@ async function say(page, agent, text) {
   await page.selectOption("#agent", agent);
   await page.fill("#text", text);
   await page.keyboard.press("Enter");
-}
-
-async function serious(page) {
-  await page.evaluate(AXE);
-  const { violations } = await page.evaluate(() => axe.run(document, { resultTypes: ["violations"] }));
-  return violations.filter(({ impact }) => ["serious", "critical"].includes(impact)).map(({ id, nodes }) => `${id}: ${nodes[0].html.slice(0, 160)}`);
 }
 
 async function trace(page, agent, text) {

@@ -1,4 +1,4 @@
-"""The page at ``/`` and its files under ``/web/``: static, from this package, with nothing from other hosts."""
+"""The page at ``/``, its files under ``/web/`` and the documentation: static, with nothing from other hosts."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 from sabir.http.door import GatewayServices
+
+from .playground_docs import Documentation
 
 FOLDER: Final = Path(__file__).parent.parent.parent / "web"
 TYPES: Final[Mapping[str, str]] = {
@@ -40,6 +42,7 @@ class Playground:
     name = "web"
 
     def __init__(self, services: GatewayServices) -> None:
+        self._documentation = Documentation()
         self._files = {
             file.name: (file.read_bytes(), TYPES[file.suffix]) for file in FOLDER.iterdir() if file.suffix in TYPES
         }
@@ -48,7 +51,8 @@ class Playground:
         return {}
 
     def routes(self) -> Sequence[BaseRoute]:
-        return [Route("/", self._page, methods=["GET"]), Route("/web/{name}", self._file, methods=["GET"])]
+        own = [Route("/", self._page, methods=["GET"]), Route("/web/{name}", self._file, methods=["GET"])]
+        return [*own, *self._documentation.routes()]
 
     def addresses(self) -> Sequence[tuple[str, str]]:
         return [("Web page", "/")]

@@ -1,0 +1,29 @@
+// node docs.mjs CHROMIUM URL SHOTS: the documentation at /docs: its pages, its search, light and dark.
+import { browse, serious, PHONE, WIDE } from "./browser.mjs";
+
+const [chromium, url, shots] = process.argv.slice(2);
+
+await browse(chromium, async (open) => {
+  const page = await open({ viewport: WIDE });
+  await page.goto(`${url}/docs`);
+  await page.locator(".sidebar-tree a").first().click();
+  const title = (await page.locator("h1").innerText()).replace("#", "").replace("¶", "").trim();
+  await page.fill("input[name=q]", "nginx");
+  await page.keyboard.press("Enter");
+  await page.waitForSelector("#search-results li a");
+  const results = await page.locator("#search-results li a").allInnerTexts();
+  await page.screenshot({ path: `${shots}/docs-search.png` });
+  const looks = {};
+  for (const [size, viewport] of Object.entries({ wide: WIDE, phone: PHONE })) {
+    for (const colorScheme of ["light", "dark"]) {
+      const look = await open({ viewport, colorScheme });
+      for (const [name, path] of Object.entries({ index: "", howto: "howto/nginx.html", api: "api/sabir.html", table: "errors.html" })) {
+        await look.goto(`${url}/docs/${path}`);
+        await look.screenshot({ path: `${shots}/docs-${name}-${size}-${colorScheme}.png` });
+      }
+      looks[`${size}-${colorScheme}`] = await look.evaluate(() => ({ overflow: document.documentElement.scrollWidth - innerWidth, back: getComputedStyle(document.body).backgroundColor }));
+    }
+  }
+  await page.goto(`${url}/docs/tutorial.html`);
+  return { title, results, looks, axe: await serious(page) };
+});
