@@ -88,9 +88,8 @@ def test_every_link_of_the_site_leads_to_a_page_and_a_place_on_it(pages: dict[Pa
             if parts.scheme:
                 continue
             target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
-            if not target.exists():
-                broken.append(f"{path.name}: {link}")
-            elif parts.fragment and target in pages and unquote(parts.fragment) not in pages[target].ids:
+            is_missing = parts.fragment and target in pages and unquote(parts.fragment) not in pages[target].ids
+            if not target.exists() or is_missing:
                 broken.append(f"{path.name}: {link}")
     assert broken == []
 
