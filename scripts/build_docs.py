@@ -24,7 +24,7 @@ from sphinx.cmd.build import build_main
 
 ROOT = Path(__file__).resolve().parent.parent
 SITE = ROOT / "src" / "sabir" / "web" / "docs"
-NAMES = ROOT / "tests" / "house" / "public_names.txt"
+NAMES = ROOT / "tests" / "suites" / "house" / "public_names.txt"
 ROOT_PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "ETHICS.md")
 _FENCE = re.compile(r"^(```.*?^```)", re.DOTALL | re.MULTILINE)
 _LINK = re.compile(r"(!?\[[^\]]*\]\()(?!https?:|mailto:|#)([^)\s#]*)(#[^)\s]*)?\)")
@@ -50,6 +50,8 @@ def place(path: Path) -> str:
         return "site-search.md"  # search.html is the search page of the site itself
     if inside.startswith("docs/"):
         return inside.removeprefix("docs/")
+    if path.suffix != ".md":
+        return f"source/{inside}.md"
     return f"project/{inside}" if "/" not in inside else inside
 
 
@@ -76,17 +78,27 @@ class Stage:
         def rewritten(found: re.Match[str]) -> str:
             target = (page.parent / found[2]).resolve()
             name = place(target)
-            if not name.endswith(".md"):
-                self._file(target, name)
+            if target.suffix == ".py":
+                self._source(target, name)
+            elif target.suffix not in ("", ".md"):
+                return f"{found[1]}{self._copy(target)})"
             here = Path(place(page)).parent
             return f"{found[1]}{os.path.relpath(name, here)}{found[3] or ''})"
 
         return _LINK.sub(rewritten, text)
 
-    def _file(self, source: Path, name: str) -> None:
-        target = self.folder / name
+    def _source(self, path: Path, name: str) -> None:
+        """A page that shows a source file."""
+        inside, text = path.relative_to(ROOT), path.read_text(encoding="utf-8")
+        self.write(name, f"---\norphan: true\n---\n\n# {inside}\n\n`````python\n{text}`````\n")
+
+    def _copy(self, path: Path) -> str:
+        """Copy a picture or another file; its address in the site."""
+        inside = path.relative_to(ROOT).as_posix()
+        target = self.folder / inside
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source, target)
+        shutil.copyfile(path, target)
+        return f"/{inside}"
 
 
 def navigation(readme: Path) -> list[tuple[str, list[str]]]:

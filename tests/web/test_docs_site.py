@@ -24,7 +24,7 @@ from web.conftest import Drive
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 ROOT = Path(__file__).resolve().parents[2]
-PUBLIC = (ROOT / "tests" / "house" / "public_names.txt").read_text(encoding="utf-8").splitlines()
+PUBLIC = (ROOT / "tests" / "suites" / "house" / "public_names.txt").read_text(encoding="utf-8").splitlines()
 
 
 @agent

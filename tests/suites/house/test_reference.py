@@ -8,7 +8,7 @@ from pathlib import Path
 from sabir import Gateway, agent
 from sabir.observe.settings import ObserveSettings
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 HTTP = (ROOT / "docs" / "http.md").read_text(encoding="utf-8")
 WATCHING = (ROOT / "docs" / "watching.md").read_text(encoding="utf-8")
 _METRIC = re.compile(r'"((?:sabir|nlip)_[a-z_]+_(?:total|seconds|running|waiting|up|open|size|unavailable|letters))"')
