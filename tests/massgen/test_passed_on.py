@@ -14,9 +14,9 @@ from uuid import uuid4
 import httpx2
 import pytest
 import yaml
-from amqp.conftest import amqp_gateway, broker, prefix  # noqa: F401
 
 from conftest import Serve, serving
+from protocols.nlip.amqp.conftest import amqp_gateway, broker, prefix  # noqa: F401
 from sabir import Delta, Message, Turn, agent, connect
 from sabir.config.agents import build_agents
 from sabir.config.build import gateway_of
