@@ -74,6 +74,49 @@ def late_imports(root: Path) -> int:
     )
 
 
+CONTEXT = ("services", "house")  # how doors name what the gateway gives them, and how they did before
+ENDPOINTS = ("bus", "health", "metrics", "metrics_group", "protected", "web", "well_known")  # never were doors
+
+
+def door_files(root: Path) -> Iterator[tuple[Path, ast.Module]]:
+    for path, tree in trees(root):
+        if "door" in path.parts or (path.parent.name == "doors" and path.stem not in ENDPOINTS):
+            yield path, tree
+
+
+def steps_from_context(node: ast.expr) -> tuple[str, ...]:
+    """The attributes after the context: ``self.services.guard.rights`` has two."""
+    steps: list[str] = []
+    while isinstance(node, ast.Attribute):
+        if node.attr.lstrip("_") in CONTEXT:
+            return tuple(reversed(steps))
+        steps.append(node.attr)
+        node = node.value
+    return tuple(reversed(steps)) if isinstance(node, ast.Name) and node.id in CONTEXT else ()
+
+
+def door_paths(root: Path) -> Counter[tuple[str, ...]]:
+    """Every path that doors take through their context, with its uses."""
+    found: Counter[tuple[str, ...]] = Counter()
+    for _, tree in door_files(root):
+        inner = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and id(node) not in inner and (steps := steps_from_context(node)):
+                found[steps] += 1
+    return found
+
+
+def widest(root: Path) -> str:
+    """How much the doors of each protocol use of their context, the most first."""
+    used: dict[str, set[str]] = {}
+    for path, tree in door_files(root):
+        protocol = path.parts[path.parts.index("door") - 1] if "door" in path.parts else path.stem.partition("_")[0]
+        found = (steps_from_context(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute))
+        used.setdefault(protocol, set()).update(steps[0] for steps in found if steps)
+    counted = sorted(((len(members), protocol) for protocol, members in used.items() if members), reverse=True)
+    return ", ".join(f"{protocol} {count}" for count, protocol in counted)
+
+
 def ids_without_a_row(root: Path) -> list[str]:
     return requirement_ids.without_a_row(root)
 
@@ -89,6 +132,10 @@ def main() -> None:
     print(f"functions named _told: {named_told}")
     print(f"largest constructors: {', '.join(f'{name} {count}' for count, name in largest_constructors(root))}")
     print(f"imports inside functions: {late_imports(root)}")
+    paths = door_paths(root)
+    through = sorted(".".join(path) for path in paths if len(path) > 2)
+    print(f"paths of doors through two services: {len(through)}  {', '.join(through)}")
+    print(f"members of the context that the doors of one protocol use: {widest(root)}")
     print(f"ids without a row: {len(missing)}  {', '.join(missing[:12])}")
     print(f"lines of source: {lines}")
 

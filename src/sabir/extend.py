@@ -8,7 +8,7 @@ from __future__ import annotations
 from sabir.exchange.request import EventSink, TurnRequest
 from sabir.http.admission import Admission
 from sabir.http.disconnect import DisconnectWatcher
-from sabir.http.door import Door, GatewayServices
+from sabir.http.door import Door, DoorContext
 from sabir.http.request import credentials_of, headers_of, idempotency_key, read_json
 from sabir.http.response import refusal_headers, send_json
 from sabir.protocols.nlip.wire import json as nlip
@@ -20,9 +20,9 @@ __all__ = [
     "Call",
     "DisconnectWatcher",
     "Door",
+    "DoorContext",
     "DoorEntry",
     "EventSink",
-    "GatewayServices",
     "Peer",
     "PeerEntry",
     "Protocol",

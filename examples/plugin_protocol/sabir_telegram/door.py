@@ -13,8 +13,8 @@ from sabir.errors import BadMethod, TurnFailed
 from sabir.extend import (
     Admission,
     DisconnectWatcher,
+    DoorContext,
     EventSink,
-    GatewayServices,
     TurnRequest,
     credentials_of,
     headers_of,
@@ -34,7 +34,7 @@ class TelegramDoor:
 
     name = NAME
 
-    def __init__(self, services: GatewayServices) -> None:
+    def __init__(self, services: DoorContext) -> None:
         self._services = services
 
     def raw(self) -> Mapping[str, ASGIApp]:
@@ -56,7 +56,7 @@ class TelegramDoor:
 class _Endpoint:
     """An ASGI application: one telegram in, one out."""
 
-    def __init__(self, services: GatewayServices) -> None:
+    def __init__(self, services: DoorContext) -> None:
         self._services = services
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -160,7 +160,7 @@ class BusDoor:
             return
         asked = nodes.decode_asked(called.body)
         name = called.name.removeprefix(address(""))
-        quotas = self.services.guard.quotas
+        quotas = self.services.quotas
 
         async def send(event: Event) -> None:
             if isinstance(event, Reply):

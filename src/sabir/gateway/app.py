@@ -40,7 +40,7 @@ class GatewayApp:
         services: GatewayServices,
     ) -> None:
         self._lifespan = lifespan
-        self._house = services
+        self._services = services
         self._raw: dict[str, ASGIApp] = {
             path: app if isinstance(app, NlipHttp) else _sound(app)  # which sees to its own defects
             for door in doors
@@ -82,8 +82,8 @@ class GatewayApp:
             elif headers.get(b"sec-fetch-site") == b"cross-site":
                 self._check_cross_site(scope["path"])
         except SabirError as exc:
-            credentials = credentials_of(scope, behind_proxy=self._house.behind_proxy)
-            await Admission(self._house, "front", credentials, NO_AGENT).rejected(exc)
+            credentials = credentials_of(scope, behind_proxy=self._services.behind_proxy)
+            await Admission(self._services, "front", credentials, NO_AGENT).rejected(exc)
             return await _refuse(scope, receive, send, exc)
         if origin is not None and scope["type"] == "http":
             send = _with_cors(send, origin)

@@ -19,7 +19,7 @@ from sabir.guard.identity.callers import stranger_at
 from sabir.message import Message
 from sabir.turn import Caller
 
-from .door import GatewayServices
+from .door import EdgeContext
 
 NO_AGENT: Final = ""  # the request is not for an agent: a task, an upload, a list
 _UNREAD: Final = Message("text", "english", "")
@@ -29,7 +29,7 @@ E = TypeVar("E", bound=Exception)
 class Admission(msgspec.Struct, eq=False):
     """One request at a door."""
 
-    services: GatewayServices
+    services: EdgeContext
     door: str
     credentials: Credentials
     agent: str | None = None  # None: the default one
@@ -56,7 +56,7 @@ class Admission(msgspec.Struct, eq=False):
             Unauthenticated: invalid credentials.
             RateLimited: too many failed logins from this address.
         """
-        self.caller = caller = await self.services.guard.identity.caller(self.credentials)
+        self.caller = caller = await self.services.identity.caller(self.credentials)
         return caller
 
     def check_open(self) -> None:
@@ -65,7 +65,7 @@ class Admission(msgspec.Struct, eq=False):
         Raises:
             RateLimited: the account of this address is empty.
         """
-        self.services.guard.rates.check_open(self.credentials.address)
+        self.services.rates.check_open(self.credentials.address)
 
     def charge(self) -> None:
         """Charge a request that nothing else charges, once.
@@ -75,7 +75,7 @@ class Admission(msgspec.Struct, eq=False):
         """
         if not self.charged and (self.line is None or self.line.caller is None):
             self.charged = True
-            self.services.guard.rates.check_address(self.credentials.address)
+            self.services.rates.check_address(self.credentials.address)
 
     def charge_cost(self, cost: int) -> None:
         """Charge a message for what it costs: one request more for each thousand values after the first thousand, and

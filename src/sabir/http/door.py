@@ -17,9 +17,10 @@ from sabir.agent import Agent
 from sabir.bus import Bus
 from sabir.card import Card
 from sabir.errors import ConfigError, suggestion
+from sabir.exchange.conversations import Conversations
 from sabir.exchange.exchange import Exchange
 from sabir.exchange.topics import Topics
-from sabir.guard import Guard
+from sabir.guard import Authenticator, Filters, Guard, Quotas, Rates, Rights, Seal
 from sabir.guard.build import GuardServices
 from sabir.limits import Limits
 from sabir.message import JSON
@@ -32,11 +33,89 @@ from sabir.uploads import Uploads
 from .heavy import Heavy
 
 MakeServer = Callable[[uvicorn.Config], uvicorn.Server]
+SearchGateways = Callable[..., Awaitable[list[Any]]]
+
+
+class AgentDirectory(Protocol):
+    """The agents of the gateway, as one caller sees them."""
+
+    @property
+    def agents(self) -> Mapping[str, Agent]: ...
+
+    @property
+    def default_agent(self) -> str: ...
+
+    @property
+    def open_to_all(self) -> bool:
+        """Whether every agent is open to everybody, so that there is nothing to hide."""
+
+    def cards(self, caller: Caller, door: str) -> list[Card]:
+        """The cards of the agents this caller may use by this door, the default agent first."""
+
+    def find(self, caller: Caller, name: str | None, door: str) -> Agent:
+        """The agent that a path names, as ``Rights.find`` has it.
+
+        Raises:
+            Unauthenticated, Forbidden: this caller may not use it, whether it is here or not.
+            NotFound: it is not here.
+        """
+
+    def usable(self, caller: Caller, door: str) -> list[Agent]:
+        """The agents this caller may use by this door."""
+
+
+class EdgeContext(Protocol):
+    """What admission and the reading of requests need."""
+
+    exchange: Exchange
+    guard: Guard
+    limits: Limits
+    heavy: Heavy
+    behind_proxy: bool
+
+    @property
+    def identity(self) -> Authenticator: ...
+
+    @property
+    def rates(self) -> Rates: ...
+
+
+class DoorContext(EdgeContext, AgentDirectory, Protocol):
+    """What the door of a protocol may use of the gateway.
+
+    Doors are typed with this, so mypy rejects one that reaches for anything else. A door that needs more names it in a
+    context of its own beside it.
+    """
+
+    tasks: Tasks
+    store: Store
+    uploads: Uploads
+    doors: Sequence[Door]  # that are open, once all are made
+    public_url: str
+    settings: Mapping[str, Any]
+
+    @property
+    def gateway_id(self) -> str: ...
+
+    @property
+    def conversations(self) -> Conversations: ...
+
+    @property
+    def rights(self) -> Rights: ...
+
+    @property
+    def filters(self) -> Filters: ...
+
+    @property
+    def seal(self) -> Seal: ...
+
+    @property
+    def quotas(self) -> Quotas: ...
 
 
 @dataclass(slots=True)
 class GatewayServices:
-    """The services that every door uses."""
+    """The services of a gateway: for its own endpoints all of them, for doors what their context names."""
 
     exchange: Exchange
     tasks: Tasks
@@ -55,7 +134,7 @@ class GatewayServices:
     heavy: Heavy = field(default_factory=Heavy)
     make_server: MakeServer = uvicorn.Server  # for a door that listens on a port of its own
     # Searches the directories of other gateways (``federation.directory_acl``, which is above this layer).
-    search_gateways: Callable[..., Awaitable[list[Any]]] | None = None
+    search_gateways: SearchGateways | None = None
     envelope: EnvelopeOptions = field(default_factory=EnvelopeOptions)  # of the MassGen design: how they are answered
     topics: Topics = field(init=False)  # what agents publish
     group: Path | None = None  # where the processes that serve together find each other, if there are several
@@ -64,33 +143,70 @@ class GatewayServices:
         self.topics = Topics(self.store)
 
     @property
+    def gateway_id(self) -> str:
+        return str(self.facts.get("gateway", ""))
+
+    @property
+    def conversations(self) -> Conversations:
+        return self.exchange.conversations
+
+    @property
+    def identity(self) -> Authenticator:
+        return self.guard.identity
+
+    @property
+    def rights(self) -> Rights:
+        return self.guard.rights
+
+    @property
+    def rates(self) -> Rates:
+        return self.guard.rates
+
+    @property
+    def quotas(self) -> Quotas:
+        return self.guard.quotas
+
+    @property
+    def filters(self) -> Filters:
+        return self.guard.filters
+
+    @property
+    def seal(self) -> Seal:
+        return self.guard.seal
+
+    @property
     def agents(self) -> Mapping[str, Agent]:
         return self.exchange.agents
 
+    @property
+    def default_agent(self) -> str:
+        return self.exchange.default
+
+    @property
+    def issuers(self) -> Sequence[str]:
+        """Who gives tokens for this gateway, as configured."""
+        return [issuer.issuer for issuer in self.guarded.identity.issuers] if self.guarded is not None else []
+
+    @property
+    def scopes(self) -> Sequence[str]:
+        """The OAuth scopes that callers ask for, as configured."""
+        return self.guarded.identity.scopes if self.guarded is not None else ()
+
     def cards(self, caller: Caller, door: str) -> list[Card]:
-        """The cards of the agents this caller may use by this door, the default agent first."""
-        names = sorted(self.agents, key=lambda name: name != self.exchange.default)
-        seen = (self.guard.rights.visible(caller, self.agents[name].card, door) for name in names)
+        names = sorted(self.agents, key=lambda name: name != self.default_agent)
+        seen = (self.rights.visible(caller, self.agents[name].card, door) for name in names)
         return [card for card in seen if card is not None]
 
     @property
     def open_to_all(self) -> bool:
-        """Whether every agent is open to everybody, so that there is nothing to hide."""
-        return self.guard.identity.anonymous and not self.guard.rights.rules
+        return self.identity.anonymous and not self.rights.rules
 
     def find(self, caller: Caller, name: str | None, door: str) -> Agent:
-        """The agent that a path names, as ``Rights.find`` has it.
-
-        Raises:
-            Unauthenticated, Forbidden: this caller may not use it, whether it is here or not.
-            NotFound: it is not here.
-        """
-        return self.guard.rights.find(self.agents, caller, name, door, self.exchange.default)
+        return self.rights.find(self.agents, caller, name, door, self.default_agent)
 
     def usable(self, caller: Caller, door: str) -> list[Agent]:
-        """The agents this caller may use by this door."""
-        allows = self.guard.rights.allows
-        return [each for name, each in self.agents.items() if allows(caller, agent=name, door=door)]
+        allows = self.rights.allows
+        return [agent for name, agent in self.agents.items() if allows(caller, agent=name, door=door)]
 
 
 @runtime_checkable
@@ -137,10 +253,17 @@ class ReportsHealth(Protocol):
 
 MakeDoor = Callable[[GatewayServices], Door]
 
+
+class HasSettings(Protocol):
+    """The settings of all doors, by door name."""
+
+    settings: Mapping[str, Any]
+
+
 S = TypeVar("S", bound=msgspec.Struct)
 
 
-def settings_for(door: str, kind: type[S], services: GatewayServices) -> S:
+def settings_for(door: str, kind: type[S], services: HasSettings) -> S:
     """The settings under ``doors: {door: …}``, typed; raises as ``typed`` does."""
     given = services.settings.get(door)
     return typed(f"doors.{door}", kind, given if isinstance(given, Mapping) else {})

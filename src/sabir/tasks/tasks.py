@@ -56,6 +56,11 @@ class Tasks:
         """How many tasks this node works on now."""
         return len(self.worker.runs)
 
+    @property
+    def free(self) -> int:
+        """How many more tasks this node can work on now."""
+        return self.settings.running - self.running
+
     async def submit(
         self, ask: TurnRequest, *, detail: dict[str, Any] | None = None, task_id: str | None = None
     ) -> TaskRow:

@@ -31,7 +31,7 @@ LOOK_SECONDS: Final = 2.0  # for what is asked while somebody waits for the numb
 
 
 def watch(services: GatewayServices, metrics: Metrics) -> None:
-    """Metrics that are read from the house when somebody asks for them."""
+    """Metrics that are computed when they are read."""
     metrics.gauge("sabir_tasks_running", "Tasks this node works on.", read=lambda: services.tasks.running)
     words = "Peers left alone because they keep failing."
     metrics.gauge("sabir_peers_open", words, read=lambda: _open(services), over="max")

@@ -51,7 +51,7 @@ class WellKnown:
         services = self.services
         credentials = credentials_of(request.scope, behind_proxy=services.behind_proxy)
         try:
-            caller = await services.guard.identity.caller(credentials)
+            caller = await services.identity.caller(credentials)
         except SabirError as exc:
             headers = {"X-Content-Type-Options": "nosniff"} | {
                 name.decode(): value.decode("latin-1") for name, value in refusal_headers(exc)

@@ -12,7 +12,7 @@ import msgspec
 
 from sabir.card import Card
 from sabir.errors import BadMessage, MissingExtra
-from sabir.http.door import GatewayServices
+from sabir.http.door import DoorContext
 from sabir.protocols.a2a.wire import content as wire
 from sabir.protocols.a2a.wire.cards import card_to, gateway_extension
 from sabir.turn import ANONYMOUS, Caller
@@ -57,7 +57,7 @@ class Cards:
 
     def __init__(
         self,
-        services: GatewayServices,
+        services: DoorContext,
         keys: SigningKeys,
         versions: Sequence[str] = (wire.VERSION, wire.OLD_VERSION),
     ) -> None:
@@ -82,11 +82,11 @@ class Cards:
         """
         if not bindings <= _NAMES:
             raise BadMessage(wire.PROTOCOL, "binding", ", ".join(sorted(_NAMES)))
-        rights = self.services.guard.rights
+        rights = self.services.rights
         seen = rights.visible(caller, self.services.find(caller, agent, DOOR).card, DOOR)
         assert seen is not None  # or it would not have been found
         others = self._others(agent, caller)
-        open_to_all = self.services.guard.identity.anonymous and rights.allows(ANONYMOUS, agent=agent, door=DOOR)
+        open_to_all = self.services.identity.anonymous and rights.allows(ANONYMOUS, agent=agent, door=DOOR)
         made_of = msgspec.json.encode((seen, self.services.public_url, others, open_to_all))
         known = self._made.get((agent, bindings))
         if known is not None and known[0] == made_of:
@@ -101,14 +101,14 @@ class Cards:
 
     async def extended(self, agent: str, caller: Caller) -> pb.AgentCard:
         """The card for a known caller: with limits, and the skills it has a right to."""
-        seen = self.services.guard.rights.visible(caller, self.services.find(caller, agent, DOOR).card, DOOR)
+        seen = self.services.rights.visible(caller, self.services.find(caller, agent, DOOR).card, DOOR)
         assert seen is not None  # or it would not have been found
         others = self._others(agent, caller)
         return await self._signed(self._agent_card(seen, whole=True, others=others))
 
     def _others(self, agent: str, caller: Caller) -> list[str] | None:
         """All agents that a caller may use; listed on the card of the default agent, which is the gateway's card."""
-        if agent != self.services.exchange.default:
+        if agent != self.services.default_agent:
             return None
         return [card.name for card in self.services.cards(caller, DOOR)]
 
@@ -126,25 +126,26 @@ class Cards:
         interfaces = [(binding, url, version) for binding, version in _BINDINGS]
         if self.grpc:
             interfaces.insert(2, ("GRPC", self.grpc, wire.VERSION))
-            if card.name == self.services.exchange.default:  # 0.3 has no word for which agent is meant
+            if card.name == self.services.default_agent:  # 0.3 has no word for which agent is meant
                 interfaces.append(("GRPC", self.grpc, wire.OLD_VERSION))
         interfaces = [interface for interface in interfaces if interface[2] in self._versions]
         if bindings:
             interfaces = [interface for interface in interfaces if interface[0] in bindings]
-        schemes = self._schemes() if self.services.guard.identity.verifiers else None
+        schemes = self._schemes() if self.services.identity.verifiers else None
         made = card_to(card, interfaces, schemes=schemes, required=required, whole=whole)
         if others is not None:
-            made.capabilities.extensions.append(gateway_extension(self.services.facts.get("gateway", ""), others, base))
+            made.capabilities.extensions.append(gateway_extension(self.services.gateway_id, others, base))
         return made
 
     def _schemes(self) -> dict[str, pb.SecurityScheme]:
         """How callers may authenticate."""
-        challenge = self.services.guard.identity.challenge.lower()
+        challenge = self.services.identity.challenge
         found = {"bearer": pb.SecurityScheme(http_auth_security_scheme=pb.HTTPAuthSecurityScheme(scheme="Bearer"))}
-        if "key" in challenge:
+        offered = challenge.lower()
+        if "key" in offered:
             key = pb.APIKeySecurityScheme(location="header", name="X-API-Key")
             found["key"] = pb.SecurityScheme(api_key_security_scheme=key)
-        if "mutual" in challenge:
+        if "mutual" in offered:
             found["certificate"] = pb.SecurityScheme(mtls_security_scheme=pb.MutualTlsSecurityScheme())
         return found
 

@@ -19,7 +19,7 @@ from sabir.errors import ConfigError, MissingExtra, SabirError, TooLarge, Unauth
 from sabir.guard import Credentials
 from sabir.guard.quotas.rates import is_loopback
 from sabir.http.admission import Admission
-from sabir.http.door import GatewayServices
+from sabir.http.door import DoorContext
 from sabir.http.request import hops_of
 from sabir.limits import BYTES_AS_A_VALUE, FEW_BYTES
 from sabir.protocols.a2a.wire import content as wire
@@ -67,7 +67,7 @@ class GrpcSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Here:
     """Where calls arrive, and who makes them."""
 
-    def __init__(self, services: GatewayServices) -> None:
+    def __init__(self, services: DoorContext) -> None:
         self.services = services
         self.url = ""  # scheme, host and port; known when it listens
 
@@ -78,7 +78,7 @@ class Here:
         metadata = {str(key): value for key, value in context.invocation_metadata() or () if isinstance(value, str)}
         # The service that is called says its version; metadata may only confirm it.
         wire.version_of(metadata.get("a2a-version", "") or version, version)
-        agent = agent or self.services.exchange.default
+        agent = agent or self.services.default_agent
         if self.services.open_to_all:
             self.services.find(ANONYMOUS, agent, DOOR)
         credentials = Credentials(
@@ -271,10 +271,10 @@ def _address(peer: str) -> str:
 class GrpcServer:
     """The gRPC side of the door."""
 
-    def __init__(self, services: GatewayServices, operations: Operations, settings: GrpcSettings) -> None:
+    def __init__(self, services: DoorContext, operations: Operations, settings: GrpcSettings) -> None:
         if settings.certificate is None and not is_loopback("" if settings.host == "localhost" else settings.host):
             raise ConfigError("doors.a2a.grpc: in the clear only on the loopback; give certificate and key")
-        self._house = services
+        self._services = services
         self._here = Here(services)
         self._servicer, self._old = Servicer(self._here, operations), OldServicer(self._here, operations)
         self._settings = settings
@@ -286,7 +286,7 @@ class GrpcServer:
         """Raises:
         ConfigError: the port is taken, or the certificate cannot be read.
         """
-        options = [("grpc.max_receive_message_length", self._house.limits.body), ("grpc.so_reuseport", 0)]
+        options = [("grpc.max_receive_message_length", self._services.limits.body), ("grpc.so_reuseport", 0)]
         self._server = grpc.aio.server(interceptors=(CallInterceptor(self._here),), options=options)
         a2a_pb2_grpc.add_A2AServiceServicer_to_server(self._servicer, self._server)  # type: ignore[no-untyped-call]
         a2a_v0_3_pb2_grpc.add_A2AServiceServicer_to_server(self._old, self._server)  # type: ignore[no-untyped-call]
@@ -307,7 +307,7 @@ class GrpcServer:
     def _host(self) -> str:
         """The host that a card names: who listens everywhere is reached where the gateway is."""
         host = self._settings.host
-        return (urlsplit(self._house.public_url).hostname or host) if host in _EVERYWHERE else host
+        return (urlsplit(self._services.public_url).hostname or host) if host in _EVERYWHERE else host
 
     def _credentials(self) -> Any:
         try:

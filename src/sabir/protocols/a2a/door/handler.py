@@ -20,7 +20,7 @@ from sabir.exchange.conversations import KIND, Tokens
 from sabir.exchange.request import TurnRequest
 from sabir.guard import Credentials
 from sabir.http.admission import Admission
-from sabir.http.door import GatewayServices
+from sabir.http.door import DoorContext
 from sabir.message import Message, Part, token_part
 from sabir.protocols.a2a.wire import content as wire
 from sabir.protocols.a2a.wire.tasks import STATES, task_to
@@ -80,7 +80,7 @@ def calling(call: A2aCall) -> ServerCallContext:
 class Operations(RequestHandler):
     """What A2A can ask of an agent here."""
 
-    def __init__(self, services: GatewayServices, cards: Cards, webhooks: Webhooks) -> None:
+    def __init__(self, services: DoorContext, cards: Cards, webhooks: Webhooks) -> None:
         self.services = services
         self.tasks = services.tasks
         self.cards = cards
@@ -166,7 +166,7 @@ class Operations(RequestHandler):
         return Sent(row, caller, events, self._patience(asked))
 
     def _patience(self, asked: NlwebRequest | None) -> float:
-        longest = self.services.guard.quotas.turn_seconds
+        longest = self.services.quotas.turn_seconds
         return longest if asked is None or asked.wait is None else min(max(0.0, asked.wait), longest)
 
     async def _submitted(
@@ -217,7 +217,7 @@ class Operations(RequestHandler):
     def _token(self, context: str, caller: Caller) -> Part:
         """The conversation that a message belongs to: the one its contextId means, or a new one."""
         if not context:
-            return self.services.exchange.conversations.token(uuid4().hex, caller, Tokens())
+            return self.services.conversations.token(uuid4().hex, caller, Tokens())
         if caller.is_anonymous and len(context) < _UNGUESSABLE:
             # Anybody could name it, so it would be a conversation with everybody.
             raise BadMessage(
@@ -322,11 +322,11 @@ class Operations(RequestHandler):
         self, params: pb.GetExtendedAgentCardRequest, context: ServerCallContext
     ) -> pb.AgentCard:
         call = _call(context)
-        if not self.services.guard.identity.verifiers:
+        if not self.services.identity.verifiers:
             raise ExtendedAgentCardNotConfiguredError("callers cannot authenticate, so there is no extended card")
         caller = await call.admission.authenticate_and_charge()
         if caller.is_anonymous:
-            raise Unauthenticated("the extended card requires authentication", self.services.guard.identity.challenge)
+            raise Unauthenticated("the extended card requires authentication", self.services.identity.challenge)
         return await self.cards.extended(call.agent, caller)
 
 

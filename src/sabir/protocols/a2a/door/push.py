@@ -20,7 +20,7 @@ import msgspec
 from sabir.aio import cancel_and_wait
 from sabir.errors import BadMessage, MissingExtra, NotFound, PeerError, PeerUnavailable, RateLimited, SabirError
 from sabir.guard.egress.addresses import GuardedClient, Outbound
-from sabir.http.door import GatewayServices
+from sabir.http.door import DoorContext
 from sabir.protocols.a2a.wire import content as wire
 from sabir.protocols.a2a.wire.tasks import TaskView, Update, task_to
 from sabir.stores.base import Record, TaskRow
@@ -70,9 +70,9 @@ _decode = msgspec.json.Decoder(PushReceiver).decode
 class Webhooks:
     """Keeps configurations and notifies their receivers."""
 
-    def __init__(self, services: GatewayServices, keys: SigningKeys, outbound: Outbound) -> None:
+    def __init__(self, services: DoorContext, keys: SigningKeys, outbound: Outbound) -> None:
         self._store = services.store
-        self._house = services
+        self._services = services
         self._keys = keys
         self._outbound = outbound
         self._node = uuid4().hex
@@ -143,12 +143,12 @@ class Webhooks:
 
     def _sealed(self, key: str, receiver: PushReceiver) -> bytes:
         """A receiver as it is kept: sealed, because it holds the credentials of others."""
-        return self._house.guard.seal.seal(SPACE, msgspec.json.encode(receiver), key).encode()
+        return self._services.seal.seal(SPACE, msgspec.json.encode(receiver), key).encode()
 
     def _opened(self, record: Record | None) -> PushReceiver | None:
         if record is None:
             return None
-        opened = self._house.guard.seal.open(SPACE, record.value.decode(errors="replace"), record.key)
+        opened = self._services.seal.open(SPACE, record.value.decode(errors="replace"), record.key)
         return None if opened is None else value_of(msgspec.structs.replace(record, value=opened), _decode)
 
     # -- sending ----------------------------------------------------------------------------------
@@ -223,7 +223,7 @@ class Webhooks:
 
     async def _notify(self, key: str) -> None:
         """Notify one receiver until the task has ended, also past questions."""
-        tasks = self._house.tasks
+        tasks = self._services.tasks
         while (receiver := self._opened(await self._store.get(SPACE, key))) is not None:
             row = await tasks.find(receiver.task, receiver.caller)
             view = view_of(row, [e for e in await events_of(tasks, row.id) if e.number <= receiver.sent])
@@ -259,7 +259,7 @@ class Webhooks:
         now = int(time.time())
         digest = hashlib.sha256(body).hexdigest()
         claims = {
-            "iss": self._house.public_url,
+            "iss": self._services.public_url,
             "aud": config.url,
             "iat": now,
             "exp": now + LIFETIME,

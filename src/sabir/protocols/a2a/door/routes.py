@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from sabir.errors import BadMessage, BadMethod, MissingExtra, NotFound, RateLimited, SabirError
 from sabir.guard.egress.addresses import Outbound, OutboundRules
 from sabir.http.admission import Admission
-from sabir.http.door import GatewayServices, typed
+from sabir.http.door import DoorContext, typed
 from sabir.http.request import credentials_of, headers_of
 from sabir.http.response import refusal_headers
 from sabir.protocols.a2a.peer.peer import A2aPeer
@@ -158,10 +158,10 @@ class A2aDoor:
 
     name = DOOR
 
-    def __init__(self, services: GatewayServices) -> None:
+    def __init__(self, services: DoorContext) -> None:
         settings = _settings(services.settings.get(DOOR))
         self.services = services
-        self.keys = SigningKeys(services.store, services.guard.seal, settings.signing_key)
+        self.keys = SigningKeys(services.store, services.seal, settings.signing_key)
         self.cards = Cards(services, self.keys, settings.card_versions)
         self.webhooks = Webhooks(services, self.keys, Outbound(settings.push))
         self.operations = Operations(services, self.cards, self.webhooks)
@@ -221,7 +221,7 @@ class A2aDoor:
         ours = not first or first.startswith(".") or first in _PLACES
         if self.services.open_to_all:  # else what is not here is asked for as what is hidden
             ours = first not in self.services.agents
-        return (self.services.exchange.default, below) if ours else (first, rest)
+        return (self.services.default_agent, below) if ours else (first, rest)
 
     async def _well_known(
         self, agent: str, rest: str, admission: Admission, scope: Scope, headers: A2aOptions, send: Send
@@ -387,7 +387,7 @@ def _settings(given: Any) -> A2aSettings:
     return typed("doors.a2a", A2aSettings, given)
 
 
-def _grpc(services: GatewayServices, operations: Operations, given: dict[str, Any]) -> Any:
+def _grpc(services: DoorContext, operations: Operations, given: dict[str, Any]) -> Any:
     """Raises:
     ConfigError: the settings are wrong, or the extra is not installed.
     """

@@ -20,7 +20,7 @@ from sabir.errors import Conflict, NotFound, RateLimited, SabirError, StoreUnava
 from sabir.exchange.conversations import Tokens
 from sabir.exchange.request import TurnRequest
 from sabir.guard import Credentials
-from sabir.http.door import GatewayServices
+from sabir.http.door import DoorContext
 from sabir.http.request import MAX_TRACE, hops_of
 from sabir.message import JSON
 from sabir.protocols.acl.wire.content import answer_of, capabilities_of, message_of, payload_for
@@ -43,7 +43,7 @@ _MOST_SUBSCRIBERS: Final = 10_000
 class Bridge:
     """Serves the inboxes of the gateway's agents."""
 
-    def __init__(self, services: GatewayServices, dialogues: Dialogues, bus: StoreBus, settings: AclSettings) -> None:
+    def __init__(self, services: DoorContext, dialogues: Dialogues, bus: StoreBus, settings: AclSettings) -> None:
         self._services = services
         self._dialogues = dialogues
         self._bus = bus
@@ -79,7 +79,7 @@ class Bridge:
         if envelope.conversation_id is None:  # a signed message is passed on as it came
             envelope = msgspec.structs.replace(envelope, conversation_id=letter.order)
         caller = msgspec.json.decode(letter.headers[CALLER], type=Caller) if CALLER in letter.headers else ANONYMOUS
-        card = self._services.guard.rights.visible(caller, self._services.agents[agent].card, DOOR)
+        card = self._services.rights.visible(caller, self._services.agents[agent].card, DOOR)
         try:
             if card is None:
                 raise NotFound(f"there is no agent {agent!r} here")
@@ -131,13 +131,13 @@ class Bridge:
         await self._reports.begin(envelope, agent, caller, task)
 
     async def _submit(self, envelope: Envelope, agent: str, caller: Caller) -> TaskRow:
-        seal = self._services.guard.seal
+        seal = self._services.seal
         place = f"{caller.id}/{envelope.sender_id}/{agent}/{envelope.conversation_id}"
         exchange = self._services.exchange
         message = message_of(envelope)
         if exchange.agents[agent].card.remembers:
             conversation = seal.pseudonym("acl conversation", place)
-            message = message.with_part(exchange.conversations.token(conversation, caller, Tokens()))
+            message = message.with_part(self._services.conversations.token(conversation, caller, Tokens()))
         ask = TurnRequest(
             message,
             DOOR,

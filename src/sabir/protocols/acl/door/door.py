@@ -23,12 +23,13 @@ from sabir.dialogues.service import Dialogues, Posted, letter_id, limits_for
 from sabir.errors import BadMessage, BadMethod, Forbidden, NotFound, SabirError, Unreadable
 from sabir.http.admission import NO_AGENT, Admission
 from sabir.http.disconnect import disconnected
-from sabir.http.door import GatewayServices, settings_for
+from sabir.http.door import settings_for
 from sabir.http.request import accept_of, check_body_headers, credentials_of, headers_of, prefer_of, read_body
 from sabir.http.request import json_of as checked_json
 from sabir.http.response import COMMENT, refusal_headers, send_events, send_json, start_events
 from sabir.limits import check_cost
 from sabir.message import JSON
+from sabir.protocols.acl.door.context import AclContext
 from sabir.protocols.acl.wire.acts import ACTS, PROTOCOL
 from sabir.protocols.acl.wire.envelope import NAME, NAME_FORM, VERSION, Envelope, json_of
 from sabir.protocols.acl.wire.ide import is_ide
@@ -55,12 +56,12 @@ class Acl:
 
     name = DOOR
 
-    def __init__(self, services: GatewayServices) -> None:
+    def __init__(self, services: AclContext) -> None:
         assert isinstance(services.store, Letters)
         self.services = services
         self.settings = settings_for(DOOR, AclSettings, services)
         self.bus = StoreBus(services.store, limits_for(self.settings))
-        self.directory = Directory(services.store, services.bus, node=f"acl.{services.facts.get('gateway', '')}")
+        self.directory = Directory(services.store, services.bus, node=f"acl.{services.gateway_id}")
         self.dialogues = Dialogues(services.store, self.bus, self.settings)
         self.owners = Owners(services, self.directory, self.settings)
         self.intake = Intake(services, self.dialogues, self.directory, self.owners, self.settings)
@@ -347,7 +348,7 @@ class Acl:
             if scope["method"] not in ("GET", "HEAD"):
                 raise BadMethod(PROTOCOL, "method", "GET")
             caller = await admission.authenticate_and_charge()
-            self.services.guard.rights.check_any(caller, self.services.agents, DOOR)
+            self.services.rights.check_any(caller, self.services.agents, DOOR)
             base = self.services.public_url
             agents = [
                 {"agent_id": card.name, "description": card.description, "endpoint": f"{base}/acl/{card.name}"}
@@ -365,7 +366,7 @@ class Acl:
                     "performatives": list(ACTS),
                     "ontologies": [*TERMS, *self.settings.ontologies],
                     "signatures": self.settings.signatures,
-                    "gateway": self.services.facts.get("gateway", ""),
+                    "gateway": self.services.gateway_id,
                     "agents": agents,
                 },
             )

@@ -14,7 +14,7 @@ from sabir.cluster.directory import Directory, Template
 from sabir.dialogues.service import GATEWAY, Dialogues, Posted
 from sabir.errors import Refused, SabirError
 from sabir.http.admission import Admission
-from sabir.http.door import GatewayServices
+from sabir.http.door import DoorContext
 from sabir.message import JSON
 from sabir.protocols.acl.wire.acts import ACTS
 from sabir.protocols.acl.wire.content import failure, not_understood, payload_for, rejection
@@ -39,7 +39,7 @@ class Intake:
 
     def __init__(
         self,
-        services: GatewayServices,
+        services: DoorContext,
         dialogues: Dialogues,
         directory: Directory,
         owners: Owners,
@@ -88,7 +88,7 @@ class Intake:
             raise Rejected(FORGED, str(exc)) from exc
 
     async def _post(self, envelope: Envelope, receiver: str, caller: Caller) -> Posted:
-        self._services.guard.rights.check(caller, agent=receiver, door=DOOR)
+        self._services.rights.check(caller, agent=receiver, door=DOOR)
         if not await self._owners.is_known(receiver):
             raise Rejected(UNREGISTERED, f"there is no agent {receiver!r} here")
         detail: dict[str, Any] = {"act": envelope.performative}
@@ -137,7 +137,7 @@ class Intake:
             here = [card.name for card in cards if not isinstance(agents[card.name], AgentGroup)]
             elsewhere = [entry.name for entry in await self._directory.search(max_results=1000)]
             members = list(dict.fromkeys((*here, *elsewhere)))
-        allows = self._services.guard.rights.allows
+        allows = self._services.rights.allows
         return [name for name in members if name != envelope.sender_id and allows(caller, agent=name, door=DOOR)]
 
     async def _report(self, envelope: Envelope, exc: SabirError | Rejected, about: str) -> None:

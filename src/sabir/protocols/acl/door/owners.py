@@ -10,7 +10,7 @@ from joserfc.jwk import KeySet
 from sabir.cluster.directory import Directory
 from sabir.dialogues.service import GATEWAY
 from sabir.errors import BadMessage, Conflict, Forbidden
-from sabir.http.door import GatewayServices
+from sabir.http.door import DoorContext
 from sabir.protocols.acl.wire.envelope import Envelope
 from sabir.protocols.acl.wire.signatures import keys_of, verify
 from sabir.turn import Caller
@@ -29,8 +29,8 @@ def owner_id(caller: Caller) -> str:
 class Owners:
     """The names of agents and whose they are."""
 
-    def __init__(self, services: GatewayServices, directory: Directory, settings: AclSettings) -> None:
-        self._house = services
+    def __init__(self, services: DoorContext, directory: Directory, settings: AclSettings) -> None:
+        self._services = services
         self._directory = directory
         self._settings = settings
         self._known: dict[tuple[str, str], float] = {}
@@ -43,7 +43,7 @@ class Owners:
         """
         if caller.kind == "local":
             return
-        if name in self._house.agents or name in (DF, GATEWAY):
+        if name in self._services.agents or name in (DF, GATEWAY):
             raise Forbidden(f"{name} is an agent of this gateway; send under a name of your own")
         owner = owner_id(caller)
         if self._known.get((name, owner), 0.0) > time.monotonic():
@@ -58,7 +58,7 @@ class Owners:
 
     async def is_known(self, name: str) -> bool:
         """Whether there is an agent of this name, here or elsewhere, present or not."""
-        return name in self._house.agents or name == DF or await self._directory.owner_of(name) is not None
+        return name in self._services.agents or name == DF or await self._directory.owner_of(name) is not None
 
     async def names_of(self, caller: Caller) -> list[str]:
         return await self._directory.names_of(owner_id(caller))

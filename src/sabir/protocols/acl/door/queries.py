@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from sabir.card import Card
-from sabir.http.door import GatewayServices
+from sabir.http.door import DoorContext
 from sabir.message import Message
 from sabir.protocols.acl.wire.acts import JSON_LANGUAGE
 from sabir.protocols.acl.wire.content import capabilities_of
@@ -17,16 +17,16 @@ from sabir.protocols.acl.wire.payloads import QueryCapabilities
 _ANY_LANGUAGE: Final = "*"
 
 
-def holds(condition: Any, services: GatewayServices, agent: str, open_conversations: int) -> dict[str, Any] | None:
+def holds(condition: Any, services: DoorContext, agent: str, open_conversations: int) -> dict[str, Any] | None:
     """What the gateway knows of a condition; None if it is a question for the agent."""
     if not isinstance(condition, dict):
         return None
     asked = condition.get("agent_status")
     if isinstance(asked, dict) and isinstance(asked.get("is_busy"), bool):
-        busy = services.tasks.running >= services.tasks.settings.running
+        busy = services.tasks.free <= 0
         return {"result": asked["is_busy"] == busy, "explanation": f"{agent} is {'busy' if busy else 'not busy'}"}
     if "capacity" in condition:
-        free = services.tasks.settings.running - services.tasks.running
+        free = services.tasks.free
         explanation = f"{open_conversations} conversations are open, {free} more tasks can run"
         return {"result": free > 0, "explanation": explanation}
     return None

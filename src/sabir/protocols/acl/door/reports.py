@@ -19,7 +19,7 @@ from sabir.aio import cancel_and_wait
 from sabir.dialogues.service import Dialogues, answer_to
 from sabir.errors import Conflict, NotFound, SabirError
 from sabir.events import Delta, Event, Fault, Progress, Question, Reply
-from sabir.http.door import GatewayServices
+from sabir.http.door import DoorContext
 from sabir.ids import new_id
 from sabir.message import Message
 from sabir.protocols.acl.wire.content import act_of
@@ -58,7 +58,7 @@ _decode = msgspec.json.Decoder(ReportedTask).decode
 class TaskReports:
     """Sends the events of tasks to those who asked for them."""
 
-    def __init__(self, services: GatewayServices, dialogues: Dialogues) -> None:
+    def __init__(self, services: DoorContext, dialogues: Dialogues) -> None:
         self._services = services
         self._dialogues = dialogues
         self._node = new_id()

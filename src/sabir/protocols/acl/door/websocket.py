@@ -99,7 +99,7 @@ class _Connection:
                 raise BadMessage(PROTOCOL, "$", '{"send": message} or {"ack": number}')
             value = frame["send"]
             envelope = self._door.intake.read(value)
-            self._door.services.guard.rates.check_caller(self._caller)
+            self._door.services.rates.check_caller(self._caller)
             posted = await self._door.intake.accept(envelope, self._caller, self._admission)
             told: dict[str, Any] = {"accepted": envelope.message_id}
             if posted:

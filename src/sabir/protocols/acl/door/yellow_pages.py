@@ -17,7 +17,7 @@ from sabir.card import Card, Skill
 from sabir.cluster.directory import Directory, Entry, Template
 from sabir.dialogues.service import CALLER, Dialogues, answer_to, dialogue_of, topic_of
 from sabir.errors import BadMessage, Conflict, NotFound, SabirError, StoreUnavailable, Unavailable
-from sabir.http.door import GatewayServices
+from sabir.protocols.acl.door.context import AclContext
 from sabir.protocols.acl.wire.acts import PROTOCOL
 from sabir.protocols.acl.wire.content import capabilities_of, payload_for
 from sabir.protocols.acl.wire.envelope import NAME, NAME_FORM, Envelope, decode
@@ -74,7 +74,7 @@ class Offer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class YellowPages:
     """Answers for the directory."""
 
-    def __init__(self, services: GatewayServices, dialogues: Dialogues, bus: StoreBus, directory: Directory) -> None:
+    def __init__(self, services: AclContext, dialogues: Dialogues, bus: StoreBus, directory: Directory) -> None:
         self._services = services
         self._dialogues = dialogues
         self._bus = bus
@@ -172,7 +172,7 @@ class YellowPages:
         own = [self.own_entry(card) for card in self._services.cards(caller, DOOR)]
         found = [entry for entry in own if template.matches(entry)]
         names = {entry.name for entry in found}
-        allows = self._services.guard.rights.allows
+        allows = self._services.rights.allows
         for entry in await self._directory.search(template, max_results=limit):
             if entry.name not in names and allows(caller, agent=entry.name, door=DOOR):
                 names.add(entry.name)

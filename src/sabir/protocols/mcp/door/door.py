@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Container, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 from mcp.server.lowlevel import NotificationOptions, Server
@@ -31,7 +31,7 @@ from starlette.types import ASGIApp
 from sabir.aio import cancel_and_wait
 from sabir.errors import NotFound, PeerError, Unauthenticated
 from sabir.guard.identity.oauth import challenge, protected_resource
-from sabir.http.door import GatewayServices
+from sabir.http.door import DoorContext
 from sabir.protocols.mcp.peer.peer import McpPeer
 from sabir.protocols.nlip.door.http import Everything
 from sabir.turn import Caller
@@ -63,12 +63,22 @@ CHANGES: Final[Mapping[str, tuple[ServerEvent, str]]] = {
 }
 
 
+class McpContext(DoorContext, Protocol):
+    """What the MCP door uses of the gateway beyond what every door does: who gives tokens for it."""
+
+    @property
+    def issuers(self) -> Sequence[str]: ...
+
+    @property
+    def scopes(self) -> Sequence[str]: ...
+
+
 class Mcp:
     """The door."""
 
     name = DOOR
 
-    def __init__(self, services: GatewayServices) -> None:
+    def __init__(self, services: McpContext) -> None:
         self.services = services
         self.settings = settings_of(services)
         self.turns = Turns(services)
@@ -180,7 +190,7 @@ class Mcp:
         if agent is not None:
             self.services.find(caller, agent, DOOR)
         elif caller.is_anonymous:
-            self.services.guard.rights.check_any(caller, self.services.agents, DOOR)
+            self.services.rights.check_any(caller, self.services.agents, DOOR)
         proxy = self._proxy(agent) if agent is not None else None
         return proxy or self.endpoint(agent).server
 
@@ -192,7 +202,7 @@ class Mcp:
             return None
         proxy = self._proxies.get(agent)
         if proxy is None or proxy.peer is not behind:
-            if behind.program is not None or behind.uses_sse or self.services.guard.filters.filters:
+            if behind.program is not None or behind.uses_sse or self.services.filters.filters:
                 proxy = MessageProxy(self.services, behind, self.endpoint(agent).server)
             else:
                 proxy = HttpProxy(self.services, behind)
@@ -239,10 +249,8 @@ class Mcp:
         """Where a client gets a token for us: as configured, else the issuers that our verifiers trust."""
         if self.settings.authorization_servers:
             return list(self.settings.authorization_servers)
-        guarded = self.services.guarded
-        issuers = [each.issuer for each in guarded.identity.issuers] if guarded is not None else []
-        found = (getattr(verifier, "issuer", None) for verifier in self.services.guard.identity.verifiers)
-        return issuers or [issuer for issuer in found if isinstance(issuer, str)]
+        found = (getattr(verifier, "issuer", None) for verifier in self.services.identity.verifiers)
+        return list(self.services.issuers) or [issuer for issuer in found if isinstance(issuer, str)]
 
     async def _metadata(self, request: Request) -> Response:
         """RFC 9728: what this resource is, and who gives tokens for it."""
@@ -252,8 +260,7 @@ class Mcp:
             return Response(status_code=404)
         # The same of every name: that an agent is here is not for those to know who have not said who they are.
         path = PATH if agent is None else f"{PATH}/{agent}"
-        guarded = self.services.guarded
-        scopes = self.settings.scopes or (guarded.identity.scopes if guarded is not None else ())
+        scopes = self.settings.scopes or self.services.scopes
         about = protected_resource(self.services.public_url + path, servers, scopes=scopes)
         return Response(
             msgspec.json.encode(about), headers={"X-Content-Type-Options": "nosniff"}, media_type="application/json"
@@ -290,7 +297,7 @@ def combine_tools(first: MoreTools, second: MoreTools) -> MoreTools:
 
 
 def make_endpoint(
-    services: GatewayServices,
+    services: DoorContext,
     turns: Turns,
     listen: ListenHandler,
     watch: ResourceWatcher,
@@ -316,7 +323,7 @@ def make_endpoint(
     return McpEndpoint(services, turns, listen, only=agent, tools=tools, without=hidden, watch=watch, contents=contents)
 
 
-async def _list_all_tools(services: GatewayServices) -> None:
+async def _list_all_tools(services: DoorContext) -> None:
     """Wait for what the servers behind offer, but not for long: many a client asks for the tools only once."""
     behind = [each for each in services.agents.values() if isinstance(each, McpPeer) and not each.tools]
     with suppress(TimeoutError):
@@ -324,7 +331,7 @@ async def _list_all_tools(services: GatewayServices) -> None:
             await asyncio.gather(*(each.refresh() for each in behind), return_exceptions=True)
 
 
-async def speak(services: GatewayServices, agent: str | None = None) -> None:
+async def speak(services: DoorContext, agent: str | None = None) -> None:
     """MCP over standard input and output, until the client is gone. Whoever started this process may do everything."""
     await _list_all_tools(services)
     turns = Turns(services)

@@ -23,7 +23,7 @@ from sabir.card import Card, Skill
 from sabir.errors import SabirError
 from sabir.exchange.request import TurnRequest
 from sabir.guard import Credentials
-from sabir.http.door import GatewayServices
+from sabir.http.door import DoorContext
 from sabir.message import Message
 from sabir.protocols.mcp.wire import cards as mcp_card
 from sabir.protocols.mcp.wire import content as wire
@@ -72,7 +72,7 @@ class McpEndpoint:
 
     def __init__(
         self,
-        services: GatewayServices,
+        services: DoorContext,
         turns: Turns,
         listen: ListenHandler,
         *,
@@ -186,7 +186,7 @@ class McpEndpoint:
     async def _list_tools(self, ctx: Context, context: McpRequestContext, params: types.PaginatedRequestParams) -> Json:
         self._admit(context)
         tools = [
-            mcp_card.tool(name, card, skill, self.services.facts.get("gateway", ""))
+            mcp_card.tool(name, card, skill, self.services.gateway_id)
             for card in self.cards(context.caller)
             for name, skill in self._tools_of(card).items()
         ]
@@ -194,7 +194,7 @@ class McpEndpoint:
         tools = [{**tool, **optional} for tool in tools]
         for other in self._tools(context.caller):
             tools.append({**other.described, **optional} if other.skill is not None else other.described)
-        tools = await ContentFilter(self.services.guard.filters, context.caller).tools(tools)
+        tools = await ContentFilter(self.services.filters, context.caller).tools(tools)
         return _page("tools", tools, params.cursor)
 
     async def _call_as_task(
@@ -260,7 +260,7 @@ class McpEndpoint:
     async def _audit_hidden(self, context: McpRequestContext, agent: str, *, tool: str = "", skill: str = "") -> None:
         """What is here, and not for this caller: it is told that there is none, and the audit that it was refused."""
         try:
-            self.services.guard.rights.check(context.caller, agent=agent, door=DOOR, tool=tool, skill=skill)
+            self.services.rights.check(context.caller, agent=agent, door=DOOR, tool=tool, skill=skill)
         except SabirError as exc:
             if context.admission is not None:
                 await context.admission.rejected(exc, agent)
@@ -433,7 +433,7 @@ class McpEndpoint:
         """Raises:
         RateLimited: over the rate. Turns are counted by the exchange; this is for what is answered here.
         """
-        self.services.guard.rates.check(context.caller)
+        self.services.rates.check(context.caller)
 
 
 _INSTRUCTIONS: Final = (

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from sabir.errors import NotFound, SabirError
 from sabir.exchange.request import TurnRequest
-from sabir.http.door import GatewayServices
+from sabir.http.door import DoorContext
 from sabir.message import Message
 from sabir.protocols.mcp.wire import cards as mcp_card
 from sabir.protocols.mcp.wire import content as wire
@@ -88,7 +88,7 @@ _WHO: Final[Json] = {
 class NlwebTools:
     """The four tools, over the same turns, tasks and cards as the NLWeb door."""
 
-    def __init__(self, services: GatewayServices, turns: Turns) -> None:
+    def __init__(self, services: DoorContext, turns: Turns) -> None:
         self.services = services
         self._turns = turns
         self._nlweb = Nlweb(services)

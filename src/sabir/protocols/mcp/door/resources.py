@@ -17,7 +17,7 @@ import msgspec
 
 from sabir.card import Card
 from sabir.errors import NotFound
-from sabir.http.door import GatewayServices
+from sabir.http.door import DoorContext
 from sabir.message import Message, Part
 from sabir.protocols.mcp.wire import cards as mcp_card
 from sabir.protocols.mcp.wire import content as wire
@@ -66,7 +66,7 @@ class OneSite(msgspec.Struct, frozen=True):
 class Resources:
     """The resources of one end-point that are no skill of an agent."""
 
-    def __init__(self, services: GatewayServices, cards: Callable[[Caller], list[Card]], *, owned: bool) -> None:
+    def __init__(self, services: DoorContext, cards: Callable[[Caller], list[Card]], *, owned: bool) -> None:
         self.services = services
         self._cards = cards
         self._owned = owned  # whether what belongs to the caller is here too, and not only what belongs to an agent
@@ -172,7 +172,7 @@ class Resources:
         return {"contents": passed}
 
     async def _passed(self, contents: Json, caller: Caller) -> Json:
-        filters = self.services.guard.filters
+        filters = self.services.filters
         if not filters.filters or "text" not in contents:
             return contents
         if not contents["mimeType"].endswith("json"):

@@ -50,7 +50,7 @@ from sabir.errors import BadMessage, BadMethod, NotFound, SabirError, Unauthenti
 from sabir.guard import Credentials
 from sabir.http.admission import Admission
 from sabir.http.disconnect import DisconnectWatcher, disconnected
-from sabir.http.door import GatewayServices
+from sabir.http.door import DoorContext
 from sabir.http.request import EVENTS, accept_of, credentials_of, hops_of, read_json
 from sabir.http.response import COMMENT, KEEP_ALIVE, send_events
 from sabir.protocols.mcp.wire import content as wire
@@ -80,7 +80,7 @@ Challenge = Callable[[Unauthenticated, str], str]  # with the path that was aske
 class StreamableHttpApp:
     """The ASGI application behind ``/mcp`` and ``/mcp/{agent}``."""
 
-    def __init__(self, services: GatewayServices, find: FindServer, schema: FindSchema, challenge: Challenge) -> None:
+    def __init__(self, services: DoorContext, find: FindServer, schema: FindSchema, challenge: Challenge) -> None:
         self.services = services
         self._challenge = challenge
         self._find = find
@@ -260,7 +260,7 @@ class StreamableHttpApp:
         connection = Connection.for_loop(SILENT)
         options = server.create_initialization_options(_EVERYTHING_CHANGES) if isinstance(server, Server) else None
         runner = _kernel(server, connection, context, headers, options)
-        self.services.guard.rates.check(context.caller)
+        self.services.rates.check(context.caller)
 
         def name_session() -> None:
             client = connection.client_params
@@ -277,7 +277,7 @@ class StreamableHttpApp:
             "c": client.capabilities.model_dump(mode="json", by_alias=True, exclude_none=True),
             "n": client.client_info.name[:64],
         }
-        session_id = self.services.guard.seal.seal(_SEALED, encode(about), caller.id)
+        session_id = self.services.seal.seal(_SEALED, encode(about), caller.id)
         connection.session_id = session_id
         connection.initialized.set()
         return self._keep(McpSession(session_id, caller.id, connection))
@@ -301,7 +301,7 @@ class StreamableHttpApp:
         if live is not None and live.owner == context.caller.id:
             self.sessions.move_to_end(session_id)
             return live
-        sealed = self.services.guard.seal.open(_SEALED, session_id, context.caller.id)
+        sealed = self.services.seal.open(_SEALED, session_id, context.caller.id)
         if sealed is None or session_id in self._ended:
             raise NotFound("session not found; start a new one with initialize")
         about = msgspec.json.decode(sealed)

@@ -16,7 +16,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import Field
 
 from sabir.errors import BadMessage, Conflict, NotFound
-from sabir.http.door import GatewayServices
+from sabir.http.door import DoorContext
 from sabir.message import Message
 from sabir.protocols.mcp.wire import content as wire
 from sabir.protocols.mcp.wire import elicitation as mcp_ask
@@ -97,9 +97,9 @@ def _given(task: TaskRow) -> Json:
 class McpTasks:
     """``tasks/get``, ``tasks/update`` and ``tasks/cancel``."""
 
-    def __init__(self, services: GatewayServices, result_of: Callable[[Caller, str, Message], Json]) -> None:
+    def __init__(self, services: DoorContext, result_of: Callable[[Caller, str, Message], Json]) -> None:
         self._tasks = services.tasks
-        self._guard = services.guard
+        self._rates = services.rates
         self._result_of = result_of
 
     async def get(self, ctx: Context, context: McpRequestContext, params: GetTask) -> Json:
@@ -156,7 +156,7 @@ class McpTasks:
                 raise MCPError(wire.METHOD_NOT_FOUND, "Method not found", ctx.method)
             needed: dict[str, Any] = {"requiredCapabilities": {"extensions": {EXTENSION: {}}}}
             raise MCPError(wire.MISSING_CAPABILITY, f"the client must declare {EXTENSION}", needed)
-        self._guard.rates.check(context.caller)
+        self._rates.check(context.caller)
         try:
             return await self._tasks.find(task_id, context.caller)
         except NotFound:

@@ -17,7 +17,7 @@ from mcp.shared.exceptions import MCPError
 from sabir.errors import Conflict, NotFound
 from sabir.exchange.conversations import Tokens
 from sabir.exchange.request import TurnRequest
-from sabir.http.door import GatewayServices
+from sabir.http.door import DoorContext
 from sabir.message import Message
 from sabir.protocols.mcp.wire import content as wire
 from sabir.protocols.mcp.wire import elicitation as mcp_ask
@@ -66,8 +66,8 @@ def capability(caller: Caller) -> Json:
 class OldTasks:
     """``tasks/get``, ``tasks/result``, ``tasks/list`` and ``tasks/cancel``, and calls that become tasks."""
 
-    def __init__(self, services: GatewayServices, result_of: Callable[[Caller, str, Message], Json]) -> None:
-        self._house = services
+    def __init__(self, services: DoorContext, result_of: Callable[[Caller, str, Message], Json]) -> None:
+        self._services = services
         self._tasks = services.tasks
         self._result_of = result_of
 
@@ -95,9 +95,9 @@ class OldTasks:
         """The caller's tasks that calls have become, the latest first."""
         if context.caller.is_anonymous or not has_tasks(ctx):
             raise MCPError(wire.METHOD_NOT_FOUND, "Method not found", ctx.method)
-        self._house.guard.rates.check(context.caller)
+        self._services.rates.check(context.caller)
         before = _before(params.cursor)
-        page = await self._house.store.tasks(owner=context.caller.id, limit=PAGE, before=before)
+        page = await self._services.store.tasks(owner=context.caller.id, limit=PAGE, before=before)
         listed: Json = {"tasks": [_about(task) for task in page if TOOL in task.detail]}
         if len(page) == PAGE:
             listed["nextCursor"] = repr(page[-1].updated)
@@ -134,7 +134,7 @@ class OldTasks:
         question = mcp_ask.question_in(task.question or {})
         can = askable(ctx, question)
         if not can or not ctx.session.can_send_request:
-            within = self._house.exchange.conversations.token(str(task.detail.get("within")), context.caller, Tokens())
+            within = self._services.conversations.token(str(task.detail.get("within")), context.caller, Tokens())
             words = f"the task waits for an answer, and this client cannot be asked: {question.text}"
             raise MCPError(wire.INVALID_REQUEST, words, {**_related(task), "conversation": within.content})
         answer = await ask_client(ctx, question, can, _related(task))
@@ -144,7 +144,7 @@ class OldTasks:
             pass
 
     async def _find(self, context: McpRequestContext, task_id: str) -> TaskRow:
-        self._house.guard.rates.check(context.caller)
+        self._services.rates.check(context.caller)
         try:
             return await self._tasks.find(task_id, context.caller)
         except NotFound:

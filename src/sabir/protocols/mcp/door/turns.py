@@ -25,8 +25,7 @@ from sabir.aio import cancel_and_wait
 from sabir.errors import BadMessage, Cancelled, Conflict, Refused, SabirError
 from sabir.events import Delta, Event, Progress, Question, Reply
 from sabir.exchange.request import TurnRequest
-from sabir.guard import Guard
-from sabir.http.door import GatewayServices
+from sabir.http.door import DoorContext
 from sabir.message import Message
 from sabir.protocols.mcp.wire import content as wire
 from sabir.protocols.mcp.wire import elicitation as mcp_ask
@@ -59,7 +58,7 @@ _encode = msgspec.json.Encoder().encode
 class Turns:
     """The turns that MCP requests began, and those that wait for a retry."""
 
-    def __init__(self, services: GatewayServices) -> None:
+    def __init__(self, services: DoorContext) -> None:
         self.services = services
         self._waiting: dict[str, OneTurn] = {}
         self._running: set[asyncio.Task[None]] = set()
@@ -118,14 +117,13 @@ class Turns:
         return row
 
     async def _resume(self, state: object, ctx: Context, context: McpRequestContext, ask: TurnRequest) -> OneTurn:
-        guard: Guard = self.services.guard
-        opened = guard.seal.open(_SEALED, state, context.caller.id)
+        opened = self.services.seal.open(_SEALED, state, context.caller.id)
         if opened is None:
             raise MCPError(wire.INVALID_PARAMS, "requestState: not one that was given to this caller")
         about = msgspec.json.decode(opened)
         if about["a"] != ask.agent or about["m"] != ctx.method:
             raise MCPError(wire.INVALID_PARAMS, "requestState: it belongs to another request")
-        await guard.admit(context.credentials, ())
+        await self.services.guard.admit(context.credentials, ())
         turn = self._waiting.get(about["t"])
         if turn is None:
             raise Conflict("the turn that asked this has ended; ask again from the beginning")
@@ -144,7 +142,7 @@ class Turns:
     def state(self, turn: OneTurn) -> str:
         about = {"t": turn.id, "a": turn.ask.agent, "m": turn.ctx.method}
         caller = turn.line.caller
-        return self.services.guard.seal.seal(_SEALED, _encode(about), caller.id if caller is not None else "")
+        return self.services.seal.seal(_SEALED, _encode(about), caller.id if caller is not None else "")
 
     async def close(self) -> None:
         await cancel_and_wait(list(self._running))

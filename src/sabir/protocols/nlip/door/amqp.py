@@ -35,11 +35,12 @@ from sabir.events import Event, Question, Reply
 from sabir.exchange.request import EventSink, TurnRequest
 from sabir.guard import Credentials
 from sabir.http.admission import Admission
-from sabir.http.door import GatewayServices, settings_for
+from sabir.http.door import settings_for
 from sabir.http.request import hops_of
 from sabir.message import Message
 from sabir.protocols.nlip.amqp.broker import Broker
 from sabir.protocols.nlip.amqp.connection import AmqpConnection, Incoming
+from sabir.protocols.nlip.door.context import NlipContext
 from sabir.protocols.nlip.wire import amqp
 from sabir.protocols.nlip.wire import json as nlip
 from sabir.turn import Caller
@@ -103,7 +104,7 @@ class NlipAmqp:
 
     name = DOOR
 
-    def __init__(self, services: GatewayServices) -> None:
+    def __init__(self, services: NlipContext) -> None:
         self.services = services
         self.settings = settings_for(DOOR, NlipAmqpSettings, services)
         self.settings.check()

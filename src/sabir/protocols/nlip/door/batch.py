@@ -19,8 +19,8 @@ import msgspec
 from sabir.errors import BadInput, BadMessage, SabirError, TooLarge
 from sabir.events import Event, Question, Reply
 from sabir.exchange.request import EventSink, TurnRequest
-from sabir.http.door import GatewayServices
 from sabir.message import Message
+from sabir.protocols.nlip.door.context import NlipContext
 from sabir.protocols.nlip.wire import cbor
 from sabir.protocols.nlip.wire import json as nlip
 from sabir.protocols.nlip.wire.rules import PROTOCOL, message_from, plain
@@ -36,7 +36,7 @@ MakeRequest = Callable[[Message, int], TurnRequest]  # of a message and its plac
 class Batch:
     """The messages of one request."""
 
-    def __init__(self, services: GatewayServices, values: list[Any], agent: str | None, *, binary: bool) -> None:
+    def __init__(self, services: NlipContext, values: list[Any], agent: str | None, *, binary: bool) -> None:
         self._services = services
         self._values = values
         self._agent = agent
@@ -44,7 +44,7 @@ class Batch:
 
     @classmethod
     def read(
-        cls, services: GatewayServices, body: bytes, exc: BadMessage, agent: str | None, *, binary: bool = False
+        cls, services: NlipContext, body: bytes, exc: BadMessage, agent: str | None, *, binary: bool = False
     ) -> Batch | None:
         """The batch in a body that is no message; None if it is none.
 

@@ -11,9 +11,9 @@ import msgspec
 
 from sabir.errors import BadInput, BadMessage
 from sabir.exchange.request import EventSink, TurnRequest
-from sabir.http.door import GatewayServices
 from sabir.ids import new_id
 from sabir.message import Message, Part, text_part, token_kind, token_part
+from sabir.protocols.nlip.door.context import NlipContext
 from sabir.protocols.nlip.wire import cbor, envelope
 from sabir.protocols.nlip.wire import json as nlip
 from sabir.protocols.nlip.wire.envelope import Facts
@@ -26,7 +26,7 @@ class EnvelopeTurn:
     """One question in an envelope. ``message`` is what the exchange is asked; ``write`` answers in kind."""
 
     def __init__(
-        self, services: GatewayServices, asked: Message, agent: str | None = None, error: BadInput | None = None
+        self, services: NlipContext, asked: Message, agent: str | None = None, error: BadInput | None = None
     ) -> None:
         self._services = services
         self._options = services.envelope
@@ -34,14 +34,14 @@ class EnvelopeTurn:
         self.asked = asked
         self.facts = envelope.facts_of(asked) or Facts()
         self.session = _token(asked, "conversation")
-        self.message = self._for_exchange(asked, agent or services.exchange.default)
+        self.message = self._for_exchange(asked, agent or services.default_agent)
         self.is_notification = asked.messagetype == "notification"
         self.streams = self.facts.metadata.get("stream") is True
         self.line: EventSink | None = None
 
     @classmethod
     def read(
-        cls, services: GatewayServices, body: bytes, exc: BadMessage, agent: str | None, *, binary: bool = False
+        cls, services: NlipContext, body: bytes, exc: BadMessage, agent: str | None, *, binary: bool = False
     ) -> EnvelopeTurn:
         """The envelope in a body that is no ECMA-430 message.
 
@@ -52,9 +52,9 @@ class EnvelopeTurn:
         return cls.of(services, value, exc, agent)
 
     @classmethod
-    def of(cls, services: GatewayServices, value: Any, exc: BadMessage, agent: str | None) -> EnvelopeTurn:
+    def of(cls, services: NlipContext, value: Any, exc: BadMessage, agent: str | None) -> EnvelopeTurn:
         """The same of what was decoded already; raises as ``read`` does."""
-        if not services.envelope.takes(agent or services.exchange.default):
+        if not services.envelope.takes(agent or services.default_agent):
             raise exc
         if not isinstance(value, dict) or not envelope.is_envelope(value):
             raise exc
@@ -87,7 +87,7 @@ class EnvelopeTurn:
         """What the envelope says of the turn: its time, its priority, and whether it belongs to a session."""
         ask.message = msgspec.structs.replace(self.message, extra=None)  # the door has read its trace and hops
         if self.facts.timeout is not None:
-            limit = self._services.guard.quotas.turn_seconds
+            limit = self._services.quotas.turn_seconds
             ask.seconds = min(self.facts.timeout, limit) if limit else self.facts.timeout
         ask.priority = self.facts.priority or 0
         begins = self._options.begins_sessions or self.session is not None
@@ -149,7 +149,7 @@ class EnvelopeTurn:
 
     def _context(self, own: Part | None, caller: Caller) -> Part | None:
         """A context token for the conversation, where the caller has none (MW-56)."""
-        conversations = self._services.exchange.conversations
+        conversations = self._services.conversations
         where = conversations.opened(own, caller) if own is not None else None
         if where is None:
             return None

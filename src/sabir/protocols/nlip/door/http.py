@@ -22,7 +22,7 @@ from sabir.exchange.request import EventSink, TurnRequest
 from sabir.guard import Credentials
 from sabir.http.admission import NO_AGENT, Admission
 from sabir.http.disconnect import Comment, DisconnectWatcher
-from sabir.http.door import GatewayServices, settings_for
+from sabir.http.door import settings_for
 from sabir.http.fallback import BROKEN
 from sabir.http.request import (
     NO_PREFERENCE,
@@ -47,6 +47,7 @@ from sabir.http.response import (
 )
 from sabir.limits import FEW_BYTES, check_cost
 from sabir.message import Message, Part, json_part, uri_part
+from sabir.protocols.nlip.door.context import NlipContext
 from sabir.protocols.nlip.wire import json as nlip
 from sabir.protocols.nlip.wire.rules import PROTOCOL
 from sabir.stores.base import TaskRow
@@ -109,7 +110,7 @@ class NlipHttp:
 
     name = DOOR
 
-    def __init__(self, services: GatewayServices) -> None:
+    def __init__(self, services: NlipContext) -> None:
         self.services = services
         self.settings = settings_for(DOOR, NlipHttpSettings, services)
 
@@ -251,14 +252,14 @@ class NlipHttp:
     async def _later(self, ask: TurnRequest, answer: NlipResponse, prefer: Preferences) -> None:
         tasks = self.services.tasks
         # Asked once: a proof that is good once would not be good a second time.
-        caller = await self.services.guard.identity.caller(ask.credentials, ask.message.tokens)
+        caller = await self.services.identity.caller(ask.credentials, ask.message.tokens)
         ask.credentials = Credentials(caller.address, caller=caller)
         line = EventSink(answer.event, caller)
         answer.set_line(line)
         if answer.admission is not None:
             answer.admission.caller = caller
         task = await tasks.submit(ask)
-        conversations = self.services.exchange.conversations
+        conversations = self.services.conversations
         own = conversations.sort(task.message.tokens, caller).own  # perhaps new; every answer carries it (D-16)
         line.tokens = (*conversations.sort(ask.message.tokens, caller).echo, *((own,) if own is not None else ()))
         line.conversation = own

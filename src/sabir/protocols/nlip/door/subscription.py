@@ -23,8 +23,8 @@ from sabir.aio import until
 from sabir.errors import BadMessage, NotFound, Unauthenticated
 from sabir.exchange.request import EventSink
 from sabir.guard import Credentials
-from sabir.http.door import GatewayServices
 from sabir.message import Message, Part, json_part, text_part
+from sabir.protocols.nlip.door.context import NlipContext
 from sabir.stores.base import ENDED
 from sabir.turn import Caller
 
@@ -46,14 +46,14 @@ class SubscribeContent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Subscription:
     """One client that wants to be told."""
 
-    def __init__(self, services: GatewayServices, asked: Message, content: SubscribeContent) -> None:
+    def __init__(self, services: NlipContext, asked: Message, content: SubscribeContent) -> None:
         self._services = services
         self._asked = asked
         self._content = content
         self._look = ALONE_SECONDS if services.bus is None else LOOK_SECONDS
 
     @classmethod
-    def of(cls, services: GatewayServices, message: Message) -> Subscription | None:
+    def of(cls, services: NlipContext, message: Message) -> Subscription | None:
         """The subscription that a message asks for; None if it asks for none.
 
         Raises:
@@ -126,7 +126,7 @@ class Subscription:
             yield event.number, {"kind": event.kind, "at": event.at, "body": event.body}
 
     async def _conversation(self, caller: Caller) -> AsyncIterator[tuple[int, dict[str, Any]]]:
-        conversations, store = self._services.exchange.conversations, self._services.store
+        conversations, store = self._services.conversations, self._services.store
         where = await conversations.find(conversations.sort(self._asked.tokens, caller), caller)
         row = await store.conversation(where) if where is not None else None
         if row is None or row.owner != caller.id:

@@ -52,10 +52,11 @@ from sabir.errors import (
 from sabir.exchange.conversations import Tokens
 from sabir.guard.quotas.rates import is_loopback
 from sabir.http.admission import NO_AGENT, Admission
-from sabir.http.door import GatewayServices, MakeServer, typed
+from sabir.http.door import MakeServer, typed
 from sabir.http.request import check_content_encoding, credentials_of, headers_of
 from sabir.http.response import refusal_headers, send_json
 from sabir.message import MEDIA, Message, Part, json_part, media_of, printable, uri_part
+from sabir.protocols.nlip.door.context import UploadContext
 from sabir.protocols.nlip.wire import json as nlip
 from sabir.turn import Caller
 from sabir.uploads import BLOCK, PATH, Upload, Uploads, Writing, open_kept
@@ -74,7 +75,7 @@ class UploadDoor:
 
     name = DOOR
 
-    def __init__(self, services: GatewayServices) -> None:
+    def __init__(self, services: UploadContext) -> None:
         self.services = services
         self.uploads: Uploads = services.uploads
         self.listener = listener_of(services.settings.get(DOOR), behind_proxy=services.behind_proxy)
@@ -137,7 +138,7 @@ class UploadDoor:
             raise NotFound("ask for a place to upload by a control message, or POST a file here")
         conversation = uuid4().hex
         path, upload = await self.uploads.offer(conversation, caller)
-        token = self.services.exchange.conversations.token(conversation, caller, Tokens())
+        token = self.services.conversations.token(conversation, caller, Tokens())
         await self._take(method, path.removeprefix(PATH), upload, options, receive, send, token)
 
     async def _answer(

@@ -24,10 +24,11 @@ from sabir.exchange.request import EventSink, TurnRequest
 from sabir.guard import Credentials
 from sabir.guard.assent import takes_back
 from sabir.http.admission import Admission
-from sabir.http.door import GatewayServices, settings_for
+from sabir.http.door import settings_for
 from sabir.http.request import credentials_of, headers_of, hops_of
 from sabir.limits import FEW_BYTES, check_cost
 from sabir.message import Message, Part, json_part, token_kind, uri_part
+from sabir.protocols.nlip.door.context import NlipContext
 from sabir.protocols.nlip.wire import cbor
 from sabir.protocols.nlip.wire import json as nlip
 from sabir.protocols.nlip.wire.rules import PROTOCOL
@@ -56,7 +57,7 @@ class NlipWs:
 
     name = DOOR
 
-    def __init__(self, services: GatewayServices) -> None:
+    def __init__(self, services: NlipContext) -> None:
         self.services = services
         self.settings = settings_for(DOOR, NlipWsSettings, services)
 
@@ -91,7 +92,7 @@ class Connection:
     """One WebSocket connection."""
 
     def __init__(
-        self, services: GatewayServices, settings: NlipWsSettings, scope: Scope, receive: Receive, send: Send
+        self, services: NlipContext, settings: NlipWsSettings, scope: Scope, receive: Receive, send: Send
     ) -> None:
         self.services = services
         self._settings = settings
@@ -136,8 +137,8 @@ class Connection:
         """A proof is good for one request, which is the handshake; it is judged now, for all that is said later."""
         shown = msgspec.structs.replace(self._credentials, method="GET")
         try:
-            self.services.guard.rates.check_open(shown.address)
-            caller = await self.services.guard.identity.caller(shown)
+            self.services.rates.check_open(shown.address)
+            caller = await self.services.identity.caller(shown)
         except SabirError as exc:
             self._refused = exc
         else:
@@ -166,7 +167,7 @@ class Connection:
         if not self._open:
             return None
         binary = data is not None and not self._text_path
-        rates, address = self.services.guard.rates, self._credentials.address
+        rates, address = self.services.rates, self._credentials.address
         try:
             rates.check_open(address)
             async with self.services.heavy.work(self._cost(data, text), self._admission()):

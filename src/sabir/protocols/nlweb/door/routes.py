@@ -22,7 +22,7 @@ from sabir.errors import BadMethod, NotFound, SabirError, TooLarge, Unreadable
 from sabir.exchange.request import TurnRequest
 from sabir.guard import Credentials
 from sabir.http.admission import NO_AGENT, Admission
-from sabir.http.door import GatewayServices, settings_for
+from sabir.http.door import DoorContext, settings_for
 from sabir.http.request import (
     Accept,
     Preferences,
@@ -109,7 +109,7 @@ class Nlweb:
 
     name = DOOR
 
-    def __init__(self, services: GatewayServices) -> None:
+    def __init__(self, services: DoorContext) -> None:
         self.services = services
         self.wait = settings_for(DOOR, NlwebSettings, services).wait
         self.asking = Asking(services.tasks)
@@ -244,8 +244,8 @@ class Nlweb:
             Unauthenticated, Forbidden: the agent is not for this caller, whether it is here or not.
             NotFound: there is no such agent, or no such site for this caller.
         """
-        agents, default = self.services.agents, self.services.exchange.default
-        if self.services.guard.rights.rules:
+        agents, default = self.services.agents, self.services.default_agent
+        if self.services.rights.rules:
             agents = {agent.card.name: agent for agent in self.services.usable(caller, DOOR)}
         named = scope.get("path_params", {}).get("agent")
         sites = request.query.site
@@ -330,7 +330,7 @@ class Nlweb:
             caller = await admission.authenticate_and_charge()
             held = await self.held(request, self.services.cards(caller, DOOR))
             told = answer_of(found(request, self.services, caller, held), request)
-            told["_meta"]["gateway"] = self.services.facts.get("gateway", "")
+            told["_meta"]["gateway"] = self.services.gateway_id
             await outlet.body(200, msgspec.json.encode(told))
         except SabirError as exc:
             await self.refuse(outlet, exc)

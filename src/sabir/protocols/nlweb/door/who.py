@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from sabir.card import Card
-from sabir.http.door import Door, GatewayServices
+from sabir.http.door import Door, DoorContext
 from sabir.protocols import registry
 from sabir.protocols.nlweb.wire.models import WhoRequest
 from sabir.protocols.protocol import DoorEntry
@@ -25,7 +25,7 @@ _COMMON: Final = frozenset({
 
 
 def found(
-    request: WhoRequest, services: GatewayServices, caller: Caller, held: Mapping[str, float] | None = None
+    request: WhoRequest, services: DoorContext, caller: Caller, held: Mapping[str, float] | None = None
 ) -> list[dict[str, Any]]:
     """The agents that suit, best first, one row for each way in which this caller can ask them.
 
@@ -48,7 +48,7 @@ def found(
     return rows[: request.max_results]
 
 
-def _ways(services: GatewayServices, caller: Caller) -> dict[str, list[tuple[str, str]]]:
+def _ways(services: DoorContext, caller: Caller) -> dict[str, list[tuple[str, str]]]:
     """Of each agent, by its name: the protocol and the address of every door that is open to this caller."""
     ways: dict[str, list[tuple[str, str]]] = {}
     doors = {door.name: door for door in services.doors}
@@ -58,12 +58,12 @@ def _ways(services: GatewayServices, caller: Caller) -> dict[str, list[tuple[str
             continue
         base = _base(services, doors[name], entry)
         for card in services.cards(caller, name) if base else ():
-            path = entry.default_path if card.name == services.exchange.default else entry.agent_path
+            path = entry.default_path if card.name == services.default_agent else entry.agent_path
             ways.setdefault(card.name, []).append((protocol.name, base + path.format(name=card.name)))
     return ways
 
 
-def _base(services: GatewayServices, door: Door, entry: DoorEntry) -> str:
+def _base(services: DoorContext, door: Door, entry: DoorEntry) -> str:
     """What the paths of a door are below."""
     if entry.scheme == "ws":
         return services.public_url.replace("http", "ws", 1)

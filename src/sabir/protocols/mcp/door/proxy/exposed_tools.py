@@ -22,7 +22,7 @@ from msgspec import Meta
 from sabir.card import Skill
 from sabir.errors import ConfigError, PeerError, PeerRefused, PeerUnavailable, suggestion
 from sabir.exchange.request import TurnRequest
-from sabir.http.door import GatewayServices, settings_for
+from sabir.http.door import DoorContext, settings_for
 from sabir.message import Message, Part, token_part
 from sabir.protocols.mcp.door.handlers import McpTool
 from sabir.protocols.mcp.door.response import DOOR, McpRequestContext
@@ -63,7 +63,7 @@ class ExposeSettings(msgspec.Struct, frozen=True):
     expose: tuple[str, ...] | dict[str, tuple[str, ...] | Expose | None] = ()  # servers, and which of their tools
 
 
-def settings_of(services: GatewayServices) -> ExposeSettings:
+def settings_of(services: DoorContext) -> ExposeSettings:
     """The settings of the door.
 
     Raises:
@@ -90,9 +90,7 @@ def _rules(settings: ExposeSettings) -> dict[str, Expose]:
 class Exposed:
     """The tools that are exposed, for each caller those it may use."""
 
-    def __init__(
-        self, services: GatewayServices, turns: Turns, settings: ExposeSettings, only: str | None = None
-    ) -> None:
+    def __init__(self, services: DoorContext, turns: Turns, settings: ExposeSettings, only: str | None = None) -> None:
         """``only``: all tools of this one server, under the names that it gives them.
 
         Raises:
@@ -120,7 +118,7 @@ class Exposed:
         return f"{server}-" if rules is None or rules.prefix is None else rules.prefix
 
     def __call__(self, caller: Caller) -> list[McpTool]:
-        allows = self.services.guard.rights.allows
+        allows = self.services.rights.allows
         return [
             each
             for each in self._tools()
@@ -179,7 +177,7 @@ class Exposed:
         state = (ctx.params or {}).get("requestState")
         raw = self._open.pop(state, None) if isinstance(state, str) else None
         raw = raw or Raw()
-        passes = not self.services.guard.filters.filters
+        passes = not self.services.filters.filters
 
         def finish(reply: Message) -> Json:
             result = raw.result if raw.result is not None and passes else wire.result_of(reply, tool.skill)
@@ -274,7 +272,7 @@ class OneTool(McpTool):
         self.tool = tool
         given, gives = described.get("inputSchema"), described.get("outputSchema")
         self.skill: Skill = Skill(tool, str(described.get("title") or tool), input_schema=given, output_schema=gives)
-        gateway = exposed.services.facts.get("gateway", "")
+        gateway = exposed.services.gateway_id
         own = {key: value for key, value in described.items() if key not in _NOT_OURS}
         meta = {**(described.get("_meta") or {}), mcp_card.AGENT: {"name": server, "skill": tool, "gateway": gateway}}
         super().__init__({**own, "name": name, "_meta": meta}, self._call)

@@ -19,7 +19,7 @@ from starlette.types import Receive, Send
 
 from sabir.errors import BadMessage, Forbidden, NotFound, PeerUnavailable, PeerUnreadable, Refused
 from sabir.http.disconnect import DisconnectWatcher
-from sabir.http.door import GatewayServices
+from sabir.http.door import DoorContext
 from sabir.protocols.mcp.door.response import DOOR, WATCH_AFTER, McpRequestContext, McpResponse
 from sabir.protocols.mcp.peer.peer import McpPeer
 from sabir.stores.base import AuditLine
@@ -36,7 +36,7 @@ _PASSED_OUT: Final = frozenset({"content-type", "cache-control", "x-accel-buffer
 class ProxyBase:
     """Shared by the MCP proxies: authorisation, rate limit, outgoing identity, audit."""
 
-    def __init__(self, services: GatewayServices, peer: McpPeer) -> None:
+    def __init__(self, services: DoorContext, peer: McpPeer) -> None:
         self.services = services
         self.peer = peer
 
@@ -46,22 +46,21 @@ class ProxyBase:
         Refused: it has passed too many gateways.
         Forbidden: no right to this tool.
         """
-        guard = self.services.guard
-        guard.rates.check(context.caller)
+        self.services.rates.check(context.caller)
         if context.hops >= MAX_HOPS:
             raise Refused(f"the request passed {MAX_HOPS} gateways; a loop is likely")
         if isinstance(body, dict) and body.get("method") == "tools/call":
             params = body.get("params")
             name = params.get("name") if isinstance(params, dict) else None
             if isinstance(name, str):
-                guard.rights.check(context.caller, agent=self.peer.card.name, door=DOOR, tool=name)
+                self.services.rights.check(context.caller, agent=self.peer.card.name, door=DOOR, tool=name)
 
     def listed(self, context: McpRequestContext, result: Any) -> Any:
         """A list of tools with those that this caller may use."""
         tools = result.get("tools") if isinstance(result, dict) else None
         if not isinstance(tools, list):
             return result
-        agent, allows = self.peer.card.name, self.services.guard.rights.allows
+        agent, allows = self.peer.card.name, self.services.rights.allows
 
         def may_use(tool: Any) -> bool:
             name = tool.get("name") if isinstance(tool, dict) else None
@@ -157,7 +156,7 @@ class HttpProxy(ProxyBase):
         for, and those that a stream, which is taken up again, may repeat."""
         chunks = response.aiter_raw()
         asked = body.get("method") if isinstance(body, dict) else None
-        if not self.services.guard.rights.rules or asked not in (None, "tools/list"):
+        if not self.services.rights.rules or asked not in (None, "tools/list"):
             return chunks
         media_type = response.headers.get("content-type", "").strip().lower()
         return with_lists(chunks, media_type, lambda result: self.listed(context, result), self.peer.card.name)
@@ -167,7 +166,7 @@ class HttpProxy(ProxyBase):
         passed |= {name: headers[name] for name in ("accept", "content-type", "last-event-id") if name in headers}
         passed["accept-encoding"] = "identity"
         if _SESSION in headers:
-            opened = self.services.guard.seal.open(_SEALED, headers[_SESSION], context.caller.id)
+            opened = self.services.seal.open(_SEALED, headers[_SESSION], context.caller.id)
             if opened is None:
                 raise NotFound("session not found; start a new one with initialize")
             passed[_SESSION] = opened.decode()
@@ -177,7 +176,7 @@ class HttpProxy(ProxyBase):
         passed = [(k.encode(), v.encode("latin-1")) for k, v in headers.items() if k.lower() in _PASSED_OUT]
         session = headers.get(_SESSION)
         if session is not None:
-            sealed = self.services.guard.seal.seal(_SEALED, session.encode(), context.caller.id)
+            sealed = self.services.seal.seal(_SEALED, session.encode(), context.caller.id)
             passed.append((_SESSION.encode(), sealed.encode()))
         return passed
 

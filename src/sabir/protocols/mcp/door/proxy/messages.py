@@ -25,7 +25,7 @@ from mcp_types import InitializeRequestParams
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from sabir.errors import RateLimited, SabirError, Unavailable
-from sabir.http.door import GatewayServices
+from sabir.http.door import DoorContext
 from sabir.protocols.mcp.door.response import Channel, McpRequestContext, McpSession
 from sabir.protocols.mcp.peer.channel import RawChannel
 from sabir.protocols.mcp.peer.peer import McpPeer
@@ -45,7 +45,7 @@ _ABOUT_SESSION: Final = ("list_changed", "resources/updated")  # ends of what be
 class MessageProxy(ProxyBase):
     """The channels to one server, each for one session or one caller."""
 
-    def __init__(self, services: GatewayServices, peer: McpPeer, hub: Server[Any]) -> None:
+    def __init__(self, services: DoorContext, peer: McpPeer, hub: Server[Any]) -> None:
         super().__init__(services, peer)
         self.hub = hub  # answers clients of versions that the server does not speak
         self._open: OrderedDict[Hashable, ProxyChannel] = OrderedDict()
@@ -137,7 +137,7 @@ class ProxyChannel:
     def __init__(self, proxy: MessageProxy, kernel: Kernel, identity_headers: Mapping[str, str]) -> None:
         self.owner = kernel.owner
         self.ready = False
-        self.filter = ContentFilter(proxy.services.guard.filters, kernel.context.caller)
+        self.filter = ContentFilter(proxy.services.filters, kernel.context.caller)
         self.raw: RawChannel = proxy.peer.raw_channel(identity_headers, kernel.owner, self._on_request, self._on_notify)
         self._connection = kernel.connection
         self._waiting: OrderedDict[str, tuple[Channel, Mapping[str, Any] | None]] = OrderedDict()

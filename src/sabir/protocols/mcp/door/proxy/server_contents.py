@@ -16,7 +16,7 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
 from sabir.errors import PeerRefused, SabirError
-from sabir.http.door import GatewayServices
+from sabir.http.door import DoorContext
 from sabir.protocols.mcp.door.response import DOOR, McpRequestContext
 from sabir.protocols.mcp.peer.peer import McpPeer, owner_of_caller
 from sabir.protocols.mcp.wire import cards as mcp_card
@@ -33,20 +33,20 @@ _WEB: Final = ("http://", "https://")
 class ServerContents:
     """What the servers of an end-point offer beside tools; ``prefix`` gives what stands before a server's names."""
 
-    def __init__(self, services: GatewayServices, prefix: Callable[[str], str], only: str | None = None) -> None:
+    def __init__(self, services: DoorContext, prefix: Callable[[str], str], only: str | None = None) -> None:
         self.services = services
         self._prefix = prefix
         self._only = only
 
     def servers(self, caller: Caller) -> Iterable[tuple[str, McpPeer]]:
         """The servers that this caller may use here."""
-        allows = self.services.guard.rights.allows
+        allows = self.services.rights.allows
         for name, peer in self.services.agents.items():
             if isinstance(peer, McpPeer) and self._only in (None, name) and allows(caller, agent=name, door=DOOR):
                 yield name, peer
 
     def _may_use(self, caller: Caller, server: str, what: str) -> bool:
-        return self.services.guard.rights.allows(caller, agent=server, door=DOOR, skill=what)
+        return self.services.rights.allows(caller, agent=server, door=DOOR, skill=what)
 
     # -- names --------------------------------------------------------------------------------------
 
@@ -165,7 +165,7 @@ class ServerContents:
         proxy = ProxyBase(self.services, peer)
         body = {"id": 0, "method": method, "params": params}
         proxy.check(context, body)
-        contents = ContentFilter(self.services.guard.filters, context.caller)
+        contents = ContentFilter(self.services.filters, context.caller)
         try:
             passed = await contents.request(method, params)
             shown = await proxy.identity_headers(context)

@@ -1,0 +1,24 @@
+"""What the NLIP doors use of the gateway beyond what every door does."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from sabir.bus import Bus
+from sabir.exchange.topics import Topics
+from sabir.http.door import DoorContext, MakeServer
+from sabir.protocols.nlip.wire.envelope import EnvelopeOptions
+
+
+class NlipContext(DoorContext, Protocol):
+    """Envelopes of the MassGen design, and subscriptions."""
+
+    envelope: EnvelopeOptions
+    topics: Topics
+    bus: Bus | None
+
+
+class UploadContext(DoorContext, Protocol):
+    """A listener of its own, where one is configured."""
+
+    make_server: MakeServer
