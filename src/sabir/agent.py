@@ -147,7 +147,7 @@ def _check_function(function: Any) -> None:
         inspect.Parameter.POSITIONAL_OR_KEYWORD,
         inspect.Parameter.VAR_POSITIONAL,
     )
-    if not any(each.kind in kinds for each in inspect.signature(function).parameters.values()):
+    if not any(parameter.kind in kinds for parameter in inspect.signature(function).parameters.values()):
         raise ConfigError(f"@agent: {name} takes no turn; write it as {name}(turn)")
 
 
@@ -172,7 +172,7 @@ def _signature_of(function: Function) -> Signature | None:
     """The parameters behind the Turn; None if there are none that can be passed by name."""
     parameters = list(inspect.signature(function).parameters.values())
     behind = parameters[1:]
-    if not behind or any(each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD) for each in behind):
+    if not behind or any(item.kind in (item.VAR_POSITIONAL, item.VAR_KEYWORD) for item in behind):
         return None
     return Signature.of(function, without=frozenset({parameters[0].name}))
 

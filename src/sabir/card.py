@@ -107,4 +107,4 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _named(name: str, names: tuple[str, ...]) -> bool:
-    return name.lower() in {each.lower() for each in names}
+    return name.lower() in {item.lower() for item in names}

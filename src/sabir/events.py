@@ -92,13 +92,13 @@ def stored_question(stored: Mapping[str, Any]) -> Question:
     """The Question of what a task keeps of it."""
     fields = tuple(
         Field(
-            str(each.get("id", "")),
-            str(each.get("text", "")),
-            field_kind(each.get("kind")),
-            tuple(str(option) for option in each.get("options") or ()),
-            bool(each.get("required", True)),
+            str(item.get("id", "")),
+            str(item.get("text", "")),
+            field_kind(item.get("kind")),
+            tuple(str(option) for option in item.get("options") or ()),
+            bool(item.get("required", True)),
         )
-        for each in stored.get("fields") or ()
+        for item in stored.get("fields") or ()
     )
     schema = stored.get("schema")
     return Question(
@@ -184,7 +184,7 @@ def check(event: object) -> None:
         WrongEvent: it is not.
     """
     kind = type(event)
-    look = _CHECKS.get(kind) or next((look for each, look in _CHECKS.items() if isinstance(event, each)), None)
+    look = _CHECKS.get(kind) or next((look for item, look in _CHECKS.items() if isinstance(event, item)), None)
     if look is None:
         raise WrongEvent(f"expected a Delta, Progress, Question, Reply or Fault, not {_named(event)}")
     look(event)

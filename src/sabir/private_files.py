@@ -17,9 +17,9 @@ def own_folder(path: Path) -> None:
     Raises:
         OSError: it cannot be made.
     """
-    for each in reversed((path, *path.parents)):
-        if not each.exists():
-            each.mkdir(mode=0o700, exist_ok=True)  # somebody else may make it at the same time
+    for item in reversed((path, *path.parents)):
+        if not item.exists():
+            item.mkdir(mode=0o700, exist_ok=True)  # somebody else may make it at the same time
     path.mkdir(exist_ok=True)  # says what is wrong, if a file is in the way
 
 
@@ -40,10 +40,10 @@ def open_to_others(home: Path, files: Iterable[Path] = ()) -> str:
     if sys.platform == "win32":  # which has no such modes
         return ""
     wide = [home] if _wide(home) else []
-    wide += [each for each in files if _wide(each) and _wide(each.parent)]
+    wide += [file for file in files if _wide(file) and _wide(file.parent)]
     if not wide:
         return ""
-    told = ", ".join(f"{each} (mode {each.stat().st_mode & 0o777:04o})" for each in wide)
+    told = ", ".join(f"{item} (mode {item.stat().st_mode & 0o777:04o})" for item in wide)
     return f"readable by other users of this machine: {told}; chmod go-rwx keeps it from them"
 
 

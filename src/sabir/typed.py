@@ -49,7 +49,7 @@ async def _asked(turn: Turn, name: str, signature: Signature) -> Any:
     title = name.replace("_", " ").capitalize()
     described = str(schema.get("description") or "")
     about = f"{title} ({described})" if described else title
-    options = tuple(str(each) for each in schema.get("enum", ()))
+    options = tuple(str(item) for item in schema.get("enum", ()))
     kind = "single_select" if options else _KINDS.get(str(schema.get("type")), "text")
     words = f"{title}? ({described})" if described else f"{title}?"
     question = Question(words, (Field(name, about, kind, options),))
@@ -84,5 +84,5 @@ def _value(words: str, schema: Mapping[str, Any]) -> Any:
     if schema.get("type") == "boolean" and words.casefold() in _TRUE | _FALSE:
         return words.casefold() in _TRUE
     if schema.get("type") == "array":
-        return [each.strip() for each in words.split(",")]
+        return [item.strip() for item in words.split(",")]
     return words

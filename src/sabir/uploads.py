@@ -127,8 +127,8 @@ class Uploads:
     async def held(self, caller: Caller) -> list[Upload]:
         """A known caller's uploads that have not expired, complete or not, and what was given to it."""
         most = self.limits.places_per_caller
-        held = [self._read(each) for each in await self.store.list(SPACE, owner=self.account(caller), limit=most)]
-        return [each for each in held if each and each.owner == caller.id and each.expires > time.time()]
+        held = [self._read(item) for item in await self.store.list(SPACE, owner=self.account(caller), limit=most)]
+        return [item for item in held if item and item.owner == caller.id and item.expires > time.time()]
 
     async def at(self, place: str, caller: Caller) -> Upload:
         """The upload at a place, for the caller it was made for.

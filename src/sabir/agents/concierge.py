@@ -182,7 +182,8 @@ class Concierge:
             return ""
         policies, _ = self._policies(turn)
         told = "; ".join(
-            f"{each.kind}: {_line(each.text)}" for each in consents(wish.value, policies, turn.conversation.agreed)
+            f"{consent.kind}: {_line(consent.text)}"
+            for consent in consents(wish.value, policies, turn.conversation.agreed)
         )
         return f"Do you accept this? {told}" if told else ""
 
@@ -251,7 +252,7 @@ class Concierge:
         left = await self.services.remaining(turn.caller)
         if not left:
             return answer
-        told = {each.name: each.plain for each in left}
+        told = {item.name: item.plain for item in left}
         return ProposalAnswer(answer.text, (*answer.parts, json_part(told, label="remaining")), answer.agreed)
 
     async def _policy(self, wish: Wish, turn: Turn) -> ProposalAnswer:
@@ -355,14 +356,14 @@ class Concierge:
         last = horizon if isinstance(horizon, int) and not isinstance(horizon, bool) and horizon > 0 else MOST_HISTORY
         turns = await self._past(turn, min(last, MOST_HISTORY))
         told = history(turns)
-        lines = [f"{each['at']} {each['speaker']}: {each['said']}" for each in told]
+        lines = [f"{item['at']} {item['speaker']}: {item['said']}" for item in told]
         count = turn.conversation.count
         text = "\n".join(lines) if lines else "Nothing has been said yet."
         return ProposalAnswer.of(text, "history", {"turns": told, "horizon": last, "count": count})
 
     async def _past(self, turn: Turn, last: int) -> list[PastTurn]:
         turns = await self.services.store.turns(turn.conversation.id, min(2 * last, 2 * MOST_HISTORY))
-        return [each for each in turns if not each.asked.is_control][-last:]
+        return [item for item in turns if not item.asked.is_control][-last:]
 
     async def _sessions(self, wish: Wish, turn: Turn) -> ProposalAnswer:
         value = wish.value

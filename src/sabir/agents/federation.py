@@ -100,23 +100,23 @@ class Federation:
         floor = TurnTaking()
         yield Progress(0.0, f"Asking {', '.join(member.card.name for member in self.members)}")
         async with aclosing(self._heard(turn)) as answers:
-            async for each in answers:
-                if isinstance(each, _Piece):
-                    for delta in floor.piece(each.source, each.text) if streams else ():
+            async for answer in answers:
+                if isinstance(answer, _Piece):
+                    for delta in floor.piece(answer.source, answer.text) if streams else ():
                         yield delta
                     continue
-                said.append(each)
-                yield Progress(len(said) / (len(self.members) + 1), _heard_words(each))
-                if each.message is not None and self.strategy == "first":
-                    yield Reply(each.message.with_part(_sources(said)))
+                said.append(answer)
+                yield Progress(len(said) / (len(self.members) + 1), _heard_words(answer))
+                if answer.message is not None and self.strategy == "first":
+                    yield Reply(answer.message.with_part(_sources(said)))
                     return
-                for delta in floor.end(each.source, each.text) if streams else ():
+                for delta in floor.end(answer.source, answer.text) if streams else ():
                     yield delta
         order = {member.card.name: place for place, member in enumerate(self.members)}
-        said.sort(key=lambda each: order[each.source])
-        answered = [each for each in said if each.message is not None]
+        said.sort(key=lambda item: order[item.source])
+        answered = [item for item in said if item.message is not None]
         if len(answered) < self.quorum:
-            yield Fault("; ".join(f"{each.source}: {each.failure}" for each in said if each.failure), "unavailable")
+            yield Fault("; ".join(f"{item.source}: {item.failure}" for item in said if item.failure), "unavailable")
             return
         async with aclosing(self._combined(turn, said)) as events:
             async for event in events:
@@ -135,12 +135,12 @@ class Federation:
         left = len(asked)
         try:
             while left:
-                each = await heard.get()
-                if isinstance(each, _Piece):
-                    yield each
+                event = await heard.get()
+                if isinstance(event, _Piece):
+                    yield event
                 else:
                     left -= 1
-                    yield _outcome(each, asked[each])
+                    yield _outcome(event, asked[event])
         finally:
             await cancel_and_wait([task for task in asked if not task.done()])
 
@@ -197,7 +197,7 @@ class Federation:
         elif self.strategy == "merge":
             yield Reply(_merged(turn.text, said))
         else:
-            words = [f"{each.source}: {each.message.text}" for each in said if each.message is not None]
+            words = [f"{item.source}: {item.message.text}" for item in said if item.message is not None]
             yield Reply(Message.text("\n".join(words), parts=[*_parts(said), _sources(said)]))
 
     async def _integrated(self, integrator: Agent, turn: Turn, said: list[Said]) -> AsyncGenerator[Event, None]:
@@ -240,17 +240,17 @@ def _heard_words(said: Said) -> str:
 
 
 def _sources(said: Sequence[Said]) -> Part:
-    answered = [each.source for each in said if each.message is not None]
-    failed = {each.source: each.failure for each in said if each.message is None}
+    answered = [item.source for item in said if item.message is not None]
+    failed = {item.source: item.failure for item in said if item.message is None}
     return json_part({"answered": answered, "failed": failed}, label=SOURCES)
 
 
 def _parts(said: Sequence[Said]) -> list[Part]:
-    return [part for each in said if each.message is not None for part in labelled(each.source, each.message)]
+    return [part for item in said if item.message is not None for part in labelled(item.source, item.message)]
 
 
 def _texts(said: Sequence[Said]) -> dict[str, str]:
-    return {each.source: each.message.text for each in said if each.message is not None}
+    return {item.source: item.message.text for item in said if item.message is not None}
 
 
 def _voted(question: str, said: Sequence[Said]) -> Message:
@@ -338,7 +338,7 @@ async def cheapest(turn: Turn) -> Message:
     if not priced:
         return Message.text("No offer has a price that can be read.", parts=[told])
     said = {source: currency_in(parts) for source, parts in answers_in(turn.message).items() if source in priced}
-    if len({each for each in said.values() if each}) > 1:
+    if len({item for item in said.values() if item}) > 1:
         listed = "; ".join(f"{source}: {price:g} {said[source] or ''}".strip() for source, price in priced.items())
         return Message.text(
             f"The offers are in different currencies, so none is called cheapest. {listed}", parts=[told]

@@ -93,10 +93,10 @@ def with_listed_groups(agents: Sequence[Agent], doors: Mapping[str, Any] | None)
     """
     acl = (doors or {}).get("acl")
     groups = acl.get("groups") if isinstance(acl, Mapping) else None
-    known = {each.card.name: each for each in agents if isinstance(each, Agent)}
+    known = {agent.card.name: agent for agent in agents if isinstance(agent, Agent)}
     made: list[Agent] = []
     for name, names in groups.items() if isinstance(groups, Mapping) else ():
-        members = [known[each] for each in dict.fromkeys(names) if each in known]
+        members = [known[member] for member in dict.fromkeys(names) if member in known]
         if members and name not in known:
             made.append(ListedGroup(members, name=name))
     return [*agents, *made]

@@ -57,10 +57,10 @@ class GroupDoor:
         """
         agents = self._services.agents
         for name, group in list(agents.items()):
-            if not isinstance(group, AgentGroup) or any(each.card.name not in agents for each in group.members):
+            if not isinstance(group, AgentGroup) or any(item.card.name not in agents for item in group.members):
                 continue  # a member that is no agent of the gateway has no tasks
-            for each in group.members:
-                member = each.card.name
+            for item in group.members:
+                member = item.card.name
                 receiver = await self._bus.join(f"{PREFIX}{name}", member, partial(self._take, member))
                 self._receivers.append(receiver)
             group.publish = partial(self._publish, name)

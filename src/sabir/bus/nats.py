@@ -160,7 +160,7 @@ class NatsBus:
         return self._nc.is_connected
 
     def load(self) -> Load:
-        in_hand = sum(each.in_hand for each in self._receivers if isinstance(each, NatsReceiver))
+        in_hand = sum(receiver.in_hand for receiver in self._receivers if isinstance(receiver, NatsReceiver))
         sending = sum(outbox.waiting for outbox in self._outboxes.values())
         return Load(in_hand, sending, self._calls.made, self._calls.served)
 

@@ -96,7 +96,7 @@ async def _cards(peer: Peer) -> Sequence[Mapping[str, Any]]:
         part = reply.labelled("capabilities")
         value = part.value if part is not None else None
         agents = value.get("agents") if isinstance(value, Mapping) else None
-        if isinstance(agents, Sequence) and all(isinstance(each, Mapping) and "name" in each for each in agents):
+        if isinstance(agents, Sequence) and all(isinstance(agent, Mapping) and "name" in agent for agent in agents):
             return agents
         return [{"name": peer.card.name, "description": reply.text}]
     listing = getattr(peer, "refresh", None)  # an MCP server lists its tools

@@ -163,7 +163,7 @@ def value_of(words: str, kind: str) -> Any:
     if kind == "boolean":
         return words.lower() in ("y", "yes", "true", "1")
     if kind == "multi_select":
-        return [each.strip() for each in words.split(",")]
+        return [item.strip() for item in words.split(",")]
     if kind == "number":
         try:
             return int(words) if words.lstrip("-").isdigit() else float(words)

@@ -43,8 +43,8 @@ def add(parser: argparse.ArgumentParser) -> None:
         action="append",
         help="hide this field (default: as configured)",
     )
-    for each in (verifying, exporting):
-        where(each)
+    for item in (verifying, exporting):
+        where(item)
 
 
 def field(text: str) -> str:
@@ -94,8 +94,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         say_json(msgspec.json.encode(verdict))
         return 0 if verdict.whole else 1
-    for each in verdict.broken:
-        say(f"sabir: audit: {each}", file=sys.stderr)
+    for item in verdict.broken:
+        say(f"sabir: audit: {item}", file=sys.stderr)
     if verdict.whole:
         _say_whole(verdict)
     return 0 if verdict.whole else 1

@@ -101,8 +101,8 @@ async def _ask(arguments: argparse.Namespace) -> int:
 
 def _show(payload: dict[str, Any]) -> None:
     say(payload["result_summary"])
-    for number, each in enumerate(payload.get("result_details", {}).get("suggestions", ()), 1):
-        confidence = each.get("confidence")
+    for number, item in enumerate(payload.get("result_details", {}).get("suggestions", ()), 1):
+        confidence = item.get("confidence")
         sure = f" (confidence {confidence:.0%})" if isinstance(confidence, int | float) else ""
-        say(f"\n{number}. {each.get('description', '')}{sure}")
-        say(each.get("suggested_code_diff", ""))
+        say(f"\n{number}. {item.get('description', '')}{sure}")
+        say(item.get("suggested_code_diff", ""))

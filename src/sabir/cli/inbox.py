@@ -77,8 +77,8 @@ def _show_conversation(view: dict[str, Any], as_json: bool) -> None:
     if as_json:
         return say_json(msgspec.json.encode(view))
     say(f"Conversation {view['conversation_id']}")
-    for each in view["dialogues"]:
-        until = f", waits for {each['waits_for']} until {each['until']}" if "until" in each else ""
-        say(f"  {each['initiator']} with {each['participant']} ({each['protocol']}): {each['state']}{until}")
+    for item in view["dialogues"]:
+        until = f", waits for {item['waits_for']} until {item['until']}" if "until" in item else ""
+        say(f"  {item['initiator']} with {item['participant']} ({item['protocol']}): {item['state']}{until}")
     for message in view["messages"]:
         say(f"  {in_a_line(envelope_of({k: v for k, v in message.items() if k != 'at'}))}")

@@ -131,10 +131,10 @@ def mapping_of(given: list[str]) -> dict[str, str]:
     Raises:
         ConfigError: one has no equals sign.
     """
-    pairs = [each.partition("=") for each in given]
-    for each, (name, equals, column) in zip(given, pairs, strict=True):
+    pairs = [item.partition("=") for item in given]
+    for item, (name, equals, column) in zip(given, pairs, strict=True):
         if not (name and equals and column):
-            raise ConfigError(f"--map: expected PROPERTY=COLUMN such as name=Title, not {each!r}")
+            raise ConfigError(f"--map: expected PROPERTY=COLUMN such as name=Title, not {item!r}")
     return {name.strip(): column.strip() for name, _, column in pairs}
 
 
@@ -232,7 +232,7 @@ async def _vectors(index: HomeIndex) -> None:
 def tell(source: str, report: IngestReport, *, as_json: bool) -> None:
     """Print what was done; on standard error, what could not be read and where it is."""
     if as_json:
-        problems = [msgspec.to_builtins(each) for each in report.problems]
+        problems = [msgspec.to_builtins(item) for item in report.problems]
         say_json(msgspec.json.encode({"source": source, **msgspec.to_builtins(report), "problems": problems}))
         return
     for problem in report.problems[:_SHOWN]:

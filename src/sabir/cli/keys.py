@@ -30,9 +30,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     listing = actions.add_parser("list", help="list keys by name and id; the keys themselves are not stored")
     taking = actions.add_parser("revoke", help="revoke a key")
     taking.add_argument("id", metavar="ID", help="the id that `sabir keys list` shows")
-    for each in (making, listing, taking):
-        where(each)
-        each.add_argument("--json", action="store_true", help="print JSON")
+    for item in (making, listing, taking):
+        where(item)
+        item.add_argument("--json", action="store_true", help="print JSON")
 
 
 def days(text: str) -> float:

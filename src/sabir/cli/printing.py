@@ -30,7 +30,7 @@ def say(text: object = "", *, file: TextIO | None = None, end: str = "\n", flush
 
 def say_json(value: bytes) -> None:
     """Print JSON; what would act on a terminal is escaped as JSON does it, so that it means the same."""
-    print("".join(each if each in "\n\t" or inert(each) == each else _escaped(each) for each in value.decode()))
+    print("".join(item if item in "\n\t" or inert(item) == item else _escaped(item) for item in value.decode()))
 
 
 def _escaped(character: str) -> str:
@@ -56,18 +56,18 @@ def readable(message: Message) -> str:
         else:
             lines.append(msgspec.json.format(msgspec.json.encode(part.content), indent=2).decode())
     question = nlip.question_of(message)
-    for each in question.fields if question is not None else ():
-        about = f"{each.text} " if each.text != message.text else ""
-        lines += [f"  {about}{', '.join(each.options)}"] if each.options else []
+    for item in question.fields if question is not None else ():
+        about = f"{item.text} " if item.text != message.text else ""
+        lines += [f"  {about}{', '.join(item.options)}"] if item.options else []
     return "\n".join(lines)
 
 
 def unsaid(message: Message) -> list[str]:
     """What a site has found, a line each, where the words of its answer do not tell where it is."""
     found = _found(message)
-    if any(_address(each) and _address(each) in message.text for each in found):
+    if any(_address(item) and _address(item) in message.text for item in found):
         return []
-    return [f"{number}. {_line(each)}" for number, each in enumerate(found, 1)]
+    return [f"{number}. {_line(item)}" for number, item in enumerate(found, 1)]
 
 
 def _found(message: Message) -> list[dict[str, Any]]:
@@ -78,7 +78,7 @@ def _found(message: Message) -> list[dict[str, Any]]:
 def _named(message: Message) -> str:
     """What an answer of results says that has no words of its own."""
     rows = enumerate(_found(message), 1)
-    return "\n".join(f"{number}. {each.get('name') or each.get('@id') or ''}" for number, each in rows)
+    return "\n".join(f"{number}. {row.get('name') or row.get('@id') or ''}" for number, row in rows)
 
 
 def _line(found: dict[str, Any]) -> str:
@@ -87,8 +87,8 @@ def _line(found: dict[str, Any]) -> str:
     if len(about) > _LENGTH:
         about = about[:_LENGTH].rsplit(" ", 1)[0] + " …"
     name = str(found.get("name") or "")
-    told = ", ".join(each for each in (_address(found), _price(found) or _score(found)) if each)
-    words = ": ".join(each for each in (name, about) if each)
+    told = ", ".join(item for item in (_address(found), _price(found) or _score(found)) if item)
+    words = ": ".join(item for item in (name, about) if item)
     return f"{words} ({told})" if words and told else words or told
 
 

@@ -265,7 +265,7 @@ class Directory:
         version = record.value if record is not None else b""
         if self._index is None or self._index.version != version:
             records = await self.store.list(ENTRIES, limit=_MOST)
-            self._index = Index(version, [(each.key, entry) for each in records if (entry := _read(each)) is not None])
+            self._index = Index(version, [(item.key, entry) for item in records if (entry := _read(item)) is not None])
         return self._index
 
     async def _changed(self) -> None:

@@ -52,8 +52,8 @@ def build_agents(settings: Settings, beside: Path | None = None) -> BuiltAgents:
         ConfigError: an entry describes no agent, or what it names cannot be had.
     """
     builder = _Builder(settings, beside)
-    built = [builder.agent(each.id) for each in settings.agents]
-    exposed = [builder.routed(each, agent) for each, agent in zip(settings.agents, built, strict=True)]
+    built = [builder.agent(item.id) for item in settings.agents]
+    exposed = [builder.routed(item, agent) for item, agent in zip(settings.agents, built, strict=True)]
     if settings.orchestrator is not None:
         exposed.append(builder.orchestrator())
     opened = [agent for agent in built if isinstance(agent, Peer | LLM)]
@@ -68,7 +68,7 @@ def agent_of(settings: AgentSettings, beside: Path | None = None) -> Agent:
 class _Builder:
     def __init__(self, settings: Settings, beside: Path | None) -> None:
         self._settings = settings
-        self._entries = {each.id: each for each in settings.agents}
+        self._entries = {agent.id: agent for agent in settings.agents}
         self._beside = beside
         self._made: dict[str, Agent] = {}
         self._making: list[str] = []
@@ -159,7 +159,7 @@ class _Builder:
         )
 
     def _ensemble(self, agent_id: str, settings: EnsembleSettings, description: str, **more: Any) -> Ensemble:
-        known = {each.name for each in msgspec.structs.fields(EnsembleOptions)}
+        known = {item.name for item in msgspec.structs.fields(EnsembleOptions)}
         options = {name: getattr(settings, name) for name in known}
         members = self._members(agent_id, settings.members)
         return Ensemble(members, name=agent_id, description=description, options=EnsembleOptions(**{**options, **more}))

@@ -83,8 +83,8 @@ def gateway_of(settings: Settings, file: Path | None = None) -> Gateway:
     )
     doors = {*settings.doors, *registry.doors(), *(door.name for door in gateway.doors)}
     elsewhere = settings.bus is not None or bool(settings.gateways)
-    for each in check_rights(settings.rights, doors, gateway.agents, elsewhere=elsewhere):
-        logger.warning("%s", each)
+    for problem in check_rights(settings.rights, doors, gateway.agents, elsewhere=elsewhere):
+        logger.warning("%s", problem)
     return gateway
 
 

@@ -19,7 +19,7 @@ def imported(use: str, beside: Path | None, place: str) -> Any:
         ConfigError: it cannot be imported.
     """
     module, _, name = use.partition(":")
-    folders = [str(each) for each in dict.fromkeys([(beside or Path()).resolve(), Path.cwd()])]
+    folders = [str(folder) for folder in dict.fromkeys([(beside or Path()).resolve(), Path.cwd()])]
     before = sys.path[:]
     sys.path[:0] = folders
     try:
@@ -42,7 +42,7 @@ def imported(use: str, beside: Path | None, place: str) -> Any:
 def place_of(exc: BaseException) -> str:
     """The last line of a program's own code that an exception passed, as ``file.py:12``; empty if there is none."""
     frames = traceback.extract_tb(exc.__traceback__)
-    own = [each for each in frames if "importlib" not in each.filename and each.filename != __file__]
+    own = [frame for frame in frames if "importlib" not in frame.filename and frame.filename != __file__]
     return f"{own[-1].filename}:{own[-1].lineno}" if own else ""
 
 

@@ -162,7 +162,7 @@ def _check_keys(values: Mapping[str, Any], kind: type, place: str) -> None:
         ConfigError: one is not; names the nearest that is.
     """
     hints = get_type_hints(kind)
-    known = {each.encode_name: hints[each.name] for each in msgspec.structs.fields(kind)}
+    known = {field.encode_name: hints[field.name] for field in msgspec.structs.fields(kind)}
     for key, value in values.items():
         name = f"{place}{key}"
         if key not in known:
@@ -171,9 +171,9 @@ def _check_keys(values: Mapping[str, Any], kind: type, place: str) -> None:
         if inner is None or (isinstance(value, Mapping) and _is_list(known[key])):  # which is told by its type
             continue
         if isinstance(value, Mapping) and get_origin(known[key]) is dict:  # by names that the file chooses
-            for each, item in value.items():
+            for entry, item in value.items():
                 if isinstance(item, Mapping):
-                    _check_keys(item, inner, f"{name}.{each}.")
+                    _check_keys(item, inner, f"{name}.{entry}.")
         elif isinstance(value, Mapping):
             _check_keys(value, inner, f"{name}.")
         elif isinstance(value, list | tuple):
@@ -183,7 +183,7 @@ def _check_keys(values: Mapping[str, Any], kind: type, place: str) -> None:
 
 
 def _is_list(hint: Any) -> bool:
-    return any(get_origin(each) is tuple for each in (hint, *get_args(hint)))
+    return any(get_origin(item) is tuple for item in (hint, *get_args(hint)))
 
 
 _PLACE: Final = re.compile(r" - at `\$\.?([^`]*)`$")

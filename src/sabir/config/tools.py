@@ -44,19 +44,19 @@ class ToolBuilder:
         place = f"agents: {entry.id!r}: tools"
         tools: list[Tool] = []
         sources: list[McpTools] = []
-        for each in entry.tools:
-            if isinstance(each, str):
-                tools.append(self._named(each, place))
-            elif each.agent is not None and each.mcp is None:
-                tools.append(agent_tool(self._agent(each.agent)))
-            elif each.mcp is not None and each.agent is None:
-                sources.append(self._server_tools(each, place))
+        for item in entry.tools:
+            if isinstance(item, str):
+                tools.append(self._named(item, place))
+            elif item.agent is not None and item.mcp is None:
+                tools.append(agent_tool(self._agent(item.agent)))
+            elif item.mcp is not None and item.agent is None:
+                sources.append(self._server_tools(item, place))
             else:
                 raise ConfigError(f"{place}: expected a name, {{mcp: server}} or {{agent: id}}")
         if entry.backend is not None:
-            tools += [made for each in entry.backend.custom_tools for made in self._custom(each, place)]
+            tools += [made for custom_tool in entry.backend.custom_tools for made in self._custom(custom_tool, place)]
             sources += self._massgen_servers(entry)
-        tools = [each for each in tools if protocol_of(each.name) not in disabled]
+        tools = [item for item in tools if protocol_of(item.name) not in disabled]
         return Toolbox(tools, sources=[] if "mcp" in disabled else sources)
 
     def _named(self, name: str, place: str) -> Tool:
@@ -81,7 +81,7 @@ class ToolBuilder:
         if not root.is_dir():
             raise ConfigError(f"workspace: {settings.path}: expected a folder")
         workspace = Workspace(root, settings.read_bytes, settings.writable)
-        made = {each.name: each for each in workspace.tools()}
+        made = {item.name: item for item in workspace.tools()}
         if name not in made:
             raise ConfigError(f"{place}: {name} writes, and the workspace is not writable")
         return made[name]
@@ -116,8 +116,8 @@ class ToolBuilder:
     def _custom(self, given: CustomTools, place: str) -> Iterable[Tool]:
         functions = _listed(given.function)
         names, words = _listed(given.name), _listed(given.description)
-        for each, what in ((names, "name"), (words, "description")):
-            if each and len(each) != len(functions):
+        for item, what in ((names, "name"), (words, "description")):
+            if item and len(item) != len(functions):
                 raise ConfigError(f"{place}: custom_tools: expected one {what} for each function")
         path = Path(given.path)
         if not path.is_absolute() and self._beside is not None:

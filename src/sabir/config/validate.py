@@ -49,7 +49,7 @@ def _said(value: str) -> bool:
 
 def one_of(*choices: object) -> tuple[Test, str]:
     """Which of a few, and how that is told."""
-    *most, last = (str(each) for each in choices)
+    *most, last = (str(choice) for choice in choices)
     return lambda value: value in choices, f"{', '.join(most)} or {last}"
 
 
@@ -128,7 +128,7 @@ def is_origin(text: str) -> bool:
 
 def _key_set(keys: Mapping[str, Any]) -> bool:
     listed = keys.get("keys")
-    return isinstance(listed, list) and bool(listed) and all(isinstance(each, dict) for each in listed)
+    return isinstance(listed, list) and bool(listed) and all(isinstance(item, dict) for item in listed)
 
 
 def _secret(text: str) -> bool:
@@ -273,13 +273,13 @@ def at(value: Any, where: str, place: str = "") -> Iterator[tuple[str, Any]]:
     if not where:
         yield place, value
     elif where.startswith("[]"):
-        for number, each in enumerate(value):
-            yield from at(each, where[2:], f"{place}[{number}]")
+        for number, item in enumerate(value):
+            yield from at(item, where[2:], f"{place}[{number}]")
     elif where == "{}":
-        yield from ((f"{place}.{name}", each) for name, each in value.items())
+        yield from ((f"{place}.{name}", item) for name, item in value.items())
     elif where.startswith("{}"):
-        for name, each in value.items():
-            yield from at(each, where[2:], f"{place}.{name}")
+        for name, item in value.items():
+            yield from at(item, where[2:], f"{place}.{name}")
     elif isinstance(value, msgspec.Struct):  # else a short form was given, such as an address alone
         name, rest = re.fullmatch(r"\.?(\w+)(.*)", where).groups()  # type: ignore[union-attr]
         yield from at(getattr(value, name), rest, f"{place}.{name}" if place else name)
@@ -292,11 +292,11 @@ def _numbers(value: Any, place: str) -> Iterator[tuple[str, float]]:
         for field in msgspec.structs.fields(value):
             yield from _numbers(getattr(value, field.name), f"{place}.{field.encode_name}".lstrip("."))
     elif isinstance(value, Mapping):
-        for name, each in value.items():
-            yield from _numbers(each, f"{place}.{name}")
+        for name, item in value.items():
+            yield from _numbers(item, f"{place}.{name}")
     elif isinstance(value, tuple | list):
-        for number, each in enumerate(value):
-            yield from _numbers(each, f"{place}[{number}]")
+        for number, item in enumerate(value):
+            yield from _numbers(item, f"{place}[{number}]")
 
 
 def _seen(value: object) -> str:

@@ -219,7 +219,7 @@ async def summary(target: AclTarget) -> None:
     assert isinstance(told, dict)
     demand(isinstance(told.get("topics"), list), "topics is not a list")
     actions = told.get("actions")
-    named = isinstance(actions, list) and all(isinstance(each, dict) and "name" in each for each in actions)
+    named = isinstance(actions, list) and all(isinstance(action, dict) and "name" in action for action in actions)
     demand(named, "actions is not a list of objects with a name")
 
 

@@ -83,32 +83,32 @@ class CheckedAnswer:
     @property
     def is_error(self) -> bool:
         return self.messagetype == "error" or any(
-            each.format == "error" or each.label == "error" for each in self.parts
+            part.format == "error" or part.label == "error" for part in self.parts
         )
 
     @property
     def text(self) -> str:
-        return "\n".join(str(each.content) for each in self.parts if each.format == "text")
+        return "\n".join(str(part.content) for part in self.parts if part.format == "text")
 
     @property
     def tokens(self) -> list[AnswerPart]:
-        return [each for each in self.parts if each.format == "token"]
+        return [part for part in self.parts if part.format == "token"]
 
     @property
     def uris(self) -> list[str]:
-        return [str(each.content) for each in self.parts if each.is_uri]
+        return [str(part.content) for part in self.parts if part.is_uri]
 
     def labelled(self, label: str) -> Any:
         """The content of the first part with this label, or None."""
-        return next((each.content for each in self.parts if each.label == label), None)
+        return next((part.content for part in self.parts if part.label == label), None)
 
     def has(self, sent: Json) -> bool:
         """Whether a token that was sent is in the answer, unchanged."""
         return any(
-            each.subformat == sent["subformat"]
-            and _same(each.content, sent["content"])
-            and ("label" not in sent or each.label == sent["label"])
-            for each in self.tokens
+            token.subformat == sent["subformat"]
+            and _same(token.content, sent["content"])
+            and ("label" not in sent or token.label == sent["label"])
+            for token in self.tokens
         )
 
 
@@ -117,20 +117,20 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _folded(value: Json) -> Json:
-    return {str(name).lower(): each for name, each in value.items()}
+    return {str(name).lower(): item for name, item in value.items()}
 
 
 def _parts(fields: Json) -> tuple[AnswerPart, ...]:
     later = fields.get("submessages")
-    objects = [_folded(each) for each in later if isinstance(each, dict)] if isinstance(later, list) else []
+    objects = [_folded(item) for item in later if isinstance(item, dict)] if isinstance(later, list) else []
     return tuple(
         AnswerPart(
-            str(each.get("format", "")).strip().lower(),
-            str(each.get("subformat", "")),
-            each.get("content"),
-            each.get("label"),
+            str(item.get("format", "")).strip().lower(),
+            str(item.get("subformat", "")),
+            item.get("content"),
+            item.get("label"),
         )
-        for each in (fields, *objects)
+        for item in (fields, *objects)
     )
 
 
@@ -213,12 +213,12 @@ def shape_faults(value: Json, *, in_cbor: bool) -> Iterator[AnswerFault]:
     if not isinstance(later, list) or not later:
         yield AnswerFault("CORE-5.1.5-sent", "submessages", "is not an array of one or more")
         return
-    for index, each in enumerate(later):
+    for index, item in enumerate(later):
         where = f"submessages[{index}]"
-        if not isinstance(each, dict):
+        if not isinstance(item, dict):
             yield AnswerFault("CORE-5.2-sent", where, "is not an object")
             continue
-        yield from _fields_faults(_folded(each), f"{where}.", "5.2", in_cbor)
+        yield from _fields_faults(_folded(item), f"{where}.", "5.2", in_cbor)
 
 
 def _fields_faults(fields: Json, where: str, clause: str, in_cbor: bool) -> Iterator[AnswerFault]:

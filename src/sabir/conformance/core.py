@@ -72,9 +72,9 @@ Target = TypeVar("Target", bound=CoreTarget)
 
 def add_core_checks(suite: Suite[Target]) -> None:
     """Put the checks that make sense for this binding into its suite."""
-    for each in CHECKS:
-        if suite.binding in each.bindings:
-            suite.check(each.id, each.clause, each.level, each.title)(each.run)
+    for item in CHECKS:
+        if suite.binding in item.bindings:
+            suite.check(item.id, item.clause, item.level, item.title)(item.run)
 
 
 def check(
@@ -110,12 +110,12 @@ async def _answered(target: CoreTarget) -> None:
 @check("CORE-5.3-english", "ECMA-430 5.3", "must", "a text in English is answered with some text")
 async def _english(target: CoreTarget) -> None:
     answer = await ask(target, HELLO)
-    demand(any(each.format == "text" for each in answer.parts), "no part of the answer is text")
+    demand(any(item.format == "text" for item in answer.parts), "no part of the answer is text")
 
 
 @check("CORE-5.3-english-told", "ECMA-430 5.3", "should", "a text in English is answered in English")
 async def _in_english(target: CoreTarget) -> None:
-    languages = [each.subformat.strip().lower() for each in (await ask(target, HELLO)).parts if each.format == "text"]
+    languages = [item.subformat.strip().lower() for item in (await ask(target, HELLO)).parts if item.format == "text"]
     if not any(languages):
         raise Skipped("no part of the answer names its language")
     is_english = any(name in ("english", "en") or name.startswith("en-") for name in languages)
@@ -296,7 +296,7 @@ def _add_token_checks() -> None:
     def echoed(sent: Json, name: str) -> Run:
         async def run(target: CoreTarget) -> None:
             answer = await ask(target, text("Hello", sent), f"a message with {name}")
-            got = [each.content for each in answer.tokens]
+            got = [item.content for item in answer.tokens]
             demand(
                 answer.has(sent), f"{name} does not come back as it was sent; the tokens of the answer are {got!r:.300}"
             )
@@ -315,7 +315,7 @@ _add_token_checks()
 
 async def _all_come_back(target: CoreTarget, message: Json, *sent: Json) -> None:
     answer = await ask(target, message, "a message with tokens")
-    lost = [str(each["content"]) for each in sent if not answer.has(each)]
+    lost = [str(item["content"]) for item in sent if not answer.has(item)]
     demand(not lost, f"lost: {', '.join(lost)}")
 
 
@@ -336,7 +336,7 @@ async def _last_token(target: CoreTarget) -> None:
 async def _apart(target: CoreTarget) -> None:
     await ask(target, text("Hello", token("conversation_check", "check-of-another")))
     answer = await ask(target, HELLO)
-    demand(not any(each.content == "check-of-another" for each in answer.tokens), "it comes back to the next one too")
+    demand(not any(item.content == "check-of-another" for item in answer.tokens), "it comes back to the next one too")
 
 
 @check("CORE-6.2-first", "ECMA-430 6.2", "must", "a token as the first submessage comes back")
@@ -360,7 +360,7 @@ async def own_tokens(target: CoreTarget) -> list[Json]:
     made = (await ask(target, HELLO)).tokens
     if not made:
         raise Skipped("it makes no tokens")
-    return [token(each.subformat, each.content) for each in made]
+    return [token(item.subformat, item.content) for item in made]
 
 
 @check("CORE-6.2.1", "ECMA-430 6.2.1", "must", "tokens that it made are taken when they come back")
@@ -374,7 +374,7 @@ async def _own_once(target: CoreTarget) -> None:
     sent = await own_tokens(target)
     answer = await ask(target, text("Hello again", *sent), "a message with the tokens of the answer before it")
     demand(answer.tokens, "the answer has no token, so many clients forget the conversation")
-    twice = [each for each in answer.tokens if sum(each == other for other in answer.tokens) > 1]
+    twice = [item for item in answer.tokens if sum(item == other for other in answer.tokens) > 1]
     demand(not twice and len(answer.tokens) <= len(sent), f"{len(sent)} tokens became {len(answer.tokens)}")
 
 
@@ -390,7 +390,7 @@ async def _foreign_credentials(target: CoreTarget) -> None:
 async def _order(target: CoreTarget) -> None:
     names = ["zulu", "alpha", "mike"]
     answer = await ask(target, text("Hello", *(token(f"conversation_{name}", name) for name in names)))
-    got = [each.content for each in answer.tokens if each.content in names]
+    got = [item.content for item in answer.tokens if item.content in names]
     demand(got == names, f"they came back as {got}")
 
 

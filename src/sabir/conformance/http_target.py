@@ -35,7 +35,7 @@ class Response:
     def applied(self) -> set[str]:
         """The preferences that it says it applied (RFC 7240 3), without their values' quotes."""
         said = ",".join(self.headers.get_list("preference-applied"))
-        return {each.strip().lower().replace('"', "") for each in said.split(",") if each.strip()}
+        return {item.strip().lower().replace('"', "") for item in said.split(",") if item.strip()}
 
     def answer(self) -> CheckedAnswer:
         """The NLIP message in the body; of a refusal, as far as there is one.

@@ -102,7 +102,7 @@ async def _version(target: HttpTarget) -> None:
 async def _preference(target: HttpTarget) -> None:
     response = await target.post(HELLO, prefer="x-sabir-check=1; y=2, handling=lenient")
     answered(response, "a message with an unknown preference")
-    demand(not any("x-sabir-check" in each for each in response.applied()), "it says that it applied it")
+    demand(not any("x-sabir-check" in item for item in response.applied()), "it says that it applied it")
 
 
 @check("HTTP-3.1-case", "RFC 7240 2", "must", "the name of a preference is read in any letter case")
@@ -408,7 +408,7 @@ async def _streamed(target: HttpTarget, message: Json) -> list[bytes]:
         raise Skipped("it does not stream")
     blocks = response.body.replace(b"\r\n", b"\n").split(b"\n\n")
     lines = [[line[5:].removeprefix(b" ") for line in block.split(b"\n") if line[:5] == b"data:"] for block in blocks]
-    data = [b"\n".join(each) for each in lines if each]
+    data = [b"\n".join(item) for item in lines if item]
     demand(data, "no event has data")
     return data
 
@@ -457,7 +457,7 @@ async def _reply_limit(target: HttpTarget) -> None:
     confirmed = terms.get("agreed") if isinstance(terms, dict) else None
     if not isinstance(confirmed, dict) or confirmed.get("reply") != limit:
         raise Skipped("it does not agree to limits")
-    tokens: list[Json] = [token(each.subformat, each.content) for each in agreed.tokens]
+    tokens: list[Json] = [token(item.subformat, item.content) for item in agreed.tokens]
     tokens.append(token("conversation_limit", "0123456789" * 60))
     response = await target.post(text("long words " * 1000, *tokens))
     demand(response.status < 300, f"the next message is refused with HTTP {response.status}")

@@ -190,9 +190,9 @@ async def _cbor(target: WsTarget) -> None:
 async def _again(target: WsTarget) -> None:
     names = ("one", "two", "three")
     sent = [text("Hello", token("conversation_check", name)) for name in names]
-    answers = [read(answer) for answer in await target.talk(CBOR, *(cbor2.dumps(each) for each in sent))]
+    answers = [read(answer) for answer in await target.talk(CBOR, *(cbor2.dumps(item) for item in sent))]
     demand(all(answer.is_message for answer in answers), "an answer is not an NLIP message")
-    held = [{str(each.content) for each in answer.tokens} for answer in answers]
+    held = [{str(item.content) for item in answer.tokens} for answer in answers]
     mixed = [name for name, contents in zip(names, held, strict=True) if contents & (set(names) - {name})]
     demand(not mixed, f"the answer to message {', '.join(mixed)} has the token of another one")
 

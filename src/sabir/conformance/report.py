@@ -52,9 +52,9 @@ def as_evidence(outcomes: Sequence[CheckOutcome]) -> str:
     lines: list[str] = []
     for outcome in outcomes:
         lines += ["", f"{outcome.id}: {outcome.title}", outcome.reason]
-        for each in outcome.evidence:
-            lines += [f"  > {line}" for line in each.sent.splitlines()]
-            lines += [f"  < {line}" for line in each.received.splitlines()]
+        for item in outcome.evidence:
+            lines += [f"  > {line}" for line in item.sent.splitlines()]
+            lines += [f"  < {line}" for line in item.received.splitlines()]
     return "\n".join(lines)
 
 
@@ -94,7 +94,7 @@ def _case(suite: Element, outcome: CheckOutcome) -> None:
         SubElement(case, "skipped", message=_xml(f"{outcome.verdict}: {outcome.reason}"))
     if outcome.evidence:
         output = SubElement(case, "system-out")
-        output.text = _xml("\n".join(f"> {each.sent}\n< {each.received}" for each in outcome.evidence))
+        output.text = _xml("\n".join(f"> {item.sent}\n< {item.received}" for item in outcome.evidence))
 
 
 def _xml(text: str) -> str:

@@ -439,7 +439,7 @@ class Dialogues:
                 }
                 for row in sorted(rows, key=lambda row: row.created)
             ],
-            "messages": [{"at": stamp(each.at), **plain(decode(each.body))} for each in said],
+            "messages": [{"at": stamp(item.at), **plain(decode(item.body))} for item in said],
         }
 
 

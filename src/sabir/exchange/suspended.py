@@ -100,12 +100,12 @@ class SuspendedTurns:
 
     async def bring_here(self, conversation: str, message: Message, sink: EventSink, agent: str | None = None) -> bool:
         """The same for turns of this node alone."""
-        waits = [each for each in self._here.get(conversation, ()) if not each.answer.done()]
-        for each in waits:
+        waits = [item for item in self._here.get(conversation, ()) if not item.answer.done()]
+        for wait in waits:
             # The next message answers a question of control, or nothing does: a later "yes" may mean something else.
-            if each.confirms and not each.is_answered_by(message):
-                each.answer.set_exception(Cancelled("the question was not answered"))
-        waiting = next((each for each in waits if not each.answer.done() and each.is_answered_by(message, agent)), None)
+            if wait.confirms and not wait.is_answered_by(message):
+                wait.answer.set_exception(Cancelled("the question was not answered"))
+        waiting = next((wait for wait in waits if not wait.answer.done() and wait.is_answered_by(message, agent)), None)
         if waiting is None:
             return False
         sink.ended = asyncio.get_running_loop().create_future()

@@ -27,14 +27,14 @@ async def search_gateways(
     ``via`` has the gateways that were asked before, which are not asked again. One that does not answer, or does not
     speak ACL, has nothing.
     """
-    asked = [each for each in gateways if each.id not in via]
+    asked = [gateway for gateway in gateways if gateway.id not in via]
     parameters = {
         "template": msgspec.to_builtins(template),
         "max_results": limit,
         "max_depth": depth - 1,
         "via": [*via, gateways.gateway],
     }
-    found = await asyncio.gather(*(_search(gateways, each, parameters, caller) for each in asked))
+    found = await asyncio.gather(*(_search(gateways, item, parameters, caller) for item in asked))
     return [entry for entries in found for entry in entries][:limit]
 
 

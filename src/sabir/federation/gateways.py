@@ -333,7 +333,7 @@ class RemoteGateways:
         self.kept: KeptTokens | None = None
         self._store: Store | None = None
         self._changed = changed
-        self._known = {name: Neighbour(name, _checked(name, each), self) for name, each in gateways.items()}
+        self._known = {name: Neighbour(name, _checked(name, item), self) for name, item in gateways.items()}
         self._following: list[asyncio.Task[None]] = []
         self._stopping = asyncio.Event()
 
@@ -348,7 +348,7 @@ class RemoteGateways:
             metrics.gauge("sabir_gateways_unavailable", words, read=self._away, over="max")
 
     def _away(self) -> int:
-        return sum(each.unavailable is not None for each in self._known.values())
+        return sum(item.unavailable is not None for item in self._known.values())
 
     def __iter__(self) -> Iterator[Neighbour]:
         return iter(self._known.values())
@@ -456,19 +456,19 @@ async def listed(where: GatewayAddress, protocol: str) -> AgentListing:
     if protocol != "auto":
         return await _list(protocol)(where)
     said: list[str] = []
-    for each in (protocol.name for protocol in protocols().values() if protocol.listing):
+    for item in (protocol.name for protocol in protocols().values() if protocol.listing):
         try:
-            return await _list(each)(where)
+            return await _list(item)(where)
         except PeerRefused as exc:
             if exc.status not in _NOT_HERE:
                 raise
-            said.append(f"{each}: {exc}")
+            said.append(f"{item}: {exc}")
         except (PeerUnreadable, MissingExtra) as exc:
-            said.append(f"{each}: {exc}")
+            said.append(f"{item}: {exc}")
         except PeerUnavailable as away:
             if not said:
                 raise  # nobody is there, whatever is spoken
-            said.append(f"{each}: {away}")
+            said.append(f"{item}: {away}")
     raise PeerUnreadable(where.address, f"it lists its agents by no protocol ({'; '.join(said)})")
 
 

@@ -49,7 +49,7 @@ async def by_a2a(where: GatewayAddress) -> AgentListing:
 
         usable = [name for name in names if NAME.fullmatch(name)][:MOST_AGENTS]
         found = await asyncio.gather(*(one(name) for name in usable))
-    return AgentListing(where.told_id(gateway), "a2a", tuple(each for each in found if each is not None))
+    return AgentListing(where.told_id(gateway), "a2a", tuple(item for item in found if item is not None))
 
 
 def _card(card: pb.AgentCard) -> Card:

@@ -64,7 +64,7 @@ def _of_tools(agent: str, tools: Mapping[str, Json], place: str) -> Listed:
         about = _about(tool)
         skill = about.get("skill") if about is not None else agent  # a server's own tool stands in the agent's place
         given = about.get("via") if about is not None else None
-        via = tuple(str(each) for each in given) if isinstance(given, list) else via
+        via = tuple(str(item) for item in given) if isinstance(given, list) else via
         if isinstance(skill, str):
             skills[skill], labels[skill] = _skill(skill, tool), name
         else:

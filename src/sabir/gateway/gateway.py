@@ -207,11 +207,11 @@ class Gateway:
 
     def _introduce(self, agents: Iterable[Agent]) -> None:
         """Give peers our identities, and a place to keep the tokens they receive."""
-        for each in (*agents, *self._beside):
-            if isinstance(each, Peer):
-                each.outgoing = self.guarded.outgoing
-            if isinstance(each, NlipPeer):
-                each.kept = KeptTokens(self.store, self.guard.seal)
+        for item in (*agents, *self._beside):
+            if isinstance(item, Peer):
+                item.outgoing = self.guarded.outgoing
+            if isinstance(item, NlipPeer):
+                item.kept = KeptTokens(self.store, self.guard.seal)
 
     def _concierge(self, reader: Reader | None) -> Concierge:
         services = ConciergeServices(
@@ -350,9 +350,9 @@ class Gateway:
         await self.store.open()
         await check_key(self.store)
         await self._fingerprints.check()
-        for each in self._beside:
-            await self._open.enter_async_context(each)
-        peers = [each for each in self.agents.values() if isinstance(each, Peer)]
+        for item in self._beside:
+            await self._open.enter_async_context(item)
+        peers = [agent for agent in self.agents.values() if isinstance(agent, Peer)]
         for peer in peers:
             await self._open.enter_async_context(peer)
         await self.tasks.open()
@@ -534,7 +534,7 @@ class Gateway:
     def greeting(self, serving: Serving) -> list[str]:
         """The lines to print once the gateway answers."""
         card = self.agents[self.default].card
-        gateways = [(each.name, each.address) for each in self.remote_gateways]
+        gateways = [(remote_gateway.name, remote_gateway.address) for remote_gateway in self.remote_gateways]
         return banner(serving, self.agents, card, self.doors, gateways, self.absent)
 
 
@@ -573,10 +573,10 @@ def _companions(beside: Iterable[Any]) -> tuple[AbstractAsyncContextManager[obje
         ConfigError: it cannot be opened, such as an agent, which belongs before the options.
     """
     companions = tuple(beside)
-    for each in companions:
-        if not isinstance(each, AbstractAsyncContextManager):
-            name = getattr(getattr(each, "card", None), "name", type(each).__name__)
-            hint = f"; agents come first: Gateway({name}, …)" if isinstance(each, Agent) else ""
+    for companion in companions:
+        if not isinstance(companion, AbstractAsyncContextManager):
+            name = getattr(getattr(companion, "card", None), "name", type(companion).__name__)
+            hint = f"; agents come first: Gateway({name}, …)" if isinstance(companion, Agent) else ""
             raise ConfigError(f"beside: expected async context managers, such as a search index, not {name!r}{hint}")
     return companions
 
@@ -585,13 +585,13 @@ def _named(agents: Sequence[Agent]) -> dict[str, Agent]:
     if not agents:
         raise ConfigError("a gateway needs an agent")
     named: dict[str, Agent] = {}
-    for each in agents:
-        if not isinstance(each, Agent):
-            raise ConfigError(f"{getattr(each, '__name__', each)!r} is not an agent; decorate it with @agent")
-        name = each.card.name
+    for agent in agents:
+        if not isinstance(agent, Agent):
+            raise ConfigError(f"{getattr(agent, '__name__', agent)!r} is not an agent; decorate it with @agent")
+        name = agent.card.name
         if name in reserved_names():
             raise ConfigError(f"an agent cannot be called {name!r}: the path /nlip/{name} is taken")
         if name in named:
             raise ConfigError(f"two agents are called {name!r}")
-        named[name] = each
+        named[name] = agent
     return named

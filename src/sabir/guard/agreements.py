@@ -144,7 +144,7 @@ def with_context(conversation: Conversation, message: Message) -> tuple[Conversa
     part = message.labelled(HISTORY)
     if part is None:
         return (conversation if keeper == "both" else msgspec.structs.replace(conversation, turns=())), message
-    rest = [each for each in message.parts if each is not part and each != part]
+    rest = [item for item in message.parts if item is not part and item != part]
     bare = Message.of(*(rest or [text_part("")]), messagetype=message.messagetype)
     window = conversation.agreed.get("context", {}).get("window", 20)
     turns = past_turns(part.value, conversation.id)[-window:] if window else ()
@@ -268,7 +268,7 @@ def _fits(part: Part, formats: Sequence[str]) -> bool:
 
 def _turned(part: Part, formats: Sequence[str]) -> Part:
     """The part in a format that a back-level client reads: words, or a JSON object (DEP-BACK)."""
-    if "text" not in formats and any(each.startswith("structured") for each in formats):
+    if "text" not in formats and any(item.startswith("structured") for item in formats):
         value = part.content if part.format == "text" else _described(part)
         return json_part({"format": part.format, "subformat": part.subformat, "text": value}, label=part.label)
     return text_part(_described(part), label=part.label)

@@ -104,12 +104,13 @@ def assent(message: Message) -> bool | None:
     if part is not None and isinstance(part.value, bool):
         return part.value
     if any(
-        isinstance(each.value, dict) and isinstance(each.value.get("confirm"), bool) for each in message.submessages
+        isinstance(submessage.value, dict) and isinstance(submessage.value.get("confirm"), bool)
+        for submessage in message.submessages
     ):
         return all(
-            each.value["confirm"] is True
-            for each in message.submessages
-            if isinstance(each.value, dict) and "confirm" in each.value
+            submessage.value["confirm"] is True
+            for submessage in message.submessages
+            if isinstance(submessage.value, dict) and "confirm" in submessage.value
         )
     return assents(message.text)
 

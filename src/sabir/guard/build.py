@@ -161,7 +161,7 @@ def _texts(least: int) -> Callable[[Any], bool]:
     return lambda value: (
         isinstance(value, list | tuple)
         and bool(value)
-        and all(isinstance(each, str) and len(each) >= least for each in value)
+        and all(isinstance(item, str) and len(item) >= least for item in value)
     )
 
 

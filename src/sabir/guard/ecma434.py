@@ -51,7 +51,7 @@ class ProfileControl:
 
 
 def _filters(running: Running, *kinds: type) -> bool:
-    return any(isinstance(each, kinds) for each in running.guard.filters.filters)
+    return any(isinstance(item, kinds) for item in running.guard.filters.filters)
 
 
 CONTROLS: Final[tuple[ProfileControl, ...]] = (

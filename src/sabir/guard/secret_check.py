@@ -70,7 +70,7 @@ class Fingerprints:
         while True:
             now = self._kept = self._clock()
             record = await self._store.get(SPACE, KEY)
-            seen = {each: until for each, until in _read(record).items() if until > now}
+            seen = {item: until for item, until in _read(record).items() if until > now}
             if seen and not self._own & seen.keys():
                 return False
             seen |= dict.fromkeys(self._own, now + LIFE)

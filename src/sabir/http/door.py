@@ -275,7 +275,7 @@ def typed(place: str, kind: type[S], given: Mapping[str, Any]) -> S:
     Raises:
         ConfigError: invalid key or value; says where, and names the nearest known key.
     """
-    known = [each.encode_name for each in msgspec.structs.fields(kind)]
+    known = [item.encode_name for item in msgspec.structs.fields(kind)]
     for key in given:
         if key not in known:
             raise ConfigError(f"unknown key {place}.{key}: {suggestion(key, known)}")

@@ -234,13 +234,13 @@ def _chunks_of(response: NLIPMessage, *, streams: bool, source: str) -> list[Str
         return [
             StreamChunk(
                 "tool_result",
-                "" if each.result is None else str(each.result),
-                tool_call_id=each.tool_id,
-                error=each.error,
-                status=each.tool_name,
+                "" if tool_result.result is None else str(tool_result.result),
+                tool_call_id=tool_result.tool_id,
+                error=tool_result.error,
+                status=tool_result.tool_name,
                 source=source,
             )
-            for each in response.tool_results
+            for tool_result in response.tool_results
         ]
     if "tool_calls" in content:
         calls = [
@@ -281,8 +281,8 @@ def turn_of(messages: Messages) -> tuple[Turn, str]:
     system: list[str] = []
     past: list[PastTurn] = []
     asked: str | None = None
-    for number, each in enumerate(messages):
-        role, words = each.get("role"), _words(each.get("content"))
+    for number, message in enumerate(messages):
+        role, words = message.get("role"), _words(message.get("content"))
         if role == "system":
             system.append(words)
         elif role == "assistant" and asked is not None:

@@ -79,7 +79,7 @@ class Orchestrator(ChatAgent):
         return self._ensemble(routed)
 
     def _ensemble(self, routed: bool) -> Ensemble:
-        members = [self._member(each, routed) for each in self.agents]
+        members = [self._member(agent, routed) for agent in self.agents]
         options = msgspec.structs.replace(self._options, coordinate_via_nlip=routed and self._coordinates)
         return Ensemble(members, name=self.agent_id, options=options)
 

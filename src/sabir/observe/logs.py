@@ -49,17 +49,17 @@ def _shown(match: re.Match[str]) -> str:
 def without_words(exc: BaseException) -> str:
     """What failed and where, as a traceback tells it, but not what exceptions say: that may be what a caller said."""
     chain: list[BaseException] = []
-    each: BaseException | None = exc
-    while each is not None and each not in chain:
-        chain.append(each)
-        each = each.__cause__ or (None if each.__suppress_context__ else each.__context__)
+    link: BaseException | None = exc
+    while link is not None and link not in chain:
+        chain.append(link)
+        link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
     told: list[str] = []
-    for each in reversed(chain):
-        kind = f"{type(each).__module__}.{type(each).__qualname__}".removeprefix("builtins.")
+    for item in reversed(chain):
+        kind = f"{type(item).__module__}.{type(item).__qualname__}".removeprefix("builtins.")
         within = (
-            ", ".join(type(one).__qualname__ for one in each.exceptions) if isinstance(each, BaseExceptionGroup) else ""
+            ", ".join(type(one).__qualname__ for one in item.exceptions) if isinstance(item, BaseExceptionGroup) else ""
         )
-        frames = "".join(traceback.format_tb(each.__traceback__))
+        frames = "".join(traceback.format_tb(item.__traceback__))
         told.append(f"Traceback (most recent call last):\n{frames}{kind}{f' of {within}' if within else ''} ({UNTOLD})")
     return "\n\n".join(told)
 
@@ -70,7 +70,7 @@ def in_a_line(exc: BaseException) -> str:
     if logging.getLogger("sabir").isEnabledFor(logging.DEBUG):
         return f"{kind}: {scrubbed(str(exc))[:_LINE]}"
     where = traceback.extract_tb(exc.__traceback__)[-1:]
-    return kind + "".join(f" in {each.name}, {os.path.basename(each.filename)}:{each.lineno}" for each in where)
+    return kind + "".join(f" in {item.name}, {os.path.basename(item.filename)}:{item.lineno}" for item in where)
 
 
 class Scrub(logging.Filter):

@@ -187,8 +187,8 @@ class Metrics:
 
     async def look(self) -> None:
         """Bring the numbers up to date that have to be asked for."""
-        for each in self._looks:
-            await each()
+        for item in self._looks:
+            await item()
 
     def snapshot(self) -> Snapshot:
         """Everything that this process says, with what it has taken over from one that is gone."""
@@ -200,7 +200,7 @@ class Metrics:
         said, left, mine = list(others), list(gone), self.snapshot()
         lines: list[str] = []
         for name, metric in sorted(self._all.items()):
-            rows = (mine[name], *(each.get(name, {}) for each in said), *(self._counted(name, each) for each in left))
+            rows = (mine[name], *(item.get(name, {}) for item in said), *(self._counted(name, item) for item in left))
             lines += [f"# HELP {name} {metric.text}", f"# TYPE {name} {metric.kind}"]
             lines += metric.lines(_folded(metric.over, rows))
         return "\n".join(lines) + "\n"

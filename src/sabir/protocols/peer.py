@@ -66,12 +66,14 @@ def choose(identities: tuple[Identity, ...], origin: str, challenge: str | None)
     """The credential for a service: without a challenge only one that may go at once; else the first whose
     scheme the service asked for, or the first of all."""
     forms = (origin, origin_of(origin), origin.removesuffix(":443").removesuffix(":80"))  # with and without its port
-    fitting = [each for each in identities if any(fnmatchcase(form, each.service.rstrip("/")) for form in forms)]
+    fitting = [
+        identity for identity in identities if any(fnmatchcase(form, identity.service.rstrip("/")) for form in forms)
+    ]
     if challenge is None:
-        return next((each.authorization for each in fitting if each.at_once), None)
+        return next((item.authorization for item in fitting if item.at_once), None)
     asked = challenge.lower()
-    named = (each for each in fitting if each.authorization.partition(" ")[0].lower() in asked)
-    return next((each.authorization for each in named), fitting[0].authorization if fitting else None)
+    named = (item for item in fitting if item.authorization.partition(" ")[0].lower() in asked)
+    return next((item.authorization for item in named), fitting[0].authorization if fitting else None)
 
 
 class Peer(ABC):

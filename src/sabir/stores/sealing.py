@@ -95,7 +95,7 @@ def cipher_of(settings: EncryptionSettings | None, environment: Mapping[str, str
         return None
     places = ["encryption.key", *(f"encryption.previous[{n}]" for n in range(len(settings.previous)))]
     written = [settings.key, *settings.previous]
-    return ContentCipher(*(_key(place, each, environment) for place, each in zip(places, written, strict=True)))
+    return ContentCipher(*(_key(place, item, environment) for place, item in zip(places, written, strict=True)))
 
 
 def _key(place: str, written: str, environment: Mapping[str, str]) -> bytes:
@@ -178,10 +178,10 @@ class SealedContents(_Store):
         self, *, conversation: str | None = None, agent: str | None = None, limit: int = 100
     ) -> list[DialogueRow]:
         found = await super().dialogues(conversation=conversation, agent=agent, limit=limit)
-        return [self._opened(each, "detail") for each in found]
+        return [self._opened(item, "detail") for item in found]
 
     async def due_dialogues(self, now: float, limit: int = 100) -> list[DialogueRow]:
-        return [self._opened(each, "detail") for each in await super().due_dialogues(now, limit)]
+        return [self._opened(row, "detail") for row in await super().due_dialogues(now, limit)]
 
     async def utterance(self, reference: str, sender: str, receiver: str) -> UtteranceRow | None:
         found = await super().utterance(reference, sender, receiver)
@@ -211,7 +211,7 @@ class SealedContents(_Store):
 
     async def list(self, space: str, *, prefix: str = "", owner: str | None = None, limit: int = 1000) -> list[Record]:
         found = await super().list(space, prefix=prefix, owner=owner, limit=limit)
-        return [self._opened(each, "value") for each in found]
+        return [self._opened(item, "value") for item in found]
 
 
 async def check_key(store: Store) -> None:

@@ -192,7 +192,7 @@ def _message(said: str | Mapping[str, Any] | Message) -> Message:
 
 def _permit(patterns: Sequence[str] | None) -> Callable[..., None]:
     def permit(*, tool: str = "", skill: str = "") -> None:
-        if patterns is not None and tool and not any(fnmatchcase(tool, each) for each in patterns):
+        if patterns is not None and tool and not any(fnmatchcase(tool, pattern) for pattern in patterns):
             raise Forbidden(f"no right to use {tool}")
 
     return permit

@@ -69,7 +69,7 @@ def routing_of(message: Message) -> Routing:
     """
     facts = envelope.facts_of(message) or envelope.Facts()
     confirmed = facts.metadata.get(CONFIRMED)
-    agreed = frozenset(str(each) for each in confirmed) if isinstance(confirmed, list) else frozenset()
+    agreed = frozenset(str(item) for item in confirmed) if isinstance(confirmed, list) else frozenset()
     calls = [
         _call_of(part, number, agreed)
         for number, part in enumerate(message.parts)

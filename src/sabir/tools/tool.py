@@ -172,8 +172,8 @@ def named(tools: Iterable[Tool]) -> dict[str, Tool]:
         ConfigError: two have the same name.
     """
     found: dict[str, Tool] = {}
-    for each in tools:
-        if each.name in found:
-            raise ConfigError(f"two tools are called {each.name!r}")
-        found[each.name] = each
+    for item in tools:
+        if item.name in found:
+            raise ConfigError(f"two tools are called {item.name!r}")
+        found[item.name] = item
     return found

@@ -113,7 +113,7 @@ def _reads(sentence: Sentence) -> Mapping[str, Any]:
 
 def _does_not_read(sentence: Sentence) -> Mapping[str, Any]:
     unread = set(sentence.values("format"))
-    kept = [each for each in ALL_FORMATS if each not in unread and each.partition("/")[0] not in unread]
+    kept = [item for item in ALL_FORMATS if item not in unread and item.partition("/")[0] not in unread]
     return {"formats": kept}
 
 

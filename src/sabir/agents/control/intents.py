@@ -148,10 +148,12 @@ def _act_in(text: str, readings: Sequence[list[Sentence]]) -> Wish | None:
 def _without_done(sentences: list[Sentence]) -> list[Sentence]:
     """The sentences without "we are done", which may stand before a request and asks for nothing by itself."""
     shorter = [
-        replace(each, tags=each.tags[1:]) if each.tags[0].name == "done" and len(each.tags) > 1 else each
-        for each in sentences
+        replace(sentence, tags=sentence.tags[1:])
+        if sentence.tags[0].name == "done" and len(sentence.tags) > 1
+        else sentence
+        for sentence in sentences
     ]
-    return [each for each in shorter if [tag.name for tag in each.tags] != ["done"]]
+    return [item for item in shorter if [tag.name for tag in item.tags] != ["done"]]
 
 
 def _act_of(sentence: Sentence) -> Wish | None:
@@ -194,7 +196,7 @@ def _question(topic: str, sentences: list[Sentence]) -> Wish:
     mentions_act = topic in EXAMPLES and any(sentence.has(*_ACTING_TAGS) for sentence in sentences)
     value: Mapping[str, Any] = {}
     if topic == "history":
-        numbers = [tag.number for each in sentences for tag in each.tags if tag.name == NUMBER]
+        numbers = [tag.number for item in sentences for tag in item.tags if tag.name == NUMBER]
         value = {"horizon": int(numbers[0])} if numbers else {}
     return Wish(
         topic,

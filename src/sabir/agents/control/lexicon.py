@@ -111,7 +111,7 @@ class Lexicon:
                 continue
             said = _meaning(tags)
             if said:
-                found.append(Sentence(said, tag.value == "?", any(each.name == POLITE for each in tags)))
+                found.append(Sentence(said, tag.value == "?", any(item.name == POLITE for item in tags)))
             elif tag.value == "?" and found:  # a second mark: "!?"
                 found[-1] = Sentence(found[-1].tags, True, found[-1].is_polite)
             tags = []

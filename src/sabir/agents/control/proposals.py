@@ -182,7 +182,7 @@ def offers(
 def _accepted_kinds(said: Mapping[str, Any], known: set[str]) -> set[str]:
     listed = said.get("accept", ())
     names = (
-        {listed} if isinstance(listed, str) else {str(each) for each in listed} if isinstance(listed, list) else set()
+        {listed} if isinstance(listed, str) else {str(item) for item in listed} if isinstance(listed, list) else set()
     )
     if listed is True or "*" in names:
         return set(known)
@@ -216,7 +216,7 @@ def _holds(stated: object, wanted: object) -> bool:
 def _withheld(said: Mapping[str, Any]) -> tuple[str, ...] | None:
     attributes = said.get("attributes")
     listed = attributes.get("withhold") if isinstance(attributes, Mapping) else None
-    return tuple(str(each).lower() for each in listed[:20]) if isinstance(listed, list) else None
+    return tuple(str(item).lower() for item in listed[:20]) if isinstance(listed, list) else None
 
 
 # -- context --------------------------------------------------------------------------------------
@@ -261,11 +261,11 @@ def on_accept(said: Mapping[str, Any]) -> ProposalAnswer:
     """Note which formats and languages a back-level client reads (DEP-BACK)."""
     wanted = said.get("formats", said.get("is", ()))
     listed = [wanted] if isinstance(wanted, str) else list(wanted) if isinstance(wanted, list | tuple) else []
-    formats = [each.strip().lower()[:100] for each in listed[:20] if isinstance(each, str)]
-    known = [each for each in formats if each.partition("/")[0] in FORMATS]
+    formats = [item.strip().lower()[:100] for item in listed[:20] if isinstance(item, str)]
+    known = [item for item in formats if item.partition("/")[0] in FORMATS]
     spoken = said.get("languages")
     languages = (
-        [language_name(each) for each in spoken[:20] if isinstance(each, str)] if isinstance(spoken, list) else []
+        [language_name(item) for item in spoken[:20] if isinstance(item, str)] if isinstance(spoken, list) else []
     )
     if not known and not languages:
         return ProposalAnswer.of(

@@ -69,7 +69,7 @@ class _Ballot:
         made = [self._vote()] if self.choices else []
         if self.may_answer or not made:
             made.append(self._new_answer())
-        return [replace(each, kind="builtin", internal=True) for each in made]
+        return [replace(item, kind="builtin", internal=True) for item in made]
 
     def _new_answer(self) -> Tool:
         @tool(name="new_answer", description="Gives a new answer to the question, better than those there are.")

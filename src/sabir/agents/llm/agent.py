@@ -94,7 +94,7 @@ class LLM:
         final = tuple(tools)
         made = copy.copy(self)
         made.toolbox = self.toolbox.with_tools(final)
-        made.final = frozenset(each.name for each in final)
+        made.final = frozenset(item.name for item in final)
         return made
 
     async def messages(self, turn: Turn) -> list[ModelMessage]:

@@ -148,10 +148,10 @@ class Site:
 
     async def _missing_site(self, ask: SiteAsk) -> str:
         wanted = ask.filters.get("site")
-        names = [each for each in (wanted if isinstance(wanted, list) else [wanted]) if isinstance(each, str)]
-        names = [each for each in names if each and each.casefold() not in ("all", "*")]
+        names = [item for item in (wanted if isinstance(wanted, list) else [wanted]) if isinstance(item, str)]
+        names = [name for name in names if name and name.casefold() not in ("all", "*")]
         here = {site.name for site in await self.engine.sites()} if names else set()
-        unknown = [each for each in names if each not in here or (self.site and each != self.site)]
+        unknown = [name for name in names if name not in here or (self.site and name != self.site)]
         return f"there is no site {unknown[0][:80]!r} here" if unknown and len(unknown) == len(names) else ""
 
 
@@ -187,7 +187,7 @@ class _Search(Finding):
         previous = self._previous()
         self.start = self.ask.start
         if is_more(text) and previous and not self.ask.start:
-            self.start = self.limit * (1 + sum(1 for each in reversed(previous) if is_more(each)))
+            self.start = self.limit * (1 + sum(1 for item in reversed(previous) if is_more(item)))
         ruled = self._by_rule(text)
         follows = bool(previous) and (is_more(text) or ruled != " ".join(text.split()))
         self.question = self.ask.rewritten or await self._on_its_own(text, ruled)
@@ -225,7 +225,7 @@ class _Search(Finding):
             return kept
         own = (OnSite((self.site,)),) if self.site is not None else ()
         facets = (await self.engine.search(SearchQuery("", own, 0, 1, facets=fields))).facets
-        said = {each.field: elicit.chosen(text, [spaced(value) for value, _ in each.counts]) for each in facets}
+        said = {facet.field: elicit.chosen(text, [spaced(value) for value, _ in facet.counts]) for facet in facets}
         return {**kept, **{field: named[0] for field, named in said.items() if named is not None and named[0]}}
 
     async def ranked(self) -> AsyncGenerator[Hit, None]:
@@ -248,7 +248,7 @@ class _Search(Finding):
     async def _judged(self, count: int | None) -> AsyncGenerator[Hit, None]:
         """The best of the pool in order: by the model in one call, if there is one, and else by what is known."""
         said = from_text(", ".join(self.ask.memory), await self.engine.fields(), self.now).conditions
-        wishes = [each for each in said if all(isinstance(one, Is | Has) for one in inner((each,)))]
+        wishes = [item for item in said if all(isinstance(one, Is | Has) for one in inner((item,)))]
         languages = accepted(self.ask.languages)
         timed = any(is_time(one) for one in inner(self.parsed.conditions))
         now = None if timed else self.now.timestamp()
@@ -262,7 +262,7 @@ class _Search(Finding):
             return settled(self.pool, weigh, count)
         self._calls += 1
         asker = [*self.ask.memory, self.ask.about, f"reads {self.ask.languages}" if languages else ""]
-        named = self.model.rank(self.turn, self.question, self.pool, [each for each in asker if each], count)
+        named = self.model.rank(self.turn, self.question, self.pool, [item for item in asker if item], count)
         return led(self._in_time(named), self.pool, settled(self.pool, weigh), count)
 
     async def suggest(self) -> None:
@@ -293,7 +293,7 @@ class _Search(Finding):
         fixed |= {condition.field for condition in conditions if isinstance(condition, Is)}
         if self.start or len(self.pool) <= self.limit or self.parsed.order:
             return None
-        narrowing = sum(1 for each in conditions if not isinstance(each, OfType | OnSite))
+        narrowing = sum(1 for item in conditions if not isinstance(item, OfType | OnSite))
         question = elicit.question(self.parsed.text, self.pool, asked=fixed, conditions=narrowing)
         if question is None:
             return None
@@ -330,14 +330,14 @@ class _Search(Finding):
         meta = SiteMeta(
             question=self.question,
             rewritten=self.question.split() != self.turn.text.split(),
-            applied=tuple(each for each in (*self.parsed.said, self.parsed.ordered) if each),
+            applied=tuple(item for item in (*self.parsed.said, self.parsed.ordered) if item),
             ignored=self.parsed.ignored,
             total=self.total,
             coverage=round(self.coverage, 4),
             sites=tuple(dict.fromkeys(hit.item.site for hit in self.hits)),
             filters=self.filters,
             asked=self.asked,
-            note=" ".join(each for each in (self.note, self.beside) if each),
+            note=" ".join(item for item in (self.note, self.beside) if item),
             subject=self.subject.hit.item.name if self.subject is not None else "",
         )
         return json_part(json_of(meta), label="meta")
@@ -346,7 +346,7 @@ class _Search(Finding):
         """The results for people."""
         if not self.hits:
             return nothing(self.start, self.hint, self.examples)
-        note = " ".join(each for each in (self.note, self.beside) if each)
+        note = " ".join(item for item in (self.note, self.beside) if item)
         found = listing(self.hits, self.start, self.parsed, note, self.coverage)
         return f'Nothing here meets "{self.unmet}". What comes closest:\n{found}' if self.unmet else found
 
@@ -369,7 +369,7 @@ class _Search(Finding):
     def _last_meta(self) -> dict[str, Any]:
         """How the last question of the conversation was understood."""
         metas = (past.answered.labelled("meta") for past in reversed(self.turn.conversation.turns))
-        return next((each.value for each in metas if each is not None and isinstance(each.value, dict)), {})
+        return next((meta.value for meta in metas if meta is not None and isinstance(meta.value, dict)), {})
 
     def _by_rule(self, text: str) -> str:
         names = [
@@ -381,7 +381,7 @@ class _Search(Finding):
         if named := with_subject(text, str(self._last_meta().get("subject") or "")):
             return named
         language = language_of(text)
-        previous = tuple(glossed(each, language) for each in self._understood())
+        previous = tuple(glossed(item, language) for item in self._understood())
         return decontextualized(glossed(text, language), previous, names) if previous else text
 
     async def _on_its_own(self, text: str, ruled: str) -> str:
@@ -401,14 +401,14 @@ class _Search(Finding):
     async def quotes(self, mode: str) -> tuple[Quote, ...]:
         """Sentences that answer, each from a source; the model's only where a source holds them."""
         rule = extract.generated if mode == "generate" else extract.summarized
-        unmet = (str(each.value) for each in self.parsed.ignored if each.name == "text")
+        unmet = (str(item.value) for item in self.parsed.ignored if item.name == "text")
         about = " ".join((self.parsed.text, *unmet)).strip() or self.question  # what was filtered by is true of all
         if stated := self._stated():
             return stated
         if self.model is not None and self.hits and self._calls < MODEL_CALLS:
             self._calls += 1
             written = await self._tried(self.model.write(self.turn, self.question, self.hits, mode), ())
-            borne = tuple(quote for each in written if (quote := grounded(each, self.hits)))
+            borne = tuple(quote for item in written if (quote := grounded(item, self.hits)))
             if borne:
                 return borne
         return self._by_field(_SUMMED if mode == "summarize" else _GENERATED) or rule(about, self.hits)
@@ -480,11 +480,11 @@ async def _answer_events(search: _Search, modes: tuple[str, ...]) -> AsyncIterat
             texts.append("" if texts else search.listed())
             continue
         texts.append(extract.rendered(quotes, [hit.item.page for hit in search.hits]))
-        citations = [{"text": each.text, "url": each.url, "item": each.item, "name": each.name} for each in quotes]
+        citations = [{"text": quote.text, "url": quote.url, "item": quote.item, "name": quote.name} for quote in quotes]
         parts.append(json_part({"text": texts[-1], "citations": citations}, label=_LABELS[mode]))
     if search.subject is not None and search.subject.statement and search.hits and modes == ("list",):
         texts.insert(0, search.subject.statement)
-    text = "\n\n".join(each for each in texts if each)
+    text = "\n\n".join(item for item in texts if item)
     if search.hits:  # that nothing was found is the whole answer, and no piece of one
         yield Delta(text_part(text))
     yield Reply(Message.of(text_part(text), search.meta(), *parts))

@@ -90,7 +90,7 @@ class AgentModel:
         self._agent = agent
 
     async def rewrite(self, turn: Turn, question: str, previous: Sequence[str]) -> str:
-        lines = "\n".join(f"- {each}" for each in previous[-12:])
+        lines = "\n".join(f"- {item}" for item in previous[-12:])
         prompt = _REWRITE.format(previous=lines, question=question) if previous else _REPHRASE.format(question=question)
         said = (await self._asked(turn, prompt)).strip().strip('"')
         told = set(content_words(" ".join((*previous, question))))

@@ -41,7 +41,7 @@ class Weight(Protocol):
 def evident(hit: Hit, wishes: Sequence[Condition], languages: Mapping[str, float], now: float | None) -> float:
     """What is left of a hit's score by what is known of the asker and the time; nothing is ever left out for it."""
     left = FOREIGN + (1 - FOREIGN) * welcome(hit.item, languages)
-    if wishes and not all(holds(each, recalled(hit.item)) for each in wishes):
+    if wishes and not all(holds(wish, recalled(hit.item)) for wish in wishes):
         left *= AGAINST_MEMORY
     if now is not None and any(is_a(kind, "Event") for kind in hit.item.types):
         dates = recalled(hit.item).dates

@@ -137,7 +137,7 @@ class Finding:
 
     async def _widen(self) -> None:
         """Few restaurants: behind them what else serves food, and so on."""
-        wider = tuple(_widened(each) for each in self.parsed.conditions)
+        wider = tuple(_widened(condition) for condition in self.parsed.conditions)
         if len(self.pool) >= _FEW or self.start or wider == self.parsed.conditions or self.parsed.order:
             return
         narrow, pool, total = self.parsed, self.pool, self.total
@@ -165,18 +165,18 @@ class Finding:
         where = (*self.own(), *given.conditions, *spoken.conditions)
         read: set[str] = set()
         best: Hit | None = None
-        for each in sorted(candidates(spoken.text, spoken.said, known), key=lambda each: not each.sure):
-            words = tokens(each.words)
+        for candidate in sorted(candidates(spoken.text, spoken.said, known), key=lambda item: not item.sure):
+            words = tokens(candidate.words)
             if not read.isdisjoint(words):
                 continue
-            for condition in each.conditions:
-                if await self.engine.count((*where, condition)) < each.least:
+            for condition in candidate.conditions:
+                if await self.engine.count((*where, condition)) < candidate.least:
                     continue
-                if not each.sure:
+                if not candidate.sure:
                     best = best or await self._best(spoken.text, where)
                     if best is None or not holds(condition, recalled(best.item)):
                         continue
-                if each.is_head and (part := await self._part_apart(spoken, words, where, condition)):
+                if candidate.is_head and (part := await self._part_apart(spoken, words, where, condition)):
                     has = Has((part,))
                     types = await self._types_of((*where, condition))
                     if await self.engine.count((*where, types, has)):
@@ -185,7 +185,7 @@ class Finding:
                     read.update((part, *words))
                     break
                 where = (*where, condition)
-                spoken = spoken.narrowed(condition, each.words)
+                spoken = spoken.narrowed(condition, candidate.words)
                 read.update(words)
                 break
         return spoken
@@ -264,8 +264,8 @@ class Finding:
         if not isinstance(wanted, list):
             return given
         here = {site.name for site in await self.engine.sites()}
-        strange = [each for each in wanted if isinstance(each, str) and each not in here and each.casefold() != "all"]
-        told = tuple(Ignored("site", each, f"there is no site {each[:80]!r} here") for each in strange)
+        strange = [item for item in wanted if isinstance(item, str) and item not in here and item.casefold() != "all"]
+        told = tuple(Ignored("site", item, f"there is no site {item[:80]!r} here") for item in strange)
         return msgspec.structs.replace(given, ignored=(*given.ignored, *told))
 
     async def _find_anything(self) -> None:
@@ -284,7 +284,7 @@ class Finding:
 
     async def _find_nearly(self) -> None:
         """What meets the conditions, where there are some and nothing that meets them is about the words."""
-        narrowing = [each for each in self.parsed.conditions if not isinstance(each, OnSite)]
+        narrowing = [condition for condition in self.parsed.conditions if not isinstance(condition, OnSite)]
         if not narrowing or not self.parsed.text or self.ask.min_score is not None:
             return
         found = await self.engine.search(SearchQuery(self.parsed.text, self.where(), 0, self._depth))
@@ -352,7 +352,7 @@ class Finding:
     async def _soonest(self, where: tuple[Condition, ...]) -> Found:
         """Things that happen, those that come soonest first."""
         found = await self.engine.search(SearchQuery("", where, 0, MOST))
-        asked = [each.start for each in inner(self.parsed.conditions) if isinstance(each, During) and each.start]
+        asked = [item.start for item in inner(self.parsed.conditions) if isinstance(item, During) and item.start]
         return msgspec.structs.replace(found, hits=by_coming(found.hits, self.now.timestamp(), min(asked, default=0.0)))
 
     def _tell_unmet(self) -> None:
@@ -442,7 +442,7 @@ class Finding:
 
 def _widened(condition: Condition) -> Condition:
     if isinstance(condition, OfType):
-        return OfType(tuple(WIDER.get(each, each) for each in condition.types))
+        return OfType(tuple(WIDER.get(item, item) for item in condition.types))
     return condition
 
 

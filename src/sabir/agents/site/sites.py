@@ -153,8 +153,8 @@ class HomeIndex:
         return await (await self.open()).get(site, item_id)
 
     async def listed(self, site: str) -> AsyncIterator[tuple[str, str, str]]:
-        async for each in (await self.open()).listed(site):
-            yield each
+        async for item in (await self.open()).listed(site):
+            yield item
 
     async def sites(self) -> tuple[IndexedSite, ...]:
         return await (await self.open()).sites()
@@ -181,8 +181,8 @@ class HomeIndex:
         await cancel_and_wait([self._retry])
         opened = [*self._retired, *([self._opened] if self._opened is not None else [])]
         self._retired, self._opened = [], None
-        for each in opened:
-            await each.close()
+        for item in opened:
+            await item.close()
         service, self._service = self._service, None
         if service is not None:
             await service.aclose()
@@ -244,8 +244,8 @@ class Sites:
         if self._read:
             self._reading = asyncio.create_task(self._take_in_all())
             done, _ = await asyncio.wait({self._reading}, timeout=_PATIENCE)
-            for each in done:
-                each.result()
+            for item in done:
+                item.result()
             if not done:
                 logger.info("sites are still being ingested; the items so far can be searched")
         return self

@@ -65,7 +65,7 @@ async def subject_of(
         rest = glossed(masked, language)
         opening = glossed(question[: match.start], language) if language == "en" else rest
         wanted = asked(f"{opening} {rest}" if not opening else glossed(question, language), rest, known, now)
-        twins = sum(each.item.name == hit.item.name for each in found.hits)
+        twins = sum(item.item.name == hit.item.name for item in found.hits)
         if not wanted and (twins > 1 or _is_beside(question[: match.start])):
             return None
         if not wanted and not _suits(hit, match, rest, known, now):
@@ -78,7 +78,7 @@ def _named(question: str, hits: tuple[Hit, ...]) -> tuple[Hit, names.Named] | No
     matches = [(match, -place, hit) for place, hit in enumerate(hits) if (match := names.find(question, hit.item.name))]
     if not matches:
         return None
-    match, _, hit = max(matches, key=lambda each: (each[0].worth, each[1]))
+    match, _, hit = max(matches, key=lambda item: (item[0].worth, item[1]))
     return hit, match
 
 
@@ -166,17 +166,17 @@ async def _by_fields(wanted: Asked, hit: Hit, engine: Engine) -> Asked:
     """
     of = recalled(hit.item)
     unread, conditions = list(wanted.unread), list(wanted.conditions)
-    only_has = conditions and all(isinstance(each, Has) for each in inner(conditions))
-    if only_has and not hit.item.fields.get(_CONTENTS) and not all(holds(each, of) for each in conditions):
+    only_has = conditions and all(isinstance(item, Has) for item in inner(conditions))
+    if only_has and not hit.item.fields.get(_CONTENTS) and not all(holds(condition, of) for condition in conditions):
         unread, conditions = content_words(wanted.words), []
         unread = [word for word in unread if word not in IDLE]
     left = []
     for word in unread:
         alternatives = (word, *likenesses().get(word, ()))
         stated = [Is(field, alternatives) for field in of.words if field not in _UNASKED]
-        stating = [each for each in stated if await engine.count((each,))]
-        if any(holds(each, of) for each in stating):
-            conditions.append(AnyOf(tuple(each for each in stating if holds(each, of))))
+        stating = [item for item in stated if await engine.count((item,))]
+        if any(holds(item, of) for item in stating):
+            conditions.append(AnyOf(tuple(item for item in stating if holds(item, of))))
         elif stating and not _mentions(hit, word):
             conditions.append(AnyOf(tuple(stating)))
         else:

@@ -29,7 +29,7 @@ def is_greeting(text: str) -> bool:
 
 def introduction(card: Card) -> str:
     """What can be asked here."""
-    examples = [f'"{each}"' for skill in card.skills for each in skill.examples][:3]
+    examples = [f'"{example}"' for skill in card.skills for example in skill.examples][:3]
     asked = f" Ask, for example: {', '.join(examples)}." if examples else ""
     return f"{card.description.rstrip('.')}.{asked}"
 
@@ -48,8 +48,8 @@ def notes(parsed: Parsed, note: str, coverage: float) -> Iterator[str]:
     """What else should be known of an answer."""
     if note:
         yield f"({note})"
-    for each in parsed.ignored:
-        yield f"(I did not go by {_said(each)}: {each.reason}.)"
+    for item in parsed.ignored:
+        yield f"(I did not go by {_said(item)}: {item.reason}.)"
     if coverage < 1:
         yield "(Part of the site was searched by its words alone: its vectors are still being computed.)"
 
@@ -58,7 +58,9 @@ def nothing(start: int, hint: str, examples: Sequence[str]) -> str:
     """That there is nothing, and what there is instead."""
     if start:
         return "No more results."
-    return "I found nothing for that." + (hint or "".join(f' Ask, for example: "{each}".' for each in examples[:1]))
+    return "I found nothing for that." + (
+        hint or "".join(f' Ask, for example: "{example}".' for example in examples[:1])
+    )
 
 
 def coming_next(hits: Sequence[Hit], most: int = 3) -> str:
@@ -73,9 +75,9 @@ def answers_in(answer: Message, field: Field) -> dict[str, Any]:
     part = answer.labelled("ask")
     if part is not None and isinstance(part.value, dict) and isinstance(part.value.get("answers"), dict):
         return dict(part.value["answers"])
-    for each in answer.parts:
-        if each.format == "structured" and isinstance(each.value, dict):
-            given = each.value.get("answers", each.value)
+    for item in answer.parts:
+        if item.format == "structured" and isinstance(item.value, dict):
+            given = item.value.get("answers", item.value)
             if isinstance(given, dict) and field.id in given:
                 return {field.id: given[field.id]}
     return {}

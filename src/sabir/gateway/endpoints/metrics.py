@@ -63,8 +63,8 @@ def watch(services: GatewayServices, metrics: Metrics) -> None:
 
 
 def _open(services: GatewayServices) -> int:
-    reached = (each.peer if isinstance(each, RemoteAgent) else each for each in list(services.agents.values()))
-    return sum(each.breaker.state == "open" for each in reached if isinstance(each, Peer))
+    reached = (agent.peer if isinstance(agent, RemoteAgent) else agent for agent in list(services.agents.values()))
+    return sum(item.breaker.state == "open" for item in reached if isinstance(item, Peer))
 
 
 async def answers(ping: Callable[[], Awaitable[object]]) -> bool:

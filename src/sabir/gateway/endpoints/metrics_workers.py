@@ -54,11 +54,11 @@ class WorkerGroup:
 
     async def text(self) -> str:
         """What all of them say."""
-        places = [each.with_suffix("") for each in self._folder.glob(f"*{_PLACE}")]
-        others = [each for each in places if each != self._mine]
-        _, *answers = await asyncio.gather(self._metrics.look(), *(self._ask(each) for each in others))
-        said = [each for each in answers if each is not None]
-        gone = [self._said(other) for other, each in zip(others, answers, strict=True) if each is None]
+        places = [item.with_suffix("") for item in self._folder.glob(f"*{_PLACE}")]
+        others = [place for place in places if place != self._mine]
+        _, *answers = await asyncio.gather(self._metrics.look(), *(self._ask(item) for item in others))
+        said = [answer for answer in answers if answer is not None]
+        gone = [self._said(other) for other, item in zip(others, answers, strict=True) if item is None]
         self._keep()
         return self._metrics.text(said, gone)
 

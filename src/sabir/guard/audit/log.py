@@ -75,17 +75,17 @@ async def export(
 
     Turns that were noted together have one number and one hash, and a ``part`` each.
     """
-    async for each in lines_of(store, since):
+    async for item in lines_of(store, since):
         try:
-            line = each.line
+            line = item.line
         except msgspec.MsgspecError:  # the rest is wanted all the same; that this one was changed is for verify to say
-            yield msgspec.json.encode({"number": each.number, "previous": each.previous, "hash": each.hash}) + b"\n"
+            yield msgspec.json.encode({"number": item.number, "previous": item.previous, "hash": item.hash}) + b"\n"
             continue
         if until is not None and line.at > until:
             return
         together = line.kind == TURNS
         for part, told in enumerate(expand(line), 1):
-            yield _exported(each, told, redacted(told, redact, secret), part if together else 0)
+            yield _exported(item, told, redacted(told, redact, secret), part if together else 0)
 
 
 async def lines_of(store: Store, since: int = 0) -> AsyncIterator[ChainedLine]:

@@ -74,7 +74,7 @@ def verify_export(lines: Iterable[bytes], *, anchor: str | None = None) -> Verdi
         ConfigError: the anchor is not ``number:hash``, or there is no line at all.
     """
     walk = _Walk(anchor)
-    for place, told in groupby(_read(lines, walk), lambda each: (each.number, each.previous, each.hash)):
+    for place, told in groupby(_read(lines, walk), lambda item: (item.number, item.previous, item.hash)):
         parts = list(told)
         line, is_redacted = _as_written(parts), any(part.redacted for part in parts)
         walk.step(ChainedLine(place[0], line, place[1], place[2], parts[-1].at), is_redacted=is_redacted)

@@ -35,8 +35,8 @@ _UNICAST: Final = ip_network("2000::/3")
 # the standard library's own lists differ from one Python to the next.
 # https://www.iana.org/assignments/iana-ipv4-special-registry, https://www.iana.org/assignments/iana-ipv6-special-registry
 _INSIDE: Final[tuple[Network, ...]] = tuple(
-    ip_network(each)
-    for each in (
+    ip_network(item)
+    for item in (
         "0.0.0.0/8",  # this network
         "10.0.0.0/8",
         "100.64.0.0/10",  # a provider's own, among them a cloud's metadata service
@@ -434,10 +434,10 @@ class _Listed:
     def holds(self, address: Address) -> bool:
         inner = _embedded(address) if isinstance(address, IPv6Address) else None
         return any(
-            each.version == network.version and each in network
+            item.version == network.version and item in network
             for network in self._networks
-            for each in (address, inner)
-            if each is not None
+            for item in (address, inner)
+            if item is not None
         )
 
 

@@ -38,13 +38,13 @@ class Filters:
         self.filters = tuple(filters)
 
     async def inbound(self, message: Message, caller: Caller) -> Message:
-        for each in self.filters:
-            message = await _closed(each, each.inbound(message, caller))
+        for item in self.filters:
+            message = await _closed(item, item.inbound(message, caller))
         return message
 
     async def outbound(self, message: Message, caller: Caller) -> Message:
-        for each in reversed(self.filters):
-            message = await _closed(each, each.outbound(message, caller))
+        for item in reversed(self.filters):
+            message = await _closed(item, item.outbound(message, caller))
         return message
 
     async def passing(self, events: AsyncIterator[Event], caller: Caller) -> AsyncIterator[Event]:
@@ -76,20 +76,20 @@ class Filters:
         """A question on its way out: its words are words too."""
         if not self.filters:
             return question
-        fields = tuple([replace(each, text=await self.words(each.text, caller)) for each in question.fields])
+        fields = tuple([replace(field, text=await self.words(field.text, caller)) for field in question.fields])
         return replace(question, text=await self.words(question.text, caller), fields=fields)
 
     async def words(self, text: str, caller: Caller) -> str:
         return (await self.outbound(Message("text", "english", text), caller)).text if text else text
 
 
-async def _closed(each: Filter, passing: object) -> Message:
+async def _closed(filter_: Filter, passing: object) -> Message:
     try:
         return await passing  # type: ignore[misc, no-any-return]  # the coroutine of one of the two methods
     except SabirError:
         raise
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RuntimeError, OSError) as exc:
-        raise Forbidden(f"the filter {each.name} could not check this message") from exc
+        raise Forbidden(f"the filter {filter_.name} could not check this message") from exc
 
 
 class Sieve:
@@ -119,7 +119,7 @@ class Sieve:
             return [delta]
         if part.format != "text" or not isinstance(part.content, str):
             passed = await self._filters.outbound(Message.of(part), self._caller)
-            return [*await self.rest(), *(Delta(each) for each in passed.parts)]
+            return [*await self.rest(), *(Delta(item) for item in passed.parts)]
         out = [] if (part.subformat, part.label) == self._kind else await self.rest()
         self._kind = (part.subformat, part.label)
         self._held += part.content
@@ -217,8 +217,8 @@ class TextFilter:
             return await self._text(value, pace)
         if isinstance(value, dict):
             return {
-                await self._text(key, pace) if isinstance(key, str) else key: await self._value(each, pace)
-                for key, each in value.items()
+                await self._text(key, pace) if isinstance(key, str) else key: await self._value(entry, pace)
+                for key, entry in value.items()
             }
         if isinstance(value, list | tuple):
             return [await self._value(item, pace) for item in value]
@@ -247,9 +247,9 @@ def texts_of(value: JSON) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
-        for key, each in value.items():
+        for key, entry in value.items():
             yield from texts_of(key)
-            yield from texts_of(each)
+            yield from texts_of(entry)
     elif isinstance(value, list | tuple):
         for item in value:
             yield from texts_of(item)

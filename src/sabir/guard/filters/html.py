@@ -105,9 +105,9 @@ def _without_code(value: JSON, name: str = "") -> JSON:
         is_link = name in _LINKED or not any(c.isspace() for c in value.strip())
         return "about:blank" if is_link and _CODE.match(_CONTROL.sub("", value[:200])) else value
     if isinstance(value, dict):
-        return {key: _without_code(each, str(key).lower()) for key, each in value.items()}
+        return {key: _without_code(item, str(key).lower()) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_without_code(each, name) for each in value]
+        return [_without_code(item, name) for item in value]
     return value
 
 

@@ -176,7 +176,7 @@ def limit_headers(limits: Sequence[Remaining]) -> list[tuple[bytes, bytes]]:
     """``RateLimit`` and ``RateLimit-Policy``, as draft-ietf-httpapi-ratelimit-headers writes them."""
     if not limits:
         return []
-    policies, left = ", ".join(each.policy for each in limits), ", ".join(each.told for each in limits)
+    policies, left = ", ".join(limit.policy for limit in limits), ", ".join(limit.told for limit in limits)
     return [(b"ratelimit-policy", policies.encode()), (b"ratelimit", left.encode())]
 
 

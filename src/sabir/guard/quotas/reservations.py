@@ -141,14 +141,14 @@ class Reservations:
             known = await self._store.get(SPACE, key)
             now = time.time()
             before = (value_of(known, _read) if known is not None else None) or {}
-            held = {reservation: each for reservation, each in before.items() if each[1] > now}
+            held = {reservation: item for reservation, item in before.items() if item[1] > now}
             results = [change.made(held) for change in changes]
             made = [change for change, result in zip(changes, results, strict=True) if isinstance(result, int)]
             # What belongs to it is written at the same time and not after it: in one commit, where a store groups them.
             along = [change for change in made if change.record is not None and change not in stored]
             writes = [self._store.put(change.record) for change in along if change.record is not None]
             if held != before:
-                until = max((each[1] for each in held.values()), default=now + NOTHING_SECONDS)
+                until = max((item[1] for item in held.values()), default=now + NOTHING_SECONDS)
                 version = known.version if known is not None else 0
                 writes.append(self._store.put(Record(SPACE, key, _written(held), expires=until), expect=version))
             done = await asyncio.gather(*writes)

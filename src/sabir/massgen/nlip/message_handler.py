@@ -44,7 +44,7 @@ class NLIPMessageHandler:
         Raises:
             ConfigError: the name is neither.
         """
-        known = [each.value for each in NLIPMessageType]
+        known = [item.value for item in NLIPMessageType]
         if name not in known and not name.startswith(TOOL):
             raise ConfigError(f"handlers: expected {', '.join(known)} or tool:NAME, not {name!r}")
         self._handlers[name] = handler

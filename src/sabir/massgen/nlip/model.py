@@ -114,7 +114,7 @@ def _accepted(kind: Any) -> tuple[type, ...]:
     if get_origin(kind) is dict and get_args(kind)[1] is Any:
         return (dict,)
     if hasattr(kind, "__args__") and get_origin(kind) not in (dict, list, tuple) and not hasattr(kind, "__metadata__"):
-        return tuple(each for option in get_args(kind) if not isinstance(option, str) for each in _accepted(option))
+        return tuple(item for option in get_args(kind) if not isinstance(option, str) for item in _accepted(option))
     return ()
 
 

@@ -130,7 +130,7 @@ class NLIPRouter:
                 made[name] = kind()
             else:
                 logger.warning("Plugin %s is left out: expected a class under ProtocolTranslator", name)
-        return {name: each for name, each in made.items() if name not in self.settings.translation.disabled}
+        return {name: item for name, item in made.items() if name not in self.settings.translation.disabled}
 
     def _warn_of_clashes(self) -> None:
         """A name of a builtin tool means that tool (MW-15)."""
@@ -406,8 +406,8 @@ def _nlip_result(result: ToolResult, kind: str, translated: NLIPToolResult | Non
 def _content_of(results: list[NLIPToolResult]) -> dict[str, Any]:
     if len(results) == 1:
         return {"status": results[0].status, "result": results[0].result}
-    whole = "success" if all(each.status == "success" for each in results) else "error"
-    return {"status": whole, "result": [each.result for each in results]}
+    whole = "success" if all(result.status == "success" for result in results) else "error"
+    return {"status": whole, "result": [result.result for result in results]}
 
 
 def timestamp() -> str:

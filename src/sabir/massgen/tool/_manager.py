@@ -28,8 +28,8 @@ class ToolManager:
         self._tools: dict[str, Tool] = {}
         self._sources = tuple(sources)
         self._toolbox: Toolbox | None = None
-        for each in tools:
-            self.add_tool_function(each)
+        for item in tools:
+            self.add_tool_function(item)
 
     def add_tool_function(
         self, func: Callable[..., Any] | Tool | Agent, *, name: str | None = None, description: str | None = None
@@ -60,8 +60,8 @@ class ToolManager:
     def list(self) -> list[dict[str, Any]]:
         """Name, description and JSON Schema of each tool that is known so far."""
         return [
-            {"name": each.name, "description": each.description, "parameters": dict(each.schema)}
-            for each in self.toolbox.values()
+            {"name": item.name, "description": item.description, "parameters": dict(item.schema)}
+            for item in self.toolbox.values()
         ]
 
     def __iter__(self) -> Iterator[str]:

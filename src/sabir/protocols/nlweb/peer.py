@@ -127,7 +127,7 @@ class NlwebPeer(Peer):
             if reader.error is not None and reader.error.code in _OTHER_FORM and place + 1 < len(self._versions):
                 reader.error = None
                 continue
-            self._versions = (version, *(each for each in self._versions if each != version))
+            self._versions = (version, *(item for item in self._versions if item != version))
             return
 
     async def _said(self, body: Json, call: Call, clock: Clock, reader: ResponseReader) -> AsyncGenerator[Event, None]:

@@ -97,7 +97,7 @@ def question(text: str, hits: Sequence[Hit], *, asked: Collection[str] = (), con
     placed = all(any(is_a(kind, of) for kind in hit.item.types for of in _PLACED) for hit in close)
     best: Elicited | None = None
     for field, words in QUESTIONS.items():
-        if field.casefold() in {each.casefold() for each in asked} or (field in _OF_PLACES and not placed):
+        if field.casefold() in {item.casefold() for item in asked} or (field in _OF_PLACES and not placed):
             continue
         counts = Counter(value for labels in known for value in labels.get(field, ())[:3])
         stating = sum(1 for labels in known if field in labels)
@@ -155,8 +155,8 @@ def answered(answers: Mapping[str, JSON]) -> dict[str, JSON]:
     """Answers by question id, as filters: counts taken off the options, "any" taken out."""
     filters: dict[str, JSON] = {}
     for field, value in answers.items():
-        values = [_option(each) for each in (value if isinstance(value, list) else [value])]
-        kept = [each for each in values if each not in (None, "") and str(each).casefold() not in _ANY]
+        values = [_option(item) for item in (value if isinstance(value, list) else [value])]
+        kept = [item for item in values if item not in (None, "") and str(item).casefold() not in _ANY]
         if kept:
             filters["itemType" if field == "@type" else field] = kept if len(kept) > 1 else kept[0]
     return filters

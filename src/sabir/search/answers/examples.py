@@ -71,7 +71,7 @@ def _things(kind: str) -> str:
 
 
 def _middle(known: Sequence[Attributes], field: str) -> float | None:
-    values = [min(each.numbers[field]) for each in known if each.numbers.get(field)]
+    values = [min(item.numbers[field]) for item in known if item.numbers.get(field)]
     return median(values) if values and len(values) >= _FEW * len(known) else None
 
 
@@ -82,7 +82,7 @@ def _round(value: float) -> int:
 
 
 def _common(known: Sequence[Attributes], field: str) -> str:
-    counts = Counter(label for each in known for label in each.labels.get(field, ())[:1])
+    counts = Counter(label for item in known for label in item.labels.get(field, ())[:1])
     best = counts.most_common(1)
     return best[0][0] if best and len(best[0][0]) <= 40 and best[0][1] > 1 else ""
 

@@ -82,33 +82,37 @@ def _chosen(question: str, hits: Sequence[Hit], count: int, per_item: int) -> tu
     taken: Counter[int] = Counter()
     chosen: list[_Candidate] = []
     while candidates and len(chosen) < count:
-        best = max(candidates, key=lambda each: _worth(each, wanted, rarity, covered, taken[each.rank]))
+        best = max(candidates, key=lambda candidate: _worth(candidate, wanted, rarity, covered, taken[candidate.rank]))
         if chosen and _worth(best, wanted, rarity, covered, taken[best.rank]) <= 0:
             break
         chosen.append(best)
         covered |= best.words
         taken[best.rank] += 1
         candidates = [
-            each
-            for each in candidates
-            if each is not best and taken[each.rank] < per_item and not _repeats(each.words, covered)
+            candidate
+            for candidate in candidates
+            if candidate is not best and taken[candidate.rank] < per_item and not _repeats(candidate.words, covered)
         ]
-    chosen.sort(key=lambda each: (each.rank, each.place))
-    return tuple(each.quote for each in chosen)
+    chosen.sort(key=lambda item: (item.rank, item.place))
+    return tuple(item.quote for item in chosen)
 
 
 def _to_the_point(candidates: list[_Candidate], wanted: Counter[str], rarity: dict[str, float]) -> list[_Candidate]:
     """Those that say something of what was asked; all, if none does."""
-    said = [_asked(each, wanted, rarity) for each in candidates]
+    said = [_asked(candidate, wanted, rarity) for candidate in candidates]
     least = _POINT * max(said, default=0.0)
-    return [each for each, much in zip(candidates, said, strict=True) if much >= least]
+    return [item for item, much in zip(candidates, said, strict=True) if much >= least]
 
 
 def _fitting(candidates: list[_Candidate], wanted: Counter[str], rarity: dict[str, float]) -> list[_Candidate]:
     """Those of items that fit well, and those of others that say something of what was asked; all, if none does."""
-    if not any(_any(each.words, wanted) for each in candidates):
+    if not any(_any(candidate.words, wanted) for candidate in candidates):
         return candidates
-    return [each for each in candidates if each.weight >= _WELL or each.about or _any(each.words, wanted)]
+    return [
+        candidate
+        for candidate in candidates
+        if candidate.weight >= _WELL or candidate.about or _any(candidate.words, wanted)
+    ]
 
 
 def _candidates(hits: Sequence[Hit], wanted: Container[str]) -> Iterator[_Candidate]:
@@ -131,12 +135,12 @@ def _quotable(hit: Hit, lines: Iterable[str], wanted: Container[str]) -> list[tu
     what was asked may do so in a line.
     """
     known = [(line, frozenset(content_words(line))) for line in lines]
-    whole = [each for each in known if stands_alone(each[0])]
+    whole = [item for item in known if stands_alone(item[0])]
     if not whole:
-        return [each for each in known if len(each[0].split()) in _LINE]
+        return [item for item in known if len(item[0].split()) in _LINE]
     pages = any(is_a(kind, page) for kind in hit.item.types for page in _PAGES)
     if pages and not any(_any(words, wanted) for _, words in whole):
-        return [each for each in known if each in whole or (len(each[0].split()) in _LINE and _any(each[1], wanted))]
+        return [item for item in known if item in whole or (len(item[0].split()) in _LINE and _any(item[1], wanted))]
     return whole
 
 
@@ -154,23 +158,25 @@ def stands_alone(sentence: str) -> bool:
 
 
 def _rarity(candidates: Sequence[_Candidate]) -> dict[str, float]:
-    having = Counter(word for each in candidates for word in each.words)
-    names = {word: 1 for each in candidates for word in each.about}
+    having = Counter(word for candidate in candidates for word in candidate.words)
+    names = {word: 1 for candidate in candidates for word in candidate.about}
     return {word: math.log(1 + len(candidates) / count) for word, count in (names | having).items()}
 
 
-def _worth(each: _Candidate, wanted: Counter[str], rarity: dict[str, float], covered: set[str], taken: int) -> float:
-    new = each.words - covered
-    asked = _asked(each, wanted, rarity)
-    news = sum(rarity[word] for word in new) / (4 + len(each.words))
-    first = 0.6 if each.place == 0 else 0.2 / (1 + each.place)
-    return each.weight * (asked * (1.0 if new & wanted.keys() else 0.5) + news + first) / (1 + 0.7 * taken)
+def _worth(
+    candidate: _Candidate, wanted: Counter[str], rarity: dict[str, float], covered: set[str], taken: int
+) -> float:
+    new = candidate.words - covered
+    asked = _asked(candidate, wanted, rarity)
+    news = sum(rarity[word] for word in new) / (4 + len(candidate.words))
+    first = 0.6 if candidate.place == 0 else 0.2 / (1 + candidate.place)
+    return candidate.weight * (asked * (1.0 if new & wanted.keys() else 0.5) + news + first) / (1 + 0.7 * taken)
 
 
-def _asked(each: _Candidate, wanted: Counter[str], rarity: dict[str, float]) -> float:
+def _asked(candidate: _Candidate, wanted: Counter[str], rarity: dict[str, float]) -> float:
     """How much of the question a sentence says, in part by the name of what it is said of."""
-    own = sum(rarity[word] * wanted[word] for word in each.words if word in wanted)
-    return own + _NAMED * sum(rarity[word] * wanted[word] for word in each.about - each.words)
+    own = sum(rarity[word] * wanted[word] for word in candidate.words if word in wanted)
+    return own + _NAMED * sum(rarity[word] * wanted[word] for word in candidate.about - candidate.words)
 
 
 def _repeats(words: frozenset[str], covered: set[str]) -> bool:

@@ -33,7 +33,7 @@ def facts(item: Item, parsed: Parsed) -> dict[str, str]:
     if any(is_a(kind, "Event") for kind in item.types) and (when := _date(of)):
         found["date"] = when
     asked = inner(parsed.conditions)
-    for name, text in (each for condition in asked for each in _stated(condition, of)):
+    for name, text in (entry for condition in asked for entry in _stated(condition, of)):
         found.setdefault(name, text)
     for field in (*((parsed.order[0],) if parsed.order else ()), *parsed.about):
         if field == "date" and "startdate" not in of.dates and parsed.order is None:
@@ -42,7 +42,7 @@ def facts(item: Item, parsed: Parsed) -> dict[str, str]:
             found.setdefault(field, text)
     if "openinghours" in parsed.about and (hours := list(strings(item.fields.get("openingHours")))[:2]):
         found["openinghours"] = f"open {', '.join(hours)}"
-    days = [value for each in asked if isinstance(each, Is) and each.field == OPEN_ON for value in each.values]
+    days = [value for entry in asked if isinstance(entry, Is) and entry.field == OPEN_ON for value in entry.values]
     if days and (open_then := stated(item.fields, days[0])):
         found["openinghours"] = f"open {open_then}"
     return found
@@ -78,7 +78,7 @@ def _price(of: Attributes) -> str:
             continue
         if max(numbers) == 0:
             return "free"
-        low, high = (money(each, name[6:]) if each else "free" for each in (min(numbers), max(numbers)))
+        low, high = (money(item, name[6:]) if item else "free" for item in (min(numbers), max(numbers)))
         return low if low == high else f"{low} to {high}"
     return ""
 
@@ -95,7 +95,7 @@ def _amount(value: float) -> str:
 
 
 def _date(of: Attributes) -> str:
-    field = next((each for each in ("startdate", "dateposted", "datepublished", "date") if each in of.dates), None)
+    field = next((item for item in ("startdate", "dateposted", "datepublished", "date") if item in of.dates), None)
     if field is None:
         return ""
     first = datetime.fromtimestamp(of.dates[field].start, UTC)

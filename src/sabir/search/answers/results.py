@@ -56,7 +56,7 @@ def actions(fields: Mapping[str, JSON]) -> Iterator[dict[str, JSON]]:
     for action in given if isinstance(given, list) else [given]:
         if not isinstance(action, dict):
             continue
-        kind = next((each for each in _listed(action.get("@type")) if isinstance(each, str)), "Action")
+        kind = next((item for item in _listed(action.get("@type")) if isinstance(item, str)), "Action")
         for target in _listed(action.get("target")):
             point = target if isinstance(target, dict) else {"urlTemplate": target}
             endpoint = point.get("urlTemplate") or point.get("url") or point.get("@id")
@@ -162,10 +162,10 @@ def _params(action: Mapping[str, JSON], point: Mapping[str, JSON], endpoint: str
 def _shown(value: JSON) -> JSON:
     """A value as schema.org writes it: one type is a string and not a list."""
     if isinstance(value, list):
-        return [_shown(each) for each in value]
+        return [_shown(item) for item in value]
     if not isinstance(value, dict):
         return value
-    shown = {key: _shown(each) for key, each in value.items()}
+    shown = {key: _shown(item) for key, item in value.items()}
     if isinstance(kinds := shown.get("@type"), list) and len(kinds) == 1:
         shown["@type"] = kinds[0]
     return shown

@@ -207,7 +207,7 @@ def described(item: Item) -> str:
 def decided(item: Item, asked: Asked, known_diets: bool, language: str = "en") -> str:
     """Yes or no and why, or that the item does not say."""
     of = recalled(item)
-    answers = [_holds(each, item, of, known_diets) for each in asked.conditions]
+    answers = [_holds(condition, item, of, known_diets) for condition in asked.conditions]
     answers += [_says(word, item) for word in asked.unread]
     if not answers or None in answers:
         return f"{item.name}: {_UNSAID[language]}"
@@ -240,8 +240,8 @@ def _holds(condition: Condition, item: Item, of: Attributes, known_diets: bool) 
             inside = _holds(inner, item, of, known_diets)
             return None if inside is None else not inside
         case AnyOf(inner):
-            each = [_holds(one, item, of, known_diets) for one in inner]
-            return True if True in each else None if all(one is None for one in each) else False
+            results = [_holds(one, item, of, known_diets) for one in inner]
+            return True if True in results else None if all(one is None for one in results) else False
         case Is("weekday", values):
             start = of.dates.get("startdate")
             if start is None and OPEN_ON in of.words:
@@ -301,9 +301,11 @@ def _reason(item: Item, conditions: tuple[Condition, ...]) -> str:
 
 def _flat(conditions: tuple[Condition, ...]) -> list[Condition]:
     found: list[Condition] = []
-    for each in conditions:
-        inner = getattr(each, "conditions", None) or ((each.condition,) if isinstance(each, Not) else None)
-        found += _flat(tuple(inner)) if inner else [each]
+    for condition in conditions:
+        inner = getattr(condition, "conditions", None) or (
+            (condition.condition,) if isinstance(condition, Not) else None
+        )
+        found += _flat(tuple(inner)) if inner else [condition]
     return found
 
 
@@ -315,7 +317,7 @@ def _open_reason(item: Item, day: str) -> str:
 
 def _diet_reason(item: Item) -> str:
     diets = [
-        spaced(each.rsplit("/", 1)[-1].removesuffix("Diet")) for each in strings(item.fields.get("suitableForDiet"))
+        spaced(string.rsplit("/", 1)[-1].removesuffix("Diet")) for string in strings(item.fields.get("suitableForDiet"))
     ]
     if diets:
         return f"{item.name} is marked as {', '.join(diets).lower()}."
@@ -326,10 +328,10 @@ def _stock(item: Item) -> str:
     offers = item.fields.get("offers")
     rows = offers if isinstance(offers, list) else [offers]
     found: list[str] = []
-    for each in rows:
-        if isinstance(each, dict) and isinstance(each.get("availability"), str):
-            state = spaced(each["availability"].rsplit("/", 1)[-1]).lower()
-            name = each.get("name") if len(rows) > 1 else None
+    for row in rows:
+        if isinstance(row, dict) and isinstance(row.get("availability"), str):
+            state = spaced(row["availability"].rsplit("/", 1)[-1]).lower()
+            name = row.get("name") if len(rows) > 1 else None
             found.append(f"{name} {state}" if name else state)
     return ", ".join(found[:8]) or "its availability is not stated"
 

@@ -86,12 +86,12 @@ class Fields(msgspec.Struct, frozen=True):
     def of(cls, found: Iterable[Attributes]) -> Fields:
         """The fields of some items."""
         words, numbers, dates, types, places = set[str](), set[str](), set[str](), set[str](), set[str]()
-        for each in found:
-            words.update(each.words)
-            numbers.update(each.numbers)
-            dates.update(each.dates)
-            types.update(each.types)
-            places.update(each.places)
+        for item in found:
+            words.update(item.words)
+            numbers.update(item.numbers)
+            dates.update(item.dates)
+            types.update(item.types)
+            places.update(item.places)
         return cls(*map(frozenset, (words, numbers, dates, types, places)))
 
     def __contains__(self, field: str) -> bool:

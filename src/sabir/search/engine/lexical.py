@@ -205,11 +205,14 @@ class Reader:
         found = {stem: list(words) for stem, words in others.items()}
         for word in text.split():
             own = [
-                each for language in languages for one in stems(word, language) for each in self._analyzer.analyze(one)
+                item for language in languages for one in stems(word, language) for item in self._analyzer.analyze(one)
             ]
             for stem in self._analyzer.analyze(word):
                 if own and (not only or stem in only):
-                    found[stem] = [*found.get(stem, ()), *(each for each in dict.fromkeys(own) if each != stem)]
+                    found[stem] = [
+                        *found.get(stem, ()),
+                        *(form for form in dict.fromkeys(own) if form != stem),
+                    ]
         return found
 
     def _weighed(
@@ -368,7 +371,7 @@ class Reader:
             case Not(inner):
                 return _without(self._condition(inner))
             case AnyOf(inner):
-                return _any([self._condition(each) for each in inner])
+                return _any([self._condition(item) for item in inner])
 
     def _term(self, field: str, value: str) -> Doc:
         return tantivy.Query.term_query(self._schema, field, value)
@@ -477,13 +480,15 @@ def _nudged(value: float, direction: int) -> float:
 
 
 def _all(queries: Sequence[Doc]) -> Doc:
-    return queries[0] if len(queries) == 1 else tantivy.Query.boolean_query([(Occur.Must, each) for each in queries])
+    return queries[0] if len(queries) == 1 else tantivy.Query.boolean_query([(Occur.Must, query) for query in queries])
 
 
 def _any(queries: Sequence[Doc]) -> Doc:
     if not queries:
         return tantivy.Query.empty_query()
-    return queries[0] if len(queries) == 1 else tantivy.Query.boolean_query([(Occur.Should, each) for each in queries])
+    return (
+        queries[0] if len(queries) == 1 else tantivy.Query.boolean_query([(Occur.Should, query) for query in queries])
+    )
 
 
 def _without(query: Doc) -> Doc:

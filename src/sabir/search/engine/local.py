@@ -119,7 +119,7 @@ class LocalIndex:
             for key, item in latest.items():
                 writer.remove(*key)
                 writer.add(item, found[key], parts[key])
-        self._owners = self._owners.put({item_key(*key): [part.key for part in each] for key, each in parts.items()})
+        self._owners = self._owners.put({item_key(*key): [part.key for part in entry] for key, entry in parts.items()})
         known = self._known | Fields.of(found.values())
         if known != self._known:
             self._known = known
@@ -197,22 +197,22 @@ class LocalIndex:
         if not query.text.strip():
             return self._listing(reader, query, where.query, coverage)
         ranked = self._ranked(reader, query, where, vector, liking)
-        owners = self._owners.items_of([each.key for each in ranked])
+        owners = self._owners.items_of([item.key for item in ranked])
         best: dict[int, Ranked] = {}
-        for each, owner in zip(ranked, owners, strict=True):
-            if each.score >= query.min_score and owner is not None:
-                best.setdefault(owner, each)
+        for item, owner in zip(ranked, owners, strict=True):
+            if item.score >= query.min_score and owner is not None:
+                best.setdefault(owner, item)
         page = dict(list(best.items())[query.start : query.start + query.limit])
         facets = self._facets(reader, query.facets, reader.item_keys(list(best))) if query.facets else ()
         return Found(self._hits(reader, page), len(best), facets, coverage)
 
     def _hits(self, reader: Reader, page: dict[int, Ranked]) -> tuple[Hit, ...]:
-        found = reader.found([each.key for each in page.values()])
-        further = reader.items([key for key, each in page.items() if each.key in found and not found[each.key][1]])
+        found = reader.found([entry.key for entry in page.values()])
+        further = reader.items([key for key, entry in page.items() if entry.key in found and not found[entry.key][1]])
         return tuple(
-            Hit(item, each.score, found[each.key][0], round(each.lexical, 4), each.semantic)
-            for key, each in page.items()
-            if each.key in found and (item := found[each.key][1] or further.get(key))
+            Hit(item, entry.score, found[entry.key][0], round(entry.lexical, 4), entry.semantic)
+            for key, entry in page.items()
+            if entry.key in found and (item := found[entry.key][1] or further.get(key))
         )
 
     def _listing(self, reader: Reader, query: SearchQuery, where: object, coverage: float) -> Found:

@@ -56,7 +56,7 @@ def _split(text: str) -> Iterator[str]:
         if held and count + words > LENGTH:
             yield "\n".join(held)
             held, count = held[-1:] if len(held[-1].split()) < 60 else [], 0
-            count = sum(len(each.split()) for each in held)
+            count = sum(len(item.split()) for item in held)
         held.append(sentence)
         count += words
     if held:

@@ -144,13 +144,13 @@ class PostgresIndex:
         found = await asyncio.to_thread(lambda: [(item, attributes(item)) for item in latest.values()])
         keys = [item_key(item.site, item.id) for item in latest.values()]
         parts = await asyncio.to_thread(lambda: [(part, item) for item in latest.values() for part in passages(item)])
-        fields = Fields.of(each for _, each in found)
+        fields = Fields.of(entry for _, entry in found)
         async with self._pool.acquire() as connection, connection.transaction():
             # Nodes that start at once read the same sources; one after the other, the last is as good as the first.
             await connection.execute("SELECT pg_advisory_xact_lock(7461262)")
             await connection.execute("DELETE FROM search_items WHERE key = ANY($1::bigint[])", keys)
             columns = "key,site,id,item,fingerprint,source,types,words,numbers,dates,labels,places,has,lat,lon,born"
-            rows = [_row(item, each) for item, each in found]
+            rows = [_row(item, entry) for item, entry in found]
             marks = ",".join(f"${at}" for at in range(1, 17))
             await connection.executemany(f"INSERT INTO search_items ({columns}) VALUES ({marks})", rows)
             await connection.executemany(
@@ -197,7 +197,7 @@ class PostgresIndex:
         )
         return tuple(
             IndexedSite(
-                row["site"], row["n"], {each["kind"]: each["n"] for each in kinds if each["site"] == row["site"]}
+                row["site"], row["n"], {kind["kind"]: kind["n"] for kind in kinds if kind["site"] == row["site"]}
             )
             for row in rows
         )
@@ -226,17 +226,17 @@ class PostgresIndex:
         if not query.text.strip():
             return await self._listing(query, coverage)
         ranked = await self._ranked(query)
-        owners = await self._owners([each.key for each in ranked])
+        owners = await self._owners([item.key for item in ranked])
         best: dict[int, Ranked] = {}
-        for each in ranked:
-            if each.score >= query.min_score and each.key in owners:
-                best.setdefault(owners[each.key], each)
+        for item in ranked:
+            if item.score >= query.min_score and item.key in owners:
+                best.setdefault(owners[item.key], item)
         page = dict(list(best.items())[query.start : query.start + query.limit])
         items = await self._items(list(page))
-        texts = await self._texts([each.key for each in page.values()])
+        texts = await self._texts([item.key for item in page.values()])
         hits = tuple(
-            Hit(items[key], each.score, texts.get(each.key, ""), round(each.lexical, 4), each.semantic)
-            for key, each in page.items()
+            Hit(items[key], item.score, texts.get(item.key, ""), round(item.lexical, 4), item.semantic)
+            for key, item in page.items()
             if key in items
         )
         facets = await self._facets(query.facets, "i.key = ANY($1::bigint[])", [list(best)])
@@ -281,20 +281,20 @@ class PostgresIndex:
         rows = await self._pool.fetch(
             "SELECT term, field::text AS field, count(*) AS n FROM search_postings"
             " WHERE term = ANY($1::text[]) GROUP BY term, field",
-            list({name for each in names for name in each}),
+            list({name for item in names for name in item}),
         )
         having = {(row["term"], row["field"]): row["n"] for row in rows}
         weights: list[tuple[list[str], str, float]] = []
         strange = 0
-        for each in names:
+        for item in names:
             # As rare as it and what says the same are in texts and names together, as BM25F has it.
-            many = max(having.get((name, field), 0) for name in each for field in "bn")
+            many = max(having.get((name, field), 0) for name in item for field in "bn")
             strange += not many
             for field, weight in (("b", 1.0), ("n", NAME_WEIGHT)):
-                if there := [name for name in each if (name, field) in having]:
+                if there := [name for name in item if (name, field) in having]:
                     weights.append((there, field, weight * rarity(self._size[0], many)))
         least = COMMON * max((weight for _, _, weight in weights), default=0.0)
-        weights = [each for each in weights if each[2] >= least]
+        weights = [item for item in weights if item[2] >= least]
         worth = unknown([weight for _, _, weight in weights])
         most = (sum(weight for _, _, weight in weights) + worth * strange) * (_K1 + 1)
         return [(name, field, weight) for there, field, weight in weights for name in there], most
@@ -303,7 +303,7 @@ class PostgresIndex:
         """Each word of a text as the index has it, with those that say the same."""
         text = telling(text)
         pairs = list(alike(text, likenesses()).items())
-        texts = [_worded(text), *(_worded(each) for pair in pairs for each in pair)]
+        texts = [_worded(text), *(_worded(item) for pair in pairs for item in pair)]
         rows = await self._pool.fetch(
             "SELECT t.n, u.lexeme, u.positions FROM unnest($1::text[]) WITH ORDINALITY AS t (words, n),"
             " unnest(to_tsvector('english', t.words)) AS u",

@@ -43,7 +43,7 @@ class Where:
 
     def all(self, conditions: Sequence[Condition]) -> str:
         """All of them, as one expression."""
-        return " AND ".join(self.one(each) for each in conditions) or "true"
+        return " AND ".join(self.one(condition) for condition in conditions) or "true"
 
     def one(self, condition: Condition) -> str:
         match condition:
@@ -71,7 +71,7 @@ class Where:
             case Not(inner):
                 return f"NOT coalesce({self.one(inner)}, false)"
             case AnyOf(inner):
-                return f"({' OR '.join(self.one(each) for each in inner) or 'false'})"
+                return f"({' OR '.join(self.one(item) for item in inner) or 'false'})"
 
     def _range(self, bounds: Range) -> str:
         tests = ["true"]
@@ -81,7 +81,7 @@ class Where:
             tests.append(f"v::float8 {'<=' if bounds.with_high else '<'} {self.argument(bounds.high, 'float8')}")
         inner = " AND ".join(tests)
         lists = [f"i.numbers -> {self.argument(field, 'text')}" for field in number_fields(bounds)]
-        fields = [f"EXISTS (SELECT 1 FROM jsonb_array_elements({each}) AS v WHERE {inner})" for each in lists]
+        fields = [f"EXISTS (SELECT 1 FROM jsonb_array_elements({item}) AS v WHERE {inner})" for item in lists]
         return f"({' OR '.join(fields)})"
 
     def _during(self, field: str, start: float | None, end: float | None) -> str:

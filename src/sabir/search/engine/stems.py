@@ -30,7 +30,7 @@ READ: Final = ("de", "es", "fr")  # the languages in which questions are read
 
 def language_of_item(item: Item) -> str:
     """The language that an item says it is in, or that its words show."""
-    stated = [each for each in sorted(written_in(item)) if each in STEMMERS]
+    stated = [entry for entry in sorted(written_in(item)) if entry in STEMMERS]
     return stated[0] if stated else language_of(f"{item.name} {item.description}"[:1_000])
 
 

@@ -99,7 +99,7 @@ def _name(organizer: Any) -> str:
 def _categories(event: Component) -> list[str]:
     found = event.get("CATEGORIES")
     lists = found if isinstance(found, list) else [found] if found is not None else []
-    return [str(word) for each in lists for word in each.cats]
+    return [str(word) for item in lists for word in item.cats]
 
 
 def _offer(cost: str) -> JSON:
@@ -126,4 +126,4 @@ def _schedule(event: Component, start: date) -> list[str]:
         dates = rrulestr(rule.to_ical().decode(), dtstart=first)
     except ValueError:
         return []
-    return [each.date().isoformat() for each in islice(dates, MAX_REPEATS)]
+    return [item.date().isoformat() for item in islice(dates, MAX_REPEATS)]

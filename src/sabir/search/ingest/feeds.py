@@ -68,7 +68,7 @@ _OWN: Final = ("amp", "lt", "gt", "quot", "apos")
 def _character(entity: re.Match[bytes]) -> bytes:
     name = entity[1].decode("ascii")
     found = html5.get(f"{name};") if name not in _OWN else None
-    return "".join(f"&#{ord(each)};" for each in found).encode("ascii") if found else entity[0]
+    return "".join(f"&#{ord(item)};" for item in found).encode("ascii") if found else entity[0]
 
 
 def schema_maps(robots: str, url: str) -> tuple[str, ...]:
@@ -104,7 +104,7 @@ def _texts(node: ET.Element) -> dict[str, list[str]]:
 
 
 def _rss(root: ET.Element, *, site: str, url: str, source: str, place: str) -> Iterator[Item | Problem]:
-    for number, node in enumerate(each for each in root.iter() if _tag(each) == "item"):
+    for number, node in enumerate(item for item in root.iter() if _tag(item) == "item"):
         if _is_product(node):
             yield from _product(node, site=site, url=url, source=source, place=f"{place}#item[{number}]")
             continue
@@ -129,13 +129,13 @@ def _rss(root: ET.Element, *, site: str, url: str, source: str, place: str) -> I
 
 
 def _atom(root: ET.Element, *, site: str, url: str, source: str, place: str) -> Iterator[Item | Problem]:
-    for number, node in enumerate(each for each in root if _tag(each) == "entry"):
+    for number, node in enumerate(item for item in root if _tag(item) == "entry"):
         if _is_product(node):
             yield from _product(node, site=site, url=url, source=source, place=f"{place}#entry[{number}]")
             continue
         texts = _texts(node)
-        links = {each.get("rel", "alternate"): each.get("href", "") for each in node if _tag(each) == "link"}
-        author = next((each for each in node if _tag(each) == "author"), None)
+        links = {item.get("rel", "alternate"): item.get("href", "") for item in node if _tag(item) == "link"}
+        author = next((item for item in node if _tag(item) == "author"), None)
         link = urljoin(url, links.get("alternate", ""))
         yield from _entry(
             {
@@ -147,7 +147,7 @@ def _atom(root: ET.Element, *, site: str, url: str, source: str, place: str) -> 
                 "datePublished": (texts.get("published") or texts.get("updated") or [""])[0],
                 "dateModified": (texts.get("updated") or [""])[0],
                 "author": (_texts(author).get("name") or [""])[0] if author is not None else "",
-                "keywords": [each.get("term", "") for each in node if _tag(each) == "category"],
+                "keywords": [item.get("term", "") for item in node if _tag(item) == "category"],
             },
             site=site, url=url, source=source, place=f"{place}#entry[{number}]",
         )  # fmt: skip

@@ -68,10 +68,10 @@ def files(path: Path) -> Iterator[Path]:
     if path.is_file():
         yield path
         return
-    for each in sorted(path.rglob("*")):
-        hidden = any(part.startswith(".") for part in each.relative_to(path).parts)
-        if each.is_file() and not hidden:
-            yield each
+    for item in sorted(path.rglob("*")):
+        hidden = any(part.startswith(".") for part in item.relative_to(path).parts)
+        if item.is_file() and not hidden:
+            yield item
 
 
 def is_address(source: str) -> bool:

@@ -49,20 +49,20 @@ def page_items(html: str, *, site: str, url: str, source: str, place: str) -> It
     said = metas(tree)
     where = {"site": site, "base": address, "source": source}
     described = False
-    for each in _json_ld(tree, place, where):
-        if isinstance(each, Problem):
-            yield each
-        elif not SUPPORTING.issuperset(each.types):
+    for item in _json_ld(tree, place, where):
+        if isinstance(item, Problem):
+            yield item
+        elif not SUPPORTING.issuperset(item.types):
             described = True
-            yield _spoken(_priced(each, said), _language(tree))
-        elif _BESIDE.issuperset(each.types):
-            yield _spoken(each, _language(tree))
+            yield _spoken(_priced(item, said), _language(tree))
+        elif _BESIDE.issuperset(item.types):
+            yield _spoken(item, _language(tree))
     for read, name in ((microdata, "microdata"), (rdfa, "rdfa")):
         things = read(tree, address) if not described else []
-        for each in items({"@graph": things}, place=f"{place}#{name}", **where) if things else ():
-            if isinstance(each, Item) and not SUPPORTING.issuperset(each.types):
+        for item in items({"@graph": things}, place=f"{place}#{name}", **where) if things else ():
+            if isinstance(item, Item) and not SUPPORTING.issuperset(item.types):
                 described = True
-                yield _spoken(_priced(each, said), _language(tree))
+                yield _spoken(_priced(item, said), _language(tree))
     if not described:
         yield from _page(tree, said, site=site, url=address, source=source, place=place)
 
@@ -75,9 +75,9 @@ def _json_ld(tree: LexborHTMLParser, place: str, where: Mapping[str, str]) -> It
         except msgspec.DecodeError as exc:
             yield Problem(at, f"not JSON: {exc}")
             continue
-        for each in items(data, place=at, **where):
-            if isinstance(each, Item) or "can be an item" not in each.reason:
-                yield each
+        for item in items(data, place=at, **where):
+            if isinstance(item, Item) or "can be an item" not in item.reason:
+                yield item
 
 
 def _priced(item: Item, said: Mapping[str, str]) -> Item:
@@ -123,9 +123,9 @@ _FRONT: Final = {"title": "name", "tags": "keywords", "date": "datePublished", "
 def _value(value: JSON) -> JSON:
     """YAML knows dates; JSON-LD writes them."""
     if isinstance(value, list):
-        return [_value(each) for each in value]
+        return [_value(item) for item in value]
     if isinstance(value, dict):
-        return {str(key): _value(each) for key, each in value.items()}
+        return {str(key): _value(item) for key, item in value.items()}
     return value if isinstance(value, str | int | float | bool | None) else str(value)
 
 
@@ -213,9 +213,9 @@ def _words(node: LexborNode | None) -> str:
 def _text(node: LexborNode) -> str:
     """The text of a page, one block a line."""
     lines: list[str] = [""]
-    for each in node.traverse(include_text=True):
-        if each.tag == "-text":
-            lines[-1] += each.text(deep=False)
-        elif each.tag in _BLOCKS:
+    for item in node.traverse(include_text=True):
+        if item.tag == "-text":
+            lines[-1] += item.text(deep=False)
+        elif item.tag in _BLOCKS:
             lines.append("")
     return "\n".join(clean for line in lines if (clean := " ".join(line.split())))

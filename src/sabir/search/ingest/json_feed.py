@@ -23,7 +23,7 @@ def articles(feed: dict[str, JSON]) -> Iterator[dict[str, JSON]]:
 
 def _article(entry: dict[str, JSON], feed: dict[str, JSON]) -> dict[str, JSON]:
     given = (str(entry.get(name) or "") for name in ("url", "external_url", "id"))
-    address = next((each for each in given if each.startswith(("http://", "https://"))), "")
+    address = next((item for item in given if item.startswith(("http://", "https://"))), "")
     authors = entry.get("authors") or entry.get("author") or feed.get("authors") or feed.get("author")
     whole = str(entry.get("content_text") or "") or plain(str(entry.get("content_html") or ""))
     node: dict[str, JSON] = {

@@ -12,11 +12,11 @@ from sabir.search.items.item import Item, Problem
 def numbered(read: Iterable[Item | Problem]) -> Iterator[Item | Problem]:
     """The same records; one whose id another had, with other content, has a number behind it."""
     prints: dict[str, set[str]] = {}
-    for each in read:
-        if isinstance(each, Item):
-            known = prints.setdefault(each.id, set())
-            fingerprint = each.fingerprint
+    for item in read:
+        if isinstance(item, Item):
+            known = prints.setdefault(item.id, set())
+            fingerprint = item.fingerprint
             if known and fingerprint not in known:
-                each = msgspec.structs.replace(each, id=f"{each.id}{'&' if '#' in each.id else '#'}{len(known) + 1}")
+                item = msgspec.structs.replace(item, id=f"{item.id}{'&' if '#' in item.id else '#'}{len(known) + 1}")
             known.add(fingerprint)
-        yield each
+        yield item

@@ -58,7 +58,7 @@ def pdf_items(body: bytes, *, site: str, url: str, source: str, place: str) -> I
 def _clean(text: str) -> str:
     """Words that were parted at the end of a line joined again, one line a paragraph's line."""
     joined = re.sub(r"(\w)[-\u00ad]\n(?=[a-zà-ÿ])", r"\1", text.replace("\x00", ""))
-    return "\n".join(line for each in joined.splitlines() if (line := " ".join(each.split())))
+    return "\n".join(line for item in joined.splitlines() if (line := " ".join(item.split())))
 
 
 def _title(about: dict[str, str], text: str, place: str) -> str:

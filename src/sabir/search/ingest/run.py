@@ -55,8 +55,8 @@ async def ingest(
         while some := await asyncio.to_thread(list, islice(records, _AT_ONCE)):  # whoever asks meanwhile is answered
             taken += len(some)
             run.part = min(1.0, taken / rows) if rows else 0.0
-            for each in some:
-                await run.take(each)
+            for item in some:
+                await run.take(item)
         run.done, run.part = run.done + 1, 0.0
         run.tell()
     await run.flush()
@@ -99,35 +99,35 @@ class _Run:
         self._unknown: dict[str, None] = {}
         self._notes: list[str] = []
 
-    async def take(self, each: Item | Problem | Columns) -> None:
-        if isinstance(each, Columns):
-            self._unknown.update(dict.fromkeys(each.unknown))
-            self._notes.extend(note for note in each.notes if note not in self._notes)
+    async def take(self, found: Item | Problem | Columns) -> None:
+        if isinstance(found, Columns):
+            self._unknown.update(dict.fromkeys(found.unknown))
+            self._notes.extend(note for note in found.notes if note not in self._notes)
             return
         self._counts["read"] += 1
-        if isinstance(each, Problem):
-            self._walk.skips.add(each)
+        if isinstance(found, Problem):
+            self._walk.skips.add(found)
             return
-        said = len(each.text) + len(each.description) + 20 * len(each.fields)
-        met = self._seen.get(each.id)
+        said = len(found.text) + len(found.description) + 20 * len(found.fields)
+        met = self._seen.get(found.id)
         if met is not None:
             self._counts["merged"] += 1
             if said <= met[0]:  # a list says little of what its own page says in full
                 return
             self._counts[met[1]] -= 1
-        await self._hold(each, said, written=met is not None and each.id not in self._held)
+        await self._hold(found, said, written=met is not None and found.id not in self._held)
 
-    async def _hold(self, each: Item, said: int, *, written: bool) -> None:
+    async def _hold(self, found: Item, said: int, *, written: bool) -> None:
         """Keep an item until its batch is full; ``written`` where another of its id was, and went with a batch."""
-        before = self._before.get(each.id)
-        same = before is not None and before[0] == each.fingerprint
+        before = self._before.get(found.id)
+        same = before is not None and before[0] == found.fingerprint
         outcome = "unchanged" if same else "added" if before is None else "updated"
-        self._seen[each.id] = (said, outcome)
+        self._seen[found.id] = (said, outcome)
         self._counts[outcome] += 1
         if same and not written:
-            self._held.pop(each.id, None)
+            self._held.pop(found.id, None)
             return
-        self._held[each.id] = each
+        self._held[found.id] = found
         if len(self._held) >= BATCH:
             await self.flush()
             self.tell()

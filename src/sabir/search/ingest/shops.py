@@ -48,7 +48,7 @@ def _home(url: str, site: str) -> str:
 
 def _shopify_product(product: dict[str, JSON], home: str) -> dict[str, JSON]:
     address = urljoin(home, f"products/{product['handle']}")
-    variants = [each for each in product.get("variants") or () if isinstance(each, dict)]
+    variants = [item for item in product.get("variants") or () if isinstance(item, dict)]
     tags = product.get("tags") or []
     images = [image["src"] for image in product.get("images") or () if isinstance(image, dict) and image.get("src")]
     return {
@@ -106,7 +106,7 @@ def _woocommerce_product(product: dict[str, JSON]) -> dict[str, JSON]:
         "sku": product.get("sku"),
         "brand": _first_name(product.get("brands")),
         "category": _first_name(product.get("categories")),
-        "keywords": [each.get("name") for each in product.get("tags") or () if isinstance(each, dict)],
+        "keywords": [item.get("name") for item in product.get("tags") or () if isinstance(item, dict)],
         "image": [image.get("src") for image in product.get("images") or () if isinstance(image, dict)][:1],
         "aggregateRating": _rating(product),
         "offers": {
@@ -125,7 +125,7 @@ def _rating(product: dict[str, JSON]) -> JSON:
 
 
 def _first_name(terms: JSON) -> JSON:
-    return next((each.get("name") for each in terms or () if isinstance(each, dict)), None)
+    return next((term.get("name") for term in terms or () if isinstance(term, dict)), None)
 
 
 def _filled(node: dict[str, JSON]) -> dict[str, JSON]:

@@ -62,15 +62,15 @@ class Walk:
         """The files of a folder that a reader knows, or one file, whatever it is called."""
         found = await asyncio.to_thread(lambda: list(files(path)))
         self.way = "file" if found == [path] else "folder"
-        known = [each for each in found if each == path or each.suffix.lower() in SUFFIXES]
-        for suffix, count in Counter(each.suffix or "none" for each in found if each not in set(known)).items():
+        known = [item for item in found if item == path or item.suffix.lower() in SUFFIXES]
+        for suffix, count in Counter(item.suffix or "none" for item in found if item not in set(known)).items():
             self.skips.count(f"files of a kind that is not read ({suffix})", count)
         self.total = len(known)
-        for each in known:
-            relative = each.relative_to(path).as_posix() if each != path else each.name
+        for item in known:
+            relative = item.relative_to(path).as_posix() if item != path else item.name
             published = f"{base.rstrip('/')}/{quote(relative)}" if base else ""
             try:
-                body = await asyncio.to_thread(each.read_bytes)
+                body = await asyncio.to_thread(item.read_bytes)
             except OSError as exc:
                 self.unread(relative, f"cannot be read: {exc.strerror}")
                 continue

@@ -163,8 +163,8 @@ class _Collector:
         if field in _SKIPPED or depth > 5 or value is None:
             return
         if isinstance(value, list):
-            for each in value[:200]:
-                self.walk(field, each, depth + 1)
+            for item in value[:200]:
+                self.walk(field, item, depth + 1)
         elif isinstance(value, dict):
             self.object(field, value, depth)
         else:
@@ -211,8 +211,8 @@ class _Collector:
         if measured and field not in _INGREDIENTS and (value[0].isdigit() or measured.unit in ("min", "money")):
             self.number(field, measured.value)
         if field in _LISTED and "," in value:
-            for each in value.split(","):
-                self.word(field, each)
+            for item in value.split(","):
+                self.word(field, item)
         elif len(value) <= _SHORT:
             self.word(field, value)
 
@@ -266,7 +266,7 @@ def _price_range(given: JSON, found: _Collector) -> None:
         return
     pieces = re.split(r"-|–|\bto\b|\bbis\b", text[:_SHORT])[:2]
     amounts = [said for piece in pieces if (said := quantity(piece.strip()))]
-    currency = next((each.currencies[0].lower() for each in amounts if len(each.currencies) == 1), "?")
+    currency = next((item.currencies[0].lower() for item in amounts if len(item.currencies) == 1), "?")
     for amount in amounts:
         if amount.unit in ("", "money"):
             found.numbers.setdefault("price", []).append(amount.value)

@@ -22,9 +22,9 @@ def is_unsafe_link(text: str) -> bool:
 def without_unsafe_links(value: JSON) -> JSON:
     """The same value without the fields, and the members of lists, that are such addresses; sentences stay."""
     if isinstance(value, dict):
-        return {key: without_unsafe_links(each) for key, each in value.items() if not _is_link(each)}
+        return {key: without_unsafe_links(item) for key, item in value.items() if not _is_link(item)}
     if isinstance(value, list):
-        return [without_unsafe_links(each) for each in value if not _is_link(each)]
+        return [without_unsafe_links(item) for item in value if not _is_link(item)]
     return value
 
 

@@ -84,8 +84,8 @@ def strings(value: JSON, depth: int = 0) -> Iterator[str]:
     elif isinstance(value, int | float):
         yield f"{value:g}" if isinstance(value, float) else str(value)
     elif isinstance(value, list):
-        for each in value:
-            yield from strings(each, depth + 1)
+        for item in value:
+            yield from strings(item, depth + 1)
     elif isinstance(value, dict):
         keys = ("name", "text", "value", *_ADDRESS, "itemListElement", "url") if depth < 6 else ("name",)
         kept = [key for key in keys if key in value]
@@ -120,7 +120,7 @@ def _cleaned(value: JSON, depth: int = 0) -> JSON:
     if depth > MAX_DEPTH:
         return None
     if isinstance(value, list):
-        return [_cleaned(each, depth + 1) for each in value]
+        return [_cleaned(item, depth + 1) for item in value]
     if isinstance(value, str):
         return value.replace("\x00", "")  # no text holds it, and not every store takes it
     if not isinstance(value, dict):
@@ -128,17 +128,17 @@ def _cleaned(value: JSON, depth: int = 0) -> JSON:
     if "@value" in value:
         return value["@value"]
     node: dict[str, JSON] = {}
-    for key, each in value.items():
+    for key, item in value.items():
         if key == "@context":
             continue
         name = key if key.startswith("@") else bare(key)
-        node[name] = _cleaned(each, depth + 1)
+        node[name] = _cleaned(item, depth + 1)
     if "@type" not in node and isinstance(node.get("type"), str) and bare(node["type"]) in PARENTS:
         node["@type"] = node.pop("type")
     if "@id" not in node and isinstance(node.get("id"), str):
         node["@id"] = node.pop("id")
     if "@type" in node:
-        node["@type"] = [named(each) for each in _listed(node["@type"]) if isinstance(each, str)]
+        node["@type"] = [named(item) for item in _listed(node["@type"]) if isinstance(item, str)]
     return node
 
 
@@ -147,13 +147,13 @@ def _listed(value: JSON) -> list[JSON]:
 
 
 def _types(node: Mapping[str, JSON]) -> list[str]:
-    return [each for each in _listed(node.get("@type")) if isinstance(each, str)]
+    return [item for item in _listed(node.get("@type")) if isinstance(item, str)]
 
 
 def _things(value: JSON, place: str) -> Iterator[tuple[dict[str, JSON], str]]:
     if isinstance(value, list):
-        for number, each in enumerate(value):
-            yield from _things(each, f"{place}[{number}]")
+        for number, item in enumerate(value):
+            yield from _things(item, f"{place}[{number}]")
     elif isinstance(value, dict):
         if "@graph" in value:
             yield from _graph(value["@graph"], f"{place}.@graph")
@@ -162,8 +162,8 @@ def _things(value: JSON, place: str) -> Iterator[tuple[dict[str, JSON], str]]:
 
 
 def _graph(value: JSON, place: str) -> Iterator[tuple[dict[str, JSON], str]]:
-    nodes = [each for each in _listed(value) if isinstance(each, dict)]
-    by_id = {each["@id"]: each for each in nodes if isinstance(each.get("@id"), str)}
+    nodes = [item for item in _listed(value) if isinstance(item, dict)]
+    by_id = {item["@id"]: item for item in nodes if isinstance(item.get("@id"), str)}
     pairs = [
         pair
         for number, node in enumerate(nodes)
@@ -183,7 +183,7 @@ def _graph(value: JSON, place: str) -> Iterator[tuple[dict[str, JSON], str]]:
 def _linked(node: JSON, by_id: Mapping[str, dict[str, JSON]], above: frozenset[str]) -> JSON:
     """References inside a graph replaced by what they refer to, one turn round a cycle at most."""
     if isinstance(node, list):
-        return [_linked(each, by_id, above) for each in node]
+        return [_linked(item, by_id, above) for item in node]
     if not isinstance(node, dict):
         return node
     identity = node.get("@id")
@@ -193,7 +193,7 @@ def _linked(node: JSON, by_id: Mapping[str, dict[str, JSON]], above: frozenset[s
         if len(node) == 1 and identity in by_id:
             node = by_id[identity]
         above = above | {identity}
-    return {key: _linked(each, by_id, above) if key != "@id" else each for key, each in node.items()}
+    return {key: _linked(item, by_id, above) if key != "@id" else item for key, item in node.items()}
 
 
 def _node(node: dict[str, JSON], place: str) -> Iterator[tuple[dict[str, JSON], str]]:
@@ -213,14 +213,14 @@ def _node(node: dict[str, JSON], place: str) -> Iterator[tuple[dict[str, JSON], 
 
 
 def _inner(value: JSON, place: str) -> Iterator[tuple[dict[str, JSON], str]]:
-    for number, each in enumerate(_listed(value)):
+    for number, item in enumerate(_listed(value)):
         at = f"{place}[{number}]" if isinstance(value, list) else place
-        if isinstance(each, dict):
-            held = each.get("item") if _WRAPPERS.intersection(_types(each)) or "@type" not in each else None
+        if isinstance(item, dict):
+            held = item.get("item") if _WRAPPERS.intersection(_types(item)) or "@type" not in item else None
             if isinstance(held, dict):
                 yield from _node(held, f"{at}.item")
-            elif "@type" in each:
-                yield from _node(each, at)
+            elif "@type" in item:
+                yield from _node(item, at)
 
 
 def _only_wrappers(data: JSON) -> bool:
@@ -255,7 +255,7 @@ def _item(node: dict[str, JSON], *, site: str, base: str, provenance: Provenance
         site=site,
         name=name,
         types=tuple(dict.fromkeys(_types(node))) or ("Thing",),
-        url=next((each for each in (url, given, base) if each.startswith(("http://", "https://"))), url),
+        url=next((item for item in (url, given, base) if item.startswith(("http://", "https://"))), url),
         description=description,
         text=text,
         fields={key: value for key, value in node.items() if key != "@id"},

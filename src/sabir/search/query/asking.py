@@ -171,7 +171,7 @@ def _on_day(match: re.Match[str]) -> tuple[Condition, ...]:
 
 
 def _contains(match: re.Match[str]) -> tuple[Condition, ...]:
-    things = [each for each in re.split(r"\s*,\s*|\s+(?:and|or)\s+", match["things"].strip(" ?")) if each]
+    things = [item for item in re.split(r"\s*,\s*|\s+(?:and|or)\s+", match["things"].strip(" ?")) if item]
     return (AnyOf(tuple(Has(kinds(thing)) for thing in things)),)
 
 

@@ -83,7 +83,7 @@ def apart(text: str, hits: Sequence[Hit]) -> tuple[str, ...]:
         return ()
     kin = {word: re.compile(rf"\b{re.escape(word[: max(4, len(word) - 2)])}", re.IGNORECASE) for word in wanted}
     met = [{word for word in wanted if _says(hit, kin[word])} for hit in hits[:_LOOKED_AT]]
-    if any(len(each) == len(wanted) for each in met) or set().union(*met) != set(wanted):
+    if any(len(item) == len(wanted) for item in met) or set().union(*met) != set(wanted):
         return ()
     return tuple(wanted)
 

@@ -70,12 +70,12 @@ def candidates(text: str, said: Sequence[str], known: Fields) -> list[CategoryCa
             continue
         fields = (_CATEGORIES, _CUISINES) if word in heads else (_CUISINES,)
         values = _values(word)
-        narrow = tuple(each for names in fields for each in _of(names, values, known))
+        narrow = tuple(item for names in fields for item in _of(names, values, known))
         found.append(CategoryCandidate(word, narrow, sure=True, is_head=word in heads))
         found.append(CategoryCandidate(word, _of(_LEVELS, values, known), sure=True))
         tagged = _of(_TRAITS, (*values, *ALIKE.get(word, ())), known)
         found.append(CategoryCandidate(word, tagged, sure=words == [word] or word in TYPE_WORDS, least=2))
-    return [each for each in found if each.conditions]
+    return [item for item in found if item.conditions]
 
 
 def _phrases(text: str, read: set[str], known: Fields) -> Iterator[CategoryCandidate]:
@@ -97,7 +97,7 @@ def _is_type(word: str, known: Fields) -> bool:
 
 
 def _values(word: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(singular(each) for each in (word, *same_words().get(word, ()))))
+    return tuple(dict.fromkeys(singular(item) for item in (word, *same_words().get(word, ()))))
 
 
 def _of(fields: Sequence[str], values: tuple[str, ...], known: Fields) -> tuple[Condition, ...]:

@@ -124,7 +124,7 @@ def holds(condition: Condition, of: Attributes) -> bool:
         case Not(inner):
             return not holds(inner, of)
         case AnyOf(inner):
-            return any(holds(each, of) for each in inner)
+            return any(holds(item, of) for item in inner)
 
 
 def keys_of(value: str) -> tuple[tuple[str, ...], ...]:

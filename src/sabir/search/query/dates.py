@@ -316,7 +316,7 @@ def every(text: str, now: datetime) -> tuple[Span, ...]:
         days = (WEEKDAYS.index(word),) if word in WEEKDAYS else ()
     monday = now.date() - timedelta(days=now.date().weekday())
     first = [_days(monday + timedelta(days=days[0] + 7 * week), len(days)) for week in range(_WEEKS)] if days else []
-    return tuple(each for each in first if each.end > _stamp(now.date()))
+    return tuple(item for item in first if item.end > _stamp(now.date()))
 
 
 def days_within(text: str, month: Span) -> tuple[Span, ...]:

@@ -201,7 +201,7 @@ def _joined(context: str, question: str) -> str:
         return chosen
     if _refers(rest):
         named = _PRONOUN.sub(before.core, bare, count=1)
-        return str(_with(_Apart(named), _Apart("", tuple(each for each in before.asked if each[1] not in named))))
+        return str(_with(_Apart(named), _Apart("", tuple(item for item in before.asked if item[1] not in named))))
     instead = bare.casefold().endswith("instead")
     if instead and 1 <= len(rest.split()) <= _MODIFYING and not _apart(rest).asked and not _is_adjective(rest):
         return _about(before, rest)

@@ -39,8 +39,8 @@ def glossary(language: str) -> Glossary:
             words = frozenset(fold(word) for word in line.removeprefix("words:").split())
             continue
         said, _, english = line.partition("=")
-        terms |= {fold(each.strip()): english.strip() for each in said.split("|")}
-    phrases = "|".join(_phrase(each) for each in sorted(terms, key=len, reverse=True))
+        terms |= {fold(item.strip()): english.strip() for item in said.split("|")}
+    phrases = "|".join(_phrase(term) for term in sorted(terms, key=len, reverse=True))
     bounded = phrases if language == "ja" else rf"(?<!\w)(?:{phrases})(?!\w)"
     return Glossary(words, terms, re.compile(bounded))
 

@@ -33,13 +33,13 @@ def _lines(fields: Mapping[str, JSON]) -> Iterator[tuple[str, list[str]]]:
         elif _TIME.search(line):  # hours without days are of every day
             yield line, WEEKDAYS
     given = fields.get("openingHoursSpecification")
-    for each in given if isinstance(given, list) else [given]:
-        if not isinstance(each, dict):
+    for item in given if isinstance(given, list) else [given]:
+        if not isinstance(item, dict):
             continue
-        opens, closes = str(each.get("opens") or "")[:5], str(each.get("closes") or "")[:5]
+        opens, closes = str(item.get("opens") or "")[:5], str(item.get("closes") or "")[:5]
         if opens and opens == closes:
             continue  # as schema.org says that it is closed
-        names = [name.rsplit("/", 1)[-1] for name in strings(each.get("dayOfWeek"))]
+        names = [name.rsplit("/", 1)[-1] for name in strings(item.get("dayOfWeek"))]
         days = [day for name in names for day in _named(name)]
         yield f"{', '.join(names)} {opens}-{closes}".strip(" -"), days
 

@@ -28,8 +28,8 @@ def accepted(header: str) -> dict[str, float]:
     A region counts for its whole language: who reads Swiss German reads German. What is not well written is left out.
     """
     wanted: dict[str, float] = {}
-    for each in header[:_MOST].split(","):
-        tag, _, parameter = each.partition(";")
+    for item in header[:_MOST].split(","):
+        tag, _, parameter = item.partition(";")
         name, _, value = parameter.strip().partition("=")
         try:
             quality = float(value) if name.strip().lower() == "q" else 1.0
@@ -63,7 +63,7 @@ def _named(value: JSON) -> list[str]:
     if isinstance(value, str):
         return [value]
     if isinstance(value, list):
-        return [name for each in value for name in _named(each)]
+        return [name for item in value for name in _named(item)]
     if isinstance(value, dict):
         return next((found for key in ("alternateName", "identifier", "name") if (found := _named(value.get(key)))), [])
     return []

@@ -40,7 +40,7 @@ def is_company(condition: Condition) -> bool:
 
 def freed(spoken: Parsed, free: Callable[[Condition], bool], reason: str) -> Parsed | None:
     """The same without such conditions, each told as not applied; None if there is none."""
-    out = [any(free(one) for one in inner((each,))) for each in spoken.conditions]
+    out = [any(free(one) for one in inner((item,))) for item in spoken.conditions]
     if not any(out):
         return None
     rows = list(zip(out, spoken.conditions, spoken.said, strict=True))
@@ -56,19 +56,19 @@ def unheld(spoken: Parsed) -> Parsed | None:
     """The same without the things that were to be had with it, each told as not applied; None if there is none."""
     if not spoken.wanted:
         return None
-    told = tuple(Ignored("text", each.said, "nothing that was found has it") for each in spoken.wanted)
+    told = tuple(Ignored("text", item.said, "nothing that was found has it") for item in spoken.wanted)
     return msgspec.structs.replace(spoken, wanted=(), ignored=(*spoken.ignored, *told))
 
 
 def inner(conditions: Sequence[Condition]) -> list[Condition]:
     """The conditions inside others, flat."""
     found: list[Condition] = []
-    for each in conditions:
-        match each:
+    for condition in conditions:
+        match condition:
             case Not(within):
                 found.extend(inner((within,)))
-            case _ if hasattr(each, "conditions"):
-                found.extend(inner(each.conditions))
+            case _ if hasattr(condition, "conditions"):
+                found.extend(inner(condition.conditions))
             case _:
-                found.append(each)
+                found.append(condition)
     return found

@@ -19,7 +19,7 @@ from .words import STOPWORDS, fold
 MIN_LENGTH: Final = 6
 _SHORT: Final = 4  # letters of a word that is only taken for something to eat
 _FOODS: Final = frozenset(
-    word for kind, kinds in KINDS.items() for each in (kind, *kinds) for word in (each, f"{each}s") if word.isalpha()
+    word for kind, kinds in KINDS.items() for item in (kind, *kinds) for word in (item, f"{item}s") if word.isalpha()
 )
 _MEALS: Final = ("dessert", "desserts", "breakfast", "starter", "starters", "snacks", "drinks", "salads", "soups")
 _KNOWN: Final = frozenset(

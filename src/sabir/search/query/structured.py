@@ -121,11 +121,11 @@ async def resolved(parsed: Parsed, engine: Engine) -> Parsed:
     """The same with every ``Around`` as a condition: by distance where the place can be found, else by name; and with
     every ``Constraint`` that something here states to have."""
     conditions, said = list(parsed.conditions), list(parsed.said)
-    for each in parsed.wanted:
-        stated = AnyOf(tuple(Is(field, each.things) for field in PART_FIELDS))
+    for item in parsed.wanted:
+        stated = AnyOf(tuple(Is(field, item.things) for field in PART_FIELDS))
         if await engine.count((stated,)):
-            conditions.append(Has(tuple(dict.fromkeys(word for thing in each.things for word in kinds(thing)))))
-            said.append(each.said)
+            conditions.append(Has(tuple(dict.fromkeys(word for thing in item.things for word in kinds(thing)))))
+            said.append(item.said)
     for around in parsed.around:
         point = await engine.locate(around.name) or places.point(around.name)
         conditions.append(Near(*point, around.km, around.name) if point else In(around.name))
@@ -159,7 +159,7 @@ def _short(value: JSON) -> bool:
         return len(value) <= MAX_VALUE
     if isinstance(value, list | dict):
         return len(msgspec.json.encode(value)) <= 10 * MAX_VALUE and all(
-            _short(each) for each in (value.values() if isinstance(value, dict) else value)
+            _short(item) for item in (value.values() if isinstance(value, dict) else value)
         )
     return True
 
@@ -192,7 +192,7 @@ def field_names(name: str, known: Fields) -> tuple[str, ...]:
     key = name.casefold().replace(" ", "").replace("-", "")
     key = key if key in ALIASES else key.rsplit(".", 1)[-1]
     candidates = (*ALIASES.get(key, ()), *ALIASES.get(name.casefold(), ()), key, key.replace("_", ""))
-    return tuple(dict.fromkeys(each for each in candidates if each in known))
+    return tuple(dict.fromkeys(candidate for candidate in candidates if candidate in known))
 
 
 def numeric(field: str, given: Bounds) -> Range:
@@ -225,7 +225,7 @@ _Read = Condition | Around | str | None
 def _filter(name: str, value: JSON, known: Fields, now: datetime) -> _Read:
     key = name.casefold()
     if key == "site":
-        sites = tuple(str(each) for each in _listed(value) if isinstance(each, str) and each.casefold() != "all")
+        sites = tuple(str(item) for item in _listed(value) if isinstance(item, str) and item.casefold() != "all")
         return OnSite(sites) if sites else None
     if key in _TYPE_KEYS:
         return _types(value, known)
@@ -234,7 +234,7 @@ def _filter(name: str, value: JSON, known: Fields, now: datetime) -> _Read:
     ):
         return _place(value, known)
     if isinstance(value, list):
-        return _any([_filter(name, each, known, now) for each in value])
+        return _any([_filter(name, item, known, now) for item in value])
     if isinstance(value, dict):
         return _object(name, value, known, now)
     fields = field_names(name, known)
@@ -252,9 +252,9 @@ def _filter(name: str, value: JSON, known: Fields, now: datetime) -> _Read:
 
 
 def _types(value: JSON, known: Fields) -> _Read:
-    wanted = [named(each) for each in _listed(value) if isinstance(each, str)]
-    pieces = [named(piece) for each in wanted for piece in re.split(r"\s*(?:,|\||\bor\b)\s*", each) if piece]
-    kept = tuple(each for each in pieces if each in PARENTS or each in known.types)
+    wanted = [named(item) for item in _listed(value) if isinstance(item, str)]
+    pieces = [named(piece) for item in wanted for piece in re.split(r"\s*(?:,|\||\bor\b)\s*", item) if piece]
+    kept = tuple(item for item in pieces if item in PARENTS or item in known.types)
     return OfType(kept) if kept else "not a schema.org type and no item's type"
 
 
@@ -264,7 +264,7 @@ def _place(value: JSON, known: Fields) -> _Read:
     if isinstance(value, dict):
         return _point(value)
     if isinstance(value, list):
-        return _any([_place(each, known) for each in value])
+        return _any([_place(item, known) for item in value])
     if not isinstance(value, str):
         return "expected a place's name, or latitude and longitude"
     if negated := _NEGATION.match(value):
@@ -296,7 +296,7 @@ def _point(value: Mapping[str, JSON]) -> _Read:
     if isinstance(far, str):
         match = re.match(r"([\d.]+)\s*(km|mi\w*|m)?", far)
         far = kilometres(match[1], match[2] or "km") if match else NEARBY
-    numbers = [each for each in (lat, lon, far) if isinstance(each, int | float) and not isinstance(each, bool)]
+    numbers = [item for item in (lat, lon, far) if isinstance(item, int | float) and not isinstance(item, bool)]
     if len(numbers) == 3:
         return Near(numbers[0], numbers[1], numbers[2], named_place)
     return In(named_place) if named_place else "expected a place's name, or latitude and longitude"
@@ -311,23 +311,23 @@ _EDGES: Final = {
 
 def _object(name: str, value: Mapping[str, JSON], known: Fields, now: datetime) -> _Read:
     """``{"min": 5, "max": 10}``, ``{"lt": 20}``, ``{"value": "x"}`` and their like."""
-    edges = {_EDGES[key.casefold()]: each for key, each in value.items() if key.casefold() in _EDGES}
+    edges = {_EDGES[key.casefold()]: item for key, item in value.items() if key.casefold() in _EDGES}
     if not edges:
         inner = next((value[key] for key in ("value", "eq", "name", "$eq", "price") if key in value), None)
         return _filter(name, inner, known, now) if inner is not None else "an object without a value, min or max"
     symbols = {"low": ">=", "above": ">", "high": "<=", "under": "<"}
-    read = [_filter(name, f"{symbols[edge]} {each}", known, now) for edge, each in edges.items()]
-    ranges = [each for each in read if isinstance(each, Range)]
+    read = [_filter(name, f"{symbols[edge]} {item}", known, now) for edge, item in edges.items()]
+    ranges = [item for item in read if isinstance(item, Range)]
     if len(ranges) == len(read) == 2 and ranges[0].field == ranges[1].field:
-        low = next((each for each in ranges if each.low is not None), ranges[0])
-        high = next((each for each in ranges if each.high is not None), ranges[1])
+        low = next((item for item in ranges if item.low is not None), ranges[0])
+        high = next((item for item in ranges if item.high is not None), ranges[1])
         currency = value.get("currency") or value.get("priceCurrency")
         currencies = (str(currency).upper(),) if currency else low.currencies or high.currencies
         return Range(low.field, low.low, high.high, low.with_low, high.with_high, currencies)
-    spans = [each for each in read if isinstance(each, During)]
+    spans = [item for item in read if isinstance(item, During)]
     if len(spans) == len(read) == 2:
-        starts = [each.start for each in spans if each.start is not None]
-        ends = [each.end for each in spans if each.end is not None]
+        starts = [span.start for span in spans if span.start is not None]
+        ends = [span.end for span in spans if span.end is not None]
         return During(spans[0].field, *starts[:1], *ends[:1]) if starts and ends else spans[0]
     return read[0]
 
@@ -362,7 +362,7 @@ def _number(fields: Iterable[str], given: Bounds, known: Fields) -> Range | None
 
 def date_condition(fields: Iterable[str], text: str, known: Fields, now: datetime) -> During | None:
     """ "before June 2026", "2026-06-01", "between May and July 2026": of the first field that is a date."""
-    field = next((each for each in fields if each in known.dates), None)
+    field = next((item for item in fields if item in known.dates), None)
     if field is None:
         return None
     past = field in ("datepublished", "datemodified", "datecreated", "dateposted")
@@ -371,10 +371,10 @@ def date_condition(fields: Iterable[str], text: str, known: Fields, now: datetim
         r"(?:between|from)\s+(.+?)\s+(?:and|to|until)\s+(.+)|(\S+)\s*(?:/|\.\.)\s*(\S+)", clean, re.I
     )
     if between:
-        first, last = (each for each in between.groups() if each)
+        first, last = (group for group in between.groups() if group)
         starts, ends = dates.span(first, now, past=past), dates.span(last, now, past=past)
         return dated(field, "in", starts, ends) if starts and ends else None
-    operators = "|".join(re.escape(each) for each in sorted(DATE_OPERATORS, key=len, reverse=True) if each)
+    operators = "|".join(re.escape(item) for item in sorted(DATE_OPERATORS, key=len, reverse=True) if item)
     match = re.fullmatch(rf"(?:({operators})\s*)?(?:the\s+)?(.+)", clean, re.IGNORECASE)
     if not match:
         return None
@@ -388,9 +388,9 @@ def _alternatives(text: str) -> list[str]:
 
 
 def _any(read: list[_Read]) -> _Read:
-    good = [each for each in read if not isinstance(each, str | None | Around)]
+    good = [item for item in read if not isinstance(item, str | None | Around)]
     if not good:
-        return next((each for each in read if each is not None), None)
+        return next((item for item in read if item is not None), None)
     return good[0] if len(good) == 1 else AnyOf(tuple(good))
 
 

@@ -172,7 +172,7 @@ def _place_at(words: str, known: Fields, *, loose: bool) -> tuple[str, int] | No
 
 
 def _is_place(name: str, known: Fields, more: Container[str]) -> bool:
-    return any(each in known.places or each in more for each in places.names(name))
+    return any(item in known.places or item in more for item in places.names(name))
 
 
 def _near(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
@@ -220,7 +220,7 @@ def _measure(match: re.Match[str], known: Fields, now: datetime) -> Phrase | Non
         ):
             return None
         given = msgspec.structs.replace(given, unit="money")
-    field = next((each for each in MEASURES.get(given.unit, ()) if each in known.numbers), None)
+    field = next((item for item in MEASURES.get(given.unit, ()) if item in known.numbers), None)
     if field is None:
         return Phrase(ignored=f"no item states {_OF_UNIT.get(given.unit, 'such a number')}")
     return Phrase((numeric(field, given),))
@@ -261,7 +261,7 @@ def _serves(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None
         return None
     if given.bare:
         given = msgspec.structs.replace(given, high=None)
-    field = next((each for each in MEASURES["person"] if each in known.numbers), "recipeyield")
+    field = next((item for item in MEASURES["person"] if item in known.numbers), "recipeyield")
     return _known(numeric(field, given), known, "how many it serves")
 
 
@@ -408,7 +408,7 @@ def _typed(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
     types = tuple(dict.fromkeys(TYPE_WORDS[word] for word in words if word in TYPE_WORDS))
     if not types:
         return None
-    if not all(any(each in ancestors(there) for there in known.types) for each in types):
+    if not all(any(item in ancestors(there) for there in known.types) for item in types):
         return None
     before = re.findall(r"\w+", match.string[: match.start()])
     if before and before[-1].casefold() in ("about", "like", "of", "from", "with", "without", "on", "this"):

@@ -36,7 +36,7 @@ def between_dates(match: re.Match[str], known: Fields, now: datetime) -> Phrase 
     field = _date_field(match["published"], known)
     if field is None:
         return Phrase(ignored="no item states a date")
-    first, last = (dates.span(match[each], now, past=field != "date") for each in ("first", "last"))
+    first, last = (dates.span(match[item], now, past=field != "date") for item in ("first", "last"))
     return Phrase((dated(field, "in", first, last),)) if first and last else None
 
 
@@ -54,7 +54,7 @@ def open_on(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None
 
 def starting(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
     """ "That start in March" is about the first day, "in March" about any."""
-    field = next(each for verb, each in _DATED_BY.items() if match["verb"].casefold().startswith(verb))
+    field = next(item for verb, item in _DATED_BY.items() if match["verb"].casefold().startswith(verb))
     when = dates.span(" ".join(match["when"].casefold().split()), now)
     if field not in known.dates or when is None:
         return None
@@ -110,4 +110,4 @@ def days_of_month(match: re.Match[str], known: Fields, now: datetime) -> Phrase 
 
 def _date_field(published: str | None, known: Fields) -> str | None:
     fields = ("datepublished", "dateposted", "datecreated", "date") if published else ("date", "datepublished")
-    return next((each for each in fields if each in known.dates), None)
+    return next((field for field in fields if field in known.dates), None)

@@ -66,7 +66,7 @@ def where(address: str) -> str:
     options = parse_qs(url.query)
     hosts = unquote(url.netloc.rpartition("@")[2]) or options.get("host", [os.environ.get("PGHOST", "localhost")])[-1]
     port = options.get("port", [os.environ.get("PGPORT", "5432")])[-1]
-    named = [each if _has_port(each) else f"{each}:{port}" for each in hosts.split(",")]
+    named = [item if _has_port(item) else f"{item}:{port}" for item in hosts.split(",")]
     user = url.username or options.get("user", [os.environ.get("PGUSER", "")])[-1]
     database = unquote(url.path.lstrip("/")) or options.get("database", [os.environ.get("PGDATABASE", user)])[-1]
     return f"PostgreSQL at {', '.join(named)}" + (f", database {database}" if database else "")

@@ -169,6 +169,6 @@ def plain_old(answer: Any, *, wraps: bool = False) -> Any:
         case old.AgentCard():
             return MessageToDict(ToProto.agent_card(answer))
         case list():
-            return {"configs": [plain_old(each) for each in answer]}
+            return {"configs": [plain_old(item) for item in answer]}
         case _:
             return {}

@@ -468,7 +468,7 @@ def _result(answer: Any, asked: Any) -> Any:
     if isinstance(answer, BaseModel):
         return answer.model_dump(mode="json", by_alias=True, exclude_none=True)
     if isinstance(answer, list):
-        return [_result(each, asked) for each in answer]
+        return [_result(item, asked) for item in answer]
     return None if answer is None else wire.plain(answer)
 
 
@@ -480,8 +480,8 @@ async def _events(answer: AsyncGenerator[Any], encode: Encode, told: Wrong) -> A
     """A stream of answers as server-sent events. What fails before the first is raised, later it is an event."""
     begun = False
     try:
-        async for each in answer:
-            yield event(encode(each))
+        async for item in answer:
+            yield event(encode(item))
             begun = True
     except (SabirError, A2AError) as exc:
         if not begun:
@@ -492,13 +492,13 @@ async def _events(answer: AsyncGenerator[Any], encode: Encode, told: Wrong) -> A
 
 
 def _rpc_events(answer: AsyncGenerator[Any], request_id: str | int | None) -> AsyncGenerator[bytes]:
-    def encode(each: Any) -> Mapping[str, Any]:
-        if isinstance(each, BaseModel):  # the 0.3 layer gives whole JSON-RPC responses
-            return each.model_dump(mode="json", by_alias=True, exclude_none=True)
-        return {"jsonrpc": "2.0", "id": request_id, "result": wire.plain(to_stream_response(each))}
+    def encode(event: Any) -> Mapping[str, Any]:
+        if isinstance(event, BaseModel):  # the 0.3 layer gives whole JSON-RPC responses
+            return event.model_dump(mode="json", by_alias=True, exclude_none=True)
+        return {"jsonrpc": "2.0", "id": request_id, "result": wire.plain(to_stream_response(event))}
 
     return _events(answer, encode, partial(rpc_error, request_id))
 
 
 def _rest_events(answer: AsyncGenerator[Any]) -> AsyncGenerator[bytes]:
-    return _events(answer, lambda each: wire.plain(to_stream_response(each)), rest_error)
+    return _events(answer, lambda item: wire.plain(to_stream_response(item)), rest_error)

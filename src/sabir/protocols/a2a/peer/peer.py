@@ -135,7 +135,7 @@ class A2aPeer(Peer):
         self._named = options.name is not None
         self._contexts: OrderedDict[str, RemoteContext] = OrderedDict()
         self._identities = options.identities
-        self._origins = frozenset(origin_of(each) for each in (url, *origins))
+        self._origins = frozenset(origin_of(item) for item in (url, *origins))
         self._bindings = bindings
         self._streaming = streaming and not push
         self.hooks = Hooks() if push else None  # the door says where they are
@@ -430,8 +430,12 @@ class A2aPeer(Peer):
 
     def _made(self, card: pb.AgentCard) -> Client:
         """A client for the interfaces on the origin of the card, or on one of the allowed origins."""
-        near = [each for each in card.supported_interfaces if self._is_near(each)]
-        usable = [each for each in near if each.protocol_binding in self._bindings]
+        near = [
+            supported_interface
+            for supported_interface in card.supported_interfaces
+            if self._is_near(supported_interface)
+        ]
+        usable = [item for item in near if item.protocol_binding in self._bindings]
         if not usable:
             where = "elsewhere" if not near and card.supported_interfaces else "none that we speak"
             raise PeerUnreadable(self.address, f"its card names no interface to use here ({where})")

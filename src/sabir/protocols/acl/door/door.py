@@ -179,7 +179,7 @@ class Acl:
             told["conversation_id"] = posted[0].dialogue.conversation
             told["duplicate"] = posted[0].duplicate
         else:
-            told["receivers"] = [each.dialogue.peer_of(envelope.sender_id) for each in posted]
+            told["receivers"] = [item.dialogue.peer_of(envelope.sender_id) for item in posted]
             told["conversation_id"] = envelope.conversation_id or envelope.message_id
         await respond(send, 202, told)
 
@@ -311,7 +311,7 @@ class Acl:
             view = await self.dialogues.view(scope["path_params"]["id"])
             names = set(await self.owners.names_of(caller))
             if caller.kind != "local":
-                mine = [each for each in view["dialogues"] if names & {each["initiator"], each["participant"]}]
+                mine = [item for item in view["dialogues"] if names & {item["initiator"], item["participant"]}]
                 view["dialogues"] = mine
                 view["messages"] = [m for m in view["messages"] if _concerns(m, names)]
             if not view["dialogues"]:

@@ -284,7 +284,7 @@ class Messenger:
 
     def _keep(self, conversation: AclConversation) -> None:
         if len(self._conversations) >= _MOST_CONVERSATIONS:
-            over = [key for key, each in self._conversations.items() if each.is_over]
+            over = [key for key, item in self._conversations.items() if item.is_over]
             for key in over:
                 del self._conversations[key]
         self._conversations[conversation.id, conversation.peer] = conversation

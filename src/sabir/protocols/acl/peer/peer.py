@@ -88,9 +88,9 @@ class AclPeer(Peer):
         told = await messenger.capabilities(await self._agent(), seconds=10.0)
         actions = told.get("capabilities", {}).get("actions", ())
         return tuple(
-            Skill(str(each["name"]), str(each["name"]), str(each.get("description", "")))
-            for each in actions
-            if isinstance(each, dict) and each.get("name") and each["name"] != self.agent
+            Skill(str(action["name"]), str(action["name"]), str(action.get("description", "")))
+            for action in actions
+            if isinstance(action, dict) and action.get("name") and action["name"] != self.agent
         )
 
     async def talk(self, message: Message, call: Call) -> AsyncGenerator[Event, None]:

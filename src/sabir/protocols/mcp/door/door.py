@@ -115,7 +115,7 @@ class Mcp:
             self._in_background(self._list_tools_of(behind))
 
     def _mcp_peers(self) -> list[McpPeer]:
-        return [each for each in self.services.agents.values() if isinstance(each, McpPeer)]
+        return [agent for agent in self.services.agents.values() if isinstance(agent, McpPeer)]
 
     def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -231,7 +231,7 @@ class Mcp:
     def _session_subscriptions(self) -> list[WatchedResource]:
         """What sessions have subscribed to, of what is looked at."""
         sessions = self.app.sessions.values()
-        return [each for session in sessions for each in session.state.get("watched", {}).values()]
+        return [item for session in sessions for item in session.state.get("watched", {}).values()]
 
     async def _publish_update(self, uri: str) -> None:
         await self._bus.publish(ResourceUpdated(uri))
@@ -325,10 +325,10 @@ def make_endpoint(
 
 async def _list_all_tools(services: DoorContext) -> None:
     """Wait for what the servers behind offer, but not for long: many a client asks for the tools only once."""
-    behind = [each for each in services.agents.values() if isinstance(each, McpPeer) and not each.tools]
+    behind = [agent for agent in services.agents.values() if isinstance(agent, McpPeer) and not agent.tools]
     with suppress(TimeoutError):
         async with asyncio.timeout(MEETING_SECONDS):
-            await asyncio.gather(*(each.refresh() for each in behind), return_exceptions=True)
+            await asyncio.gather(*(item.refresh() for item in behind), return_exceptions=True)
 
 
 async def speak(services: DoorContext, agent: str | None = None) -> None:

@@ -270,7 +270,7 @@ class McpEndpoint:
         found = self._tool(caller, tool)
         other = None
         if found is None:
-            other = next((each for each in self._tools(caller) if each.name == tool), None)
+            other = next((item for item in self._tools(caller) if item.name == tool), None)
         skill = found[1] if found is not None else other.skill if other is not None else None
         server = found[0].name if found is not None else other.server if other is not None else ""
         return self._contents.with_readable_links(server, wire.result_of(reply, skill))

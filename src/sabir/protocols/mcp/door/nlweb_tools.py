@@ -189,10 +189,10 @@ def _words(body: Mapping[str, Any]) -> str:
         return "\n".join([str(asked.get("text", "")), *(str(q.get("text", "")) for q in asked.get("questions", ()))])
     if "promise" in body:
         return f"Not yet. Await the promise {body['promise']['token']}."
-    texts = [str(each.get("text", "")) for each in body.get("content") or () if isinstance(each, Mapping)]
-    named = (f"{n}. {each.get('name', '')}: {each.get('description', '')}" for n, each in _numbered(body))
+    texts = [str(item.get("text", "")) for item in body.get("content") or () if isinstance(item, Mapping)]
+    named = (f"{n}. {item.get('name', '')}: {item.get('description', '')}" for n, item in _numbered(body))
     return "\n".join(text for text in (*texts, *(() if texts else named)) if text.strip())
 
 
 def _numbered(body: Mapping[str, Any]) -> list[tuple[int, Mapping[str, Any]]]:
-    return list(enumerate((each for each in body.get("results") or () if isinstance(each, Mapping)), 1))
+    return list(enumerate((item for item in body.get("results") or () if isinstance(item, Mapping)), 1))

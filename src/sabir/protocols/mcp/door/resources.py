@@ -117,7 +117,7 @@ class Resources:
 
     async def _complete_uploads(self, caller: Caller) -> list[Upload]:
         held = await self._uploads.held(caller)
-        return [each for each in held if each.is_complete]
+        return [item for item in held if item.is_complete]
 
     async def _sites(self, caller: Caller) -> list[OneSite]:
         """The sites that this caller may ask here, each once."""
@@ -140,10 +140,10 @@ class Resources:
             if named is not None and (contents := await read(caller, unquote(named["id"]), uri)) is not None:
                 return await self._audited_contents(caller, template.partition("/{")[0], "", contents)
         site, item_id = _named_item(uri)
-        for each in await self._sites(caller) if item_id else ():
-            item = await each.engine.get(each.name, item_id) if site in (None, each.name) else None
+        for entry in await self._sites(caller) if item_id else ():
+            item = await entry.engine.get(entry.name, item_id) if site in (None, entry.name) else None
             if item is not None:
-                return await self._audited_contents(caller, "sabir://items", each.agent, _item_contents(item, uri))
+                return await self._audited_contents(caller, "sabir://items", entry.agent, _item_contents(item, uri))
         return None
 
     async def mark(self, caller: Caller, uri: str) -> object:
@@ -156,17 +156,17 @@ class Resources:
         named = mcp_card.matched(UPLOAD, uri) if own else None
         if named is not None:
             held, item_id = await self._complete_uploads(caller), unquote(named["id"])
-            return next(((each.id, each.size) for each in held if each.id == item_id), None)
+            return next(((entry.id, entry.size) for entry in held if entry.id == item_id), None)
         site, item_id = _named_item(uri)
-        for each in await self._sites(caller) if item_id else ():
-            item = await each.engine.get(each.name, item_id) if site in (None, each.name) else None
+        for entry in await self._sites(caller) if item_id else ():
+            item = await entry.engine.get(entry.name, item_id) if site in (None, entry.name) else None
             if item is not None:
                 return _item_contents(item, uri)
         return None
 
     async def _audited_contents(self, caller: Caller, kind: str, agent: str, contents: list[Json]) -> Json:
         """The contents as they may go out, with a line that they did."""
-        passed = [await self._passed(each, caller) for each in contents]
+        passed = [await self._passed(content, caller) for content in contents]
         detail = {"resource": kind.removeprefix("sabir://")}
         await self.services.store.audit(AuditLine(time.time(), "read", caller.id, DOOR, agent, detail=detail))
         return {"contents": passed}
@@ -190,7 +190,10 @@ class Resources:
         return [{"uri": uri, "mimeType": "application/json", "text": _written({"turns": shown})}]
 
     async def _upload(self, caller: Caller, upload_id: str, uri: str) -> list[Json] | None:
-        upload = next((each for each in await self._complete_uploads(caller) if each.id == upload_id), None)
+        upload = next(
+            (upload for upload in await self._complete_uploads(caller) if upload.id == upload_id),
+            None,
+        )
         if upload is None:
             return None
         if (upload.size or 0) > MOST_BYTES:
@@ -213,7 +216,7 @@ class Resources:
         self, caller: Caller, template: str, argument: str, value: str, known: Mapping[str, str]
     ) -> list[str] | None:
         """What an argument of a template may become; None if the template is not one of these."""
-        if template not in {each["uriTemplate"] for each in await self.templates(caller)}:
+        if template not in {item["uriTemplate"] for item in await self.templates(caller)}:
             return None
         if template == ITEM:
             sites = await self._sites(caller)
@@ -224,7 +227,7 @@ class Resources:
         if argument != "id":
             return []
         if template == UPLOAD:
-            return _begun(value, [each.id for each in await self._complete_uploads(caller)])
+            return _begun(value, [upload.id for upload in await self._complete_uploads(caller)])
         return _begun(value, [row.id for row in await self.services.store.conversations(caller.id)])
 
 
@@ -284,7 +287,7 @@ def _named_item(uri: str) -> tuple[str | None, str]:
 def _item_contents(item: Any, uri: str) -> list[Json]:
     """The schema.org object, and its words for who reads words."""
     described = {"@context": "https://schema.org", **item.fields}
-    words = "\n\n".join(each for each in (item.name, item.description, item.text, item.page) if each)
+    words = "\n\n".join(entry for entry in (item.name, item.description, item.text, item.page) if entry)
     return [
         {"uri": uri, "mimeType": _SCHEMA, "text": _written(described)},
         {"uri": uri, "mimeType": "text/plain", "text": words},

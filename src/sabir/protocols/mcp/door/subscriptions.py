@@ -62,9 +62,9 @@ class ResourceWatcher:
         """Look, without end."""
         while True:
             await asyncio.sleep(LOOK)
-            for number, each in enumerate([*self._sessions(), *self._listened]):
+            for number, item in enumerate([*self._sessions(), *self._listened]):
                 with suppress(SabirError):  # a store that is away is looked into later
-                    if await each.is_changed():
-                        await each.notify(each.uri)
+                    if await item.is_changed():
+                        await item.notify(item.uri)
                 if number % _PACE == _PACE - 1:
                     await asyncio.sleep(_REST)

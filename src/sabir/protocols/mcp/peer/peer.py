@@ -406,7 +406,7 @@ class McpPeer(Peer):
         async with self._link() as link:
             result = await link.client.get_prompt(name, dict(arguments or {}))
             blocks = [
-                each.content.model_dump(mode="json", by_alias=True, exclude_none=True) for each in result.messages
+                message.content.model_dump(mode="json", by_alias=True, exclude_none=True) for message in result.messages
             ]
         return Message.of(*(wire.part_of(block) for block in blocks)) if blocks else Message.text("")
 
@@ -414,8 +414,10 @@ class McpPeer(Peer):
         """What a resource of the server holds. Raises as ``call`` does."""
         async with self._link() as link:
             result = await link.client.read_resource(uri)
-            contents = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in result.contents]
-        return Message.of(*(wire.part_of_contents(each) for each in contents)) if contents else Message.text("")
+            contents = [
+                content.model_dump(mode="json", by_alias=True, exclude_none=True) for content in result.contents
+            ]
+        return Message.of(*(wire.part_of_contents(content) for content in contents)) if contents else Message.text("")
 
     # -- connections --------------------------------------------------------------------------------
 
@@ -551,7 +553,7 @@ def _cannot_ask(words: str) -> bool:
 
 def _neither(first: PeerError, second: PeerError) -> PeerError:
     """Why neither a bare address nor the one below it can be asked."""
-    words = [each.reason.removeprefix(f"{each.peer}: ") for each in (first, second)]
+    words = [item.reason.removeprefix(f"{item.peer}: ") for item in (first, second)]
     told = f"{words[0]}; {BELOW} below it was tried too: {words[1]}"
     if isinstance(second, PeerRefused):
         return PeerRefused(first.peer, told, second.status, broken=second.broken)

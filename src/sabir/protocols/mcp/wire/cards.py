@@ -80,14 +80,14 @@ def card_of(name: str, info: Mapping[str, Any], tools: Iterable[Mapping[str, Any
     """The Card of a whole MCP server: each tool a skill."""
     skills = tuple(
         Skill(
-            str(each["name"]),
-            str(each.get("title") or each["name"]),
-            str(each.get("description") or ""),
-            input_schema=each.get("inputSchema"),
-            output_schema=each.get("outputSchema"),
-            tool=str(each["name"]),
+            str(item["name"]),
+            str(item.get("title") or item["name"]),
+            str(item.get("description") or ""),
+            input_schema=item.get("inputSchema"),
+            output_schema=item.get("outputSchema"),
+            tool=str(item["name"]),
         )
-        for each in tools
+        for item in tools
     )
     words = str(info.get("description") or info.get("title") or info.get("name") or "")
     return Card(name=name, description=words, version=str(info.get("version") or "1.0"), skills=skills)
@@ -101,8 +101,8 @@ def prompt(skill: Skill) -> Json:
     schema = skill.input_schema or {}
     required = set(schema.get("required") or ())
     arguments = [
-        {"name": name, "description": str(each.get("description", "")), "required": name in required}
-        for name, each in (schema.get("properties") or {}).items()
+        {"name": name, "description": str(item.get("description", "")), "required": name in required}
+        for name, item in (schema.get("properties") or {}).items()
     ]
     described: Json = {"name": skill.id, "title": skill.name, "description": skill.description}
     if arguments:
@@ -152,4 +152,4 @@ def completions(schema: Mapping[str, Any] | None, argument: str, value: str) -> 
     """What an argument may become: the values its schema lists that begin with what is written so far."""
     described = ((schema or {}).get("properties") or {}).get(argument) or {}
     known = [*(described.get("enum") or ()), *(described.get("examples") or ())]
-    return [str(each) for each in known if str(each).lower().startswith(value.lower())][:100]
+    return [str(item) for item in known if str(item).lower().startswith(value.lower())][:100]

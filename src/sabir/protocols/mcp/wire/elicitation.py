@@ -233,7 +233,7 @@ def question_of(method: str, params: Mapping[str, Any], question_id: str = "") -
 def question_in(stored: Mapping[str, Any]) -> Question:
     """The question that a task keeps as plain values, of the kind it was."""
     if stored.get("questions"):
-        return Several.of(*(question_in(each) for each in stored["questions"]))
+        return Several.of(*(question_in(item) for item in stored["questions"]))
     question_id, text = str(stored.get("id", "")), str(stored.get("text", ""))
     if stored.get("params"):
         if stored["params"].get("mode") == URL:
@@ -242,13 +242,13 @@ def question_in(stored: Mapping[str, Any]) -> Question:
     schema = stored.get("schema")
     fields = tuple(
         Field(
-            str(each.get("id", "")),
-            str(each.get("text", "")),
-            field_kind(each.get("kind")),
-            tuple(each.get("options", ())),
-            bool(each.get("required", True)),
+            str(item.get("id", "")),
+            str(item.get("text", "")),
+            field_kind(item.get("kind")),
+            tuple(item.get("options", ())),
+            bool(item.get("required", True)),
         )
-        for each in stored.get("fields") or ()
+        for item in stored.get("fields") or ()
     )
     return Question(text, fields, dict(schema) if isinstance(schema, Mapping) else None, question_id)
 

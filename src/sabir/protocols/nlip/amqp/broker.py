@@ -74,9 +74,9 @@ class Broker(msgspec.Struct, frozen=True):
 
     def why_not(self, offered: Sequence[str] | None) -> str | None:
         """Why we cannot show who we are in one of these ways; None if we can, or if they are not known yet."""
-        if offered is None or any(each in offered for each in self.mechanisms):
+        if offered is None or any(mechanism in offered for mechanism in self.mechanisms):
             return None
-        expected = " or ".join(_WORDS[each] for each in self.mechanisms)
+        expected = " or ".join(_WORDS[mechanism] for mechanism in self.mechanisms)
         return f"expected {expected} as the way to show who we are; it offers {_printable_names(offered)}"
 
 
@@ -114,10 +114,10 @@ def _offered(performative: bytes) -> tuple[str, ...] | None:
         return None
     first = frame.value[0] if frame.value else None
     listed = first.elements if isinstance(first, proton.Array) else [first]
-    return tuple(str(each) for each in listed if isinstance(each, proton.symbol))
+    return tuple(str(item) for item in listed if isinstance(item, proton.symbol))
 
 
 def _printable_names(offered: Sequence[str]) -> str:
     """Names from the wire, as they may stand in a log."""
-    plain = [each[:20] for each in offered if each.isascii() and each.isprintable()][:_SHOWN]
+    plain = [item[:20] for item in offered if item.isascii() and item.isprintable()][:_SHOWN]
     return ", ".join(plain) or "none"

@@ -270,10 +270,10 @@ class AmqpConnection:
 
     def _on_session_close(self, event: Any) -> None:
         session, condition = event.session, event.session.remote_condition
-        for kind in [kind for kind, each in self._sessions.items() if each == session]:
+        for kind in [kind for kind, item in self._sessions.items() if item == session]:
             del self._sessions[kind]
         for table in (self._receiving, self._sending):
-            for name in [name for name, each in table.items() if each.link.session == session]:
+            for name in [name for name, item in table.items() if item.link.session == session]:
                 self._drop(name, condition)
         session.close()
 
@@ -303,7 +303,7 @@ class AmqpConnection:
             _fail(receiving.opened, gone)
         sending = self._sending.pop(name, None)
         if sending is not None:
-            for key in [key for key, each in self._senders.items() if each is sending]:
+            for key in [key for key, item in self._senders.items() if item is sending]:
                 del self._senders[key]
             _fail(sending.opened, gone)
             sending.credit.set()

@@ -236,7 +236,7 @@ class NlipAmqp:
             async with self.services.heavy.work(cost, None if sender else admission):
                 message = turn.asked = self._read(letter, agent, turn)
             if turn.batch is not None:
-                await turn.answer_batch(turn.batch, lambda each, n: self._ask(letter, each, agent, sender, f":{n}"))
+                await turn.answer_batch(turn.batch, lambda item, n: self._ask(letter, item, agent, sender, f":{n}"))
                 return
             ask = self._ask(letter, message, agent, sender)
             subscription = Subscription.of(self.services, message) if message.messagetype is not None else None

@@ -155,7 +155,7 @@ class Subscription:
             while True:
                 changed.clear()
                 tasks = await self._services.store.tasks(owner=caller.id, limit=TURNS)
-                for task in sorted(tasks, key=lambda each: each.updated):
+                for task in sorted(tasks, key=lambda item: item.updated):
                     number = int(task.updated * 1000)
                     if task.agent != name or number <= self._content.since or seen.get(task.id) == task.updated:
                         continue

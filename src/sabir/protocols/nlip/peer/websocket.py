@@ -98,7 +98,7 @@ class NlipWsPeer(NlipPeer):
         link = self._links.get(shown)
         if link is None:
             link = self._links[shown] = _Link(self, headers)
-            idle = [key for key, each in self._links.items() if key and not each.busy]
+            idle = [key for key, item in self._links.items() if key and not item.busy]
             for key in idle[: max(0, len(self._links) - MOST_LINKS)]:
                 await self._links.pop(key).close()
         self._links.move_to_end(shown)

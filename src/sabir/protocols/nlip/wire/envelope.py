@@ -310,8 +310,10 @@ def _token_parts(envelope: NestedMessage) -> list[Part]:
 
 
 def _tool_parts(envelope: NestedMessage) -> list[Part]:
-    calls = [json_part(msgspec.to_builtins(each), label=TOOL_CALL) for each in envelope.tool_calls or ()]
-    return calls + [json_part(msgspec.to_builtins(each), label=TOOL_RESULT) for each in envelope.tool_results or ()]
+    calls = [json_part(msgspec.to_builtins(tool_call), label=TOOL_CALL) for tool_call in envelope.tool_calls or ()]
+    return calls + [
+        json_part(msgspec.to_builtins(tool_result), label=TOOL_RESULT) for tool_result in envelope.tool_results or ()
+    ]
 
 
 # -- back -----------------------------------------------------------------------------------------
@@ -414,8 +416,8 @@ def _content_of(message: Message, facts: Facts, results: list[Any]) -> dict[str,
     if len(results) == 1:
         return {"status": results[0].get("status"), "result": results[0].get("result")}
     if results:
-        failed = any(each.get("status") != "success" for each in results)
-        return {"status": "error" if failed else "success", "result": [each.get("result") for each in results]}
+        failed = any(result.get("status") != "success" for result in results)
+        return {"status": "error" if failed else "success", "result": [result.get("result") for result in results]}
     question = nlip.question_of(message)
     if question is not None:
         asked = message.labelled("question")

@@ -39,7 +39,7 @@ def found(
         if score > 0:
             suiting.append((-score, place, card))
     rows: list[dict[str, Any]] = []
-    for score, _, card in sorted(suiting, key=lambda each: each[:2])[: request.max_results or MOST]:
+    for score, _, card in sorted(suiting, key=lambda item: item[:2])[: request.max_results or MOST]:
         for protocol, endpoint in ways.get(card.name, ()):
             if wanted in (protocol, "agent"):
                 definition = _definition(card)

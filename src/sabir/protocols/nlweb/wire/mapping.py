@@ -153,9 +153,13 @@ def _written(part: Part) -> Written | None:
     value = part.value
     if not isinstance(value, dict) or not isinstance(value.get("text"), str):
         return None
-    citations = [each for each in value.get("citations") or () if isinstance(each, dict)]
-    urls = dict.fromkeys(str(each["url"]) for each in citations if each.get("url"))
-    quoted = tuple(dict.fromkeys(f"{each.get('name') or each.get('url')}: {each.get('text')}" for each in citations))
+    citations = [item for item in value.get("citations") or () if isinstance(item, dict)]
+    urls = dict.fromkeys(str(citation["url"]) for citation in citations if citation.get("url"))
+    quoted = tuple(
+        dict.fromkeys(
+            f"{citation.get('name') or citation.get('url')}: {citation.get('text')}" for citation in citations
+        )
+    )
     return Written(value["text"], Grounding(tuple(urls), quoted))
 
 

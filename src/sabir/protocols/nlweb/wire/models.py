@@ -311,12 +311,12 @@ def read(kind: type[M], value: object, where: str = "$", *, lenient: bool = Fals
     """
     given = an_object(value, where)
     names = _names(kind)
-    known = {name: each for name, each in given.items() if name in names and each is not None}
+    known = {name: item for name, item in given.items() if name in names and item is not None}
     for name in _required(kind):
         if name not in known:
             raise BadMessage(PROTOCOL, f"{where}.{name}", f"a value{MISSING}")
     if kind.OPEN is not None:
-        rest = {name: each for name, each in given.items() if name not in names and each is not None}
+        rest = {name: item for name, item in given.items() if name not in names and item is not None}
         if rest:
             known[kind.OPEN] = rest
     try:
@@ -345,16 +345,16 @@ def result(value: object, where: str = "$") -> ResultObject:
     if isinstance(grounding, dict):
         made = msgspec.structs.replace(made, grounding=read(Grounding, _grounded(grounding), f"{where}.grounding"))
     if isinstance(actions, list):
-        typed = tuple(read(Action, each, f"{where}.actions[{i}]") for i, each in enumerate(actions))
+        typed = tuple(read(Action, action, f"{where}.actions[{i}]") for i, action in enumerate(actions))
         made = msgspec.structs.replace(made, actions=typed)
     return made
 
 
 def _grounded(value: Json) -> Json:
     """Lists of texts, whatever came: a citation that is an object is told by its text."""
-    lists = {name: each if isinstance(each, list | tuple) else [each] for name, each in value.items() if each}
+    lists = {name: item if isinstance(item, list | tuple) else [item] for name, item in value.items() if item}
     return {
-        name: [str(e.get("text", "")) if isinstance(e, dict) else str(e) for e in each] for name, each in lists.items()
+        name: [str(e.get("text", "")) if isinstance(e, dict) else str(e) for e in item] for name, item in lists.items()
     }
 
 
@@ -367,7 +367,7 @@ def plain(model: NlwebModel) -> Json:
     for field in _fields(type(model)):
         value = getattr(model, field.name)
         if field.name == model.OPEN:
-            values.update((name, each) for name, each in value.items() if name not in values)
+            values.update((name, item) for name, item in value.items() if name not in values)
         elif field.required or (value is not None and (value != field.default or field.encode_name in _ALWAYS)):
             values[field.encode_name] = _plain(value)
     return values
@@ -377,5 +377,5 @@ def _plain(value: Any) -> Any:
     if isinstance(value, NlwebModel):
         return plain(value)
     if isinstance(value, tuple):
-        return [_plain(each) for each in value]
+        return [_plain(item) for item in value]
     return value

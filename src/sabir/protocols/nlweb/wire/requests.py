@@ -264,7 +264,7 @@ def _nested(flat: Mapping[str, Any]) -> list[tuple[str, str, Any]]:
     places = []
     for key, value in flat.items():
         if key in SECTIONS and isinstance(value, Mapping):
-            places += [(key, str(name), each) for name, each in value.items()]
+            places += [(key, str(name), item) for name, item in value.items()]
         elif value is not None:
             places.append((*FLAT.get(key, ("query", key)), value))
     return places
@@ -345,7 +345,7 @@ def _words(value: object, where: str) -> tuple[str, ...]:
         return ()
     if isinstance(value, str):
         return (value,)
-    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return tuple(value)
     raise BadMessage(PROTOCOL, where, "text, or a list of texts")
 

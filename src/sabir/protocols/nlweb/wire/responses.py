@@ -302,12 +302,12 @@ class ResponseFormat:
         return msgspec.structs.replace(
             meta,
             decontextualized_query=notes.question if notes.rewritten else None,
-            ignored_filters=tuple(dict.fromkeys(each.name for each in notes.ignored)),
+            ignored_filters=tuple(dict.fromkeys(item.name for item in notes.ignored)),
             more=more,
         )
 
     def results(self, message: Message) -> tuple[ResultObject, ...]:
-        return tuple(self.item(each) for each in results_of(message))
+        return tuple(self.item(item) for item in results_of(message))
 
     def item(self, value: Json) -> ResultObject:
         """A result as clients need it: with an id, a site and a score, without which some drop it."""
@@ -332,13 +332,13 @@ class ResponseFormat:
             return tuple(
                 ResultObject(
                     self.version.summary,
-                    f"urn:sabir:{_digest(each.text)}",
+                    f"urn:sabir:{_digest(item.text)}",
                     site=self.source,
                     score=0.0,
-                    grounding=each.grounding,
-                    fields={"text": each.text},
+                    grounding=item.grounding,
+                    fields={"text": item.text},
                 )
-                for each in written
+                for item in written
             )
         if items:
             return ()
@@ -364,9 +364,9 @@ class ResponseFormat:
 def _reasons(ignored: Iterable[IgnoredField]) -> Json:
     """Why filters were not applied, by their names; of what was said in the query's text, with the words."""
     told: dict[str, list[str]] = {}
-    for each in ignored:
-        words = f"{each.value}: {each.reason}" if each.name == "text" and each.value else each.reason
-        told.setdefault(each.name, []).append(words)
+    for item in ignored:
+        words = f"{item.value}: {item.reason}" if item.name == "text" and item.value else item.reason
+        told.setdefault(item.name, []).append(words)
     return {name: "; ".join(reasons) for name, reasons in told.items()}
 
 

@@ -55,7 +55,7 @@ class ContentFilter:
             passed["argument"] = await self._values(argument)
         answers = passed.get("inputResponses")
         if isinstance(answers, dict):
-            passed["inputResponses"] = {key: await self.answer(each) for key, each in answers.items()}
+            passed["inputResponses"] = {key: await self.answer(item) for key, item in answers.items()}
         return passed
 
     async def answer(self, response: Any) -> Any:
@@ -85,8 +85,8 @@ class ContentFilter:
         Raises:
             Forbidden: a filter blocks it, or it sends people to an address that is not on the web.
         """
-        for each in _asking(result):
-            mcp_ask.check_address(each)
+        for item in _asking(result):
+            mcp_ask.check_address(item)
         if not self:
             return result
         passed = dict(result)
@@ -94,24 +94,24 @@ class ContentFilter:
             case "tools/call" | "tasks/result":
                 passed = await self._tool_result(passed)
             case "prompts/get" if isinstance(passed.get("messages"), list):
-                passed["messages"] = [await self._message(each) for each in passed["messages"]]
+                passed["messages"] = [await self._message(item) for item in passed["messages"]]
             case "resources/read" if isinstance(passed.get("contents"), list):
-                passed["contents"] = [await self._contents(each) for each in passed["contents"]]
+                passed["contents"] = [await self._contents(item) for item in passed["contents"]]
             case "tools/list" if isinstance(passed.get("tools"), list):
                 passed["tools"] = await self.tools(passed["tools"])
             case "completion/complete" if isinstance(passed.get("completion"), dict):
-                values = [await self._words(each) for each in passed["completion"].get("values") or ()]
+                values = [await self._words(item) for item in passed["completion"].get("values") or ()]
                 passed["completion"] = {**passed["completion"], "values": values}
         wanted = passed.get("inputRequests")
         if isinstance(wanted, dict):
-            passed["inputRequests"] = {key: await self._wanted(each) for key, each in wanted.items()}
+            passed["inputRequests"] = {key: await self._wanted(item) for key, item in wanted.items()}
         return passed
 
     def refusal(self, data: object) -> None:
         """What a server says with its error, among it where people are sent before it can be asked again."""
         sent = data.get("elicitations") if isinstance(data, dict) else None
-        for each in sent if isinstance(sent, list) else ():
-            mcp_ask.check_address(each if isinstance(each, dict) else {})
+        for item in sent if isinstance(sent, list) else ():
+            mcp_ask.check_address(item if isinstance(item, dict) else {})
 
     async def question(self, params: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
         """What a server asks of the client; raises as ``result`` does."""
@@ -122,7 +122,7 @@ class ContentFilter:
         if "message" in asked:
             asked["message"] = await self._words(asked["message"])
         if isinstance(asked.get("messages"), list):
-            asked["messages"] = [await self._message(each) for each in asked["messages"]]
+            asked["messages"] = [await self._message(item) for item in asked["messages"]]
         if "systemPrompt" in asked:
             asked["systemPrompt"] = await self._words(asked["systemPrompt"])
         return asked
@@ -186,7 +186,7 @@ class ContentFilter:
         return {**message, "content": passed if isinstance(content, list) or len(passed) != 1 else passed[0]}
 
     async def _blocks(self, blocks: list[Any], *, inward: bool = False) -> list[Any]:
-        passed = await self._parts([_part(each) for each in blocks], inward=inward)
+        passed = await self._parts([_part(block) for block in blocks], inward=inward)
         return blocks if passed is None else [wire.block_of(part, number) for number, part in enumerate(passed)]
 
     async def _contents(self, contents: Any) -> Any:
@@ -212,7 +212,11 @@ def _asking(result: Json) -> list[Json]:
     """What a result asks of the client."""
     wanted = result.get("inputRequests")
     requests = wanted.values() if isinstance(wanted, dict) else ()
-    return [each["params"] for each in requests if isinstance(each, dict) and isinstance(each.get("params"), dict)]
+    return [
+        request["params"]
+        for request in requests
+        if isinstance(request, dict) and isinstance(request.get("params"), dict)
+    ]
 
 
 def _texts(described: Any) -> Iterator[str]:
@@ -220,8 +224,8 @@ def _texts(described: Any) -> Iterator[str]:
     inner = described.values() if isinstance(described, dict) else described if isinstance(described, list) else ()
     if isinstance(described, dict):
         yield from (described[name] for name in _SAID if isinstance(described.get(name), str))
-    for each in inner:
-        yield from _texts(each)
+    for item in inner:
+        yield from _texts(item)
 
 
 def _part(block: Any) -> Part:

@@ -71,7 +71,7 @@ def settings_of(services: DoorContext) -> ExposeSettings:
     """
     given = services.settings.get(DOOR)
     exposed = given.get("expose") if isinstance(given, Mapping) else None
-    known = [each.encode_name for each in msgspec.structs.fields(Expose)]
+    known = [field.encode_name for field in msgspec.structs.fields(Expose)]
     for server, rules in exposed.items() if isinstance(exposed, Mapping) else ():
         for key in rules if isinstance(rules, Mapping) else ():
             if key not in known:
@@ -120,9 +120,9 @@ class Exposed:
     def __call__(self, caller: Caller) -> list[McpTool]:
         allows = self.services.rights.allows
         return [
-            each
-            for each in self._tools()
-            if allows(caller, agent=each.server, door=DOOR, tool=each.tool, skill=each.tool)
+            tool
+            for tool in self._tools()
+            if allows(caller, agent=tool.server, door=DOOR, tool=tool.tool, skill=tool.tool)
         ]
 
     def _tools(self) -> list[OneTool]:
@@ -148,8 +148,8 @@ class Exposed:
     def _chosen(self, server: str, peer: McpPeer) -> Iterator[OneTool]:
         rules = self.rules[server]
         for name, described in peer.tools.items():
-            if any(fnmatchcase(name, each) for each in rules.only) and not any(
-                fnmatchcase(name, each) for each in rules.except_
+            if any(fnmatchcase(name, item) for item in rules.only) and not any(
+                fnmatchcase(name, item) for item in rules.except_
             ):
                 yield OneTool(self, server, name, self._name(server, name), described)
 

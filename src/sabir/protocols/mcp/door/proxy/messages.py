@@ -82,7 +82,7 @@ class MessageProxy(ProxyBase):
     async def _opened(self, kernel: Kernel, key: Hashable, greet: bool) -> ProxyChannel:
         identity_headers = await self.identity_headers(kernel.context)
         self._make_room(
-            [each for each, upstream in self._open.items() if upstream.owner == kernel.owner], MAX_PER_CALLER
+            [item for item, upstream in self._open.items() if upstream.owner == kernel.owner], MAX_PER_CALLER
         )
         self._make_room(list(self._open), MAX_CHANNELS)
         upstream = self._open[key] = ProxyChannel(self, kernel, identity_headers)
@@ -186,7 +186,7 @@ class ProxyChannel:
         """What the server asks goes to the request that came last: over a pipe nothing tells which one it is for."""
         if method == "ping":
             return {}
-        channel = next((each for each, _ in reversed(self._waiting.values()) if each.can_send_request), None)
+        channel = next((item for item, _ in reversed(self._waiting.values()) if item.can_send_request), None)
         if channel is None:
             raise MCPError(wire.INVALID_REQUEST, "no request of the client is under way; it cannot be asked")
         try:

@@ -62,9 +62,9 @@ class ServerContents:
         blocks = result.get("content")
         if self._only is not None or not isinstance(peer, McpPeer) or not peer.has_resources:
             return result
-        if not isinstance(blocks, list) or not any(isinstance(each, dict) and _uri_of(each) for each in blocks):
+        if not isinstance(blocks, list) or not any(isinstance(block, dict) and _uri_of(block) for block in blocks):
             return result
-        return {**result, "content": [self._readable(server, peer, each) for each in blocks]}
+        return {**result, "content": [self._readable(server, peer, block) for block in blocks]}
 
     def _readable(self, server: str, peer: McpPeer, block: Any) -> Any:
         uri = _uri_of(block) if isinstance(block, dict) else None
@@ -104,9 +104,9 @@ class ServerContents:
 
     def _prompt(self, caller: Caller, name: str) -> tuple[McpPeer, str] | None:
         for server, peer in self.servers(caller):
-            for each in peer.prompts:
-                if self._prompt_name(server, each) == name and self._may_use(caller, server, each):
-                    return peer, each
+            for prompt in peer.prompts:
+                if self._prompt_name(server, prompt) == name and self._may_use(caller, server, prompt):
+                    return peer, prompt
         return None
 
     def _resource(self, caller: Caller, uri: str) -> tuple[McpPeer, str] | None:
@@ -137,8 +137,8 @@ class ServerContents:
         peer, own = found
         result = await self._ask(context, peer, "resources/read", {"uri": own})
         contents = [
-            {**each, "uri": uri if each.get("uri") == own else self._address(peer.card.name, str(each.get("uri")))}
-            for each in result.get("contents") or ()
+            {**item, "uri": uri if item.get("uri") == own else self._address(peer.card.name, str(item.get("uri")))}
+            for item in result.get("contents") or ()
         ]
         return {**result, "contents": contents}
 
