@@ -22,7 +22,8 @@ from sabir.turn import Conversation, PastTurn, Turn
 
 HERE = Path(__file__).parent / "questions"
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)  # a Monday
-FRESH = "fresh"  # the last questions written, about all sites, and run once before any rule was changed for them
+# Sets about all sites, each written without looking at the rules and run once before any rule was changed for it.
+UNSEEN = ("fresh", "second")
 SHOWN = 5  # results that a reader looks at
 
 # The name of each site, and what it is ingested from.
@@ -44,6 +45,7 @@ class Judged(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ``without``: none of these is shown. ``fact``: the answer holds each of these. ``yes``: the answer says yes, or no.
     ``nothing``: there is nothing, and the answer says so. ``never``: the answer holds none of these.
     ``held``: kept apart while the code was written. ``site``: the site asked, in a file about several.
+    ``file``: the file that the question comes from.
     """
 
     kind: str
@@ -58,6 +60,7 @@ class Judged(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     never: tuple[str, ...] = ()
     held: bool = False
     site: str = ""
+    file: str = ""
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -67,10 +70,13 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 def questions(site: str) -> list[Judged]:
-    """The questions about a site: those of its own file, and those about it in the file about all of them."""
-    lines = [(HERE / f"{name}.jsonl").read_text(encoding="utf-8").splitlines() for name in (site, FRESH)]
-    judged = [msgspec.json.decode(line, type=Judged) for each in lines for line in each]
-    return [each for each in judged if each.site in ("", site)]
+    """The questions about a site: those in its own file, and those about it in the files about all sites."""
+    return [judged for name in (site, *UNSEEN) for judged in _read(name) if judged.site in ("", site)]
+
+
+def _read(name: str) -> list[Judged]:
+    lines = (HERE / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
+    return [msgspec.structs.replace(msgspec.json.decode(line, type=Judged), file=name) for line in lines]
 
 
 class Remembering:

@@ -27,7 +27,8 @@ MAX_WRONG = 0.02
 SETS: dict[str, Callable[[Judged], bool]] = {
     "open": lambda judged: not judged.held,
     "held back": lambda judged: judged.held and not judged.site,
-    "fresh": lambda judged: bool(judged.site),
+    "fresh": lambda judged: judged.file == "fresh",
+    "second": lambda judged: judged.file == "second",
 }
 
 
