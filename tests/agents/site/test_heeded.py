@@ -194,8 +194,8 @@ async def test_open_on_a_day_is_about_hours_and_not_about_events() -> None:
     )  # fmt: skip
     sunday = results(await asker(index).reply("is the museum open on Sunday?"))
     assert {each["@id"]: each["matched"] for each in sunday} == {
-        "m1": {"openinghours": "open We-Su 10:00-17:00"},
-        "m3": {"openinghours": "open Sunday 12:00-16:00"},
+        "m1": {"openinghours": "open Sun 10:00–17:00"},
+        "m3": {"openinghours": "open Sun 12:00–16:00"},
     }
     assert set(ids(await asker(index).reply("museums open on Monday"))) == {"m2"}
     assert set(ids(await asker(index).reply("museums open today"))) == {"m1", "m2"}  # a Wednesday

@@ -120,7 +120,7 @@ async def test_the_fields_of_an_item_are_in_the_prompt_and_what_they_state_may_b
     answers = msgspec.json.encode([[each, 1] for each in said]).decode()
     message, prompts = await asked(index, lambda _: answers, "beets sedge evening", SiteAsk(modes=("generate",)))
     prompt = next(each for each in prompts if each.startswith("Answer"))
-    assert "open: We-Su 11:30-21:00" in prompt and "phone: +1-208-555-0102" in prompt
+    assert "open: Wed–Sun 11:30–21:00, closed Mon and Tue" in prompt and "phone: +1-208-555-0102" in prompt
     assert prompt.count("Beets, dressed up.") == 1
     part = message.labelled("answer")
     assert part is not None

@@ -337,7 +337,7 @@ class _Search(Finding):
             sites=tuple(dict.fromkeys(hit.item.site for hit in self.hits)),
             filters=self.filters,
             asked=self.asked,
-            note=" ".join(item for item in (self.note, self.beside) if item),
+            note=" ".join(each for each in (_FAR_OFF if self.is_far_off else "", self.note, self.beside) if each),
             subject=self.subject.hit.item.name if self.subject is not None else "",
         )
         return json_part(json_of(meta), label="meta")
@@ -348,7 +348,9 @@ class _Search(Finding):
             return nothing(self.start, self.hint, self.examples)
         note = " ".join(item for item in (self.note, self.beside) if item)
         found = listing(self.hits, self.start, self.parsed, note, self.coverage)
-        return f'Nothing here meets "{self.unmet}". What comes closest:\n{found}' if self.unmet else found
+        if self.unmet:
+            return f'Nothing here meets "{self.unmet}". What comes closest:\n{found}'
+        return f"{_FAR_OFF} What comes closest:\n{found}" if self.is_far_off else found
 
     def _previous(self) -> tuple[str, ...]:
         if self.ask.prev is not None:
@@ -490,6 +492,7 @@ async def _answer_events(search: _Search, modes: tuple[str, ...]) -> AsyncIterat
     yield Reply(Message.of(text_part(text), search.meta(), *parts))
 
 
+_FAR_OFF: Final = "Nothing here is plainly about that."
 _SUMMED: Final = 4  # results of which a summary states the fields
 _GENERATED: Final = 6  # and an answer
 _LABELS: Final = {"summarize": "summary", "generate": "answer"}

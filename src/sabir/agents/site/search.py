@@ -34,8 +34,17 @@ from sabir.search.items.types import TYPE_WORDS, WIDER, is_a
 from sabir.search.query.aspects import CLOSE, apart, coloured, states_colour
 from sabir.search.query.categories import candidates
 from sabir.search.query.conditions import AnyOf, During, Has, Is, holds
-from sabir.search.query.glossary import glossary, glossed, language_of
-from sabir.search.query.relaxing import asks_for_anything, freed, inner, is_company, is_time, only_filters, unheld
+from sabir.search.query.glossary import glossary, glossed, heads_of, language_of, same_words
+from sabir.search.query.relaxing import (
+    asks_elsewhere,
+    asks_for_anything,
+    freed,
+    inner,
+    is_company,
+    is_time,
+    only_filters,
+    unheld,
+)
 from sabir.search.query.spelling import corrected, doubtful
 from sabir.search.query.structured import PART_FIELDS
 from sabir.search.query.text import MAX_READ, is_prose
@@ -49,12 +58,16 @@ MOST: Final = 1_000  # results of one answer
 CHANCE: Final = 20.0  # a score below which a hit is chance; see search.Hit
 POOL: Final = 50  # hits that are looked at before the page is cut
 _COMING: Final = 200  # items that are looked through for what comes next
-_FEW: Final = 3  # results of a type; with fewer, its wider type is shown behind them
+_FEW: Final = 2  # results of a type; with fewer, its wider type is shown behind them
 _MISSED: Final = 6  # conditions that are tried one by one, where nothing meets them all
 _OF_COLOUR: Final = 0.6  # share of the best score that a thing of the colour that was asked for must have
+_COMPOUND: Final = 9  # letters from which a German word may be made of two
+_COMPOUNDS: Final = 4  # such words of one question that are looked at
 _SHORT: Final = 3  # words of a question that carry meaning; of a longer one the tail may matter
+_FAR: Final = 35.0  # a score below which even the best hit only touches the question
 _GOOD: Final = 40.0  # a score from which the best hit says what is meant
 _TAIL: Final = 0.6  # share of the best score below which a hit of a short question is chance
+_SURE: Final = 60.0  # a score from which something here is about the question
 _DOUBTFUL: Final = 25.0  # a score below which even the best is chance, where nothing else was asked for
 _ALONE: Final = "what was found does not say for how many"
 _UNTIMED: Final = "what was found is not tied to a day"
@@ -91,7 +104,7 @@ class Finding:
         self.subject = None
         known = await self.engine.fields()
         if not filters and self.ask.min_score is None:
-            self.subject = await subject_of(self.question, self.engine, self.own(), known, self.now)
+            self.subject = await subject_of(await self._spelt(foods=False), self.engine, self.own(), known, self.now)
         if self.subject is not None and self.subject.asked:
             return await self._find_subject(self.subject)
         if self.subject is not None:  # what was read out of its name is no filter
@@ -154,25 +167,53 @@ class Finding:
 
     async def _in_english(self) -> str:
         """The question as the rules read it: in English, and spelt right where no item has the words as written."""
-        question = glossed(self.question, language_of(self.question))
-        if len(question) > MAX_READ:
-            return question
-        right = {exc: word for exc, word in doubtful(question) if not await self.engine.count((Has((fold(exc),)),))}
-        return corrected(question, right)
+        language = language_of(self.question)
+        if len(self.question) > MAX_READ:
+            return glossed(self.question, language)
+        question = await self._spelt() if language == "en" else glossed(self.question, language)
+        return await self._taken_apart(question, by_index=language == "de") if language in ("de", "en") else question
+
+    async def _spelt(self, *, foods: bool = True) -> str:
+        """The question with misspelt words put right, where no item has them as written."""
+        if len(self.question) > MAX_READ or language_of(self.question) != "en":
+            return self.question
+        slips = {slip: word for slip, word in doubtful(self.question, foods=foods) if not await self._is_here(slip)}
+        return corrected(self.question, slips)
+
+    async def _is_here(self, word: str) -> bool:
+        return await self.engine.count((Has((fold(word),)),)) > 0
+
+    async def _taken_apart(self, question: str, *, by_index: bool) -> str:
+        """The question with long words that no item has by their last part: "Fahrradschlösser" are "Schlösser".
+
+        The last part is a word that the glossaries know, or, ``by_index``, one that an item has.
+        """
+        words = [word for word in question.split() if len(word.strip(" ?!.,")) >= _COMPOUND]
+        for word in words[:_COMPOUNDS]:
+            if await self._is_here(word.strip(" ?!.,")):
+                continue
+            for head in heads_of(word.strip(" ?!.,")):
+                if fold(head) in same_words() or (by_index and await self._is_here(head)):
+                    question = question.replace(word, head)
+                    break
+        return question
 
     async def _categorized(self, given: Parsed, spoken: Parsed, known: Fields) -> Parsed:
         """The same with words that are categories or cuisines here as conditions, while something meets them all."""
         where = (*self.own(), *given.conditions, *spoken.conditions)
         read: set[str] = set()
         best: Hit | None = None
-        for candidate in sorted(candidates(spoken.text, spoken.said, known), key=lambda item: not item.sure):
+        for candidate in sorted(
+            candidates(spoken.text, spoken.said, known),
+            key=lambda candidate: not (candidate.sure or candidate.is_foreign),
+        ):
             words = tokens(candidate.words)
             if not read.isdisjoint(words):
                 continue
             for condition in candidate.conditions:
                 if await self.engine.count((*where, condition)) < candidate.least:
                     continue
-                if not candidate.sure:
+                if not candidate.sure and not (candidate.is_foreign and not await self._is_here(candidate.words)):
                     best = best or await self._best(spoken.text, where)
                     if best is None or not holds(condition, recalled(best.item)):
                         continue
@@ -232,8 +273,9 @@ class Finding:
             return
         best = self.pool[0].score
         least = _TAIL * best if best >= _GOOD and len(words) <= _SHORT else 0.0
-        if best < _DOUBTFUL and not self._ruled:
-            least = 100.0
+        is_chance = best < _DOUBTFUL and not self._ruled
+        if is_chance or (best < _SURE and asks_elsewhere(self.question)):
+            least = 100.1
         kept = tuple(hit for hit in self.pool if hit.score >= least)
         if len(kept) < len(self.pool):
             self.total = len(kept)
@@ -365,6 +407,14 @@ class Finding:
             )
         words = apart(self.parsed.text, self.pool)
         self.note = f"Nothing here is about {' and '.join(words)} together; these come nearest." if words else ""
+
+    @property
+    def is_far_off(self) -> bool:
+        """Whether even the best of what was found only touches the question."""
+        if self.subject is not None or self.unmet or not self.pool or self.parsed.order or only_filters(self.parsed):
+            return False
+        best = self.pool[0]
+        return best.semantic is not None and best.score < _FAR and len(self._meant(self.parsed.text)) > 1
 
     async def _find_untimed(self, freed: Parsed) -> None:
         """ "What should I cook tonight?" is not about what happens tonight: the time filters only what has one."""

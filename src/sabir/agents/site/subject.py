@@ -19,12 +19,14 @@ from sabir.search.query.glossary import glossed, language_of, likenesses
 from sabir.search.query.relaxing import inner
 from sabir.search.query.structured import DIET_FIELDS
 from sabir.search.query.text import from_text
-from sabir.search.query.words import STOPWORDS, content_words
+from sabir.search.query.words import STOPWORDS, content_words, spaced
 
 MAX_LENGTH: Final = 300  # characters of a question; a longer one is prose
 _LOOKED_AT: Final = 30  # hits whose names are compared
 # What stands before a name that only says where, or like what: "events at The Ropewalk".
 _BESIDE: Final = frozenset({"near", "like", "by", "at", "from", "than", "around", "beside", "opposite", "besides"})
+# Facts that belong to one thing; whoever asks for them means one, also without "the".
+_OF_ONE_PLACE: Final = frozenset({"openinghours", "telephone", "address", "email"})
 _DEFINITE: Final = re.compile(r"\b(?:the|its|this|that|your)\b", re.IGNORECASE)
 # Words that say what is asked of a thing, and not which one.
 _ASKING: Final = frozenset(
@@ -36,7 +38,8 @@ _ASKING: Final = frozenset(
     monday tuesday wednesday thursday friday saturday sunday still currently cancelled postponed sold out going ahead
     phone call reach fee entry admission salary pay earn teach teacher instructor page write wrote written author made
     make maker brand cuisine food kind colour color size material apply deadline venue street city hosts cook cooking
-    bake minutes cost anything""".split()  # noqa: SIM905
+    bake minutes cost anything work weigh weight run last contain
+    include""".split()  # noqa: SIM905
     for word in (words, *content_words(words), *content_words(f"{words}s"))
 )
 
@@ -65,13 +68,30 @@ async def subject_of(
         rest = glossed(masked, language)
         opening = glossed(question[: match.start], language) if language == "en" else rest
         wanted = asked(f"{opening} {rest}" if not opening else glossed(question, language), rest, known, now)
-        twins = sum(item.item.name == hit.item.name for item in found.hits)
+        wanted = wanted or _by_field_name(hit, rest, language)
+        twins = sum(each.item.name == hit.item.name for each in found.hits)
         if not wanted and (twins > 1 or _is_beside(question[: match.start])):
             return None
         if not wanted and not _suits(hit, match, rest, known, now):
             return None
         return await _answered(hit, wanted, rest, engine, known, language)
     return await _described(question, language, engine, where, known, now)
+
+
+def _by_field_name(hit: Hit, rest: str, language: str) -> Asked:
+    """ "What is the course code of X?": a field that is called by the words of the question."""
+    if language != "en" or not _WHAT_IS.match(rest):
+        return Asked()
+    said = set(content_words(rest))
+    for field in hit.item.fields:
+        words = content_words(spaced(field))
+        if words and said.issuperset(words) and field.casefold() not in _UNTOLD:
+            return Asked((field.casefold(),))
+    return Asked()
+
+
+_WHAT_IS: Final = re.compile(r"^\W*(?:(?:and|so|but)\s+)?(?:what|which)(?:['’]?s|\s+is|\s+are)?\b", re.IGNORECASE)
+_UNTOLD: Final = frozenset({"name", "description", "image", "@type", "@id", "text", "review", "offers"})
 
 
 def _named(question: str, hits: tuple[Hit, ...]) -> tuple[Hit, names.Named] | None:
@@ -107,7 +127,8 @@ async def _described(
     """ "What time does the library close?": the one thing whose name has all the words that say which is meant."""
     english = glossed(question, language)
     wanted = asked(english, english, known, now)
-    if not wanted or not (_DEFINITE.search(question) or language != "en"):
+    is_definite = _DEFINITE.search(question) or language != "en" or not _OF_ONE_PLACE.isdisjoint(wanted.fields)
+    if not wanted or not is_definite:
         return None
     read = from_text(english, known, now)
     rows = zip(read.conditions, read.said, strict=True)
@@ -190,7 +211,7 @@ def _mentions(hit: Hit, word: str) -> bool:
 
 _CONTENTS: Final = "recipeIngredient"
 # Fields whose words say nothing of what a thing is like.
-_UNASKED: Final = frozenset({"name", "alternatename", "telephone", "isbn", "sku", "openon", "pricecurrency"})
+_UNASKED: Final = frozenset({"name", "alternatename", "telephone", "isbn", "sku", "openon", "openat", "pricecurrency"})
 
 
 # What stands for the thing that was asked about before, by language.

@@ -9,13 +9,12 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
-from sabir.search.items.attributes import OPEN_ON, Attributes, recalled
+from sabir.search.items.attributes import OPEN_AT, OPEN_ON, Attributes, recalled
 from sabir.search.items.item import Item
-from sabir.search.items.schema_org import strings
 from sabir.search.items.types import is_a
 from sabir.search.query import places
 from sabir.search.query.conditions import Condition, During, Is, Near, Range
-from sabir.search.query.hours import stated
+from sabir.search.query.hours import in_words, stated
 from sabir.search.query.relaxing import inner
 from sabir.search.query.structured import Parsed
 from sabir.search.query.vocabulary import MEASURES, NUTRIENTS
@@ -40,9 +39,10 @@ def facts(item: Item, parsed: Parsed) -> dict[str, str]:
             continue  # when something was published is no answer to when it is
         if text := value_of(field, of):
             found.setdefault(field, text)
-    if "openinghours" in parsed.about and (hours := list(strings(item.fields.get("openingHours")))[:2]):
-        found["openinghours"] = f"open {', '.join(hours)}"
-    days = [value for entry in asked if isinstance(entry, Is) and entry.field == OPEN_ON for value in entry.values]
+    at_a_time = any(isinstance(each, Is) and each.field == OPEN_AT for each in asked)
+    if ("openinghours" in parsed.about or at_a_time) and (hours := in_words(item.fields)):
+        found["openinghours"] = f"open {hours}"
+    days = [value for each in asked if isinstance(each, Is) and each.field == OPEN_ON for value in each.values]
     if days and (open_then := stated(item.fields, days[0])):
         found["openinghours"] = f"open {open_then}"
     return found

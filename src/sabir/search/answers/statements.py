@@ -10,14 +10,14 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
-from sabir.search.items.attributes import OPEN_ON, Attributes, recalled
+from sabir.search.items.attributes import OPEN_AT, OPEN_ON, Attributes, recalled
 from sabir.search.items.item import JSON, Item
 from sabir.search.items.schema_org import strings
 from sabir.search.items.types import is_a
 from sabir.search.query.asking import Asked
 from sabir.search.query.conditions import AnyOf, Condition, During, Has, In, Is, Near, Not, Range, holds
 from sabir.search.query.dates import WEEKDAYS
-from sabir.search.query.hours import open_days, stated
+from sabir.search.query.hours import in_words, stated
 from sabir.search.query.words import sentences, spaced, squeezed, tokens
 
 from .facts import money, value_of
@@ -58,13 +58,19 @@ _LABELS: Final = {
 def stated_fact(item: Item, asked: Asked, language: str = "en") -> str:
     """A sentence with the first of the fields that the item states; empty if it states none of them."""
     for field in asked.fields:
-        value = field_value(item, field)
+        value = in_words(item.fields, language) if field == "openinghours" else field_value(item, field)
         if value and value == "free" and field == "price":
             return f"{item.name} is free." if language == "en" else f"{item.name}: {value}."
         if value:
-            form = _LABELS.get(field, "{name} has {value}.") if language == "en" else "{name}: {value}."
+            form = _LABELS.get(field) or _form_of(item, field) if language == "en" else "{name}: {value}."
             return form.format(name=item.name, value=value).replace("..", ".")
     return ""
+
+
+def _form_of(item: Item, field: str) -> str:
+    """A sentence for a field that has none of its own: "The course code of {name} is {value}."."""
+    written = next((key for key in item.fields if key.casefold() == field), field)
+    return f"The {spaced(written).lower()} of {{name}} is {{value}}."
 
 
 def field_value(item: Item, field: str) -> str:
@@ -87,12 +93,7 @@ def _labels(of: Attributes, field: str) -> list[str]:
 
 
 def _hours(item: Item) -> str:
-    lines = [line for day in WEEKDAYS if (line := stated(item.fields, day))]
-    closed = [day.title() for day in WEEKDAYS if day not in open_days(item.fields)]
-    found = ", ".join(dict.fromkeys(lines))
-    return (
-        f"{found}; closed on {' and '.join(f'{day}s' for day in closed)}" if found and 0 < len(closed) <= 3 else found
-    )
+    return in_words(item.fields)
 
 
 def _date(item: Item) -> str:
@@ -214,8 +215,8 @@ def decided(item: Item, asked: Asked, known_diets: bool, language: str = "en") -
     holds_all = all(answers)
     word = (_YES if holds_all else _NO)[language]
     if not asked.conditions:
-        return _in_its_words(item, asked.unread, word)
-    why = _reason(item, asked.conditions)
+        return _in_its_words(item, asked.unread, word, _NO[language])
+    why = _reason(item, asked.conditions, language)
     return f"{word}. {why}" if why else f"{word}."
 
 
@@ -224,14 +225,26 @@ _DENIES: Final = re.compile(
 )
 
 
-def _in_its_words(item: Item, words: tuple[str, ...], yes: str) -> str:
-    """The sentence of an item that has most of the words; yes, where it has them all and denies nothing."""
+def _in_its_words(item: Item, words: tuple[str, ...], yes: str, no: str) -> str:
+    """The sentence of an item that has most of the words; yes, where it has them all and denies nothing; no, where it
+    denies them."""
     whole = list(sentences(f"{item.description}\n{item.text}"))
     best = max(whole, key=lambda sentence: len(set(words).intersection(tokens(sentence))), default="")
     said = set(words) & set(tokens(best))
     if not said:
         return f"{yes}. {described(item)}"
+    if len(said) == len(words) and _denied(best, words):
+        return f"{no}. {best}"
     return f"{yes}. {best}" if len(said) == len(words) and not _DENIES.search(best) else f"{item.name}: {best}"
+
+
+def _denied(sentence: str, words: tuple[str, ...]) -> bool:
+    """Whether a sentence denies one of the words outright: "Not for induction hobs.", "never freeze it"."""
+    denials = (sentence[match.end() :] for match in _DENIES.finditer(sentence))
+    return any(not set(words).isdisjoint(tokens(after)[:_NEAR]) for after in denials)
+
+
+_NEAR: Final = 3  # words after a denial that it is about
 
 
 def _holds(condition: Condition, item: Item, of: Attributes, known_diets: bool) -> bool | None:
@@ -273,16 +286,18 @@ def _says(word: str, item: Item) -> bool | None:
     return True if any(word in tokens(label) or word in squeezed(label) for label in stated) else None
 
 
-def _reason(item: Item, conditions: tuple[Condition, ...]) -> str:
+def _reason(item: Item, conditions: tuple[Condition, ...], language: str) -> str:
     """What the item states of what was asked."""
     for condition in _flat(conditions):
         match condition:
             case Is(field, values) if field == OPEN_ON:
-                return _open_reason(item, values[0])
+                return _open_reason(item, values[0], language)
+            case Is(field) if field == OPEN_AT:
+                return stated_fact(item, Asked(("openinghours",)), language)
             case Is(field) if field in _DIET_FIELDS:
                 return _diet_reason(item)
             case Is(field, values) if field == "weekday":
-                return stated_fact(item, Asked(("date",))) or _open_reason(item, values[0])
+                return stated_fact(item, Asked(("date",))) or _open_reason(item, values[0], language)
             case Is(field) if field == "availability":
                 return f"{item.name}: {_stock(item)}."
             case Range(field):
@@ -309,10 +324,11 @@ def _flat(conditions: tuple[Condition, ...]) -> list[Condition]:
     return found
 
 
-def _open_reason(item: Item, day: str) -> str:
-    then = stated(item.fields, day)
-    hours = field_value(item, "openinghours")
-    return f"{item.name} is open {hours}." if then else f"{item.name} is closed on {day.title()}s. It is open {hours}."
+def _open_reason(item: Item, day: str, language: str) -> str:
+    hours = stated_fact(item, Asked(("openinghours",)), language)
+    if language != "en" or stated(item.fields, day):
+        return hours
+    return f"{item.name} is closed on {day.title()}s. It is open {in_words(item.fields)}."
 
 
 def _diet_reason(item: Item) -> str:

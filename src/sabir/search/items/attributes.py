@@ -18,7 +18,7 @@ import msgspec
 
 from sabir.search.query import dates, places
 from sabir.search.query.dates import Span
-from sabir.search.query.hours import open_days
+from sabir.search.query.hours import open_days, open_slots
 from sabir.search.query.units import UNIT_CODES, UNITS, number, quantity
 from sabir.search.query.words import STOPWORDS, spaced, squeezed, tokens
 
@@ -32,6 +32,7 @@ _LEVELS: Final = "$$$$$"
 START_HOUR: Final = "starthour"  # the field for the hour at which something starts, as the clock shows it there
 _CLOCK: Final = re.compile(r"\d{4}-\d{2}-\d{2}[T ](\d{2}):(\d{2})")
 OPEN_ON: Final = "openon"  # the field for the days on which a place is open
+OPEN_AT: Final = "openat"  # the field for the half hours of the week at which it is open
 _A_NIGHT: Final = 16 * 3600  # seconds
 _SHORT: Final = 100  # a longer string is prose, not a value
 
@@ -248,6 +249,8 @@ def _derive(fields: Mapping[str, JSON], found: _Collector) -> None:
     _rating(fields, found)
     if days := open_days(fields):
         found.words[OPEN_ON] = set(days)
+    if slots := open_slots(fields):
+        found.words[OPEN_AT] = set(slots)
     if isinstance(given := fields.get("startDate"), str) and (clock := _CLOCK.match(given)):
         found.numbers[START_HOUR] = [int(clock[1]) + int(clock[2]) / 60]
     start = found.dates.get("startdate") or found.dates.get("dateposted") or found.dates.get("datepublished")

@@ -12,13 +12,14 @@ from typing import Final
 import msgspec
 
 from sabir.search.engine.base import Fields
-from sabir.search.items.attributes import OPEN_ON
+from sabir.search.items.attributes import OPEN_AT, OPEN_ON
 
 from .conditions import AnyOf, Condition, Has, Is, Not, Range
 from .dates import WEEKDAYS
 from .structured import kinds
 from .text import FREE, from_text
 from .vocabulary import NUTRIENTS
+from .when import OPEN_AT_PATTERN, open_then
 from .words import content_words
 
 # Fields that state what is asked, by the words that ask; the first that fits counts.
@@ -46,11 +47,12 @@ _FACTS: Final = tuple(
         (r"\bcalories\b|\bkcal\b", ("calories",)),
         (r"\bhow\s+many\s+(?:people|servings?|portions?|guests)\b|\bserves?\s+how\s+many\b|\bhow\s+many\b.*\b(?:feeds?|serves?)\b",
          ("recipeyield",)),
+        (r"\bhow\s+heavy\b|\bhow\s+much\b.*\bweigh\b|\bweigh(?:t|s)?\b", ("weight",)),
         (r"\bhow\s+(?:much|expensive)\b|\b(?:price|prices|cost|costs|priced|fee|fees|admission)\b|\bwhat\s+do(?:es)?\b.*\bcosts?\b",
          ("price", "pricerange")),
         (r"\bhow\s+(?:long|much\s+time|many\s+(?:minutes|hours)|fast|quick(?:ly)?)\b|\b(?:cooking|baking|prep(?:aration)?)\s+time\b"
          r"|\bduration\b", ("totaltime", "duration", "courseworkload", "span")),
-        (r"\b(?:when|what\s+time|how\s+late|until\s+when)\b.*\b(?:ends?|finish(?:es)?|over|goes\s+on)\b",
+        (r"\b(?:when|what\s+time|how\s+late|until\s+when)\b.*\b(?:ends?|finish(?:es)?|over|goes?\s+on|runs?|lasts?)\b",
          ("endtime", "enddate", "openinghours")),
         (r"\bwhat\s+time\b", ("time", "openinghours", "date")),
         (r"\bwhen\b.*\b(?:starts?|begins?)\b", ("time", "date", "openinghours")),
@@ -66,7 +68,6 @@ _FACTS: Final = tuple(
         (r"\bwho\s+(?:plays|performs|is\s+playing)\b", ("performer",)),
         (r"\bwhat\s+(?:kind|sort|type)\s+of\s+(?:food|cuisine)\b|\bcuisine\b",
          ("servescuisine", "recipecuisine")),
-        (r"\bhow\s+heavy\b|\bweigh(?:t|s)?\b", ("weight",)),
         (r"\b(?:what|which)\s+(?:level|difficulty)\b", ("educationallevel",)),
         (r"\b(?:what|which)\s+ages?\b|\bhow\s+old\b", ("typicalagerange",)),
         (r"\bgenre\b", ("genre",)),
@@ -99,6 +100,10 @@ _LOOKS_FOR: Final = re.compile(
 _THERE_IN: Final = re.compile(r"^\W*(?:is|are)\s+there\s+[\w\s,'’-]{1,80}\b(?:in|at|on|for|with)\W*$", re.IGNORECASE)
 # "Are there still tickets for it?" asks whether it is sold out.
 _LEFT: Final = re.compile(r"\b(?:tickets?|seats?|spots?|places)\b", re.IGNORECASE)
+_RESERVES: Final = re.compile(
+    r"\b(?:reserv\w+|book\s+(?:a\s+)?(?:table|seat|room)|make\s+a\s+booking)\b", re.IGNORECASE
+)
+_OPEN_AT: Final = re.compile(OPEN_AT_PATTERN, re.IGNORECASE)
 _DAY: Final = "|".join(WEEKDAYS)
 _OFF: Final = ("event cancelled", "cancelled", "event postponed", "postponed")
 _IN_STOCK: Final[tuple[str, ...]] = ("in stock", "limited availability", "pre order", "online only", "in store only")
@@ -122,7 +127,8 @@ class Asked(msgspec.Struct, frozen=True):
 
 def asked(question: str, rest: str, known: Fields, now: datetime) -> Asked:
     """What a question asks of the thing it names; ``rest`` is the question without the name."""
-    if _LOOKS_FOR.match(question) and not _THERE_IN.match(rest) and not _LEFT.search(rest):
+    asks_of_it = _THERE_IN.match(rest) or _LEFT.search(rest) or _RESERVES.search(rest)
+    if _LOOKS_FOR.match(question) and not asks_of_it:
         return Asked()
     fields = next((fields for pattern, fields in _FACTS if pattern.search(rest)), ())
     starts = bool(_YES_NO.match(question)) or bool(_IS_LATER.search(rest) and not fields and not _OPEN.match(question))
@@ -130,7 +136,7 @@ def asked(question: str, rest: str, known: Fields, now: datetime) -> Asked:
         return Asked(fields)
     predicate = _OPENER.sub("", rest.strip(" ?!."), count=1).strip(" ?!.,")
     predicate = re.sub(r"\bis\b", " ", predicate).strip()
-    special = _special(predicate, known)
+    special = _at_a_time(predicate, known, now) or _special(predicate, known)
     if special:
         return Asked((), special, predicate, (), True)
     read = from_text(predicate, known, now)
@@ -147,7 +153,8 @@ def is_asking(question: str) -> bool:
 IDLE: Final = frozenset(
     """contain have come go make really still also there any recipe allow allowed welcome permitted possible
     available offer offered provide provided serve served sell sold position job post course class book event place
-    product dish suitable they it use used include included accept accepted""".split()  # noqa: SIM905
+    product dish suitable they it use used include included accept accepted bring take get find see eat drink stay
+    visit wear work fit run along inside""".split()  # noqa: SIM905
 )
 
 
@@ -156,6 +163,16 @@ def _decides(rest: str) -> bool:
     return bool(
         re.search(r"\b(?:under|over|less|more|cheaper|below|above|at\s+least|at\s+most|within|anything)\b", rest, re.I)
     )
+
+
+def _at_a_time(predicate: str, known: Fields, now: datetime) -> tuple[Condition, ...]:
+    """ "Open at 8 pm on Fridays", "closed on Sunday mornings"."""
+    is_open = re.sub(r"\bclosed\b", "open", predicate, flags=re.IGNORECASE)
+    match = _OPEN_AT.search(is_open)
+    condition = open_then(match, now) if match and OPEN_AT in known.words else None
+    if condition is None:
+        return ()
+    return (condition,) if is_open == predicate else (Not(condition),)
 
 
 def _special(predicate: str, known: Fields) -> tuple[Condition, ...]:

@@ -39,13 +39,15 @@ _LONGEST: Final = 3  # words of a value
 class CategoryCandidate(msgspec.Struct, frozen=True):
     """Words that may be a value, and the conditions to try. ``sure``: they narrow wherever something meets them;
     others only where what fits best meets them, too, and so do at least ``least``. ``is_head``: they say what is
-    wanted, and words before them of what ("pumpkin soup")."""
+    wanted, and words before them of what ("pumpkin soup"). ``is_foreign``: other languages have words for it, which
+    this site may use instead: it is sure where no item has the word itself."""
 
     words: str
     conditions: tuple[Condition, ...]
     sure: bool = False
     least: int = 1
     is_head: bool = False
+    is_foreign: bool = False
 
 
 def candidates(text: str, said: Sequence[str], known: Fields) -> list[CategoryCandidate]:
@@ -74,8 +76,10 @@ def candidates(text: str, said: Sequence[str], known: Fields) -> list[CategoryCa
         found.append(CategoryCandidate(word, narrow, sure=True, is_head=word in heads))
         found.append(CategoryCandidate(word, _of(_LEVELS, values, known), sure=True))
         tagged = _of(_TRAITS, (*values, *ALIKE.get(word, ())), known)
-        found.append(CategoryCandidate(word, tagged, sure=words == [word] or word in TYPE_WORDS, least=2))
-    return [item for item in found if item.conditions]
+        is_foreign = word in heads and len(values) > 1
+        sure = words == [word] or word in TYPE_WORDS
+        found.append(CategoryCandidate(word, tagged, sure=sure, least=1 if is_foreign else 2, is_foreign=is_foreign))
+    return [each for each in found if each.conditions]
 
 
 def _phrases(text: str, read: set[str], known: Fields) -> Iterator[CategoryCandidate]:

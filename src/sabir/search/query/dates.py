@@ -75,8 +75,8 @@ PART: Final = (
 PHRASE: Final = (
     rf"(?P<part>{PART})"
     r"|(?P<iso>\b\d{4}-\d{2}(?:-\d{2})?\b)"
-    rf"|(?P<dmy>\b\d{{1,2}}(?:st|nd|rd|th)?\s+(?:of\s+)?(?:{_MONTH})\b\.?(?:,?\s+\d{{4}}\b)?)"
-    rf"|(?P<mdy>\b(?:{_MONTH})\.?\s+\d{{1,2}}(?:st|nd|rd|th)?\b(?:,?\s+\d{{4}}\b)?)"
+    rf"|(?P<dmy>\b(?:(?:{_DAY}),?\s+(?:the\s+)?)?\d{{1,2}}(?:st|nd|rd|th)?\s+(?:of\s+)?(?:{_MONTH})\b\.?(?:,?\s+\d{{4}}\b)?)"
+    rf"|(?P<mdy>\b(?:(?:{_DAY}),?\s+)?(?:{_MONTH})\.?\s+\d{{1,2}}(?:st|nd|rd|th)?\b(?:,?\s+\d{{4}}\b)?)"
     rf"|(?P<my>\b(?:{_MONTH})\.?,?\s+(?:of\s+)?\d{{4}}\b)"
     r"|(?P<ago>\b(?:the\s+)?(?:last|past|next|coming)\s+\d+\s+(?:day|week|month|year)s?\b)"
     r"|(?P<rel>\b(?:the\s+)?(?:this|next|last|past|coming)\s+(?:weekend|week|month|year|spring|summer|autumn|fall|winter)\b)"
@@ -190,7 +190,7 @@ def _month(word: str) -> int:
 
 
 def _dated(words: list[str], today: date, past: bool) -> Span:
-    month = _month(next(word for word in words if word[0].isalpha() and word != "of"))
+    month = _month(next(word for word in words if word[0].isalpha() and word not in (*WEEKDAYS, "of", "the")))
     numbers = [int(re.sub(r"\D", "", word)) for word in words if word[0].isdigit()]
     if len(numbers) > 1:
         return _days(date(numbers[1], month, numbers[0]))

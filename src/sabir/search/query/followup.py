@@ -130,6 +130,12 @@ _ORDINALS: Final = {
 _NTH: Final = re.compile(
     rf"\b(?:the\s+)?({'|'.join(_ORDINALS)})\s+(?:one|result|option|recipe|item|place|event|product)\b", re.I
 )
+# "The other one", "the six cup one": one of what was found.
+_ONE: Final = re.compile(r"\b(?:the|that)\s+(?P<which>[\w\s'’-]{1,40}?)\s+one\b", re.IGNORECASE)
+_COUNTS: Final = {
+    "two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7", "eight": "8", "ten": "10",
+    "twelve": "12",
+}  # fmt: skip
 _MORE: Final = re.compile(
     r"(?:show\s+(?:me\s+)?|give\s+me\s+|any(?:thing)?\s*|see\s+|are\s+there\s+(?:any\s+)?|what\s+)?(?:some\s+)?"
     r"(?:more|others?|else|next|next\s+page|more\s+(?:results|options|of\s+(?:these|those|them)|like\s+(?:this|that|these|those)))"
@@ -165,11 +171,31 @@ def decontextualized(text: str, previous: Sequence[str], results: Sequence[str] 
         place = _ORDINALS[nth[1].casefold()]
         if -len(results) <= place < len(results):
             return f"{question[: nth.start()]}{results[place]}{question[nth.end() :]}".strip()
+    if results and (one := _ONE.search(question)) and (name := _chosen(one["which"], results)):
+        before = question[: one.start()].strip()
+        if _JOINS.fullmatch(before) or re.fullmatch(r"(?:and\s+)?(?:what|how)\s+about", before, re.I):
+            return _of_another(previous[-1] if previous else "", results[0], name)
+        return f"{question[: one.start()]}{name}{question[one.end() :]}".strip()
     context = ""
     for earlier in previous:
         earlier = " ".join(earlier.split())
         context = _joined(context, earlier) if context else earlier
     return _joined(context, question) if context else question
+
+
+def _chosen(which: str, results: Sequence[str]) -> str:
+    """The one result that these words tell from the others; empty if there is none."""
+    wanted = {_COUNTS.get(word, word) for word in tokens(which)}
+    if wanted == {"other"}:
+        return results[1] if len(results) > 1 else ""
+    fitting = [name for name in dict.fromkeys(results) if wanted and wanted.issubset(tokens(name))]
+    return fitting[0] if len(fitting) == 1 else ""
+
+
+def _of_another(question: str, name: str, other: str) -> str:
+    """The question before, asked of another thing."""
+    at = question.casefold().find(name.casefold())
+    return f"{question[:at]}{other}{question[at + len(name) :]}" if at >= 0 else other
 
 
 def is_more(text: str) -> bool:

@@ -62,6 +62,11 @@ def likenesses() -> Mapping[str, tuple[str, ...]]:
     return {word: (*ALIKE.get(word, ()), *same_words().get(word, ())) for word in words}
 
 
+def heads_of(word: str) -> list[str]:
+    """The parts that a German compound may end in, longest first: what it is, without what it is for."""
+    return [word[at:].capitalize() for at in range(4, len(word) - 3)]
+
+
 def language_of(question: str) -> str:
     """The language of a question, ``"en"`` where nothing shows that it is another."""
     if _JAPANESE.search(question):

@@ -1,4 +1,4 @@
-"""Opening hours: on which days a place is open, from schema.org's two ways to say it. Pure."""
+"""Opening hours: on which days and at which times a place is open, from schema.org's two ways to state it. Pure."""
 
 from __future__ import annotations
 
@@ -13,35 +13,134 @@ from .dates import WEEKDAYS
 
 _SHORT: Final = tuple(day[:2] for day in WEEKDAYS)
 _DAYS: Final = re.compile(rf"\b({'|'.join(_SHORT)})\w*(?:\s*[-–]\s*({'|'.join(_SHORT)})\w*)?", re.IGNORECASE)
+_TIMES: Final = re.compile(r"\b(\d{1,2}):(\d{2})\s*[-–—]\s*(\d{1,2}):(\d{2})\b")
 _TIME: Final = re.compile(r"\b\d{1,2}:\d{2}\b")
+_HALF_HOUR: Final = 30  # minutes; the finest step at which a time of day can be asked for
+_DAY: Final = 24 * 60
+_ALL_DAY: Final = ("00:00–23:59", "00:00–24:00", "00:00–00:00")
+_CLOSED_DAYS: Final = 3  # with more closed days than these, the open ones say enough
+
+# Days of the week as people abbreviate them, Monday first, and the words around them, by language.
+_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
+    "en": ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"),
+    "de": ("Mo", "Di", "Mi", "Do", "Fr", "Sa", "So"),
+    "es": ("lun", "mar", "mié", "jue", "vie", "sáb", "dom"),
+    "fr": ("lun", "mar", "mer", "jeu", "ven", "sam", "dim"),
+    "ja": ("月", "火", "水", "木", "金", "土", "日"),
+}
+_DAILY: Final = {"en": "every day", "de": "täglich", "es": "todos los días", "fr": "tous les jours", "ja": "毎日"}
+_ROUND: Final = {"en": "24 hours", "de": "rund um die Uhr", "es": "24 horas", "fr": "24 h sur 24", "ja": "24時間"}
+_CLOSED: Final = {"en": "closed {}", "de": "{} geschlossen", "es": "cerrado {}", "fr": "fermé {}", "ja": "{} 定休"}
 
 
 def open_days(fields: Mapping[str, JSON]) -> frozenset[str]:
     """The names of the days; none if nothing is stated."""
-    return frozenset(day for line, days in _lines(fields) for day in days)
+    return frozenset(day for day, _ in _lines(fields))
 
 
-def stated(fields: Mapping[str, JSON], day: str) -> str:
-    """What is stated of a day, as the item writes it."""
-    return ", ".join(line for line, days in _lines(fields) if day in days)
+def open_slots(fields: Mapping[str, JSON]) -> frozenset[str]:
+    """The half hours of the week at whose start the place is open, each as ``slot`` writes it."""
+    found: set[str] = set()
+    for day, text in _lines(fields):
+        for hours, minutes, end_hours, end_minutes in _TIMES.findall(text):
+            start, end = 60 * int(hours) + int(minutes), 60 * int(end_hours) + int(end_minutes)
+            end += _DAY if end <= start else 0
+            first = -(-start // _HALF_HOUR) * _HALF_HOUR
+            found.update(_slot_of(WEEKDAYS.index(day), at) for at in range(first, min(end, start + _DAY), _HALF_HOUR))
+    return frozenset(found)
 
 
-def _lines(fields: Mapping[str, JSON]) -> Iterator[tuple[str, list[str]]]:
-    for line in strings(fields.get("openingHours")):
-        if days := list(_named(line)):
-            yield line, days
-        elif _TIME.search(line):  # hours without days are of every day
-            yield line, WEEKDAYS
-    given = fields.get("openingHoursSpecification")
-    for item in given if isinstance(given, list) else [given]:
-        if not isinstance(item, dict):
+def slot(day: str, minute: int) -> str:
+    """The half hour of a day that holds this minute (counted from midnight), as one word."""
+    return _slot_of(WEEKDAYS.index(day), minute)
+
+
+def _slot_of(day: int, minute: int) -> str:
+    days, within = divmod(minute, _DAY)
+    within -= within % _HALF_HOUR
+    return f"{WEEKDAYS[(day + days) % 7]}{within // 60:02}{within % 60:02}"
+
+
+def stated(fields: Mapping[str, JSON], day: str, language: str = "en") -> str:
+    """What is stated of a day, in words for people; empty if the place is closed then or states nothing."""
+    texts = _by_day(fields).get(day)
+    return _timed(_NAMES[language][WEEKDAYS.index(day)], texts, language) if texts else ""
+
+
+def in_words(fields: Mapping[str, JSON], language: str = "en") -> str:
+    """All opening hours in words for people: "Wed–Sun 11:30–21:00, closed Mon and Tue"; empty if none are stated."""
+    by_day = _by_day(fields)
+    if not by_day:
+        return ""
+    names = _NAMES[language]
+    pieces: list[str] = []
+    shown: set[tuple[str, ...]] = set()
+    for day in WEEKDAYS:
+        texts = by_day.get(day)
+        if texts is None or texts in shown:
             continue
-        opens, closes = str(item.get("opens") or "")[:5], str(item.get("closes") or "")[:5]
+        shown.add(texts)
+        days = [number for number, each in enumerate(WEEKDAYS) if by_day.get(each) == texts]
+        said = _DAILY[language] if len(days) == len(WEEKDAYS) else ", ".join(_runs(days, names))
+        pieces.append(_timed(said, texts, language))
+    closed = [names[number] for number, day in enumerate(WEEKDAYS) if day not in by_day]
+    if 0 < len(closed) <= _CLOSED_DAYS:
+        pieces.append(_CLOSED[language].format(_listed(closed, language)))
+    return ", ".join(pieces)
+
+
+def _timed(days: str, texts: tuple[str, ...], language: str) -> str:
+    times = ", ".join(_ROUND[language] if text in _ALL_DAY else text for text in texts)
+    return f"{days} {times}".strip()
+
+
+def _listed(names: list[str], language: str) -> str:
+    joins = {"en": " and ", "de": " und ", "es": " y ", "fr": " et "}
+    return f"{', '.join(names[:-1])}{joins.get(language, '、')}{names[-1]}" if len(names) > 1 else names[0]
+
+
+def _runs(days: list[int], names: tuple[str, ...]) -> Iterator[str]:
+    """Neighbouring days joined: "Mon–Fri"; two of them are listed. A week that runs over Sunday stays one run."""
+    start = next((day for day in days if (day - 1) % 7 not in days), days[0])
+    ordered = sorted(days, key=lambda day: (day - start) % 7)
+    at = 0
+    while at < len(ordered):
+        end = at
+        while end + 1 < len(ordered) and (ordered[end + 1] - ordered[end]) % 7 == 1:
+            end += 1
+        if end - at >= 2:
+            yield f"{names[ordered[at]]}–{names[ordered[end]]}"
+        else:
+            yield from (names[day] for day in ordered[at : end + 1])
+        at = end + 1
+
+
+def _by_day(fields: Mapping[str, JSON]) -> dict[str, tuple[str, ...]]:
+    """What is stated of each day that the place is open on."""
+    found: dict[str, tuple[str, ...]] = {}
+    for day, text in _lines(fields):
+        pieces = [f"{int(a):02}:{b}–{int(c):02}:{d}" for a, b, c, d in _TIMES.findall(text)] or [text]
+        found[day] = tuple(dict.fromkeys((*found.get(day, ()), *pieces)))
+    return found
+
+
+def _lines(fields: Mapping[str, JSON]) -> Iterator[tuple[str, str]]:
+    """Each day that is stated with what is stated of it: "11:30-21:00", "by appointment"."""
+    for line in strings(fields.get("openingHours")):
+        text = _DAYS.sub("", line).strip(" ,;:")
+        if days := list(_named(line)):
+            yield from ((day, text) for day in days)
+        elif _TIME.search(line):  # hours without days are of every day
+            yield from ((day, text) for day in WEEKDAYS)
+    given = fields.get("openingHoursSpecification")
+    for each in given if isinstance(given, list) else [given]:
+        if not isinstance(each, dict):
+            continue
+        opens, closes = str(each.get("opens") or "")[:5], str(each.get("closes") or "")[:5]
         if opens and opens == closes:
             continue  # as schema.org says that it is closed
-        names = [name.rsplit("/", 1)[-1] for name in strings(item.get("dayOfWeek"))]
-        days = [day for name in names for day in _named(name)]
-        yield f"{', '.join(names)} {opens}-{closes}".strip(" -"), days
+        names = [name.rsplit("/", 1)[-1] for name in strings(each.get("dayOfWeek"))]
+        yield from ((day, f"{opens}-{closes}".strip("-")) for name in names for day in _named(name))
 
 
 def _named(text: str) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -26,6 +27,26 @@ def only_filters(parsed: Parsed) -> bool:
 def asks_for_anything(text: str) -> bool:
     """Whether no word says what is wanted: "what is new here?", "show me everything"."""
     return _ANYTHING.issuperset(content_words(text))
+
+
+# What people ask an assistant or a search engine for, and no site states in its items.
+_ELSEWHERE: Final = re.compile(
+    r"\b(?:write|compose|generate|draft)\s+(?:me\s+|us\s+)?(?:an?|some|the)\s+\S+"
+    r"|\btell\s+me\s+a\s+joke\b|\btranslate\b|\bweather\b(?=.*\b(?:today|tomorrow|tonight|forecast|week|weekend|like)\b)"
+    r"|\bforecast\b|\b(?:stock|share)\s+(?:price|market)\b|\bexchange\s+rate\b|\bcapital\s+(?:city\s+)?of\b"
+    r"|\bwho\s+(?:won|is\s+the\s+(?:president|prime\s+minister|king|queen))\b|\bflights?\s+(?:from|to)\b"
+    r"|\b(?:train|bus)\s+(?:timetable|schedule|times?)\b|\bhow\s+(?:do|can)\s+i\s+(?:fix|repair|reset|install)\b"
+    r"|\b(?:your|the|hidden|system)\s+(?:system\s+|hidden\s+)?(?:prompt|instructions)\b|\bmeaning\s+of\s+life\b",
+    re.IGNORECASE,
+)
+
+
+def asks_elsewhere(question: str) -> bool:
+    """Whether a question is one for an assistant ("write me a poem", "the weather tomorrow") and not for a site."""
+    return _ELSEWHERE.search(question[:_READ]) is not None
+
+
+_READ: Final = 400  # characters of a question
 
 
 def is_time(condition: Condition) -> bool:

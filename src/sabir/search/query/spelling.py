@@ -22,6 +22,10 @@ _FOODS: Final = frozenset(
     word for kind, kinds in KINDS.items() for item in (kind, *kinds) for word in (item, f"{item}s") if word.isalpha()
 )
 _MEALS: Final = ("dessert", "desserts", "breakfast", "starter", "starters", "snacks", "drinks", "salads", "soups")
+# Short words of questions; only two letters that changed places are taken for a slip in them.
+_SHORT_WORDS: Final = frozenset(
+    {"open", "close", "closed", "price", "phone", "hours", "cheap", "when", "where", "much", "cost", "free", "with"}
+)
 _KNOWN: Final = frozenset(
     word
     for word in (
@@ -35,21 +39,37 @@ _KNOWN: Final = frozenset(
         "without",
         "between",
         "cheapest",
+        "closed",
+        "address",
+        "number",
+        "opening",
+        "tomorrow",
+        "weekend",
+        "tickets",
     )
     if len(word) >= MIN_LENGTH and word.isalpha()
 )
 
 
-def doubtful(text: str) -> Iterator[tuple[str, str]]:
-    """Words that are one letter away from a word that a rule knows, each with that word."""
+def doubtful(text: str, *, foods: bool = True) -> Iterator[tuple[str, str]]:
+    """Words that are one letter away from a word that a rule knows, each with that word.
+
+    Without ``foods`` only words of questions count: "run" next to a name is not "rum".
+    """
     for word in dict.fromkeys(re.findall(r"[^\W\d_]{3,30}", text)):
         folded = fold(word)
         if folded in STOPWORDS or folded in _FOODS or not _KNOWN.isdisjoint((folded, folded.rstrip("s"), f"{folded}s")):
             continue
-        known_words = _KNOWN | _FOODS if len(folded) > _SHORT else _FOODS
+        known_words = _KNOWN if len(folded) > _SHORT else frozenset[str]()
+        known_words = known_words | _FOODS if foods else known_words
         near = [known for known in known_words if one_apart(folded, known, 1)]
+        near = near or [known for known in _SHORT_WORDS if _swapped(folded, known)]
         if near:
             yield word, min(near, key=lambda known: (known[:2] != folded[:2], known))
+
+
+def _swapped(word: str, known: str) -> bool:
+    return word != known and sorted(word) == sorted(known) and one_apart(word, known)
 
 
 def corrected(text: str, right: Mapping[str, str]) -> str:

@@ -38,7 +38,18 @@ from .structured import (
     numeric,
 )
 from .vocabulary import COUNTED, DIETS, KINDS, MEASURES, NUTRIENTS
-from .when import at_hours, between_dates, days_of_month, every_day, nth_event, on_date, open_on, starting
+from .when import (
+    OPEN_AT_PATTERN,
+    at_hours,
+    between_dates,
+    days_of_month,
+    every_day,
+    nth_event,
+    on_date,
+    open_at,
+    open_on,
+    starting,
+)
 from .words import STOPWORDS, content_words, fold, singular, tokens
 
 # Filters are looked for in so many characters; what is longer is prose, and patterns are dear on it.
@@ -93,9 +104,14 @@ def from_text(text: str, known: Fields, now: datetime) -> Parsed:
                 wanted=tuple(Constraint(words, things) for things in said.wanted),
                 ordered=words if said.order else "",
             )
+    if parsed.order and _GENERIC.issuperset(content_words(rest)):
+        rest = ""  # "the most expensive thing": no word says what is wanted
     about = tuple(field for pattern, field in _ASKED if pattern.search(question[:MAX_READ]))
     return msgspec.structs.replace(parsed, text=f"{_tidy(rest)}{prose}", about=about)
 
+
+# Nouns that name nothing in particular.
+_GENERIC: Final = frozenset({"thing", "item", "stuff", "article", "everything", "anything"})
 
 # What a question asks to be told, by the field that tells it.
 _ASKED: Final = tuple(
@@ -299,14 +315,40 @@ def is_prose(text: str) -> bool:
 
 
 def _without(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
-    things, used = _things(match["things"])
+    said = match.group()[: match.start("things") - match.start()]
+    things, used = _one_thing(match["things"]) if _NAMES_ONE.search(said) else _things(match["things"])
     if not things or (is_prose(match.string) and not all(_is_food(singular(fold(thing))) for thing in things)):
         return None
     words = tuple(dict.fromkeys(word for thing in things for word in kinds(thing)))
-    conditions: tuple[Condition, ...] = (Not(Has(words)),)
+    stated = tuple(Is(field, words) for field in _STATING if field in known.words)
+    conditions: tuple[Condition, ...] = (Not(AnyOf((Has(words), *stated)) if stated else Has(words)),)
     if any(_is_food(singular(fold(thing))) for thing in things) and "recipeingredient" in known.words:
         conditions = (*conditions, Not(OfType(("Event", "Place"))))  # they do not say what is in their food
     return Phrase(conditions, cut=match.start("things") - match.start() + used)
+
+
+# "Except the paring knife", "other than moka pots": all the words together name what is not wanted.
+_NAMES_ONE: Final = re.compile(r"\b(?:the|an?)\s+$|^(?:except|other\s+than)\b", re.IGNORECASE)
+# Fields whose few words say what a thing is like: what they state, an item "has".
+_STATING: Final = (
+    "keywords", "category", "recipecategory", "genre", "recipecuisine", "servescuisine", "educationallevel",
+    "employmenttype", "coursemode", "bookformat", "joblocationtype", "amenityfeature",
+)  # fmt: skip
+
+
+def _one_thing(text: str) -> tuple[list[str], int]:
+    """The one thing that a text starts with, in up to three words ("paring knife"), and how much of it that takes."""
+    words: list[str] = []
+    used = 0
+    for match in re.finditer(rf"\s*({_THING})", text):
+        if match.start() != used or fold(match[1]) in _ENDS or len(words) == _MAX_NAMED:
+            break
+        words.append(match[1])
+        used = match.end()
+    return ([" ".join(words)] if words else []), used
+
+
+_MAX_NAMED: Final = 3
 
 
 def _is_food(thing: str) -> bool:
@@ -365,9 +407,25 @@ _PAIRS: Final = frozenset(
 )  # fmt: skip
 
 
+def _reservations(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
+    if "acceptsreservations" not in known.words:
+        return None
+    values = ("false", "no") if match["negated"] or match["none"] else ("true", "yes")
+    return Phrase((Is("acceptsreservations", values),))
+
+
+def _in_the_shop(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
+    """ "In your shop" says nothing but that it is to be bought; "on this site" not even that."""
+    is_sold = match["shop"] is not None and "Product" in known.types
+    return Phrase((OfType(("Product",)),) if is_sold else ())
+
+
 def _stock(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
     if "availability" not in known.words:
         return Phrase(ignored="no item states whether it is in stock")
+    if match["out"]:
+        gone = ("out of stock", "discontinued", "back order")
+        return Phrase((Is("availability", (*gone, "sold out") if "sold" in match["out"].casefold() else gone),))
     return Phrase((Is("availability", ("in stock", "limited availability")),))
 
 
@@ -436,6 +494,8 @@ _TABLE: Final[tuple[tuple[str, Rule], ...]] = (
      + _REST, _near),
     (rf"{_PUBLISHED}\b(?:between|from)\s+(?P<first>{re.sub('P<[a-z]+>', ':', dates.PHRASE)})\s+(?:and|to|until)\s+"
      rf"(?P<last>{re.sub('P<[a-z]+>', ':', dates.PHRASE)})", between_dates),
+    (OPEN_AT_PATTERN, open_at),
+    (rf"\bon\s+(?P<day>(?:{'|'.join(dates.WEEKDAYS)}|weekend)s?)\s+open\b", open_on),
     (rf"\b(?:(?:that|which)\s+(?:is|are)\s+)?open\s+(?:(?:on|at)\s+)?(?:an?\s+|the\s+)?"
      rf"(?P<day>(?:{'|'.join(dates.WEEKDAYS)}|weekend)s?|today|tonight|tomorrow|now)\b", open_on),
     (rf"\b(?:(?:that|which)\s+)?(?P<verb>start|begin|end|close|apply)(?:s|ning|ing)?\s+(?:for\s+)?"
@@ -445,7 +505,8 @@ _TABLE: Final[tuple[tuple[str, Rule], ...]] = (
     (rf"\b(?:on\s+)?(?:an?\s+|the\s+)?(?P<day>(?:{'|'.join(dates.WEEKDAYS)}|weekend)s?)\s+(?P<things>(?:[^\W\d_]+\s+){{0,2}})(?:in|of|during)\s+"
      rf"(?P<month>(?:{'|'.join(dates.MONTHS)})(?:\s+\d{{4}})?|next\s+month|this\s+month)\b", days_of_month),
     (r"\b(?:in\s+the\s+)?(?P<part>morning|afternoon|evening|night)s?\s+(?P<things>events?|concerts?|classes|workshops?|talks?|walks?)\b"
-     r"|(?<=day\s)(?P<alone>mornings?|afternoons?|evenings?|nights?)\b", at_hours),
+     r"|(?:(?<=day\s)|(?<=tomorrow\s))(?P<alone>mornings?|afternoons?|evenings?|nights?)\b"
+     r"|\bthis\s+(?P<today>morning|afternoon|evening)\b", at_hours),
     (rf"\b(?:the\s+)?(?P<nth>next|first|last)\s+(?P<things>{_TYPES})(?=\s*(?:$|[?!.,;]|(?:in|of|on|at|near|this|next|before|after)\b))",
      nth_event),
     (rf"\b(?:on|at)\s+(?:{dates.EVERY})", every_day),
@@ -461,17 +522,23 @@ _TABLE: Final[tuple[tuple[str, Rule], ...]] = (
      r"|courses?|lectures?|exhibitions?|shows?|films?|markets?|talks?|walks?)\b)",
      _free),
     (rf"(?P<negated>\b(?:not|non)[\s-]+)?\b(?P<diet>{_alternatives(list(DIETS))})\b", _diet),
-    (r"\b(?:without|exclud(?:ing|e)|except(?:\s+for)?|but\s+nothing\s+with|nothing\s+with|nothing(?!\s+but\b)|but\s+not(?:\s+with)?|but\s+no|no"
+    (r"\b(?:that\s+|which\s+)?(?P<negated>(?:do(?:es)?n['’]?t|do(?:es)?\s+not)\s+)?(?:takes?|accepts?|taking|accepting)\s+"
+     r"(?P<none>no\s+)?(?:reservations?|bookings?)\b", _reservations),
+    (r"\b(?:that\s+(?:is|are)\s+|what\s+is\s+|which\s+\w+\s+are\s+)?(?P<out>out[\s-]of[\s-]stock|sold[\s-]out|not\s+in\s+stock)\b"
+     r"(?:\s+(?:right\s+now|at\s+the\s+moment|currently))?", _stock),
+    (r"\b(?:in|from|on|at)\s+(?:the|your|this)\s+(?:whole\s+|entire\s+|online\s+)?"
+     r"(?:(?P<shop>shop|store|catalogu?e|range|inventory)|web\s?site|site|page)\b(?!\s+\w)", _in_the_shop),
+    (r"\b(?:without|exclud(?:ing|e)|except(?:\s+for)?|but\s+nothing\s+with|nothing\s+with|nothing(?!\s+but\b)|but\s+not(?:\s+(?:with|for))?|but\s+no|no"
      r"|not(?:\s+(?:for|with))?|minus|other\s+than|free\s+(?:of|from)"
      r"|avoid(?:ing)?|hold\s+the|(?:i\s+|we\s+)?(?:don['’]?t|do\s+not)\s+(?:want|like|eat)|allergic\s+to|i\s+hate"
      r"|(?:that\s+|which\s+)?(?:do(?:es)?n['’]?t|do(?:es)?\s+not)\s+(?:contain|have|include|use))\s+"
-     r"(?:any\s+|added\s+|too\s+|much\s+)*(?P<things>.+)", _without),
+     r"(?:any\s+|added\s+|too\s+|much\s+|the\s+|an?\s+)*(?P<things>.+)", _without),
     (r"\b(?:near(?:by)?|close\s+to|next\s+to|not\s+far\s+from|around)\s+(?P<far>)(?P<unit>)" + _REST, _near),
     (r"\b(?P<negated>not\s+)?(?:in|from|at|around)\s+(?P<article>the\s+)?" + _REST, _in),
     (r"\b(?:(?:that|which)\s+(?:has|have|contains?|includes?|uses?)|contain(?:ing|s)|includ(?:ing|es)|made\s+(?:with|of|from))\s+"
      r"(?:some\s+|any\s+)?(?P<things>.+)", _having),
     (r"\bwith\s+(?:(?:some|fresh|lots\s+of|plenty\s+of|an?|the)\s+)?(?P<things>[^\W\d_].*)", _with),
-    (r"\b(?:that\s+(?:is|are)\s+)?in[\s-]stock\b", _stock),
+    (r"\b(?:that\s+(?:is|are)\s+)?(?P<out>(?!))?in[\s-]stock\b", _stock),
     *((rf"\b(?:the\s+)?(?:{words})\b", _ordered(field, ascending)) for words, field, ascending in _ORDERS),
     (r"\b(?:(?P<cheap>cheap|inexpensive|affordable|low[\s-]priced)|expensive|fancy|upscale|high[\s-]end)\b", _priced),
     (rf"\b(?P<types>(?:{_TYPES})(?:(?:\s*,\s*(?:and\s+|or\s+)?|\s+(?:and|or)\s+)(?:{_TYPES}))*)\b", _typed),

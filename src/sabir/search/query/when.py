@@ -7,11 +7,12 @@ from datetime import datetime
 from typing import Final
 
 from sabir.search.engine.base import Fields
-from sabir.search.items.attributes import OPEN_ON, START_HOUR
+from sabir.search.items.attributes import OPEN_AT, OPEN_ON, START_HOUR
 from sabir.search.items.types import TYPE_WORDS, ancestors
 
 from . import dates
 from .conditions import AnyOf, During, Is, Range
+from .hours import slot
 from .phrase import Phrase, after
 from .structured import DATE_OPERATORS, dated
 
@@ -71,8 +72,9 @@ def at_hours(match: re.Match[str], known: Fields, now: datetime) -> Phrase | Non
     """ "Evening events", "on Friday evenings", "in the morning": by the clock at which they start."""
     if START_HOUR not in known.numbers:
         return None
-    first, last = _HOURS[(match["part"] or match["alone"]).casefold().rstrip("s")]
-    return Phrase((Range(START_HOUR, first, last, with_high=False),), keep=match["things"] or "")
+    first, last = _HOURS[(match["part"] or match["alone"] or match["today"]).casefold().rstrip("s")]
+    keep = "today" if match["today"] else match["things"] or ""
+    return Phrase((Range(START_HOUR, first, last, with_high=False),), keep=keep)
 
 
 # Parts of the day, from one hour up to another.
@@ -110,4 +112,87 @@ def days_of_month(match: re.Match[str], known: Fields, now: datetime) -> Phrase 
 
 def _date_field(published: str | None, known: Fields) -> str | None:
     fields = ("datepublished", "dateposted", "datecreated", "date") if published else ("date", "datepublished")
-    return next((field for field in fields if field in known.dates), None)
+    return next((each for each in fields if each in known.dates), None)
+
+
+# Opening times by the clock
+
+
+_DAY = "|".join(dates.WEEKDAYS)
+_ON_DAY = rf"(?:on\s+)?(?:an?\s+|the\s+)?(?P<{{name}}>(?:{_DAY}|weekend|weekday)s?|today|tonight|tomorrow)"
+_CLOCK = (
+    r"(?P<clock>(?P<hour>\d{1,2})(?:[:.](?P<minute>\d{2}))?\s*(?P<half>[ap]\.?m\b\.?|o['’]?\s?clock)?"
+    r"(?:\s+(?:in\s+the|at)\s+(?P<daypart>morning|afternoon|evening|night))?|noon|midday|midnight)(?![\w:])"
+)
+# "Open at 7 in the morning on Sundays", "open on Friday until 10 pm", "open on Sunday mornings", "open late".
+OPEN_AT_PATTERN: Final = (
+    rf"\b(?:(?:that|which)\s+(?:is|are)\s+)?open(?:s|ed)?\s+(?:{_ON_DAY.format(name='first_day')}\s+)?"
+    rf"(?:(?P<relation>at|after|past|until|till|before|by|from|around)\s+(?:about\s+)?{_CLOCK}"
+    rf"(?:\s+{_ON_DAY.format(name='last_day')})?\b"
+    rf"|(?:in\s+the\s+)?(?P<part>mornings?|afternoons?|evenings?|nights?)(?:\s+{_ON_DAY.format(name='part_day')})?\b"
+    r"|(?P<vague>late|early)\b)"
+)
+_PART_MINUTES: Final = {"morning": 9 * 60, "afternoon": 14 * 60, "evening": 19 * 60, "night": 22 * 60}
+_VAGUE_MINUTES: Final = {"late": 22 * 60, "early": 7 * 60}
+
+
+def open_at(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
+    """ "Open until 10 pm on Fridays": by the half hours of the week at which a place is open."""
+    if OPEN_AT not in known.words:
+        return None
+    condition = open_then(match, now)
+    return Phrase((condition,), keep="open") if condition is not None else None
+
+
+def open_then(match: re.Match[str], now: datetime) -> AnyOf | None:
+    """The condition that a match of ``OPEN_AT_PATTERN`` states; None if it is not a time of day."""
+    if match["clock"]:
+        minute = _minute(match)
+    elif match["part"]:
+        minute = _PART_MINUTES[match["part"].casefold().rstrip("s")]
+    else:
+        minute = _VAGUE_MINUTES[match["vague"].casefold()]
+    if minute is None:
+        return None
+    said = (match["first_day"] or match["last_day"] or match["part_day"] or "").casefold()
+    days = _days_said(said, now)
+    return AnyOf((Is(OPEN_AT, tuple(slot(day, minute) for day in days)),))
+
+
+def _minute(match: re.Match[str]) -> int | None:
+    """The minute of the day: just before it, for "until 10 pm" and "before 8 am"."""
+    word = match["clock"].casefold()
+    named = {"noon": 12 * 60, "midday": 12 * 60, "midnight": 24 * 60}.get(word)
+    if named is not None:
+        minute = named
+    else:
+        hour = int(match["hour"])
+        if hour > 24 or int(match["minute"] or 0) > 59:
+            return None
+        minute = 60 * _on_24_hours(hour, match) + int(match["minute"] or 0)
+    is_before = (match["relation"] or "").casefold() in ("until", "till", "before", "by")
+    return minute - 30 if is_before and minute >= 30 else minute
+
+
+def _on_24_hours(hour: int, match: re.Match[str]) -> int:
+    half = (match["half"] or "")[:1].casefold()
+    part = (match["daypart"] or "").casefold()
+    if half == "a" or part == "morning":
+        return hour % 12
+    if half == "p" or part in ("afternoon", "evening", "night"):
+        return hour % 12 + 12 if hour <= 12 else hour
+    if match["minute"] or hour > 12:
+        return hour
+    is_late = (match["relation"] or "").casefold() in ("until", "till", "after", "past")
+    return hour + 12 if hour < 7 or (is_late and hour < 12) else hour  # "until 9", "at 5"
+
+
+def _days_said(said: str, now: datetime) -> list[str]:
+    word = said.rstrip("s")
+    if word in dates.WEEKDAYS:
+        return [word]
+    ahead = {"today": 0, "tonight": 0, "tomorrow": 1}.get(said)
+    if ahead is not None:
+        return [dates.WEEKDAYS[(now.weekday() + ahead) % 7]]
+    spans = {"weekend": dates.WEEKDAYS[5:], "weekday": dates.WEEKDAYS[:5]}
+    return list(spans.get(word, dates.WEEKDAYS))
