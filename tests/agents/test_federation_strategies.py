@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
 
-from sabir import Message, Turn, agent
+from sabir import Message, Turn, agent, connect
 from sabir.agent import FunctionAgent
 from sabir.agents.agreement import agree, groups
 from sabir.agents.federation import Federation, Strategy
 from sabir.events import Delta, Event, Fault, Reply
+from sabir.testing import served
 
 QUESTION = "What is the capital of France?"
 
@@ -142,6 +143,45 @@ async def test_vote_takes_what_most_say_however_they_put_it() -> None:
     said, _ = await run(Federation(members, strategy="vote"))
     assert said.parts[0].content == "Paris"
     assert part(said, "agreement") == {"agree": ["b", "c"], "differ": ["a"]}
+
+
+@pytest.mark.parametrize("path", ["/nlip", "/a2a/fed", "/mcp", "/ask", "/acl"])
+async def test_a_vote_says_the_outcome_first_and_names_each_source_once(path: str, elections: str) -> None:
+    async with connect(f"{elections}{path}") as peer:
+        reply = await peer.ask(QUESTION)
+    listed = "a: Lyon.\nb: Paris\nc: The capital of France is Paris."
+    assert reply.text == f"Paris\n2 of 3 sources agree:\n{listed}"
+
+
+@pytest.fixture(scope="module")
+def elections() -> Iterator[str]:
+    members = [saying("a", "Lyon."), saying("b", "Paris"), saying("c", "The capital of France is Paris.")]
+    with served(Federation(members, strategy="vote", name="fed")) as url:
+        yield url
+
+
+STRATEGIES: list[tuple[Strategy, list[str], str]] = [
+    ("all", ["Paris.", "Lyon."], "m0: Paris.\nm1: Lyon."),
+    ("best", ["Lyon.", "Paris.", "It is Paris."], "Paris."),
+    ("merge", ["Paris.", "It is Paris. It is old."], "Paris. It is old."),
+    ("vote", ["Paris.", "Paris."], "Paris.\nAll 2 sources agree:\nm0: Paris.\nm1: Paris."),
+    ("vote", ["Paris."], "Paris."),
+    ("vote", ["Paris.", "Lyon."], "The sources do not agree.\nm0: Paris.\nm1: Lyon."),
+]
+
+
+@pytest.mark.parametrize(("strategy", "answers", "text"), STRATEGIES, ids=[f"{s}{len(a)}" for s, a, _ in STRATEGIES])
+async def test_no_answer_is_said_twice_or_without_its_source(strategy: Strategy, answers: list[str], text: str) -> None:
+    members = [saying(f"m{number}", each) for number, each in enumerate(answers)]
+    said, _ = await run(Federation(members, strategy=strategy))
+    assert said.text == text
+    assert part(said, "answers") == {f"m{number}": each for number, each in enumerate(answers)}
+
+
+async def test_a_vote_inside_a_vote_counts_with_its_outcome() -> None:
+    inner = Federation([saying("a", "Paris"), saying("b", "Paris")], strategy="vote", name="inner")
+    said, _ = await run(Federation([inner, saying("c", "Paris."), saying("d", "Lyon")], strategy="vote"))
+    assert part(said, "agreement") == {"agree": ["inner", "c"], "differ": ["d"]}
 
 
 async def test_vote_without_a_majority_says_so() -> None:

@@ -39,6 +39,8 @@ logger = logging.getLogger("sabir")
 SOURCES: Final = "sources"  # label of the part that says who answered and who did not
 QUESTION: Final = "asked"  # label of the question in what the integrator gets
 AGREEMENT: Final = "agreement"  # label of the part that says who agreed
+ANSWERS: Final = "answers"  # label of the part that has the words of each source
+VOTES: Final = "votes"  # label of the text that says how many agree, and what each source said
 SECONDS: Final = 30.0  # that a member has
 Strategy = Literal["first", "all", "best", "vote", "merge"]
 
@@ -197,8 +199,7 @@ class Federation:
         elif self.strategy == "merge":
             yield Reply(_merged(turn.text, said))
         else:
-            words = [f"{item.source}: {item.message.text}" for item in said if item.message is not None]
-            yield Reply(Message.text("\n".join(words), parts=[*_parts(said), _sources(said)]))
+            yield Reply(Message.text(_listed(_texts(said)), parts=_beside(said)))
 
     async def _integrated(self, integrator: Agent, turn: Turn, said: list[Said]) -> AsyncGenerator[Event, None]:
         told = _sources(said)
@@ -249,20 +250,42 @@ def _parts(said: Sequence[Said]) -> list[Part]:
     return [part for item in said if item.message is not None for part in labelled(item.source, item.message)]
 
 
+def _beside(said: Sequence[Said], *judged: Part) -> list[Part]:
+    """What stands behind the words of a reply: each answer under its source, files, and who answered and failed.
+
+    The words of the answers are data here: as text they would be said twice, and without names.
+    """
+    files = [part for part in _parts(said) if part.format != "text"]
+    return [*files, *judged, _sources(said), json_part(_texts(said), label=ANSWERS)]
+
+
+def _listed(texts: Mapping[str, str]) -> str:
+    return "\n".join(f"{source}: {text}" for source, text in texts.items())
+
+
 def _texts(said: Sequence[Said]) -> dict[str, str]:
-    return {item.source: item.message.text for item in said if item.message is not None}
+    return {item.source: _own_words(item.message) for item in said if item.message is not None}
+
+
+def _own_words(message: Message) -> str:
+    """What a member says, without the votes behind it, where the member is a federation itself."""
+    kept = tuple(part for part in message.submessages if part.label != VOTES)
+    return Message.of(message.first, *kept).text
 
 
 def _voted(question: str, said: Sequence[Said]) -> Message:
-    """What most say. Without a majority that is told, and all answers with it."""
+    """What most say, and below it what each source said. Without a majority, that comes first."""
     texts = _texts(said)
     winners = groups(texts, question)[0]
     agreement = {"agree": winners, "differ": [source for source in texts if source not in winners]}
-    parts = [*_parts(said), json_part(agreement, label=AGREEMENT), _sources(said)]
+    parts = _beside(said, json_part(agreement, label=AGREEMENT))
     if 2 * len(winners) <= len(texts) and len(texts) > 1:
-        listed = "\n".join(f"{source}: {text}" for source, text in texts.items())
-        return Message.text(f"The sources do not agree.\n{listed}", parts=parts)
-    return Message.text(texts[winners[0]], parts=parts)
+        return Message.text(f"The sources do not agree.\n{_listed(texts)}", parts=parts)
+    if len(texts) == 1:
+        return Message.text(texts[winners[0]], parts=parts)
+    count = f"All {len(texts)}" if len(winners) == len(texts) else f"{len(winners)} of {len(texts)}"
+    votes = text_part(f"{count} sources agree:\n{_listed(texts)}", label=VOTES)
+    return Message.text(texts[winners[0]], parts=[votes, *parts])
 
 
 def _best(question: str, said: Sequence[Said]) -> Message:
@@ -271,7 +294,7 @@ def _best(question: str, said: Sequence[Said]) -> Message:
     support = {one: sum(agree(texts[one], other, question) for other in texts.values()) for one in texts}
     best = max(texts, key=lambda source: support[source])  # the first of equals
     chosen = json_part({"chosen": best, "support": support}, label=AGREEMENT)
-    return Message.text(texts[best], parts=[*_parts(said), chosen, _sources(said)])
+    return Message.text(texts[best], parts=_beside(said, chosen))
 
 
 def _merged(question: str, said: Sequence[Said]) -> Message:
@@ -281,7 +304,7 @@ def _merged(question: str, said: Sequence[Said]) -> Message:
         for sentence in re.split(r"(?<=[.!?])\s+", text.strip()):
             if sentence and not any(agree(sentence, other, question) for other in kept):
                 kept.append(sentence)
-    return Message.text(" ".join(kept), parts=[*_parts(said), _sources(said)])
+    return Message.text(" ".join(kept), parts=_beside(said))
 
 
 def _outcome(task: asyncio.Task[Said], source: str) -> Said:

@@ -42,6 +42,7 @@ def readable(message: Message) -> str:
     again = (ERROR, message.content)  # what was not understood is said in front, and again in a part with this label
     words = (message.first, *(part for part in message.submessages if (part.label, part.content) != again))
     lines = [str(part.content) for part in words if part.format == "text" and part.content]
+    lines = [lines[0], *(line for line in lines[1:] if not _is_listed(line, message))] if lines else []
     found = unsaid(message)
     if found and lines == [_named(message)]:
         lines = []  # the names alone; with all that is known of them they follow
@@ -60,6 +61,12 @@ def readable(message: Message) -> str:
         about = f"{item.text} " if item.text != message.text else ""
         lines += [f"  {about}{', '.join(item.options)}"] if item.options else []
     return "\n".join(lines)
+
+
+def _is_listed(line: str, message: Message) -> bool:
+    """Whether the first words have this answer already, behind the name of its source."""
+    said = f"\n{message.content}\n" if message.format == "text" else ""
+    return any(f"\n{part.label}: {line}\n" in said for part in message.submessages if part.content == line)
 
 
 def unsaid(message: Message) -> list[str]:

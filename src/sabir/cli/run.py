@@ -121,7 +121,7 @@ class _Asking:
             case Delta(part) if part.format == "text" and not self._json:
                 say(part.content, end="", flush=True)
                 self._began = True
-            case Progress(_, note) if note and self._shown is not None and not self._members():
+            case Progress(_, note) if note and self._shown is not None and not self._members() and not self._began:
                 say(f"  {note}", file=self._shown, flush=True)
             case Question():
                 self._sink.answer(await self._answer(event))

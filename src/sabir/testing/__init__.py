@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from sabir.agents.llm.mock import RecordingModel, ReplayingModel, ScriptedModel
 
 from .ask import DECLINE, Answered, MemoryJournal, Unanswered, ask, ask_sync
-from .fakes import FakeAgent, FakeTool
+from .fakes import FakeAgent, FakeTool, scripted_member
 from .recording import recorded
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ __all__ = [
     "ask",
     "ask_sync",
     "recorded",
+    "scripted_member",
     "served",
 ]
 

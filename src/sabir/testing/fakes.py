@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from sabir.agent import joined
+from sabir.agents.llm import LLM
+from sabir.agents.llm.mock import ScriptedModel, ScriptStep
 from sabir.card import Card
 from sabir.events import Delta, Event, Question, Reply
 from sabir.message import Message, Part, text_part
@@ -56,6 +58,20 @@ class FakeAgent:
 
     def _next(self) -> Any:
         return self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+
+
+def scripted_member(name: str, *answers: str, vote: str = "agent1", reason: str = "", present: str = "") -> LLM:
+    """A member of an ensemble with a script.
+
+    It gives its answers one after the other, then votes, and presents the result if it wins. ``vote`` is the alias of a
+    member (``agent2`` is the second one), or words of the answer that it votes for. Without ``present`` it repeats its
+    answer. For other behaviour, such as an error or a delay, give ``LLM(name, ScriptedModel([…]))`` a script.
+    """
+    steps: list[ScriptStep] = [{"answer": each} for each in answers]
+    steps.append({"vote": vote, "reason": reason})
+    if present:
+        steps.append({"present": present})
+    return LLM(name, ScriptedModel(steps))
 
 
 def _part(piece: Any) -> Part:

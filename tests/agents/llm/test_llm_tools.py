@@ -205,7 +205,7 @@ async def test_the_mock_backend_follows_its_script_and_then_repeats_the_question
 
 
 def test_a_script_with_an_unknown_key_is_rejected() -> None:
-    with pytest.raises(ConfigError, match="expected text or a mapping with error, say, seconds, tool_calls"):
+    with pytest.raises(ConfigError, match="expected text or a mapping with answer, error, present, say, seconds"):
         ScriptedModel([{"sya": "hello"}])
 
 

@@ -13,6 +13,7 @@ from typing import Final
 
 from sabir.agent import Agent
 from sabir.agents.llm import LLM
+from sabir.agents.panel_words import ONLY_VOTE, OWN_ANSWER, SAYS, WON
 from sabir.errors import TurnFailed
 from sabir.message import Message, Part, json_part
 from sabir.tools import Tool, tool
@@ -31,7 +32,6 @@ _BY_TOOLS: Final = "End with exactly one call: new_answer(content) or vote(agent
 _BY_WORDS: Final = """\
 To vote, reply with a line such as: VOTE: {}1 because …
 Anything else is taken as your new answer."""
-_ONLY_VOTE: Final = "You have given all your answers, so vote."
 _AGAIN: Final = "You ended without new_answer or vote. Call exactly one of them now."
 _AGAIN_IN_WORDS: Final = "Your last reply could not be used: {}. Reply again."
 
@@ -104,12 +104,12 @@ def brief(question: Message, state: PanelState, member: int, *, may_answer: bool
     newest = state.newest()
     words = [_RULES, _BY_TOOLS if by_tools else _BY_WORDS.format(state.prefix)]
     if not may_answer:
-        words.append(_ONLY_VOTE)
+        words.append(ONLY_VOTE)
     words.append(f"\nQuestion: {question.text}")
     if member in newest:
-        words.append(f"\nYour own answer so far, as {state.alias(member)}:\n{newest[member].content}")
+        words.append(f"\n{OWN_ANSWER} {state.alias(member)}:\n{newest[member].content}")
     others = {state.alias(number): answer.content for number, answer in sorted(newest.items()) if number != member}
-    words += [f"\n{name} says:\n{content}" for name, content in others.items()]
+    words += [f"\n{name} {SAYS}\n{content}" for name, content in others.items()]
     if not newest:
         words.append("\nThere are no answers yet.")
     part = json_part({"you": state.alias(member), "answers": others, "depth": state.depth}, label=LABEL)
@@ -204,7 +204,7 @@ def read(reply: Message, state: PanelState, choices: frozenset[int]) -> Decision
 def final_brief(question: Message, state: PanelState, winner: int) -> Message:
     """What the winner is asked at the end."""
     newest = state.newest()
-    words = ["The agents voted, and your answer won. Write the final answer for the user, from all that was said."]
+    words = [f"{WON} Write the final answer for the user, from all that was said."]
     words.append(f"\nQuestion: {question.text}")
     words.append(f"\nYour answer:\n{newest[winner].content}")
     words += [

@@ -3,7 +3,8 @@
 A script is a list of steps, one for each answer: text, or a mapping with ``say``, ``tool_calls``
 (``{"name": …, "arguments": {…}}``), ``error`` or ``seconds`` to wait first. In Python a step may also be a function of
 the messages. A step with ``when`` is out of the order: it answers, as often as that happens, when the last message
-contains this text. When the script has ended, or there is none, the model repeats what it was asked.
+contains this text. Steps with ``answer``, ``vote`` and ``present`` make the model a member of an ensemble
+(``panel_script``). When the script has ended, or there is none, the model repeats what it was asked.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ from sabir.errors import ConfigError, PeerUnavailable, PeerUnreadable
 from sabir.tools import ToolCall
 
 from .model import Model, ModelMessage, ModelOptions, ModelPiece, ModelUsage
+from .panel_script import PanelStep, panel_turn
 
 _KEYS: Final = frozenset({"say", "tool_calls", "error", "seconds", "when"})
+_PANEL_KEYS: Final = frozenset({"answer", "vote", "present"})
 
 
 class _Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -42,7 +45,10 @@ class ScriptedModel:
         """Raises:
         ConfigError: a step is neither text nor a mapping with known keys.
         """
-        steps = [step if callable(step) else _step_of(step) for step in script]
+        self._panel = [_panel_step_of(step) for step in script if _is_panel_step(step)]
+        if self._panel and not any(step.answer for step in self._panel):
+            raise ConfigError("script: a member of an ensemble needs an answer; add a step {answer: …}")
+        steps = [step if callable(step) else _step_of(step) for step in script if not _is_panel_step(step)]
         self._rules = [step for step in steps if isinstance(step, _Step) and step.when]
         self._script = [step for step in steps if not isinstance(step, _Step) or not step.when]
         self._next = 0
@@ -59,7 +65,7 @@ class ScriptedModel:
     ) -> AsyncGenerator[ModelPiece, None]:
         self.asked.append(tuple(messages))
         self.options.append(options or ModelOptions())
-        step = self._step(messages)
+        step = self._step(messages, options or ModelOptions())
         if step.seconds:
             await asyncio.sleep(step.seconds)
         if step.error:
@@ -73,11 +79,15 @@ class ScriptedModel:
             )
         yield _usage(messages, step)
 
-    def _step(self, messages: Sequence[ModelMessage]) -> _Step:
+    def _step(self, messages: Sequence[ModelMessage], options: ModelOptions) -> _Step:
         last = messages[-1].content if messages else ""
         for rule in self._rules:
             if rule.when in last:
                 return rule
+        turn = panel_turn(self._panel, last, {tool.name for tool in options.tools}) if self._panel else None
+        if turn is not None:
+            calls = ({"name": turn.call, "arguments": turn.arguments},) if turn.call else ()
+            return _Step(turn.say, calls, turn.step.error, turn.step.seconds)
         position = self._next
         self._next += 1
         if position < len(self._script):
@@ -96,7 +106,19 @@ def _step_of(step: Any) -> _Step:
     try:
         return msgspec.convert(step, _Step)
     except msgspec.ValidationError as exc:
-        raise ConfigError(f"script: expected text or a mapping with {', '.join(sorted(_KEYS))}: {exc}") from None
+        known = ", ".join(sorted(_KEYS | _PANEL_KEYS))
+        raise ConfigError(f"script: expected text or a mapping with {known}: {exc}") from None
+
+
+def _is_panel_step(step: Any) -> bool:
+    return isinstance(step, Mapping) and not _PANEL_KEYS.isdisjoint(step)
+
+
+def _panel_step_of(step: Any) -> PanelStep:
+    try:
+        return msgspec.convert(step, PanelStep)
+    except msgspec.ValidationError as exc:
+        raise ConfigError(f"script: expected one of answer, vote and present, and perhaps reason: {exc}") from None
 
 
 def _words(text: str) -> list[str]:
