@@ -264,7 +264,7 @@ async def test_opening_hours_are_shown_to_who_asks_for_them() -> None:
     index = LocalIndex(None, None)
     await index.put([thing("m", "Market hall", "GroceryStore", openingHours=["Mo-Sa 08:00-18:00"])])
     [hall] = results(await asker(index).reply("what time does the market hall open?"))
-    assert hall["matched"] == {"openinghours": "open Mo-Sa 08:00-18:00"}
+    assert hall["matched"] == {"openinghours": "open Mon–Sat 08:00–18:00, closed Sun"}
 
 
 @pytest.mark.parametrize("said", ["hello", "Hi there!", "thanks", "help", "what can you do?"])

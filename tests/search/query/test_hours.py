@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from search.asking import Judged, answered
 
-from sabir.search import LocalIndex
+from sabir.search import Item, LocalIndex
 from sabir.search.query.hours import in_words, open_slots, slot, stated
-
-from .asking import Judged, answered
-from .test_heeded import thing
-
-NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)  # a Monday
 
 
 @pytest.mark.parametrize(
@@ -71,7 +66,7 @@ PLACES = (
 
 async def _answer(question: str) -> tuple[str, set[str]]:
     index = LocalIndex(None, None)
-    await index.put([thing(name, name, "Restaurant", openingHours=hours) for name, hours in PLACES])
+    await index.put([Item(name, "s", name, ("Restaurant",), fields={"openingHours": hours}) for name, hours in PLACES])
     try:
         answer = await answered(index, Judged("date", question))
     finally:
