@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from search.asking import Judged, answered
 
 from sabir.search import Item, LocalIndex
 from sabir.search.query.hours import in_words, open_slots, slot, stated
+from search.asking import Judged, answered
 
 
 @pytest.mark.parametrize(
