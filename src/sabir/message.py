@@ -319,9 +319,9 @@ def token_kind(subformat: str) -> str:
     return "authentication" if prefix == "authorization" else prefix
 
 
-def printable(name: str, most: int = 40) -> str:
+def printable(name: str, limit: int = 40) -> str:
     """A name from the wire, safe to put into an error text."""
-    return "".join(c if c.isprintable() else "\ufffd" for c in name[:most]) + ("…" if len(name) > most else "")
+    return "".join(c if c.isprintable() else "\ufffd" for c in name[:limit]) + ("…" if len(name) > limit else "")
 
 
 def _gps(content: JSON) -> tuple[float, float] | None:

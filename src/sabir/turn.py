@@ -83,9 +83,9 @@ NO_CONVERSATION = Conversation("")
 class Meter(msgspec.Struct, eq=False, omit_defaults=True):
     """What a turn has used of models and tools, its sub-turns included, against a budget (0: none)."""
 
-    most_calls: int = 0
-    most_tokens: int = 0
-    most_cost: float = 0.0
+    max_calls: int = 0
+    max_tokens: int = 0
+    max_cost: float = 0.0
     calls: int = 0
     tokens: int = 0
     cost: float = 0.0
@@ -96,13 +96,13 @@ class Meter(msgspec.Struct, eq=False, omit_defaults=True):
 
     @property
     def has_budget(self) -> bool:
-        return bool(self.most_calls or self.most_tokens or self.most_cost)
+        return bool(self.max_calls or self.max_tokens or self.max_cost)
 
     @property
     def is_used_up(self) -> bool:
         """Whether nothing is left of a budget."""
-        pairs = ((self.calls, self.most_calls), (self.tokens, self.most_tokens), (self.cost, self.most_cost))
-        return any(most and used >= most for used, most in pairs)
+        pairs = ((self.calls, self.max_calls), (self.tokens, self.max_tokens), (self.cost, self.max_cost))
+        return any(limit and used >= limit for used, limit in pairs)
 
     def elsewhere(self, calls: int, tokens: int, cost: float) -> None:
         """Add what another node has used for this turn, and has put on the account."""
@@ -116,13 +116,13 @@ class Meter(msgspec.Struct, eq=False, omit_defaults=True):
         self.calls += calls
         self.tokens += tokens
         self.cost += cost
-        for kind, used, most in (
-            ("calls", self.calls, self.most_calls),
-            ("tokens", self.tokens, self.most_tokens),
-            ("cost", self.cost, self.most_cost),
+        for kind, used, limit in (
+            ("calls", self.calls, self.max_calls),
+            ("tokens", self.tokens, self.max_tokens),
+            ("cost", self.cost, self.max_cost),
         ):
-            if most and used > most:
-                raise TurnFailed(f"the turn's budget of {most:g} {kind} is used up")
+            if limit and used > limit:
+                raise TurnFailed(f"the turn's budget of {limit:g} {kind} is used up")
 
 
 class OpenedUpload(Protocol):

@@ -61,7 +61,7 @@ class Upload(msgspec.Struct, frozen=True, omit_defaults=True):
     conversation: str
     owner: str
     expires: float
-    most: int
+    max_bytes: int = msgspec.field(name="most")
     total: int | None = None  # as the client announced it
     size: int | None = None  # once it is complete
     sha256: str = ""
@@ -104,13 +104,13 @@ class Uploads:
             RateLimited: the caller has too many places, or has used up its bytes.
         """
         account, expires = self.account(caller), time.time() + self.limits.seconds
-        most = min(self.limits.bytes, self.limits.bytes_per_caller)
-        upload = Upload(secrets.token_urlsafe(16), conversation, caller.id, expires, most, account=account)
-        left = await self._reservations.begin(account, upload.id, expires, self._most, self._record(upload))
-        return self._path(upload), msgspec.structs.replace(upload, most=min(most, left))
+        max_bytes = min(self.limits.bytes, self.limits.bytes_per_caller)
+        upload = Upload(secrets.token_urlsafe(16), conversation, caller.id, expires, max_bytes, account=account)
+        left = await self._reservations.begin(account, upload.id, expires, self._cap, self._record(upload))
+        return self._path(upload), msgspec.structs.replace(upload, max_bytes=min(max_bytes, left))
 
     @property
-    def _most(self) -> Cap:
+    def _cap(self) -> Cap:
         return Cap(self.limits.bytes_per_caller, self.limits.places_per_caller)
 
     def account(self, caller: Caller) -> str:
@@ -126,8 +126,8 @@ class Uploads:
 
     async def held(self, caller: Caller) -> list[Upload]:
         """A known caller's uploads that have not expired, complete or not, and what was given to it."""
-        most = self.limits.places_per_caller
-        held = [self._read(item) for item in await self.store.list(SPACE, owner=self.account(caller), limit=most)]
+        limit = self.limits.places_per_caller
+        held = [self._read(item) for item in await self.store.list(SPACE, owner=self.account(caller), limit=limit)]
         return [item for item in held if item and item.owner == caller.id and item.expires > time.time()]
 
     async def at(self, place: str, caller: Caller) -> Upload:
@@ -165,8 +165,8 @@ class Uploads:
             raise Conflict("this upload is complete; ask for another place")
         if upload.id in self._writing:
             raise Conflict("this upload is under way on another connection")
-        if total is not None and total > upload.most:
-            raise TooLarge("upload", "Content-Length", f"at most {upload.most} bytes")
+        if total is not None and total > upload.max_bytes:
+            raise TooLarge("upload", "Content-Length", f"at most {upload.max_bytes} bytes")
         if offset and offset != self.offset(upload):
             raise Conflict(f"the upload continues at offset {self.offset(upload)}")
         if upload.total is not None and total is not None and total != upload.total:
@@ -210,8 +210,8 @@ class Uploads:
     async def erase(self, conversation: str, caller: Caller) -> int:
         """Remove what was put, or given, in a conversation; says how many. One that is being written stays."""
         erased = 0
-        most = self.limits.places_per_caller
-        for record in await self.store.list(SPACE, owner=self.account(caller), limit=most):
+        limit = self.limits.places_per_caller
+        for record in await self.store.list(SPACE, owner=self.account(caller), limit=limit):
             upload = self._read(record)
             if upload is None or upload.id in self._writing:
                 continue
@@ -294,7 +294,7 @@ class Writing:
         """Hold so many bytes of the caller's quota for this upload, before they come."""
         uploads, upload, may_refuse = self._uploads, self.upload, not self.upload.is_given
         holding = uploads._reservations.reserve(
-            upload.account, upload.id, upload.expires, uploads._most, wanted,
+            upload.account, upload.id, upload.expires, uploads._cap, wanted,
             least=least, refuse=may_refuse, record=record,
         )  # fmt: skip
         self._counted = await holding
@@ -311,8 +311,8 @@ class Writing:
             RateLimited: more than the caller may have here, at all its places together.
         """
         received, total = self.received + len(data), self.upload.total
-        if received > self.upload.most or (total is not None and received > total):
-            raise TooLarge("upload", "body", f"at most {self.upload.most if total is None else total} bytes")
+        if received > self.upload.max_bytes or (total is not None and received > total):
+            raise TooLarge("upload", "body", f"at most {self.upload.max_bytes if total is None else total} bytes")
         if received > self._counted:
             await self._count(received + min(received, AHEAD), received)
         self.received = received
@@ -386,14 +386,14 @@ class Attachment:
             while data := await asyncio.to_thread(file.read, block):
                 yield data
 
-    async def part(self, most: int = 64 * 1024**2) -> Part:
+    async def part(self, max_bytes: int = 64 * 1024**2) -> Part:
         """The bytes as a Part, loaded.
 
         Raises:
-            TooLarge: more than ``most``; read them in chunks.
+            TooLarge: more than ``max_bytes``; read them in chunks.
         """
-        if self.size > most:
-            raise TooLarge("upload", self.name or "attachment", f"at most {most} bytes to be loaded at once")
+        if self.size > max_bytes:
+            raise TooLarge("upload", self.name or "attachment", f"at most {max_bytes} bytes to be loaded at once")
         with await asyncio.to_thread(_opened, self.path) as file:
             return binary_part(await asyncio.to_thread(file.read), self.subformat, label=self.name or None)
 

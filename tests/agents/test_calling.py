@@ -82,7 +82,7 @@ def test_a_loop_of_calls_ends(url: str) -> None:
 
 
 async def test_any_agent_can_be_called_outside_a_gateway_and_none_by_name() -> None:
-    turn = Turn(Message.text("x"), meter=Meter(most_tokens=10))
+    turn = Turn(Message.text("x"), meter=Meter(max_tokens=10))
     assert (await turn.call(weather, "Oslo")).text.startswith("sunny in Oslo")
     with pytest.raises(TurnFailed, match="budget of 10 tokens"):
         await turn.call(weather, "Oslo")

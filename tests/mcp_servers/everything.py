@@ -122,7 +122,7 @@ async def error_handling(turn: Turn) -> str:
 
 @tool("test_sampling", "Asks the caller's model", takes(prompt={"type": "string"}))
 async def sampling(turn: Turn) -> str:
-    answer = await turn.ask(mcp_ask.Sampling.of(arguments(turn)["prompt"], most_tokens=100))
+    answer = await turn.ask(mcp_ask.Sampling.of(arguments(turn)["prompt"], max_tokens=100))
     return f"LLM response: {answer.text}"
 
 
@@ -189,7 +189,7 @@ async def wants_name(turn: Turn) -> str:
 
 @tool("test_input_required_result_sampling", "Asks the model for a capital")
 async def wants_sample(turn: Turn) -> str:
-    question = mcp_ask.Sampling.of("What is the capital of France?", most_tokens=100, question_id="capital_question")
+    question = mcp_ask.Sampling.of("What is the capital of France?", max_tokens=100, question_id="capital_question")
     return (await turn.ask(question)).text
 
 
@@ -210,7 +210,7 @@ tampered_state = tool("test_input_required_result_tampered_state", "Keeps state 
 def several() -> mcp_ask.Several:
     return mcp_ask.Several.of(
         Question("What is your name?", schema=form(name={"type": "string"}), id="user_name"),
-        mcp_ask.Sampling.of("Generate a greeting", most_tokens=50, question_id="greeting"),
+        mcp_ask.Sampling.of("Generate a greeting", max_tokens=50, question_id="greeting"),
         mcp_ask.Roots("Which directories?", id="client_roots"),
     )
 

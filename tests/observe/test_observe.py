@@ -20,7 +20,7 @@ from sabir.gateway.gateway import Gateway
 from sabir.guard.build import GuardSettings
 from sabir.message import Message
 from sabir.observe.logs import JsonLines, Scrub, scrubbed
-from sabir.observe.metrics import MOST_SERIES, Counter, Gauge, Histogram, Metrics
+from sabir.observe.metrics import MAX_SERIES, Counter, Gauge, Histogram, Metrics
 from sabir.observe.settings import ObserveSettings
 from sabir.observe.traces import Observer, child_trace, new_trace, provider_of
 from sabir.protocols.connect import connect
@@ -67,10 +67,10 @@ def test_metrics_are_written_as_prometheus_reads_them() -> None:
 
 def test_labels_from_outside_do_not_fill_the_memory() -> None:
     counter = Counter("a_total", "As.", ("kind",))
-    for number in range(MOST_SERIES * 2):
+    for number in range(MAX_SERIES * 2):
         counter.add(str(number))
-    assert counter.value("other") == MOST_SERIES
-    assert len(list(counter.lines())) == MOST_SERIES + 1
+    assert counter.value("other") == MAX_SERIES
+    assert len(list(counter.lines())) == MAX_SERIES + 1
 
 
 def test_two_metrics_of_one_name_are_a_mistake() -> None:

@@ -72,7 +72,7 @@ async def test_rights_history_budget_and_arguments_are_those_of_the_test() -> No
     await ask(LLM("m", model, tools=[tool.tool]), "Delete", may_use=["read_*"], history=[("Hi", "Hello")])
     assert tool.calls == [] and [message.content for message in model.asked[0]] == ["Hi", "Hello", "Delete"]
     with pytest.raises(TurnFailed, match="budget"):
-        await ask(LLM("m", ScriptedModel(["a", "b"])), "x", budget=Meter(most_tokens=1))
+        await ask(LLM("m", ScriptedModel(["a", "b"])), "x", budget=Meter(max_tokens=1))
 
     @agent
     async def add(turn: Turn, a: int, b: int) -> dict[str, int]:

@@ -52,7 +52,7 @@ EDITIONS: Final = (
     "ECMA-433 (draft of August 2025)",
     "ECMA-434:2025",
 )
-MOST_HISTORY: Final = 200
+MAX_HISTORY: Final = 200
 OF_THE_CONVERSATION: Final = frozenset({"history", "sessions", "cancel"})  # its owner's, whatever else is allowed
 
 Reader = Callable[[str], Awaitable[Wish | None]]
@@ -285,7 +285,7 @@ class Concierge:
             await self._take_over(turn, past_turns(brought.value, turn.id)[-self.services.quotas.context_turns :])
         if wish.value.get("resume") or keeper in ("client", "both"):
             # Whoever takes the context over needs what was said so far.
-            handed = json_part(history(await self._past(turn, MOST_HISTORY)), label=HISTORY)
+            handed = json_part(history(await self._past(turn, MAX_HISTORY)), label=HISTORY)
             return ProposalAnswer(answer.text, (*answer.parts, handed), answer.agreed)
         return answer
 
@@ -353,8 +353,8 @@ class Concierge:
 
     async def _history(self, wish: Wish, turn: Turn) -> ProposalAnswer:
         horizon = wish.value.get("horizon", wish.value.get("last"))
-        last = horizon if isinstance(horizon, int) and not isinstance(horizon, bool) and horizon > 0 else MOST_HISTORY
-        turns = await self._past(turn, min(last, MOST_HISTORY))
+        last = horizon if isinstance(horizon, int) and not isinstance(horizon, bool) and horizon > 0 else MAX_HISTORY
+        turns = await self._past(turn, min(last, MAX_HISTORY))
         told = history(turns)
         lines = [f"{item['at']} {item['speaker']}: {item['said']}" for item in told]
         count = turn.conversation.count
@@ -362,7 +362,7 @@ class Concierge:
         return ProposalAnswer.of(text, "history", {"turns": told, "horizon": last, "count": count})
 
     async def _past(self, turn: Turn, last: int) -> list[PastTurn]:
-        turns = await self.services.store.turns(turn.conversation.id, min(2 * last, 2 * MOST_HISTORY))
+        turns = await self.services.store.turns(turn.conversation.id, min(2 * last, 2 * MAX_HISTORY))
         return [item for item in turns if not item.asked.is_control][-last:]
 
     async def _sessions(self, wish: Wish, turn: Turn) -> ProposalAnswer:
@@ -410,11 +410,11 @@ class Concierge:
         path, upload = await self.services.uploads.offer(turn.conversation.id, turn.caller)
         until = datetime.fromtimestamp(upload.expires, UTC).isoformat(timespec="seconds")
         text = (
-            f"Put up to {upload.most} bytes to this address until {until}, by POST (multipart or raw) or PUT; "
+            f"Put up to {upload.max_bytes} bytes to this address until {until}, by POST (multipart or raw) or PUT; "
             "then refer to it in a message of this conversation."
         )
         told = {
-            "bytes": upload.most,
+            "bytes": upload.max_bytes,
             "expires": until,
             "methods": ["POST", "PUT", "PATCH", "HEAD"],
             "fields": ["contents", "file"],

@@ -51,8 +51,8 @@ class Seen:
 
     __slots__ = ("_half", "_new", "_old")
 
-    def __init__(self, most: int) -> None:
-        self._half = max(1, most // 2)
+    def __init__(self, limit: int) -> None:
+        self._half = max(1, limit // 2)
         self._new: set[str] = set()
         self._old: set[str] = set()
 

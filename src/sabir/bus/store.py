@@ -35,7 +35,7 @@ PRIORITY: Final = "priority"  # the header of a letter that says low, medium or 
 _PRIORITIES: Final = {"low": LOW, "medium": MEDIUM, "high": HIGH}
 _LOOK: Final = 0.1  # seconds between two looks for what other processes have put
 _LOOK_AGAIN: Final = 10  # looks after which everybody looks, for leases that have run out
-_MOST: Final = 100_000
+_MAX_LETTERS: Final = 100_000
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Letter).decode
@@ -227,7 +227,7 @@ class StoreBus:
     async def members(self, group: str) -> list[str]:
         """Who belongs to a group."""
         prefix = f"{group}{LANE}"
-        records = await self._store.list(GROUPS, prefix=prefix, limit=_MOST)
+        records = await self._store.list(GROUPS, prefix=prefix, limit=_MAX_LETTERS)
         return [record.key.removeprefix(prefix) for record in records]
 
     async def join(self, group: str, member: str, handler: Handler, receiving: Receiving = DEFAULT) -> LetterReceiver:
@@ -373,7 +373,9 @@ class StoreBus:
 
     async def replay(self, name: str, *numbers: int) -> int:
         await self.ping()
-        rows = [row for row in await self._letters.dead_letters(name, _MOST) if not numbers or row.number in numbers]
+        rows = [
+            row for row in await self._letters.dead_letters(name, _MAX_LETTERS) if not numbers or row.number in numbers
+        ]
         letters = [(letter_of(row), row.member) for row in rows]
         again = [
             row_of(msgspec.structs.replace(letter, only=member), self.limits, member=member)

@@ -27,7 +27,7 @@ ACTIONS: Final = {
     "bury": "delete dead letters",
 }
 _STORE: Final = "store:"  # the inboxes in the gateway's own store
-_MOST: Final = 100_000  # dead letters of a name that are looked at
+_MAX_DEAD: Final = 100_000  # dead letters of a name that are looked at
 _LISTED: Final = 1000
 
 
@@ -97,7 +97,7 @@ async def _done(bus: Bus, arguments: argparse.Namespace) -> Any:
         case "dead":
             return [_row(dead) for dead in await bus.dead(arguments.name, limit=_LISTED)]
     numbers = dict.fromkeys(arguments.numbers)
-    there = {dead.number for dead in await bus.dead(arguments.name, limit=_MOST)} if numbers else set()
+    there = {dead.number for dead in await bus.dead(arguments.name, limit=_MAX_DEAD)} if numbers else set()
     missing = [number for number in numbers if number not in there]
     chosen = [number for number in numbers if number in there]
     done, act = ("replayed", bus.replay) if arguments.action == "replay" else ("buried", bus.bury)

@@ -18,7 +18,7 @@ from sabir.stores.open import shown
 from .audit import address_of, opened, where
 from .printing import say, say_json
 
-_MOST_DAYS = 36_500.0
+_MAX_DAYS = 36_500.0
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -41,8 +41,8 @@ def days(text: str) -> float:
         count = float(text)
     except ValueError:
         count = 0.0
-    if not 0 < count <= _MOST_DAYS:
-        raise argparse.ArgumentTypeError(f"expected days above 0 and up to {_MOST_DAYS:.0f}, not {text!r}")
+    if not 0 < count <= _MAX_DAYS:
+        raise argparse.ArgumentTypeError(f"expected days above 0 and up to {_MAX_DAYS:.0f}, not {text!r}")
     return count
 
 

@@ -30,7 +30,7 @@ GROUP: Final = "sabir.directory"  # where changes are told between nodes
 NODE_OWNER: Final = "gateway"  # the owner of what the nodes themselves offer
 LEASE_SECONDS: Final = 30.0
 GOODBYE_SECONDS: Final = 1.0  # for the last change to be told; others look now and then in any case
-_MOST: Final = 100_000
+_MAX_OFFERS: Final = 100_000
 
 
 class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -237,7 +237,7 @@ class Directory:
 
     async def find(self, name: str) -> list[Entry]:
         """Every offer of a name."""
-        records = await self.store.list(ENTRIES, prefix=f"{name}/", limit=_MOST)
+        records = await self.store.list(ENTRIES, prefix=f"{name}/", limit=_MAX_OFFERS)
         return [entry for record in records if (entry := _read(record)) is not None]
 
     async def search(self, template: Template = ANY, *, max_results: int = 100) -> list[Entry]:
@@ -264,7 +264,7 @@ class Directory:
         record = await self.store.get(VERSION, "")
         version = record.value if record is not None else b""
         if self._index is None or self._index.version != version:
-            records = await self.store.list(ENTRIES, limit=_MOST)
+            records = await self.store.list(ENTRIES, limit=_MAX_OFFERS)
             self._index = Index(version, [(item.key, entry) for item in records if (entry := _read(item)) is not None])
         return self._index
 
@@ -285,7 +285,7 @@ class Directory:
             while True:
                 wake.clear()
                 with suppress(StoreUnavailable):  # then nothing is known to have changed; look again later
-                    records = await self.store.list(ENTRIES, limit=_MOST)
+                    records = await self.store.list(ENTRIES, limit=_MAX_OFFERS)
                     for change in _compared(known, records, template):
                         yield change
                 with suppress(TimeoutError):

@@ -49,8 +49,8 @@ def _said(value: str) -> bool:
 
 def one_of(*choices: object) -> tuple[Test, str]:
     """Which of a few, and how that is told."""
-    *most, last = (str(choice) for choice in choices)
-    return lambda value: value in choices, f"{', '.join(most)} or {last}"
+    *others, last = (str(choice) for choice in choices)
+    return lambda value: value in choices, f"{', '.join(others)} or {last}"
 
 
 def _split(text: str) -> SplitResult | None:

@@ -26,7 +26,7 @@ from sabir.errors import PeerError
 Level = Literal["must", "should", "ours"]
 LEVELS: Final[tuple[Level, ...]] = ("must", "should", "ours")
 SHOWN_BYTES: Final = 4096
-MOST_WAIT: Final = 60.0  # seconds that one check waits, in all, because the server asks it to slow down
+MAX_WAIT: Final = 60.0  # seconds that one check waits, in all, because the server asks it to slow down
 
 
 class CheckFailed(Exception):
@@ -70,7 +70,7 @@ class Wire:
         self.log: list[Exchanged] = []
         self.clock: asyncio.Timeout | None = None  # the check's own time
         self._pace = pace if pace is not None else CheckPace()
-        self._left = MOST_WAIT
+        self._left = MAX_WAIT
 
     def keep(self, sent: bytes, received: bytes) -> None:
         self.log.append(Exchanged(shown(sent), shown(received)))

@@ -17,7 +17,7 @@ from .core import Samples
 from .messages import HELLO
 
 PATIENCE: Final = 10.0  # seconds that an answer which was promised for later may take
-MOST_READ: Final = 4 * 1024 * 1024  # bytes of an answer
+MAX_READ: Final = 4 * 1024 * 1024  # bytes of an answer
 BY_POLICY: Final = {401: "it wants credentials", 403: "these credentials have no access"}
 
 
@@ -129,7 +129,7 @@ async def _bounded(response: httpx2.Response) -> bytes:
     async for piece in response.aiter_bytes():
         pieces.append(piece)
         size += len(piece)
-        demand(size <= MOST_READ, f"the answer is longer than {MOST_READ} bytes")
+        demand(size <= MAX_READ, f"the answer is longer than {MAX_READ} bytes")
     return b"".join(pieces)
 
 

@@ -21,7 +21,7 @@ BY_POLICY: Final = {401, 403}
 PONG: Final = 2.0  # seconds in which a ping must be answered
 CBOR: Final = "/nlip/ws"
 TEXT: Final = "/nlip/ws/text"
-MOST_READ: Final = 16 * 1024 * 1024  # bytes of an answer
+MAX_READ: Final = 16 * 1024 * 1024  # bytes of an answer
 BROKEN: Final = {1006, 1011}  # close codes of a server that failed
 LARGE: Final = 2 * 1024 * 1024  # bytes of a message that a server may find too large
 
@@ -107,7 +107,7 @@ class WsTarget:
         return connect(
             self.base + path,
             open_timeout=10,
-            max_size=MOST_READ,
+            max_size=MAX_READ,
             compression=None,
             proxy=None,  # as over HTTP: the server under test is reached directly
             additional_headers=self._headers,

@@ -36,7 +36,7 @@ from .core import CoreTarget, Samples
 from .messages import HELLO
 
 OnOutcome = Callable[[CheckOutcome], None]
-MOST_PAUSE: Final = 5.0  # seconds between checks over WebSocket, where a refusal does not say how long to wait
+MAX_PAUSE: Final = 5.0  # seconds between checks over WebSocket, where a refusal does not say how long to wait
 
 
 class Options:
@@ -134,7 +134,7 @@ async def _open_websocket(url: str, options: Options, pace: CheckPace) -> AsyncI
         base = nlip_ws.base_of(url)
         return nlip_ws.WsTarget(base, wire, options.trust, absent, options.authorization, samples)
 
-    yield Opened(nlip_ws.SUITE.checks, connect, pause=min(pace.longest, MOST_PAUSE))
+    yield Opened(nlip_ws.SUITE.checks, connect, pause=min(pace.longest, MAX_PAUSE))
 
 
 @asynccontextmanager

@@ -19,7 +19,7 @@ import msgspec
 
 from sabir.aio import Changes
 from sabir.errors import RateLimited, TooLarge
-from sabir.guard.quotas.rates import DEFAULT_CONVERSATIONS, Buckets, Quotas, most_conversations, rate_limit_key
+from sabir.guard.quotas.rates import DEFAULT_CONVERSATIONS, Buckets, Quotas, max_conversations, rate_limit_key
 from sabir.guard.seal import PREFIX, Seal
 from sabir.ids import ordered_id, random_bytes
 from sabir.message import Part, token_kind, token_part
@@ -141,9 +141,9 @@ class Conversations:
         self.changes = Changes()  # for those who follow a conversation
         self._begun: dict[str, str] = {}  # the ids of conversations that begin now, by the peer's token
         self._open: dict[str, int] = {}  # by known caller; counted anew after each sweep
-        most = DEFAULT_CONVERSATIONS if quotas.conversations is None else quotas.conversations
+        limit = DEFAULT_CONVERSATIONS if quotas.conversations is None else quotas.conversations
         # The store does not know strangers apart. A place takes as many as it may, and gets them back as they expire.
-        self._strangers = Buckets(max(most, 1) / max(quotas.anonymous_seconds, 1.0), float(most))
+        self._strangers = Buckets(max(limit, 1) / max(quotas.anonymous_seconds, 1.0), float(limit))
 
     # -- tokens -----------------------------------------------------------------------------------
 
@@ -234,8 +234,8 @@ class Conversations:
             if not at_once:
                 await held.take()
             if (at_once and not usable) or not await self._load(held, conversation_id):
-                if (most := most_conversations(self.quotas, caller)) is not None:
-                    await self._check_number(caller, most)
+                if (limit := max_conversations(self.quotas, caller)) is not None:
+                    await self._check_number(caller, limit)
                 now = time.time()
                 held.row = ConversationRow(
                     conversation_id, caller.id, now, now, self.expiry(caller, now), peer_token=digest
@@ -277,16 +277,16 @@ class Conversations:
         )
         return True
 
-    async def _check_number(self, caller: Caller, most: int) -> None:
-        over = RateLimited(f"at most {most} open conversations", retry_after=60.0)
+    async def _check_number(self, caller: Caller, limit: int) -> None:
+        over = RateLimited(f"at most {limit} open conversations", retry_after=60.0)
         if caller.is_anonymous:
-            if most < 1 or self._strangers.take(rate_limit_key(caller.address)):
+            if limit < 1 or self._strangers.take(rate_limit_key(caller.address)):
                 raise over
             return
         count = self._open.get(caller.id)
         if count is None:
             count = await self.store.count_conversations(caller.id)
-        if count >= most:
+        if count >= limit:
             raise over
         self._open[caller.id] = count + 1
 

@@ -24,12 +24,12 @@ from sabir.protocols.nlip.peer.http import NlipHttpPeer
 from sabir.protocols.peer import without_credentials
 from sabir.protocols.registry import protocols
 
-MOST_AGENTS: Final = 1000
+MAX_AGENTS: Final = 1000
 SECONDS: Final = 20.0  # that a list may take
 CARD: Final = "/.well-known/agent-card.json"
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _ASK: Final = re.compile(rf"/ask(/{NAME.pattern})?/?$")
-_MOST_BYTES: Final = 16 * 1024 * 1024
+_MAX_BYTES: Final = 16 * 1024 * 1024
 
 
 class Listed(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -82,7 +82,7 @@ class GatewayAddress:
     def fetcher(self) -> GuardedClient:
         """Documents of this address and of no other: a redirect could lead inside."""
         rules = OutboundRules(private=True)  # the operator wrote it down
-        return GuardedClient(Outbound(rules), most_bytes=_MOST_BYTES, redirects=0, seconds=self.seconds)
+        return GuardedClient(Outbound(rules), max_bytes=_MAX_BYTES, redirects=0, seconds=self.seconds)
 
     async def json(
         self, fetcher: GuardedClient, method: str, url: str, body: Any = None, more: Mapping[str, str] | None = None
@@ -111,7 +111,7 @@ def readable(rows: Iterable[Any]) -> list[Card]:
             cards.append(msgspec.convert(row, Card))
         except (msgspec.ValidationError, ValueError):
             continue
-        if len(cards) >= MOST_AGENTS:
+        if len(cards) >= MAX_AGENTS:
             break
     return cards
 
@@ -158,7 +158,7 @@ async def by_nlweb(where: GatewayAddress) -> AgentListing:
     Raises:
         PeerError: it cannot be asked, or does not tell.
     """
-    body = {"query": {"text": "", "type": "nlweb"}, "meta": {"max_results": 2 * MOST_AGENTS}}
+    body = {"query": {"text": "", "type": "nlweb"}, "meta": {"max_results": 2 * MAX_AGENTS}}
     async with where.fetcher() as fetcher:
         told = await where.json(fetcher, "POST", f"{where.base}/who", body)
     rows = told.get("results") if isinstance(told, dict) else None
@@ -172,7 +172,7 @@ async def by_nlweb(where: GatewayAddress) -> AgentListing:
             found[card.name] = Listed(msgspec.structs.replace(card, skills=skills), place or "")
     meta = told.get("_meta")
     gateway = where.told_id(meta.get("gateway") if isinstance(meta, dict) else None)
-    return AgentListing(gateway, "nlweb", tuple(found.values())[:MOST_AGENTS])
+    return AgentListing(gateway, "nlweb", tuple(found.values())[:MAX_AGENTS])
 
 
 def _ask_place(row: Any, where: GatewayAddress) -> str | None:

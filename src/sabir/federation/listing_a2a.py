@@ -12,7 +12,7 @@ from sabir.errors import MissingExtra, PeerRefused, PeerUnreadable
 from sabir.guard.egress.addresses import GuardedClient
 from sabir.protocols.a2a.wire.cards import card_from, gateway_of, site_of
 
-from .listing import CARD, MOST_AGENTS, NAME, AgentListing, GatewayAddress, Listed
+from .listing import CARD, MAX_AGENTS, NAME, AgentListing, GatewayAddress, Listed
 
 try:
     from a2a.client.card_resolver import parse_agent_card
@@ -47,7 +47,7 @@ async def by_a2a(where: GatewayAddress) -> AgentListing:
                     return None
             return Listed(msgspec.structs.replace(card, name=name), place)
 
-        usable = [name for name in names if NAME.fullmatch(name)][:MOST_AGENTS]
+        usable = [name for name in names if NAME.fullmatch(name)][:MAX_AGENTS]
         found = await asyncio.gather(*(one(name) for name in usable))
     return AgentListing(where.told_id(gateway), "a2a", tuple(item for item in found if item is not None))
 

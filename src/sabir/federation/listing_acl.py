@@ -7,7 +7,7 @@ from typing import Any
 from sabir.card import Card
 from sabir.errors import PeerUnreadable
 
-from .listing import MOST_AGENTS, NAME, AgentListing, GatewayAddress, Listed
+from .listing import MAX_AGENTS, NAME, AgentListing, GatewayAddress, Listed
 
 
 async def by_acl(where: GatewayAddress) -> AgentListing:
@@ -21,7 +21,7 @@ async def by_acl(where: GatewayAddress) -> AgentListing:
     rows = told.get("agents") if isinstance(told, dict) else None
     if not isinstance(rows, list):
         raise PeerUnreadable(where.address, "its /.well-known/acl does not list agents")
-    agents = tuple(_listed(row, where) for row in rows[:MOST_AGENTS] if _is_named(row))
+    agents = tuple(_listed(row, where) for row in rows[:MAX_AGENTS] if _is_named(row))
     return AgentListing(where.told_id(told.get("gateway")), "acl", agents)
 
 

@@ -16,7 +16,7 @@ from sabir.errors import PeerUnavailable
 from sabir.protocols.mcp.peer.peer import McpPeer
 from sabir.protocols.mcp.wire.cards import AGENT
 
-from .listing import MOST_AGENTS, NAME, AgentListing, GatewayAddress, Listed
+from .listing import MAX_AGENTS, NAME, AgentListing, GatewayAddress, Listed
 
 Json = dict[str, Any]
 
@@ -42,7 +42,7 @@ async def by_mcp(where: GatewayAddress) -> AgentListing:
         gateway = gateway or str(about.get("gateway") or "")
         of_agents.setdefault(str(about.get("name") or _plain(name)), {})[name] = tool
     agents = [_of_tools(agent, its, place) for agent, its in of_agents.items() if NAME.fullmatch(agent)]
-    return AgentListing(where.told_id(gateway), "mcp", tuple(agents[:MOST_AGENTS]))
+    return AgentListing(where.told_id(gateway), "mcp", tuple(agents[:MAX_AGENTS]))
 
 
 def _about(tool: Mapping[str, Any]) -> Json | None:

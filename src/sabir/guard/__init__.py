@@ -117,9 +117,9 @@ class Guard:
         if before is None:
             return Meter(quotas.turn_calls, quotas.turn_tokens, quotas.turn_cost, account=account)
         return Meter(
-            _stricter(quotas.turn_calls, before.most_calls),
-            _stricter(quotas.turn_tokens, before.most_tokens),
-            _stricter(quotas.turn_cost, before.most_cost),
+            _stricter(quotas.turn_calls, before.max_calls),
+            _stricter(quotas.turn_tokens, before.max_tokens),
+            _stricter(quotas.turn_cost, before.max_cost),
             before.calls,
             before.tokens,
             before.cost,

@@ -29,7 +29,7 @@ from .vocabulary import in_vocabulary
 HISTORY: Final = "history"
 WITHHELD: Final = "This was not kept, because the client keeps the context."
 _TAGS: Final = re.compile(r"<[^<>]*>")
-_MOST_RATES: Final = 100_000
+_MAX_RATES: Final = 100_000
 _SHAPES: Final = frozenset({"limits", "accept", "vocabulary", "stream"})  # agreements on what goes out
 
 
@@ -124,7 +124,7 @@ class Agreements:
             raise RateLimited(f"at most {per_minute} messages a minute, as agreed", (1.0 - level) * 60.0 / per_minute)
         self._levels[conversation] = (level - 1.0, now)
         self._levels.move_to_end(conversation)
-        if len(self._levels) > _MOST_RATES:
+        if len(self._levels) > _MAX_RATES:
             self._levels.popitem(last=False)
 
 
@@ -241,13 +241,13 @@ async def _shaped(reply: Message, turn: Turn, agreed: Mapping[str, Any]) -> Mess
     if formats:
         parts = [part if _fits(part, formats) else _turned(part, formats) for part in reply.parts]
         reply = Message.of(*parts, messagetype=reply.messagetype)
-    most = agreed.get("limits", {}).get("reply")
-    if most is None or len(body := nlip.encode(reply)) + _size_of(turn.carries) <= most:
+    limit = agreed.get("limits", {}).get("reply")
+    if limit is None or len(body := nlip.encode(reply)) + _size_of(turn.carries) <= limit:
         return reply
     link: tuple[Part, ...] = ()
     if turn.attachments is not None:
         link = (await turn.attachments.give(body, "generic/json", "reply.json"),)
-    return _cut(reply, most - _size_of(turn.carries), {"cut": True, "bytes": len(body), "agreed": most}, link)
+    return _cut(reply, limit - _size_of(turn.carries), {"cut": True, "bytes": len(body), "agreed": limit}, link)
 
 
 def _size_of(tokens: Sequence[Part]) -> int:
@@ -284,13 +284,13 @@ def _described(part: Part) -> str:
     return part.content if isinstance(part.content, str) else msgspec.json.encode(part.content).decode()
 
 
-def _cut(reply: Message, most: int, told: dict[str, Any], link: tuple[Part, ...]) -> Message:
+def _cut(reply: Message, limit: int, told: dict[str, Any], link: tuple[Part, ...]) -> Message:
     """The beginning of the reply that fits, and where the whole of it is; the address goes before the note."""
     note = json_part(told, label="limits")
     bare, room = Message.text(""), 0
     for parts in ((note, *link), link, ()):
         bare = Message.text("", parts=parts)
-        room = max(0, most - len(nlip.encode(bare)))
+        room = max(0, limit - len(nlip.encode(bare)))
         if room:
             break
     words = reply.text

@@ -11,7 +11,7 @@ from typing import Final
 
 from sabir.message import Message
 
-_READ_AT_MOST: Final = 100  # characters; no such answer is longer
+_MAX_READ: Final = 100  # characters; no such answer is longer
 _CLAUSES: Final = re.compile(r"[.,!;]")  # "Yes, exactly." is two of them
 _MARKS: Final = re.compile(r"[\s.,!;\-–—¡]+")
 
@@ -117,7 +117,7 @@ def assent(message: Message) -> bool | None:
 
 def assents(text: str) -> bool | None:
     """The same of words alone."""
-    if len(text) > _READ_AT_MOST or "?" in text:
+    if len(text) > _MAX_READ or "?" in text:
         return None
     said = _folded(text)
     if said in _YES_SET:
@@ -133,7 +133,7 @@ def assents(text: str) -> bool | None:
 
 def is_cancel(text: str) -> bool:
     """Whether a whole message takes back what is under way: "Please stop.", "I want to cancel"."""
-    if len(text) > _READ_AT_MOST:
+    if len(text) > _MAX_READ:
         return False
     said = _without_polite(_folded(text.replace("?", "").replace("¿", "")))
     opener, said = _without_opener(said)

@@ -96,7 +96,7 @@ def build_guard(
         ConfigError: a setting is wrong; says which.
     """
     outbound = Outbound(settings.outbound)
-    trusted = GuardedClient(Outbound(OutboundRules(private=True)), most_bytes=1024 * 1024, seconds=10.0)
+    trusted = GuardedClient(Outbound(OutboundRules(private=True)), max_bytes=1024 * 1024, seconds=10.0)
     keys, subjects = ApiKeys(store), SubjectTokens()
     known = KeyVerifier(keys, seconds=settings.identity.keys_seconds) if settings.identity.keys else None
     passes = Passes(seal, seconds=settings.identity.pass_seconds, keys=known)

@@ -15,7 +15,7 @@ from sabir.protocols.options import PeerOptions
 
 def http_client(options: PeerOptions, **more: Any) -> httpx2.AsyncClient:
     """A client for one peer; ``more`` are further arguments of ``httpx2.AsyncClient``."""
-    most = options.connections
+    limit = options.connections
     return httpx2.AsyncClient(
         **{
             "verify": options.verify or system_trust(),
@@ -23,7 +23,7 @@ def http_client(options: PeerOptions, **more: Any) -> httpx2.AsyncClient:
             "cookies": no_cookies(),
             "follow_redirects": False,  # a redirect would take our credentials elsewhere
             "trust_env": False,  # no password from ~/.netrc leaves by surprise
-            "limits": httpx2.Limits(max_connections=most, max_keepalive_connections=most),
+            "limits": httpx2.Limits(max_connections=limit, max_keepalive_connections=limit),
             **more,
         }
     )

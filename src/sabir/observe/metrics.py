@@ -14,7 +14,7 @@ from typing import Final, Literal, TypeVar
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
-MOST_SERIES: Final = 1000  # of one metric; labels from outside must not fill the memory
+MAX_SERIES: Final = 1000  # of one metric; labels from outside must not fill the memory
 
 Labels = tuple[str, ...]
 Rows = dict[Labels, list[float]]  # what a metric says: one number, or the counts of a histogram and their sum
@@ -109,7 +109,7 @@ class Histogram:
 
 
 def _within(values: Mapping[Labels, object], labels: Labels) -> Labels:
-    return labels if labels in values or len(values) < MOST_SERIES else tuple("other" for _ in labels)
+    return labels if labels in values or len(values) < MAX_SERIES else tuple("other" for _ in labels)
 
 
 def _written(names: Labels, values: Labels) -> str:

@@ -92,7 +92,7 @@ async def test_members_see_the_conversation_and_the_images_of_the_question() -> 
 async def test_the_budget_of_the_turn_holds_for_all_members_together() -> None:
     call = {"tool_calls": [{"name": "new_answer", "arguments": {"content": "Rhine"}}]}
     members = [LLM(name, ScriptedModel([call] * 9), options=LLMOptions(price=Price(1, 1, 1))) for name in "ab"]
-    meter = Meter(most_tokens=400)
+    meter = Meter(max_tokens=400)
     answer = await ask(Ensemble(members, options=EnsembleOptions(present=False, answers=9)), "Which?", budget=meter)
     told = outcome(answer)
     assert told["ended"] == "the budget of the turn is used up" or set(told["failed"]) == {"a", "b"}

@@ -121,7 +121,7 @@ def unused_url() -> str:
 
 
 async def test_a_turns_budget_holds(server: Scripted) -> None:
-    turn = Turn(Message.text("Hi"), meter=Meter(most_calls=1))
+    turn = Turn(Message.text("Hi"), meter=Meter(max_calls=1))
     agent = model_agent("m", backend(server))
     async with agent:
         assert [event async for event in agent(turn)]

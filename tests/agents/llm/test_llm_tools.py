@@ -122,7 +122,7 @@ async def test_a_model_that_never_stops_calling_is_ended() -> None:
 
 async def test_the_budget_of_the_turn_ends_the_loop() -> None:
     turn = Turn(Message.text("?"))
-    turn.meter.most_tokens = 40
+    turn.meter.max_tokens = 40
     model = ScriptedModel([{"say": "x" * 80, "tool_calls": [{"name": "picture"}]}] * 5)
     with pytest.raises(TurnFailed, match="budget of 40 tokens"):
         await reply(LLM("m", model, tools=[picture]), turn)

@@ -313,7 +313,7 @@ def test_a_flood_of_refusals_is_counted_and_not_written(clock: Clock) -> None:
 
 
 def test_the_trail_itself_does_not_grow_without_end(clock: Clock) -> None:
-    trail = AuditThrottle(1, most=10, clock=clock)
+    trail = AuditThrottle(1, limit=10, clock=clock)
     for number in range(1000):
         trail.admit(AuditLine(0.0, "refused", "unknown"), f"10.0.{number // 250}.{number % 250}")
     assert len(trail._seen) == 10

@@ -28,7 +28,7 @@ async def logged(store: MemoryStore) -> None:
     for number in range(3):
         detail = {"bytes": number, "größe": "ß👋\u2028", "cost": 0.1 + number, "none": None, "list": [1, 2.0]}
         await store.audit(AuditLine(time.time(), "turn", f"key:{number}", "nlip-http", "echo", detail=detail))
-    notes = AuditBuffer(store, most=3)
+    notes = AuditBuffer(store, limit=3)
     for number in range(5):
         turn = Turn(Message.text("x"), id=f"t{number}", agent="echo")
         turn.used.extend(["search"] * (number % 2))

@@ -73,7 +73,7 @@ async def test_lines_wait_while_the_store_is_away() -> None:
 
 async def test_only_so_many_wait_and_how_many_did_not_is_told() -> None:
     store = await opened()
-    notes = AuditBuffer(store, seconds=0.01, most=3)
+    notes = AuditBuffer(store, seconds=0.01, limit=3)
     for number in range(5):
         notes.add(turn(number), "nlip-http", number)
     await until_written(store, 4)

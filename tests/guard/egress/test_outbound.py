@@ -293,7 +293,7 @@ async def test_a_socket_is_opened_only_where_it_may_be(site: Site) -> None:
 async def test_a_document_over_the_limit_is_not_read_to_its_end_also_when_packed(site: Site) -> None:
     site.says("/big", b"x" * 200_000)
     site.says("/bomb", gzip.compress(b"\0" * 50_000_000), content_encoding="gzip")
-    async with GuardedClient(Outbound(OutboundRules(private=True)), most_bytes=100_000) as fetcher:
+    async with GuardedClient(Outbound(OutboundRules(private=True)), max_bytes=100_000) as fetcher:
         for path in ("/big", "/bomb"):
             with pytest.raises(TooLarge, match="at most 100000 bytes"):
                 await fetcher.get(site.url + path)

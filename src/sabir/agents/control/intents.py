@@ -70,8 +70,8 @@ _ACTING_TAGS: Final = (
     "go_anonymous", "keep", "keep_last", "i_keep", "limit", "below", "below_sent", "stream", "partial", "i_read",
     "i_read_only", "i_cannot_read",
 )  # fmt: skip
-_READ_AT_MOST: Final = 2000  # characters; a wish is said at the beginning
-_ACTS_AT_MOST: Final = 400  # characters; whoever asks for an act says so briefly
+_MAX_READ: Final = 2000  # characters; a wish is said at the beginning
+_MAX_ACTS: Final = 400  # characters; whoever asks for an act says so briefly
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +129,8 @@ def _labelled(label: str | None, value: object) -> Wish | None:
 
 def read_words(text: str) -> Wish | None:
     """What a text wishes for in one of the languages we read, or None if no rule knows it."""
-    readings = [lexicon.sentences(text[:_READ_AT_MOST]) for lexicon in LEXICONS]
-    act = _act_in(text, readings) if len(text) <= _ACTS_AT_MOST else None
+    readings = [lexicon.sentences(text[:_MAX_READ]) for lexicon in LEXICONS]
+    act = _act_in(text, readings) if len(text) <= _MAX_ACTS else None
     return act if act is not None else _topic_in(readings)
 
 
@@ -218,7 +218,7 @@ def infer_control(message: Message) -> Message:
     """
     if message.messagetype is not None or message.control is not None or message.format != "text":
         return message
-    if len(message.text) > _ACTS_AT_MOST or any(part.format != "token" for part in message.submessages):
+    if len(message.text) > _MAX_ACTS or any(part.format != "token" for part in message.submessages):
         return message  # what comes with data is about the data
     wish = read_words(message.text)
     if wish is None or not (wish.act or (wish.is_whole and not wish.is_unclear)):

@@ -51,16 +51,16 @@ SCALES: Final[Mapping[str, Mapping[str, int]]] = {
 JOINED: Final[Mapping[str, str]] = {"english": "and", "german": "und", "spanish": "y", "french": "et"}
 _THOUSANDS: Final = re.compile(r"\d{1,3}(?:([,._ ])\d{3})(?:\1\d{3}){0,6}")  # 2,000 and 2.000 and 1,000,000
 _GERMAN: Final = re.compile(r"(?:([a-zäöüß]{3,12}?))?(tausend|hundert)")
-MOST: Final = 1e15  # no limit is larger, and no number behind it overflows
+MAX_NUMBER: Final = 1e15  # no limit is larger, and no number behind it overflows
 
 
 def digits(word: str) -> float:
     """A number in digits: a mark before three digits groups thousands, any other mark is the decimal mark."""
     if _THOUSANDS.fullmatch(word):
-        return min(float(re.sub(r"[,._ ]", "", word)), MOST)
+        return min(float(re.sub(r"[,._ ]", "", word)), MAX_NUMBER)
     whole, mark, rest = re.sub(r"[_ ]", "", word).replace(",", ".").rpartition(".")
     text = f"{whole.replace('.', '')}.{rest}" if mark else rest
-    return min(float(text), MOST)
+    return min(float(text), MAX_NUMBER)
 
 
 def is_number_word(word: str, language: str) -> bool:
@@ -92,4 +92,4 @@ def spoken(words: Sequence[str], language: str) -> float:
                 total, group = total + group, 0.0
         else:
             group += _compound(word, language) or 0
-    return min(total + group, MOST)
+    return min(total + group, MAX_NUMBER)

@@ -18,7 +18,7 @@ from sabir.message import FORMATS, JSON, Part, json_part, language_name
 
 from .vocabulary import MAX_WORDS
 
-_MOST_TOLD: Final = 20  # items of a proposal that are looked at; a long one must not make a longer answer
+_MAX_SHOWN: Final = 20  # items of a proposal that are looked at; a long one must not make a longer answer
 KEEPERS: Final = ("server", "client", "both")
 # The least that can be agreed on, so that a conversation stays possible.
 FLOORS: Final[Mapping[str, int]] = {
@@ -60,12 +60,12 @@ def bounds(limits: Limits, quotas: Quotas) -> dict[str, int]:
 
 def on_limits(said: Mapping[str, Any], limits: Limits, quotas: Quotas, agreed: Mapping[str, Any]) -> ProposalAnswer:
     """Tell the limits, or agree on lower ones; what is over a bound is answered with the bound."""
-    most = bounds(limits, quotas)
+    allowed = bounds(limits, quotas)
     proposed = said.get("propose", said)
     held = dict(agreed.get("limits", {}))
     told = {
         **msgspec.to_builtins(limits),
-        **{name: held.get(name, value) for name, value in most.items()},
+        **{name: held.get(name, value) for name, value in allowed.items()},
         "context_turns": quotas.context_turns,
         "context_bytes": quotas.context_bytes,
         "turn_seconds": quotas.turn_seconds,
@@ -77,7 +77,7 @@ def on_limits(said: Mapping[str, Any], limits: Limits, quotas: Quotas, agreed: M
             "limits",
             {"limits": told, "agreed": held, "floors": dict(FLOORS)},
         )
-    changed, notes = _lowered(proposed, most)
+    changed, notes = _lowered(proposed, allowed)
     held.update(changed)
     told.update(held)
     words = [f"{name} {value}" for name, value in changed.items()]
@@ -87,16 +87,16 @@ def on_limits(said: Mapping[str, Any], limits: Limits, quotas: Quotas, agreed: M
     )
 
 
-def _lowered(proposed: Mapping[str, Any], most: Mapping[str, int]) -> tuple[dict[str, int], list[str]]:
+def _lowered(proposed: Mapping[str, Any], allowed: Mapping[str, int]) -> tuple[dict[str, int], list[str]]:
     changed: dict[str, int] = {}
     notes: list[str] = []
-    for name, value in list(proposed.items())[:_MOST_TOLD]:
-        if name not in most:
+    for name, value in list(proposed.items())[:_MAX_SHOWN]:
+        if name not in allowed:
             notes.append(f"{name!s:.40} cannot be negotiated.")
         elif isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
             notes.append(f"{name} must be a number above 0.")
-        elif value > most[name]:
-            notes.append(f"{name} can be at most {most[name]}.")
+        elif value > allowed[name]:
+            notes.append(f"{name} can be at most {allowed[name]}.")
         elif value < FLOORS[name]:
             changed[name] = FLOORS[name]
             notes.append(f"{name} cannot be below {FLOORS[name]}.")
@@ -202,7 +202,7 @@ def _unmet(said: Mapping[str, Any], policies: Sequence[Policy]) -> list[str]:
             if policy.kind == kind:
                 stated.update(policy.terms)
         unmet += [f"{kind}.{n} = {v}"[:200] for n, v in demands.items() if not _holds(stated.get(n), v)]
-    return unmet[:_MOST_TOLD]
+    return unmet[:_MAX_SHOWN]
 
 
 def _holds(stated: object, wanted: object) -> bool:

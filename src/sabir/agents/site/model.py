@@ -26,7 +26,7 @@ from sabir.turn import Turn
 
 _SHOWN: Final = 300  # characters of an item that the model sees when it ranks
 _READ: Final = 1_200  # and when it writes
-_MOST: Final = 30  # items ranked by the model; the rest keep their order behind them
+_MAX_RANKED: Final = 30  # items ranked by the model; the rest keep their order behind them
 _BORNE: Final = 0.7  # share of a written sentence's words that its source must have
 
 _REWRITE: Final = """Rewrite the last question so that it can be understood on its own. Keep its filters and those
@@ -105,7 +105,7 @@ class AgentModel:
     async def rank(
         self, turn: Turn, question: str, hits: Sequence[Hit], known: Sequence[str], count: int | None
     ) -> AsyncGenerator[tuple[int, float], None]:
-        shown = hits[:_MOST]
+        shown = hits[:_MAX_RANKED]
         prompt = _RANK.format(
             count=min(len(shown), count or len(shown)),
             question=question,
@@ -162,15 +162,15 @@ def _whole(said: str) -> Iterator[str]:
     yield from _THOUGHT.sub("", said).split("\n")[:-1]
 
 
-def _numbered(hits: Sequence[Hit], most: int) -> str:
-    return "\n".join(f"{number}. {_one_line(hit, most)}" for number, hit in enumerate(hits, 1))
+def _numbered(hits: Sequence[Hit], limit: int) -> str:
+    return "\n".join(f"{number}. {_one_line(hit, limit)}" for number, hit in enumerate(hits, 1))
 
 
-def _one_line(hit: Hit, most: int) -> str:
+def _one_line(hit: Hit, limit: int) -> str:
     """An item for a model: its name, its fields, and its text once."""
     item = hit.item
-    fields, text = described(item)[: most // 2], _text_of(hit)
-    return " ".join(f"{item.name} ({'/'.join(item.types)}): {fields}{'. ' if fields else ''}{text}".split())[:most]
+    fields, text = described(item)[: limit // 2], _text_of(hit)
+    return " ".join(f"{item.name} ({'/'.join(item.types)}): {fields}{'. ' if fields else ''}{text}".split())[:limit]
 
 
 def _text_of(hit: Hit) -> str:

@@ -54,7 +54,7 @@ from .request import SiteAsk
 from .subject import Subject, subject_of
 from .wording import coming_next
 
-MOST: Final = 1_000  # results of one answer
+MAX_RESULTS: Final = 1_000  # results of one answer
 CHANCE: Final = 20.0  # a score below which a hit is chance; see search.Hit
 POOL: Final = 50  # hits that are looked at before the page is cut
 _COMING: Final = 200  # items that are looked through for what comes next
@@ -96,7 +96,7 @@ class Finding:
 
     @property
     def limit(self) -> int:
-        return min(MOST, self.ask.limit or self._usual)
+        return min(MAX_RESULTS, self.ask.limit or self._usual)
 
     async def find(self, filters: dict[str, Any]) -> None:
         """Search for ``question`` within these filters."""
@@ -344,7 +344,7 @@ class Finding:
         """Where one condition keeps everything out: say which, and show what meets the others."""
         parsed, own = self.parsed, self.where()[: len(self.where()) - len(self.parsed.conditions)]
         least = self.ask.min_score if self.ask.min_score is not None else CHANCE
-        most = (False, 0)
+        best_worth = (False, 0)
         at: int | None = None
         for place, words in enumerate(parsed.said[:_MISSED]):
             rest = (*own, *parsed.conditions[:place], *parsed.conditions[place + 1 :])
@@ -353,8 +353,8 @@ class Finding:
             if many and parsed.text:  # only where something is plainly about the words
                 many = (await self.engine.search(SearchQuery(parsed.text, rest, 0, 1, _GOOD))).total
             worth = (not is_type, many)
-            if many and words and worth > most:
-                most, at = worth, place
+            if many and words and worth > best_worth:
+                best_worth, at = worth, place
         if at is None:
             return
         words = parsed.said[at]
@@ -393,7 +393,7 @@ class Finding:
 
     async def _soonest(self, where: tuple[Condition, ...]) -> Found:
         """Things that happen, those that come soonest first."""
-        found = await self.engine.search(SearchQuery("", where, 0, MOST))
+        found = await self.engine.search(SearchQuery("", where, 0, MAX_RESULTS))
         asked = [item.start for item in inner(self.parsed.conditions) if isinstance(item, During) and item.start]
         return msgspec.structs.replace(found, hits=by_coming(found.hits, self.now.timestamp(), min(asked, default=0.0)))
 
@@ -483,7 +483,7 @@ class Finding:
     @property
     def _depth(self) -> int:
         """How many hits are looked at; all, where they are put in order by a field and not by how they fit."""
-        return MOST if self.parsed.order and not self.parsed.text else max(POOL, self.start + self.limit)
+        return MAX_RESULTS if self.parsed.order and not self.parsed.text else max(POOL, self.start + self.limit)
 
     @property
     def page(self) -> slice:

@@ -339,7 +339,7 @@ async def taken_in(
     Raises:
         SabirError: there is no such source, or it may not be fetched.
     """
-    async with GuardedClient(outbound, most_bytes=64 * 1024 * 1024) as fetcher, alone(index.directory):
+    async with GuardedClient(outbound, max_bytes=64 * 1024 * 1024) as fetcher, alone(index.directory):
 
         async def fetch(url: str) -> Fetched:
             got = await fetcher.get(url)

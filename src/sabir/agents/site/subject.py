@@ -163,9 +163,9 @@ def _shares_of_name(left: list[str], named: set[str]) -> Iterator[set[str]]:
 def _best_described(left: list[str], hits: Sequence[Hit]) -> tuple[Hit, set[str]] | None:
     """The one hit whose name has more of these words than any other's, with those words; None if there are several."""
     rows = [(hit, {word for word in left if names.covers(word, hit.item.name)}) for hit in hits]
-    most = max((len(words) for _, words in rows), default=0)
-    best = [(hit, words) for hit, words in rows if len(words) == most]
-    if not most or 2 * most < len(left) or len({hit.item.id for hit, _ in best}) != 1:
+    longest = max((len(words) for _, words in rows), default=0)
+    best = [(hit, words) for hit, words in rows if len(words) == longest]
+    if not longest or 2 * longest < len(left) or len({hit.item.id for hit, _ in best}) != 1:
         return None
     return best[0]
 

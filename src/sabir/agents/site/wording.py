@@ -63,10 +63,10 @@ def nothing(start: int, hint: str, examples: Sequence[str]) -> str:
     )
 
 
-def coming_next(hits: Sequence[Hit], most: int = 3) -> str:
+def coming_next(hits: Sequence[Hit], limit: int = 3) -> str:
     """What comes next of things that happen."""
     coming = [(when.start, hit.item.name) for hit in hits if (when := recalled(hit.item).dates.get("startdate"))]
-    told = [f"{name} ({datetime.fromtimestamp(start, UTC):%-d %B %Y})" for start, name in sorted(coming)[:most]]
+    told = [f"{name} ({datetime.fromtimestamp(start, UTC):%-d %B %Y})" for start, name in sorted(coming)[:limit]]
     return f" Next: {', '.join(told)}." if told else ""
 
 
@@ -89,8 +89,8 @@ def _said(ignored: Ignored) -> str:
     return f'{ignored.name} "{ignored.value}"' if isinstance(ignored.value, str | int | float) else ignored.name
 
 
-def _short(description: str, most: int = 140) -> str:
+def _short(description: str, limit: int = 140) -> str:
     if not description:
         return ""
-    first = description if len(description) <= most else description[:most].rsplit(" ", 1)[0] + " …"
+    first = description if len(description) <= limit else description[:limit].rsplit(" ", 1)[0] + " …"
     return f": {first}"

@@ -149,10 +149,10 @@ class AuditThrottle:
     fill the disk nor hide in silence."""
 
     def __init__(
-        self, per_minute: int = 60, *, most: int = 10_000, clock: Callable[[], float] = time.monotonic
+        self, per_minute: int = 60, *, limit: int = 10_000, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._per_minute = per_minute
-        self._most = most
+        self._limit = limit
         self._clock = clock
         self._seen: OrderedDict[tuple[str, ...], list[float]] = OrderedDict()  # began, written, left out
 
@@ -171,7 +171,7 @@ class AuditThrottle:
             left_out = seen[2] if seen is not None else 0.0
             self._seen[key] = [now, 1.0, 0.0]
             self._seen.move_to_end(key)
-            if len(self._seen) > self._most:
+            if len(self._seen) > self._limit:
                 self._seen.popitem(last=False)
             return _counting(line, left_out)
         seen[1] += 1
@@ -195,16 +195,16 @@ class AuditBuffer:
     the lines of turns that are recorded stand in the same commit as they.
     """
 
-    def __init__(self, store: Store | None = None, *, seconds: float = 0.1, most: int = 100_000) -> None:
+    def __init__(self, store: Store | None = None, *, seconds: float = 0.1, limit: int = 100_000) -> None:
         self._store = store
         self._seconds = seconds
-        self._most = most  # while the store is away
+        self._limit = limit  # while the store is away
         self._noted: list[Note] = []
         self._lost = 0
         self._writing: asyncio.Task[None] | None = None
 
     def add(self, turn: Turn, door: str, size: int) -> None:
-        if len(self._noted) >= self._most:
+        if len(self._noted) >= self._limit:
             self._lost += 1
             return
         used = turn.told_used if turn.used else None

@@ -22,7 +22,7 @@ from sabir.stores.base import GENESIS, AuditLine, ChainedLine, Store, chain
 from .log import RETENTION, expand, gathered, lines_of
 
 Head: TypeAlias = tuple[int, str] | None
-_MOST: Final = 100  # breaks that are told
+_MAX_BREAKS: Final = 100  # breaks that are told
 # Older versions wrote the copy of a line's time a moment beside it.
 _A_MOMENT: Final = 1.0
 
@@ -162,7 +162,7 @@ class _Walk:
             self._tell(self.wanted[0], "is gone; the anchor says that it was there")
         told = f"{last.number}:{last.hash}" if last is not None else f"0:{GENESIS}"
         numbers = (first.number, last.number) if first is not None and last is not None else (0, 0)
-        return Verdict(self.lines, *numbers, told, tuple(self.broken[:_MOST]), self.redacted)
+        return Verdict(self.lines, *numbers, told, tuple(self.broken[:_MAX_BREAKS]), self.redacted)
 
     def _gone(self, first: int, last: int) -> None:
         self._tell(first, "is gone" if first == last else f"is gone (lines {first} to {last})")

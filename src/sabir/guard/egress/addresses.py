@@ -311,13 +311,13 @@ class GuardedClient:
         self,
         outbound: Outbound,
         *,
-        most_bytes: int = 16 * 1024 * 1024,
+        max_bytes: int = 16 * 1024 * 1024,
         redirects: int = 5,
         seconds: float = 30.0,
         user_agent: str = "sabir",
     ) -> None:
         self.outbound = outbound
-        self._most = most_bytes
+        self._limit = max_bytes
         self._redirects = redirects
         self._seconds = seconds
         self._user_agent = user_agent
@@ -347,7 +347,7 @@ class GuardedClient:
             self._made = None
 
     async def get(
-        self, url: str, *, headers: Mapping[str, str] | None = None, most_bytes: int | None = None
+        self, url: str, *, headers: Mapping[str, str] | None = None, max_bytes: int | None = None
     ) -> GuardedResponse:
         """Fetch a document, following redirects.
 
@@ -357,7 +357,7 @@ class GuardedClient:
             PeerUnavailable: nobody answers, or not in time.
             PeerUnreadable: what answers is not HTTP, or redirects without end.
         """
-        return await self.send("GET", url, headers=headers, most_bytes=most_bytes)
+        return await self.send("GET", url, headers=headers, max_bytes=max_bytes)
 
     async def send(
         self,
@@ -366,7 +366,7 @@ class GuardedClient:
         *,
         headers: Mapping[str, str] | None = None,
         body: bytes | None = None,
-        most_bytes: int | None = None,
+        max_bytes: int | None = None,
     ) -> GuardedResponse:
         """Like ``get``, with a method and a body (webhooks, token end-points). Only ``get`` follows redirects."""
         given = dict(headers or {})
@@ -374,7 +374,7 @@ class GuardedClient:
         try:
             async with asyncio.timeout(self._seconds):
                 for _ in range(self._redirects + 1):
-                    fetched = await self._one(method, at, given, body, most_bytes or self._most)
+                    fetched = await self._one(method, at, given, body, max_bytes or self._limit)
                     where = fetched.headers.get("location")
                     if fetched.status not in _REDIRECTS or not where or method != "GET":
                         return fetched
@@ -387,15 +387,15 @@ class GuardedClient:
         raise PeerUnreadable(at.host, f"more than {self._redirects} redirects")
 
     async def _one(
-        self, method: str, url: httpx2.URL, headers: Mapping[str, str], body: bytes | None, most: int
+        self, method: str, url: httpx2.URL, headers: Mapping[str, str], body: bytes | None, limit: int
     ) -> GuardedResponse:
         pieces = bytearray()
         async with self._client.stream(method, url, headers=headers, content=body, follow_redirects=False) as response:
             try:
                 async for piece in response.aiter_bytes(64 * 1024):
                     pieces += piece
-                    if len(pieces) > most:
-                        raise TooLarge("http", str(url.host), f"at most {most} bytes")
+                    if len(pieces) > limit:
+                        raise TooLarge("http", str(url.host), f"at most {limit} bytes")
             except httpx2.DecodingError:
                 raise PeerUnreadable(url.host, "its content cannot be unpacked") from None
             return GuardedResponse(str(url), response.status_code, dict(response.headers), bytes(pieces))

@@ -130,7 +130,7 @@ class OutgoingCredentials:
         else:
             form = {**form, "client_id": service.client}
         body = urlencode(form).encode()
-        answer = await self._fetcher.send("POST", service.token_url, headers=headers, body=body, most_bytes=64 * 1024)
+        answer = await self._fetcher.send("POST", service.token_url, headers=headers, body=body, max_bytes=64 * 1024)
         try:
             said: Any = msgspec.json.decode(answer.body)
         except msgspec.DecodeError:

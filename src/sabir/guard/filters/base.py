@@ -100,7 +100,7 @@ class Sieve:
     """
 
     HOLD: Final = 256
-    MOST: Final = 16 * 1024  # more than this does not wait, whatever it looks like
+    MAX_LENGTH: Final = 16 * 1024  # more than this does not wait, whatever it looks like
 
     def __init__(self, filters: Filters, caller: Caller) -> None:
         self._filters = filters
@@ -124,12 +124,12 @@ class Sieve:
         self._kind = (part.subformat, part.label)
         self._held += part.content
         cut = self._held.rfind(" ", 0, max(0, len(self._held) - self.HOLD)) + 1
-        if not cut and len(self._held) <= self.MOST:
+        if not cut and len(self._held) <= self.MAX_LENGTH:
             return out
         cut = cut or len(self._held)
         front, back = await self._text(self._held[:cut]), await self._text(self._held[cut:])
         if await self._text(self._held) != front + back:
-            if len(self._held) <= self.MOST:
+            if len(self._held) <= self.MAX_LENGTH:
                 return out  # something lies across the cut
             front, back, cut = await self._text(self._held), "", len(self._held)
         self._held = self._held[cut:]

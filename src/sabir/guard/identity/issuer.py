@@ -50,15 +50,15 @@ class SubjectTokens:
     towards any other place.
     """
 
-    def __init__(self, *, most: int = 10_000, clock: Callable[[], float] = time.time) -> None:
-        self._most = most
+    def __init__(self, *, limit: int = 10_000, clock: Callable[[], float] = time.time) -> None:
+        self._limit = limit
         self._clock = clock
         self._tokens: OrderedDict[str, tuple[str, float]] = OrderedDict()
 
     def keep(self, caller: str, token: str, until: float) -> None:
         self._tokens[caller] = (token, until)
         self._tokens.move_to_end(caller)
-        if len(self._tokens) > self._most:
+        if len(self._tokens) > self._limit:
             self._tokens.popitem(last=False)
 
     def of(self, caller: str) -> str | None:

@@ -169,7 +169,7 @@ class KeySource:
 
     async def _json(self, url: str) -> Any:
         assert self._fetcher is not None
-        answer = await self._fetcher.get(url, headers={"accept": "application/json"}, most_bytes=512 * 1024)
+        answer = await self._fetcher.get(url, headers={"accept": "application/json"}, max_bytes=512 * 1024)
         return msgspec.json.decode(answer.body) if answer.status == 200 else None
 
 

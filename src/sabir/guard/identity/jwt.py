@@ -28,7 +28,7 @@ from .issuer import Issuer, SubjectTokens
 from .jwks import KeySource
 
 _TYPES: Final = frozenset({"", "jwt", "at+jwt", "application/at+jwt"})
-_MOST_CHARACTERS: Final = 16 * 1024
+_MAX_CHARACTERS: Final = 16 * 1024
 _CACHED: Final = 10_000
 _CACHE_SECONDS: Final = 60.0
 
@@ -58,7 +58,7 @@ class JwtVerifier:
     async def verify(self, credentials: Credentials, tokens: tuple[Part, ...]) -> Caller | None:
         header = credentials.scheme("bearer", "dpop")
         for token in (header, *(part.content for part in tokens)):
-            if isinstance(token, str) and token.count(".") == 2 and len(token) <= _MOST_CHARACTERS:
+            if isinstance(token, str) and token.count(".") == 2 and len(token) <= _MAX_CHARACTERS:
                 caller = await self._caller(token)
                 if caller is not None:
                     await self._bound(caller, credentials, token, in_header=token is header)

@@ -32,8 +32,8 @@ class DailyUsage:
     """Daily quotas, and what is left of them."""
 
     def __init__(self, quotas: Quotas, store: Store | None = None, clock: Callable[[], float] = time.time) -> None:
-        most = {kind: float(getattr(quotas, f"daily_{kind}")) for kind in KINDS}
-        self._most: Mapping[str, float] = {kind: limit for kind, limit in most.items() if limit > 0}
+        limits = {kind: float(getattr(quotas, f"daily_{kind}")) for kind in KINDS}
+        self._limits: Mapping[str, float] = {kind: limit for kind, limit in limits.items() if limit > 0}
         self._store = store
         self._clock = clock
         self._over: OrderedDict[str, tuple[float, str]] = OrderedDict()
@@ -41,7 +41,7 @@ class DailyUsage:
 
     @property
     def counted(self) -> bool:
-        return self._store is not None and bool(self._most)
+        return self._store is not None and bool(self._limits)
 
     async def begin(self, caller: Caller) -> None:
         """Count one turn.
@@ -53,7 +53,7 @@ class DailyUsage:
         known = self._over.get(holder)
         if known is not None and now < known[0]:
             raise self._used_up(known[1], known[0] - now)
-        for kind, limit in self._most.items():
+        for kind, limit in self._limits.items():
             used = await self._count(holder, kind, 1.0 if kind == "turns" else 0.0)
             if used > limit or (kind != "turns" and used >= limit):
                 self._over[holder] = (_midnight(now), kind)
@@ -65,14 +65,14 @@ class DailyUsage:
         """Add what a turn has used, but for what another node has used and added."""
         spent = {"bytes": float(size), "tokens": float(meter.own_tokens), "cost": meter.own_cost}
         for kind, amount in spent.items():
-            if amount and kind in self._most:
+            if amount and kind in self._limits:
                 await self._count(meter.account or holder_of(caller), kind, amount)
 
     async def left(self, caller: Caller, *, recently: bool = False) -> list[Remaining]:
         """What is left of each quota, for the caller to be told; ``recently``: as it was a moment ago is enough."""
         now, holder = self._clock(), holder_of(caller)
         used = self._recent(holder, now) if recently else {}
-        for kind in self._most:
+        for kind in self._limits:
             if kind not in used:
                 used[kind] = await self._count(holder, kind, 0.0)
         return [
@@ -84,7 +84,7 @@ class DailyUsage:
                 int(DAY),
                 *UNITS.get(kind, ()),
             )
-            for kind, limit in self._most.items()
+            for kind, limit in self._limits.items()
         ]
 
     def _recent(self, holder: str, now: float) -> dict[str, float]:
@@ -108,7 +108,7 @@ class DailyUsage:
         return used
 
     def _used_up(self, kind: str, seconds: float) -> RateLimited:
-        return RateLimited(f"the quota of {self._most[kind]:g} {kind} a day is used up", retry_after=seconds)
+        return RateLimited(f"the quota of {self._limits[kind]:g} {kind} a day is used up", retry_after=seconds)
 
 
 def _midnight(now: float) -> float:

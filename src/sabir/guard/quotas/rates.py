@@ -56,11 +56,11 @@ class Buckets:
     """Token buckets by key. The least recently used are forgotten first, so memory is bounded."""
 
     def __init__(
-        self, rate: float, burst: float, *, most: int = 100_000, clock: Callable[[], float] = time.monotonic
+        self, rate: float, burst: float, *, limit: int = 100_000, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.rate = rate
         self.burst = burst
-        self._most = most
+        self._limit = limit
         self._clock = clock
         self._levels: OrderedDict[str, tuple[float, float]] = OrderedDict()
         self._paid: dict[str, int] = {}  # requests that ``spend`` has taken already
@@ -79,7 +79,7 @@ class Buckets:
             return (amount - level) / self.rate
         self._levels[key] = (level - amount, now)
         self._levels.move_to_end(key)
-        if len(self._levels) > self._most:
+        if len(self._levels) > self._limit:
             self._levels.popitem(last=False)
         return 0.0
 
@@ -90,7 +90,7 @@ class Buckets:
         """
         self._levels[key] = (max(-self.burst, self._level(key) - amount - 1.0), self._clock())
         self._paid[key] = self._paid.get(key, 0) + 1
-        if len(self._paid) > self._most:
+        if len(self._paid) > self._limit:
             del self._paid[next(iter(self._paid))]
 
     def __contains__(self, key: str) -> bool:
@@ -99,7 +99,7 @@ class Buckets:
     def begin(self, key: str) -> None:
         """An empty bucket, which fills from now on; others begin full."""
         self._levels[key] = (0.0, self._clock())
-        if len(self._levels) > self._most:
+        if len(self._levels) > self._limit:
             self._levels.popitem(last=False)
 
     def left(self, key: str) -> float:
@@ -125,7 +125,7 @@ class Shares:
 
     def __init__(self, rate: float, burst: float, clock: Callable[[], float]) -> None:
         self.all = Buckets(rate, 2 * burst, clock=clock)
-        self._known = Buckets(rate / 4, max(1.0, burst / 4), most=10_000, clock=clock)
+        self._known = Buckets(rate / 4, max(1.0, burst / 4), limit=10_000, clock=clock)
         self._new = Buckets(rate / 8, max(1.0, burst / 8), clock=clock)
 
     def take(self, place: str, name: str) -> float:
@@ -337,7 +337,7 @@ def is_loopback(address: str) -> bool:
         return False
 
 
-def most_conversations(quotas: Quotas, caller: Caller) -> int | None:
+def max_conversations(quotas: Quotas, caller: Caller) -> int | None:
     """How many open conversations a caller may have; None is any number."""
     if quotas.conversations is not None:
         return quotas.conversations

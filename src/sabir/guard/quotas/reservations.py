@@ -44,7 +44,7 @@ class Reservations:
         self._waiting: dict[str, list[_Change]] = {}  # by holder, while one of its changes is under way
         self._writing: set[asyncio.Task[None]] = set()
 
-    async def begin(self, holder: str, reservation: str, until: float, most: Cap, record: Record) -> int:
+    async def begin(self, holder: str, reservation: str, until: float, cap: Cap, record: Record) -> int:
         """Hold one more, of which nothing is there yet; ``record`` is stored along with it. Says how much is left.
 
         Raises:
@@ -52,8 +52,8 @@ class Reservations:
         """
 
         def begun(held: Held) -> int:
-            left = most.amount - _sum(held)
-            if len(held) >= most.number or left <= 0:
+            left = cap.amount - _sum(held)
+            if len(held) >= cap.number or left <= 0:
                 raise self._refusal()
             held[reservation] = 0, until
             return left
@@ -65,7 +65,7 @@ class Reservations:
         holder: str,
         reservation: str,
         until: float,
-        most: Cap,
+        cap: Cap,
         wanted: int,
         *,
         least: int,
@@ -80,10 +80,10 @@ class Reservations:
 
         def grown(held: Held) -> int:
             before = held.get(reservation, (0, until))[0]
-            amount = min(wanted, max(before, most.amount - _sum(held) + before)) if refuse else wanted
+            amount = min(wanted, max(before, cap.amount - _sum(held) + before)) if refuse else wanted
             if amount < least:
                 raise self._refusal()
-            if reservation in held or len(held) < most.number:  # who holds so many is refused the next in any case
+            if reservation in held or len(held) < cap.number:  # who holds so many is refused the next in any case
                 held[reservation] = amount, until
             return amount
 

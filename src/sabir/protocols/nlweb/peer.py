@@ -34,7 +34,7 @@ from .wire.responses import CODES
 MAX_BYTES: Final = 64 * 1024 * 1024
 POLLS: Final = (0.1, 0.2, 0.5, 1.0, 2.0)  # seconds between polls of a promise; the last one repeats
 _CANCEL_SECONDS: Final = 2.0  # seconds that cancelling a promise may take
-_MOST_CONVERSATIONS: Final = 10_000
+_MAX_CONVERSATIONS: Final = 10_000
 # With these a server says that it did not understand the form of the request; another form may do. A 500 does so
 # only where its body is not NLWeb: old servers break on what they do not know.
 _OTHER_FORM: Final = frozenset(
@@ -189,7 +189,7 @@ class NlwebPeer(Peer):
     def _keep(self, conversation: str, session: Json) -> None:
         self._sessions[conversation] = session
         self._sessions.move_to_end(conversation)
-        if len(self._sessions) > _MOST_CONVERSATIONS:
+        if len(self._sessions) > _MAX_CONVERSATIONS:
             self._sessions.popitem(last=False)
 
     def _left(self) -> Any:

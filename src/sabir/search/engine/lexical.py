@@ -67,7 +67,7 @@ class Terms(msgspec.Struct, frozen=True):
     """A query's words as the index has them, and the most that BM25 can give for them."""
 
     query: Doc
-    most: float
+    highest: float
 
 
 class Lexical:
@@ -194,9 +194,9 @@ class Reader:
                 kept.append((tantivy.Query.boost_query(like, worth), worth))
         if not kept:
             return None
-        most = sum(worth for _, worth in kept) + worth * sum(len(term) <= 4 for term in strange)
+        highest = sum(worth for _, worth in kept) + worth * sum(len(term) <= 4 for term in strange)
         query = tantivy.Query.boolean_query([(Occur.Should, query) for query, _ in kept])
-        return Terms(query, max(most * (_K1 + 1), 1e-9))
+        return Terms(query, max(highest * (_K1 + 1), 1e-9))
 
     def _with_stems(
         self, text: str, others: Mapping[str, Sequence[str]], languages: Sequence[str], only: Sequence[str] = ()
@@ -248,7 +248,7 @@ class Reader:
         query = terms.query if where is None else _both(terms.query, where)
         hits = self._searcher.search(query, count, count=False).hits
         keys = self._searcher.fast_field_values("key", [address for _, address in hits])
-        return {key: min(1.0, score / terms.most) for (score, _), key in zip(hits, keys, strict=True)}
+        return {key: min(1.0, score / terms.highest) for (score, _), key in zip(hits, keys, strict=True)}
 
     def shares(self, terms: Terms, keys: Sequence[int]) -> dict[int, float]:
         """The same for given passages."""

@@ -81,7 +81,7 @@ WHERE p.key = ANY($1::bigint[])
 """
 # BM25 as the embedded engine has it; the idf of each term comes with it.
 _BEST: Final = """
-SELECT p.key, sum(w.weight * o.count * {most} / (o.count + {k1} *
+SELECT p.key, sum(w.weight * o.count * {highest} / (o.count + {k1} *
        CASE WHEN o.field = 'b' THEN 1 - {b} + {b} * p.length / {mean} ELSE 1 END)) AS score
 FROM unnest($1::text[], $2::text[], $3::float8[]) AS w (term, field, weight)
 JOIN search_postings AS o ON o.term = w.term AND o.field = w.field::"char"
@@ -257,8 +257,8 @@ class PostgresIndex:
 
     async def _ranked(self, query: SearchQuery) -> list[Ranked]:
         depth = max(DEPTH, 2 * (query.start + query.limit))
-        weights, most = await self._weights(query.text)
-        lexical = await self._best(weights, most, query.where, None, depth)
+        weights, highest = await self._weights(query.text)
+        lexical = await self._best(weights, highest, query.where, None, depth)
         vector, liking = await self._vector(query.text), await self._vector(query.liking)
         if vector is None or self._embedder is None:
             return fused(lexical, {}, floor=0.0, semantic=False)
@@ -269,7 +269,7 @@ class PostgresIndex:
         unlike = contenders(shares, above_floor(near, floor), depth, count)
         compared = await self._cosines(vector, unlike)
         wanted = contenders(above_floor(near | compared, floor), shares, depth, count)
-        lexical |= await self._best(weights, most, (), wanted, depth)
+        lexical |= await self._best(weights, highest, (), wanted, depth)
         unknown = set(unlike) - compared.keys()  # no vector yet
         near |= compared
         liked = await self._cosines(liking, list(near)) if liking is not None else None
@@ -296,8 +296,8 @@ class PostgresIndex:
         least = COMMON * max((weight for _, _, weight in weights), default=0.0)
         weights = [item for item in weights if item[2] >= least]
         worth = unknown([weight for _, _, weight in weights])
-        most = (sum(weight for _, _, weight in weights) + worth * strange) * (_K1 + 1)
-        return [(name, field, weight) for there, field, weight in weights for name in there], most
+        highest = (sum(weight for _, _, weight in weights) + worth * strange) * (_K1 + 1)
+        return [(name, field, weight) for there, field, weight in weights for name in there], highest
 
     async def _names(self, text: str) -> list[tuple[str, ...]]:
         """Each word of a text as the index has it, with those that say the same."""
@@ -318,23 +318,23 @@ class PostgresIndex:
     async def _best(
         self,
         weights: list[tuple[str, str, float]],
-        most: float,
+        highest: float,
         where: tuple[Condition, ...],
         keys: list[int] | None,
         depth: int,
     ) -> dict[int, float]:
-        if not weights or most <= 0 or keys == []:
+        if not weights or highest <= 0 or keys == []:
             return {}
         sql = Where(*map(list, zip(*weights, strict=True)))
         conditions = [sql.all(where)]
         if keys is not None:
             conditions.append(f"p.key = ANY({sql.argument(keys, 'bigint[]')})")
         statement = _BEST.format(
-            most=_K1 + 1, k1=_K1, b=_B, mean=max(1.0, self._size[1]), limit=depth,
+            highest=_K1 + 1, k1=_K1, b=_B, mean=max(1.0, self._size[1]), limit=depth,
             join="JOIN search_items AS i ON i.key = p.item" if where else "", where=" AND ".join(conditions),
         )  # fmt: skip
         rows = await self._pool.fetch(statement, *sql.arguments)
-        return {row["key"]: min(1.0, row["score"] / most) for row in rows}
+        return {row["key"]: min(1.0, row["score"] / highest) for row in rows}
 
     async def _nearest(self, vector: Vectors, where: tuple[Condition, ...], depth: int) -> dict[int, float]:
         sql = Where(_text(vector))

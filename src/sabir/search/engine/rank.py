@@ -110,8 +110,8 @@ def above_floor(cosine: Mapping[int, float], floor: float) -> dict[int, float]:
 
 def of_best(values: Mapping[int, float]) -> dict[int, float]:
     """Each as a share of the best."""
-    most = max(max(values.values(), default=0.0), 1e-9)
-    return {key: value / most for key, value in values.items()}
+    highest = max(max(values.values(), default=0.0), 1e-9)
+    return {key: value / highest for key, value in values.items()}
 
 
 def contenders(known: Mapping[int, float], others: Mapping[int, float], depth: int, count: int) -> list[int]:
@@ -120,10 +120,10 @@ def contenders(known: Mapping[int, float], others: Mapping[int, float], depth: i
     Both hold shares of the best. Given are the best ``depth`` of each ranking, so what is missing in the other has
     at most its worst. Knowing only the contenders exactly gives the same best as knowing all.
     """
-    most = min(others.values()) if len(others) >= depth else 0.0
+    highest = min(others.values()) if len(others) >= depth else 0.0
     sums = sorted((known.get(key, 0.0) + others.get(key, 0.0) for key in known.keys() | others.keys()), reverse=True)
     bar = sums[count - 1] if len(sums) >= count else 0.0
-    return [key for key, value in known.items() if key not in others and value + most >= bar]
+    return [key for key, value in known.items() if key not in others and value + highest >= bar]
 
 
 def reciprocal(rankings: Iterable[Iterable[int]], k: int = RRF_K) -> list[int]:

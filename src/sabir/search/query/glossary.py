@@ -72,13 +72,13 @@ def language_of(question: str) -> str:
     if _JAPANESE.search(question):
         return "ja"
     said = re.findall(r"[\w'’-]+", fold(question))
-    most, best = 0, "en"
+    highest, best = 0, "en"
     english = sum(word in STOPWORDS for word in said)
     for language in LANGUAGES[:-1]:
         known = glossary(language)
         count = sum((word in known.words or word in known.terms) and word not in _ENGLISH for word in said)
-        if count > most and count > english:
-            most, best = count, language
+        if count > highest and count > english:
+            highest, best = count, language
     return best
 
 

@@ -19,7 +19,7 @@ _NAMES: Final = {
     "norsk": "no", "finnish": "fi", "suomi": "fi", "czech": "cs", "greek": "el", "hungarian": "hu",
     "romanian": "ro", "vietnamese": "vi", "thai": "th", "indonesian": "id",
 }  # fmt: skip
-_MOST: Final = 1_000  # characters of a header that are read
+_MAX_HEADER: Final = 1_000  # characters of a header that are read
 
 
 def accepted(header: str) -> dict[str, float]:
@@ -28,7 +28,7 @@ def accepted(header: str) -> dict[str, float]:
     A region counts for its whole language: who reads Swiss German reads German. What is not well written is left out.
     """
     wanted: dict[str, float] = {}
-    for item in header[:_MOST].split(","):
+    for item in header[:_MAX_HEADER].split(","):
         tag, _, parameter = item.partition(";")
         name, _, value = parameter.strip().partition("=")
         try:

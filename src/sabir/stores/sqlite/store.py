@@ -486,7 +486,7 @@ _TOUCH = (
     " ON CONFLICT (id) DO UPDATE SET touched = excluded.touched, expires = excluded.expires, turns = turns + 1,"
     " bytes = bytes + excluded.bytes"
 )
-_MOST_ROWS = 32  # to a statement; so there are at most so many statements to prepare, and to find again
+_MAX_ROWS = 32  # to a statement; so there are at most so many statements to prepare, and to find again
 
 
 def _insert(
@@ -494,14 +494,14 @@ def _insert(
 ) -> int:
     """Insert rows, many to a statement; returns how many were inserted or updated."""
     done = 0
-    for at in range(0, len(rows), _MOST_ROWS):
-        chunk = rows[at : at + _MOST_ROWS]
+    for at in range(0, len(rows), _MAX_ROWS):
+        chunk = rows[at : at + _MAX_ROWS]
         values = list(chained.from_iterable(chunk))
         done += connection.execute(_rows_of(head, width, len(chunk), tail), values).rowcount
     return done
 
 
-@lru_cache(maxsize=4 * _MOST_ROWS)
+@lru_cache(maxsize=4 * _MAX_ROWS)
 def _rows_of(head: str, width: int, count: int, tail: str) -> str:
     return head + ",".join([f"({','.join('?' * width)})"] * count) + tail
 

@@ -26,7 +26,7 @@ from sabir.gateway.gateway import Gateway
 from sabir.guard import Authenticator, Filters, Rights, Rule
 from sabir.guard.filters.base import TextFilter
 from sabir.protocols import peer as base
-from sabir.protocols.mcp.door.resources import MOST_BYTES
+from sabir.protocols.mcp.door.resources import MAX_BYTES
 from sabir.protocols.nlip.peer.http import NlipHttpPeer
 from sabir.search import LocalIndex
 
@@ -204,7 +204,7 @@ async def test_uploads_are_listed_and_read_with_their_media_type(served: Served,
 
 
 async def test_a_large_upload_is_a_link_that_its_owner_can_follow(served: Served) -> None:
-    data = b"x" * (MOST_BYTES + 1)
+    data = b"x" * (MAX_BYTES + 1)
     await uploaded(served, data, "image/png", "large.png")
     async with client_of(served, "ada") as client:
         entry = next(each for each in await every(client) if each.name == "large.png")

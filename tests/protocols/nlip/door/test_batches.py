@@ -127,7 +127,7 @@ async def test_a_batch_over_amqp(home: Path, broker: str, prefix: str) -> None: 
         connection = AmqpConnection(broker, container="t-batch")
         await connection.open()
         try:
-            await connection.receive(back, take, credit=10, most=100_000)
+            await connection.receive(back, take, credit=10, max_bytes=100_000)
             body = json.dumps({"batch": MIXED}).encode()
             await connection.send(AmqpMessage(body, to=address, reply_to=back, content_type=JSON, message_id="b"))
             async with asyncio.timeout(10):

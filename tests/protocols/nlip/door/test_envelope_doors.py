@@ -290,7 +290,7 @@ async def test_envelopes_over_amqp(home: Path, broker: str, prefix: str, kind: s
         connection = AmqpConnection(broker, container="t-envelope")
         await connection.open()
         try:
-            await connection.receive(back, take, credit=10, most=100_000)
+            await connection.receive(back, take, credit=10, max_bytes=100_000)
 
             async def exchange(value: dict[str, Any]) -> None:
                 body = json.dumps(value).encode() if kind == JSON else cbor2.dumps(value)

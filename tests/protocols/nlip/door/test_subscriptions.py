@@ -230,7 +230,7 @@ async def test_notifications_over_amqp(home: Path, broker: str, prefix: str) -> 
         connection = AmqpConnection(broker, container="t-subscribe")
         await connection.open()
         try:
-            await connection.receive(back, take, credit=10, most=100_000)
+            await connection.receive(back, take, credit=10, max_bytes=100_000)
 
             async def send(message: dict[str, Any], message_id: str) -> None:
                 body = json.dumps(message).encode()

@@ -39,7 +39,7 @@ async def test_what_is_uploaded_comes_back_by_download(serve: Serve, home: Path,
         assert link is not None
         got = await peer.fetch(link, tmp_path / "out.png")
         with pytest.raises(PeerUnreadable, match="larger than 1000 bytes"):
-            await peer.fetch(link, tmp_path / "small.png", most=1000)
+            await peer.fetch(link, tmp_path / "small.png", max_bytes=1000)
     assert got.read_bytes() == data
 
 

@@ -101,19 +101,19 @@ class Here:
         """
         if request is None or request.ByteSize() < FEW_BYTES:
             return call
-        admission, most = call.state["call"].admission, self.services.limits.values // WEIGHT
+        admission, limit = call.state["call"].admission, self.services.limits.values // WEIGHT
         admission.check_open()
-        count = count_messages(request, most)
-        if count > most:
-            raise TooLarge(wire.PROTOCOL, "$", f"at most {most} values")
+        count = count_messages(request, limit)
+        if count > limit:
+            raise TooLarge(wire.PROTOCOL, "$", f"at most {limit} values")
         async with self.services.heavy.work(WEIGHT * (count + request.ByteSize() // BYTES_AS_A_VALUE), admission):
             return call
 
 
-def count_messages(request: Any, most: int) -> int:
-    """How many messages, such as values, a protobuf message has in it; counting ends beyond ``most``."""
+def count_messages(request: Any, limit: int) -> int:
+    """How many messages, such as values, a protobuf message has in it; counting ends beyond ``limit``."""
     count, left = 0, [request]
-    while left and count <= most:
+    while left and count <= limit:
         count += 1
         for field, value in left.pop().ListFields():
             if field.message_type is None:

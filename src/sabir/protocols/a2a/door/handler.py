@@ -45,7 +45,7 @@ except ImportError as missing:
 
 DOOR: Final = "a2a"
 PATIENCE: Final = 0.25  # seconds; a turn that takes longer becomes a task that others can see
-MOST_PER_PAGE: Final = 100
+MAX_PER_PAGE: Final = 100
 PER_PAGE: Final = 50
 _SCAN: Final = 200  # rows read at once while a page fills
 _UNGUESSABLE: Final = 22  # characters: 128 bits in base64
@@ -243,8 +243,8 @@ class Operations(RequestHandler):
         call = _call(context)
         caller = await call.admission.authenticate_and_charge()
         size = params.page_size if params.HasField("page_size") else PER_PAGE
-        if not 1 <= size <= MOST_PER_PAGE:
-            raise BadMessage(wire.PROTOCOL, "$.pageSize", f"1 to {MOST_PER_PAGE}")
+        if not 1 <= size <= MAX_PER_PAGE:
+            raise BadMessage(wire.PROTOCOL, "$.pageSize", f"1 to {MAX_PER_PAGE}")
         found = sorted(await self._listed(params, call, caller), key=lambda row: (row.updated, row.id), reverse=True)
         after = _place(params.page_token)
         left = [row for row in found if after is None or (row.updated, row.id) < after]

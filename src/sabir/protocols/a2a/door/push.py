@@ -154,7 +154,7 @@ class Webhooks:
     # -- sending ----------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        self._fetcher = GuardedClient(self._outbound, most_bytes=64 * 1024, seconds=10.0)
+        self._fetcher = GuardedClient(self._outbound, max_bytes=64 * 1024, seconds=10.0)
         self._maintaining = asyncio.create_task(self._maintain(), name="a2a webhooks")
 
     async def stop(self) -> None:

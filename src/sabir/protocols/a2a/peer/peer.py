@@ -63,7 +63,7 @@ POLLS: Final = (0.05, 0.1, 0.2, 0.5, 1.0)  # seconds between polls of a task; th
 RECONNECTS: Final = (0.0, 0.2, 0.5, 1.0, 2.0)  # seconds before each try to resume a dropped stream
 _POLL_ANYWAY: Final = 15.0  # seconds after which we poll, even without a notification
 _CANCEL_SECONDS: Final = 2.0  # seconds that cancelling a remote task may take
-_MOST_CONVERSATIONS: Final = 10_000
+_MAX_CONVERSATIONS: Final = 10_000
 _EXTENSIONS: Final = "a2a-extensions"  # the header that activates extensions
 _AT_ONCE: Final = pb.SendMessageConfiguration(return_immediately=True)
 
@@ -206,7 +206,7 @@ class A2aPeer(Peer):
         """Remember the remote context of a conversation for its next message."""
         self._contexts[conversation] = RemoteContext(reader.context, reader.task if reader.asks else "")
         self._contexts.move_to_end(conversation)
-        if len(self._contexts) > _MOST_CONVERSATIONS:
+        if len(self._contexts) > _MAX_CONVERSATIONS:
             self._contexts.popitem(last=False)
 
     def _leave_task(self, conversation: str) -> None:

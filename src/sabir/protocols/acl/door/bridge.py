@@ -37,7 +37,7 @@ logger = logging.getLogger("sabir.acl")
 
 DOOR: Final = "acl"
 _WIDTH: Final = 64
-_MOST_SUBSCRIBERS: Final = 10_000
+_MAX_SUBSCRIBERS: Final = 10_000
 
 
 class Bridge:
@@ -227,7 +227,7 @@ class Bridge:
         A subscriber that cannot take it now, because its inbox is full, misses it; the others do not.
         """
         sent = 0
-        for row in await self._dialogues.store.dialogues(agent=agent, limit=_MOST_SUBSCRIBERS):
+        for row in await self._dialogues.store.dialogues(agent=agent, limit=_MAX_SUBSCRIBERS):
             if row.protocol != "subscribe" or not row.state.startswith("active") or topic_of(row) != topic:
                 continue
             opener = await self._dialogues.store.utterance(row.opener, row.initiator, agent)

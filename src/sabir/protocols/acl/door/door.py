@@ -48,7 +48,7 @@ from .yellow_pages import YellowPages
 
 _LONGEST_WAIT: Final = 600.0
 _SLOTS: Final = ("skills", "ontologies", "languages", "protocols", "groups")
-_MOST_LISTED: Final = 1000
+_MAX_LISTED: Final = 1000
 
 
 class Acl:
@@ -148,8 +148,8 @@ class Acl:
     async def _read(self, scope: Scope, receive: Receive, admission: Admission) -> JSON:
         """The JSON value of a body; what is not JSON is reported by its line, because people write messages (ACL-6)."""
         admission.check_open()
-        most = min(self.services.limits.body, self.settings.message_bytes)
-        limits = msgspec.structs.replace(self.services.limits, body=most)
+        limit = min(self.services.limits.body, self.settings.message_bytes)
+        limits = msgspec.structs.replace(self.services.limits, body=limit)
         check_body_headers(headers_of(scope), limits, PROTOCOL)
         body = await read_body(receive, limits, PROTOCOL)
         async with self.services.heavy.work(check_cost(body, limits, PROTOCOL), admission):
@@ -249,7 +249,7 @@ class Acl:
     async def _listed(self, agent: str) -> dict[str, Any]:
         """What waits, without taking it."""
         store = self.dialogues.store
-        rows = await store.waiting_letters(agent, limit=_MOST_LISTED)
+        rows = await store.waiting_letters(agent, limit=_MAX_LISTED)
         messages = [{"id": row.number, "message": _plain(row.body)} for row in rows]
         return {"agent_id": agent, "messages": messages, "dead": len(await store.dead_letters(agent))}
 

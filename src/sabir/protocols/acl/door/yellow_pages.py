@@ -33,7 +33,7 @@ logger = logging.getLogger("sabir.acl")
 DOOR: Final = "acl"
 LONGEST_WAY: Final = 8  # gateways that a search goes through
 LONGEST_LEASE: Final = 86_400.0 * 30
-_MOST_RESULTS: Final = 1000
+_MAX_RESULTS: Final = 1000
 ACTIONS: Final = {
     "register": "Offer an agent: name, skills, ontologies, languages, addresses, groups, key; lease_seconds",
     "modify": "Change an entry of your own",
@@ -168,7 +168,7 @@ class YellowPages:
     async def search(self, wanted: DirectorySearch, caller: Caller) -> list[Entry]:
         """The gateway's own agents and those that registered, as far as this caller may use them; then, within
         ``max_depth``, what other gateways have."""
-        template, limit = wanted.template, min(wanted.max_results, _MOST_RESULTS)
+        template, limit = wanted.template, min(wanted.max_results, _MAX_RESULTS)
         own = [self.own_entry(card) for card in self._services.cards(caller, DOOR)]
         found = [entry for entry in own if template.matches(entry)]
         names = {entry.name for entry in found}

@@ -20,7 +20,7 @@ from sabir.protocols.acl.wire.envelope import Envelope, encode
 from sabir.protocols.options import PeerOptions
 from sabir.protocols.peer import Identity, OnWire, choose, origin_of, without_credentials
 
-MOST_BYTES: Final = 16 * 1024 * 1024
+MAX_BYTES: Final = 16 * 1024 * 1024
 _SILENT: Final = 45.0  # seconds without a sign of life, after which a stream is opened anew
 
 

@@ -47,7 +47,7 @@ logger = logging.getLogger("sabir.acl")
 
 _PAUSES: Final = (0.1, 0.5, 2.0, 5.0)  # seconds before a lost stream is opened again; the last repeats
 _REMEMBERED: Final = 10_000  # ids of messages that were read
-_MOST_CONVERSATIONS: Final = 10_000  # that are remembered; those that have ended are forgotten beyond
+_MAX_CONVERSATIONS: Final = 10_000  # that are remembered; those that have ended are forgotten beyond
 _GATEWAY: Final = "gateway"
 _SPACE: Final = UUID("0b8a4f8e-6a3d-5d0f-9a55-1f0f7c3c9b52")
 _ACKNOWLEDGED_AT_ONCE: Final = 1000
@@ -283,7 +283,7 @@ class Messenger:
         return known is not None and not known.dialogue.is_over
 
     def _keep(self, conversation: AclConversation) -> None:
-        if len(self._conversations) >= _MOST_CONVERSATIONS:
+        if len(self._conversations) >= _MAX_CONVERSATIONS:
             over = [key for key, item in self._conversations.items() if item.is_over]
             for key in over:
                 del self._conversations[key]

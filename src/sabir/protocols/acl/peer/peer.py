@@ -26,8 +26,8 @@ from sabir.protocols.peer import Call, Clock, Peer, PeerOptionNames, PeerOptions
 from .link import Link, agent_in, endpoint_of
 from .messenger import AclConversation, Messenger
 
-_MOST_CONVERSATIONS: Final = 10_000
-_MOST_MESSENGERS: Final = 64
+_MAX_CONVERSATIONS: Final = 10_000
+_MAX_MESSENGERS: Final = 64
 _GOODBYE: Final = 2.0
 _IDS: Final = UUID("0b0f6a7e-0b5e-5c1c-8f55-4f5b1a4f7c10")
 
@@ -190,7 +190,7 @@ class AclPeer(Peer):
         known = self._conversations.get(call.conversation)
         if known is None:
             known = self._conversations[call.conversation] = str(uuid4())
-            if len(self._conversations) > _MOST_CONVERSATIONS:
+            if len(self._conversations) > _MAX_CONVERSATIONS:
                 self._conversations.popitem(last=False)
         return known
 

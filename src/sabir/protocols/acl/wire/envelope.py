@@ -17,7 +17,7 @@ from .payloads import Payload
 
 VERSION: Final = "0.1.0"
 EVERYBODY: Final = "*"
-_MOST_RECEIVERS: Final = 1000
+_MAX_RECEIVERS: Final = 1000
 _LONGEST_ID: Final = 200
 _KNOWN: Final = frozenset({
     "mcp_version", "message_id", "performative", "sender", "receiver", "in_reply_to", "reply_with", "language",
@@ -270,8 +270,8 @@ def _receiver(value: dict[str, Any]) -> dict[str, Any]:
         raise BadMessage(PROTOCOL, "$.receiver", 'exactly one of "agent_id", "agent_ids" and "group"')
     if kinds == ["agent_ids"]:
         names = given["agent_ids"]
-        if not isinstance(names, list) or not 0 < len(names) <= _MOST_RECEIVERS:
-            raise BadMessage(PROTOCOL, "$.receiver.agent_ids", f"a list of 1 to {_MOST_RECEIVERS} names")
+        if not isinstance(names, list) or not 0 < len(names) <= _MAX_RECEIVERS:
+            raise BadMessage(PROTOCOL, "$.receiver.agent_ids", f"a list of 1 to {_MAX_RECEIVERS} names")
         for number, name in enumerate(names):
             _name(name, f"$.receiver.agent_ids[{number}]", everybody=False)
     else:

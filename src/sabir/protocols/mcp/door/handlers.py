@@ -41,7 +41,7 @@ from .turns import Context, Finish, Turns, can_fill_in
 
 Json = dict[str, Any]
 PAGE: Final = 500  # entries of a list at once
-MOST_SUBSCRIBED: Final = 1000
+MAX_SUBSCRIBED: Final = 1000
 OURS: Final = "sabir://"
 _HINT: Final = CacheHint(ttl_ms=30_000, scope="private")
 _HINTS: Final[dict[Any, CacheHint]] = dict.fromkeys(
@@ -376,8 +376,8 @@ class McpEndpoint:
     async def _subscribe(self, ctx: Context, context: McpRequestContext, params: types.SubscribeRequestParams) -> Json:
         self._admit(context)
         subscribed: set[str] = context.state.setdefault("subscribed", set())
-        if len(subscribed) >= MOST_SUBSCRIBED:
-            raise MCPError(wire.INVALID_REQUEST, f"at most {MOST_SUBSCRIBED} subscriptions a session")
+        if len(subscribed) >= MAX_SUBSCRIBED:
+            raise MCPError(wire.INVALID_REQUEST, f"at most {MAX_SUBSCRIBED} subscriptions a session")
         uri = str(params.uri)
         watched = await self._watched(context, uri, _resource_notifier(context, ctx))
         if watched is not None:
@@ -414,7 +414,7 @@ class McpEndpoint:
         context = ctx.request if ctx.request is not None else LOCAL
         wished = params.notifications.resource_subscriptions or []
         watched: dict[str, WatchedResource] = {}
-        for uri in wished[:MOST_SUBSCRIBED]:
+        for uri in wished[:MAX_SUBSCRIBED]:
             found = await self._watched(context, uri, self._watch.notify)
             if found is not None:
                 watched[uri] = found

@@ -32,9 +32,9 @@ Json = dict[str, Any]
 CONVERSATION: Final = "sabir://conversations/{id}"
 UPLOAD: Final = "sabir://uploads/{id}"
 ITEM: Final = "sabir://sites/{site}/items/{id}"
-MOST_BYTES: Final = 1024 * 1024  # of an upload that is given at once; what is larger is given as a link
-MOST_VALUES: Final = 100  # proposals for an argument
-_MOST_LISTED: Final = 20_000  # items of a site whose ids are looked through for a proposal
+MAX_BYTES: Final = 1024 * 1024  # of an upload that is given at once; what is larger is given as a link
+MAX_VALUES: Final = 100  # proposals for an argument
+_MAX_LISTED: Final = 20_000  # items of a site whose ids are looked through for a proposal
 _SCHEMA: Final = "application/ld+json"
 _TURNS: Final = 100  # of a conversation that are shown
 _TEXTS: Final = frozenset({"plain", "csv", "html", "markdown", "css", "calendar", "vcard"})
@@ -74,22 +74,22 @@ class Resources:
 
     # -- lists --------------------------------------------------------------------------------------
 
-    async def page(self, first: list[Json], caller: Caller, start: int, most: int) -> tuple[list[Json], bool]:
+    async def page(self, first: list[Json], caller: Caller, start: int, limit: int) -> tuple[list[Json], bool]:
         """Entries from ``start`` on: ``first``, then what the caller owns, then items; and whether there are more."""
         entries = [*first]
         if self._has_own(caller):
             entries += [*await self._conversations(caller), *map(_upload, await self._complete_uploads(caller))]
-        page, at = entries[start : start + most], len(entries)
+        page, at = entries[start : start + limit], len(entries)
         for site in await self._sites(caller):
-            if len(page) == most:
+            if len(page) == limit:
                 return page, True
             if start + len(page) < at + site.count:
-                found = await _items(site, "", start + len(page) - at, most - len(page))
+                found = await _items(site, "", start + len(page) - at, limit - len(page))
                 page += map(_item, found)
-                if len(page) == most and start + most < at + site.count:
+                if len(page) == limit and start + limit < at + site.count:
                     return page, True
             at += site.count
-        return page, start + most < at
+        return page, start + limit < at
 
     def _has_own(self, caller: Caller) -> bool:
         return self._owned and not caller.is_anonymous
@@ -196,7 +196,7 @@ class Resources:
         )
         if upload is None:
             return None
-        if (upload.size or 0) > MOST_BYTES:
+        if (upload.size or 0) > MAX_BYTES:
             return [{"uri": uri, "mimeType": "text/uri-list", "text": self._uploads.address(upload)}]
         try:
             data = await asyncio.to_thread(self._uploads.file(upload).read_bytes)
@@ -243,27 +243,27 @@ def start_of(cursor: str | None) -> int:
 
 
 def _begun(value: str, names: Sequence[str]) -> list[str]:
-    return [name for name in names if name.lower().startswith(value.lower())][:MOST_VALUES]
+    return [name for name in names if name.lower().startswith(value.lower())][:MAX_VALUES]
 
 
 async def _proposed(sites: Sequence[OneSite], value: str) -> list[str]:
     """Ids that begin so; else those of items that the words suit."""
     ids: list[str] = []
     for site in sites:
-        if site.count <= _MOST_LISTED:
+        if site.count <= _MAX_LISTED:
             ids += [item_id async for item_id, _, _ in site.engine.listed(site.name) if item_id.startswith(value)]
-        if len(ids) >= MOST_VALUES:
+        if len(ids) >= MAX_VALUES:
             break
     if not ids:
         for site in sites:
-            ids += [item.id for item in await _items(site, value, 0, MOST_VALUES - len(ids))]
-    return sorted(ids)[:MOST_VALUES]
+            ids += [item.id for item in await _items(site, value, 0, MAX_VALUES - len(ids))]
+    return sorted(ids)[:MAX_VALUES]
 
 
-async def _items(site: OneSite, words: str, start: int, most: int) -> list[Any]:
+async def _items(site: OneSite, words: str, start: int, limit: int) -> list[Any]:
     from sabir.search import OnSite, SearchQuery  # noqa: PLC0415 - an extra: there is a site, so it is installed
 
-    query = SearchQuery(words, (OnSite((site.name,)),), start, most)
+    query = SearchQuery(words, (OnSite((site.name,)),), start, limit)
     return [hit.item for hit in (await site.engine.search(query)).hits]
 
 

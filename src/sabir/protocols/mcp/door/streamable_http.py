@@ -60,7 +60,7 @@ from .proxy.messages import Kernel, MessageProxy
 from .response import DOOR, SILENT, WATCH_AFTER, Channel, McpRequestContext, McpResponse, McpSession, encode
 
 PATH: Final = "/mcp"
-MOST_SESSIONS: Final = 10_000  # kept in memory; a sealed one that was dropped is opened again when it comes back
+MAX_SESSIONS: Final = 10_000  # kept in memory; a sealed one that was dropped is opened again when it comes back
 _INVALID: Final = frozenset({wire.METHOD_NOT_FOUND, wire.INVALID_REQUEST, wire.INVALID_PARAMS})
 _TYPES: Final = ("application/json",)
 _SEALED: Final = "mcp-session"
@@ -284,7 +284,7 @@ class StreamableHttpApp:
 
     def _keep(self, session: McpSession) -> McpSession:
         self.sessions[session.id] = session
-        while len(self.sessions) > MOST_SESSIONS:
+        while len(self.sessions) > MAX_SESSIONS:
             self.sessions.popitem(last=False)
         return session
 
@@ -396,7 +396,7 @@ class StreamableHttpApp:
     async def _end(self, session: McpSession, answer: McpResponse) -> None:
         self.sessions.pop(session.id, None)
         self._ended[session.id] = None
-        if len(self._ended) > MOST_SESSIONS:
+        if len(self._ended) > MAX_SESSIONS:
             self._ended.popitem(last=False)
         for task, channel in session.running.values():
             channel.cancel_requested.set()

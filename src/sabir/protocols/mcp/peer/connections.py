@@ -41,7 +41,7 @@ from .tasks import Answer, Created, Following, TasksExtension, is_long, offers_o
 
 STDIO: Final = "stdio:"
 ROUNDS: Final = 10  # times a server may ask for input before one call is given up
-MOST_LINKS: Final = 16
+MAX_LINKS: Final = 16
 CONNECT_SECONDS: Final = 30.0
 _CLIENT: Final = types.Implementation(name="sabir", version=_version.__version__)
 _RESULTS: Final[Mapping[str, type[BaseModel]]] = {
@@ -144,7 +144,7 @@ class Pool:
         self._shared: McpConnection | None = None  # without sessions, one connection serves all callers
         self._cookies = _Cookies()
         self._idle: list[McpConnection] = []
-        self._room = asyncio.Semaphore(MOST_LINKS)
+        self._room = asyncio.Semaphore(MAX_LINKS)
         self._opening = asyncio.Lock()
         self._goodbyes: set[asyncio.Task[None]] = set()
         self.used = time.monotonic()  # when it was last asked for

@@ -59,7 +59,7 @@ OURSELVES: Final = ""  # the owner of sessions in which nobody asks through us
 _SSE_VERSION: Final = "2024-11-05"  # the only one whose transport is HTTP+SSE
 _PASSED_ON: Final = "passed on"
 _SWEEP_SECONDS: Final = 30.0
-MOST_CONVERSATIONS: Final = 10_000
+MAX_CONVERSATIONS: Final = 10_000
 # Set by who wants results also as the server gave them, beside the message that they are made into; and its refusals,
 # as {"error": …}.
 AS_IT_CAME: ContextVar[Callable[[dict[str, Any]], None] | None] = ContextVar("as_it_came", default=None)
@@ -242,7 +242,7 @@ class McpPeer(Peer):
         token = wire.conversation_of(reply)
         if token is not None:
             self._conversations[call.conversation] = token
-            if len(self._conversations) > MOST_CONVERSATIONS:
+            if len(self._conversations) > MAX_CONVERSATIONS:
                 self._conversations.popitem(last=False)
         return reply.without_tokens()
 

@@ -34,9 +34,9 @@ class Sampling(Question):
     params: Json = field(default_factory=dict)
 
     @classmethod
-    def of(cls, text: str, *, most_tokens: int = 1024, system: str = "", question_id: str = "") -> Sampling:
+    def of(cls, text: str, *, max_tokens: int = 1024, system: str = "", question_id: str = "") -> Sampling:
         messages = [{"role": "user", "content": {"type": "text", "text": text}}]
-        params: Json = {"messages": messages, "maxTokens": most_tokens}
+        params: Json = {"messages": messages, "maxTokens": max_tokens}
         if system:
             params["systemPrompt"] = system
         return cls(text, id=question_id, params=params)

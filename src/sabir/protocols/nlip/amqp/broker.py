@@ -24,7 +24,7 @@ except ImportError as missing:
 _GREETING: Final = b"AMQP\x03\x01\x00\x00"  # of one who wants to know who we are
 _NO_SASL: Final = b"AMQP\x00\x01\x00\x00"
 _MECHANISMS: Final = 0x40
-_MOST: Final = 4096  # bytes of an offer; the standard has it that 512 are enough
+_MAX_OFFER: Final = 4096  # bytes of an offer; the standard has it that 512 are enough
 _SHOWN: Final = 8  # mechanisms of an offer that are told
 
 _WORDS: Final = {
@@ -91,7 +91,7 @@ class BrokerOffer:
 
         What is no offer at all is None, too: the engine tells what is wrong with it.
         """
-        self._read += data[: _MOST - len(self._read)]
+        self._read += data[: _MAX_OFFER - len(self._read)]
         read = bytes(self._read)
         if read[:8] == _NO_SASL:
             return ()

@@ -32,8 +32,8 @@ logger = logging.getLogger("sabir")
 
 CREDIT: Final = 64  # letters that may be under way to us on one link
 HEARTBEAT: Final = 30.0  # seconds of silence after which a connection counts as lost
-MOST_SENDERS: Final = 256  # links kept open to addresses we answer to
-MOST_BYTES: Final = 64 * 1024 * 1024
+MAX_SENDERS: Final = 256  # links kept open to addresses we answer to
+MAX_BYTES: Final = 64 * 1024 * 1024
 # Why a link is closed on account of what we did; other reasons say that nobody is there to be written to.
 _OURS: Final = frozenset(
     f"amqp:{why}"
@@ -67,10 +67,10 @@ OnLetter = Callable[[Incoming], None]
 
 
 class _Receiving:
-    def __init__(self, link: Any, on_letter: OnLetter, most: int, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, link: Any, on_letter: OnLetter, max_bytes: int, loop: asyncio.AbstractEventLoop) -> None:
         self.link = link
         self.on_letter = on_letter
-        self.most = most
+        self.max_bytes = max_bytes
         self.opened: asyncio.Future[str] = loop.create_future()
         self.buffer = bytearray()
         self.dropped = False
@@ -333,7 +333,7 @@ class AmqpConnection:
             return
         if delivery.pending:
             receiving.buffer += link.recv(delivery.pending)
-        if len(receiving.buffer) > receiving.most:  # it is read to its end, but not kept
+        if len(receiving.buffer) > receiving.max_bytes:  # it is read to its end, but not kept
             receiving.buffer, receiving.dropped = bytearray(), True
         if delivery.partial:
             return
@@ -368,7 +368,7 @@ class AmqpConnection:
         session = self._sessions.get(control)
         if session is None:
             session = self._sessions[control] = self._connection.session()
-            session.incoming_capacity = MOST_BYTES
+            session.incoming_capacity = MAX_BYTES
             session.open()
         return session
 
@@ -388,11 +388,11 @@ class AmqpConnection:
         return f"/{kind}/{quote(address, safe='')}"
 
     async def receive(
-        self, address: str | None, on_letter: OnLetter, *, credit: int = CREDIT, most: int = MOST_BYTES
+        self, address: str | None, on_letter: OnLetter, *, credit: int = CREDIT, max_bytes: int = MAX_BYTES
     ) -> str:
         """Read letters from an address (None: one that the other side makes up); the address.
 
-        Letters of more than ``most`` bytes are rejected unread.
+        Letters of more than ``max_bytes`` bytes are rejected unread.
 
         Raises:
             PeerError: the other side does not allow it.
@@ -408,8 +408,8 @@ class AmqpConnection:
             link.source.dynamic = True
         else:
             link.source.address = self._terminus(address)
-        link.max_message_size = most
-        receiving = self._receiving[name] = _Receiving(link, on_letter, most, asyncio.get_running_loop())
+        link.max_message_size = max_bytes
+        receiving = self._receiving[name] = _Receiving(link, on_letter, max_bytes, asyncio.get_running_loop())
         link.open()
         link.flow(credit)
         self.kick()
@@ -461,7 +461,7 @@ class AmqpConnection:
 
     def _retire(self) -> None:
         """Close the link that was used least recently, if there are too many and it is idle."""
-        if len(self._senders) <= MOST_SENDERS:
+        if len(self._senders) <= MAX_SENDERS:
             return
         key, idle = next(((k, s) for k, s in self._senders.items() if not s.outcomes and s.opened.done()), (None, None))
         if key is not None and idle is not None:

@@ -189,7 +189,7 @@ class NlipAmqp:
                 address,
                 lambda incoming, agent=agent: self._begin(connection, incoming, agent),  # type: ignore[misc]
                 credit=self.settings.credit,
-                most=2 * self.services.limits.body,  # what is a little over is told; what is far over is not read
+                max_bytes=2 * self.services.limits.body,  # what is a little over is told; what is far over is not read
             )
 
     def _begin(self, connection: AmqpConnection, incoming: Incoming, agent: str | None) -> None:

@@ -24,7 +24,7 @@ from .terms import HISTORY, PeerTerms
 from .token_store import KeptTokens, StoredTokens
 from .tokens import PeerTokens
 
-_MOST_CONVERSATIONS: Final = 10_000
+_MAX_CONVERSATIONS: Final = 10_000
 _REASON_LENGTH: Final = 500
 
 
@@ -78,7 +78,7 @@ class NlipPeer(Peer):
         held = self._tokens.get(conversation)
         if held is None:
             held = self._tokens[conversation] = PeerTokens.begin(self.identity, secrets.token_urlsafe(18))
-            if len(self._tokens) > _MOST_CONVERSATIONS:
+            if len(self._tokens) > _MAX_CONVERSATIONS:
                 oldest = next(key for key in self._tokens if key)
                 del self._tokens[oldest]
                 self._anonymous.discard(oldest)

@@ -43,7 +43,7 @@ from .transfer import Transfer
 # A peer's answer may be larger than what we take from strangers.
 REPLY_LIMITS: Final = Limits(body=64 * 1024 * 1024, values=10_000_000, tokens=64, submessages=4096)
 MAX_REDIRECTS: Final = 3
-_MOST_CARRIED: Final = 4 * 1024**3  # bytes of one download that is passed on
+_MAX_CARRIED: Final = 4 * 1024**3  # bytes of one download that is passed on
 _JSON: Final = "application/json"
 _SSE: Final = "text/event-stream"
 # The server tells by these that it did not take the message.
@@ -114,10 +114,12 @@ class NlipHttpPeer(NlipPeer):
         await transfer.put(place, source, content_type, name)
         return uri_part(place, label=name or None)
 
-    async def fetch(self, reference: Part | str, to: Path, *, most: int = 4 * 1024**3, conversation: str = "") -> Path:
+    async def fetch(
+        self, reference: Part | str, to: Path, *, max_bytes: int = 4 * 1024**3, conversation: str = ""
+    ) -> Path:
         """Write what a reply points to into a file. Raises as ``ask`` does."""
         uri = reference if isinstance(reference, str) else str(reference.content)
-        return await self._transfer(conversation).fetch(uri, to, most)
+        return await self._transfer(conversation).fetch(uri, to, max_bytes)
 
     async def __call__(self, turn: Turn, /) -> AsyncIterator[Event]:
         """As every peer; and what is uploaded here, or to be fetched there, is carried over, as neither side reaches
@@ -161,7 +163,7 @@ class NlipHttpPeer(NlipPeer):
         for part in reply.parts:
             if part in given:
                 with TemporaryDirectory(prefix="sabir-") as folder:
-                    file = await transfer.fetch(str(part.content), Path(folder) / "given", _MOST_CARRIED)
+                    file = await transfer.fetch(str(part.content), Path(folder) / "given", _MAX_CARRIED)
                     part = await uploads.give(file)
             parts.append(part)
         return Message.of(*parts, messagetype=reply.messagetype)

@@ -55,9 +55,9 @@ class PeerTerms:
         """
         if asked.is_control:
             return
-        most = self.limits.get("reply")
-        if most is not None and len(nlip.encode(reply)) > most:
-            raise PeerUnreadable(peer, f"its answer is larger than the {most} bytes it agreed to")
+        limit = self.limits.get("reply")
+        if limit is not None and len(nlip.encode(reply)) > limit:
+            raise PeerUnreadable(peer, f"its answer is larger than the {limit} bytes it agreed to")
         if self.we_keep:
             at = datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="milliseconds")
             self.history.append({"at": at, "speaker": "client", "role": "user", "said": asked.text})

@@ -108,12 +108,12 @@ class Transfer:
 
     # -- fetching ---------------------------------------------------------------------------------
 
-    async def fetch(self, uri: str, to: Path, most: int) -> Path:
+    async def fetch(self, uri: str, to: Path, max_bytes: int) -> Path:
         """Write what is at an address to a file.
 
         Raises:
             PeerRefused: it is not given, or the address is not the peer's.
-            PeerUnreadable: it is larger than ``most``, or not what its checksum says.
+            PeerUnreadable: it is larger than ``max_bytes``, or not what its checksum says.
             PeerUnavailable: the connection broke.
         """
         place = self.allowed(uri)
@@ -129,8 +129,8 @@ class Transfer:
                     async for block in response.aiter_bytes(BLOCK):
                         digest.update(block)
                         await asyncio.to_thread(file.write, block)
-                        if file.tell() > most:
-                            raise PeerUnreadable(self._address, f"what it gives is larger than {most} bytes")
+                        if file.tell() > max_bytes:
+                            raise PeerUnreadable(self._address, f"what it gives is larger than {max_bytes} bytes")
         except httpx2.TransportError as exc:
             raise PeerUnavailable(self._address, f"the connection broke ({type(exc).__name__})") from None
         told = response.headers.get("repr-digest", "")

@@ -39,7 +39,7 @@ REPLY_LIMITS: Final = Limits(body=64 * 1024 * 1024, values=10_000_000, tokens=64
 PATH: Final = "/nlip/ws"
 TEXT_PATH: Final = "/nlip/ws/text"
 _USES_FIELDS: Final = Message("text", "english", "", extra={nlip.TRACE: ""})  # who does may be sent some
-MOST_LINKS: Final = 64  # connections of one peer, each for another identity; beyond that idle ones are closed
+MAX_LINKS: Final = 64  # connections of one peer, each for another identity; beyond that idle ones are closed
 
 
 class _Waiting:
@@ -99,7 +99,7 @@ class NlipWsPeer(NlipPeer):
         if link is None:
             link = self._links[shown] = _Link(self, headers)
             idle = [key for key, item in self._links.items() if key and not item.busy]
-            for key in idle[: max(0, len(self._links) - MOST_LINKS)]:
+            for key in idle[: max(0, len(self._links) - MAX_LINKS)]:
                 await self._links.pop(key).close()
         self._links.move_to_end(shown)
         return link

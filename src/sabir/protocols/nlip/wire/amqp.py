@@ -22,7 +22,7 @@ from .rules import PROTOCOL
 JSON: Final = "application/json"
 CBOR: Final = "application/cbor"
 REPLY: Final = "nlip-reply-"
-MOST_REPLIES: Final = 8  # addresses that one message may ask answers to be sent to
+MAX_REPLIES: Final = 8  # addresses that one message may ask answers to be sent to
 LOSSES: Final[tuple[str, ...]] = ()
 
 # What becomes of a letter whose message was not answered. Read along the class's own line of descent.
@@ -109,7 +109,7 @@ def addresses(letter: AmqpMessage) -> list[tuple[str, str]]:
         elif wanted in FORMATS:
             asked.append((address, own))
     if asked:
-        return asked[:MOST_REPLIES]
+        return asked[:MAX_REPLIES]
     return [(letter.reply_to, own)] if letter.reply_to else []
 
 

@@ -188,8 +188,8 @@ def _may_repeat(message: Message, body: bytes) -> bool:
     )
 
 
-def _depth(message: Message, most: int) -> int:
-    return max(depth_of(part.content, most) for part in message.parts)
+def _depth(message: Message, limit: int) -> int:
+    return max(depth_of(part.content, limit) for part in message.parts)
 
 
 def _parts_as_is(listed: tuple[Part, ...], limits: Limits) -> tuple[Part, ...] | None:

@@ -16,7 +16,7 @@ from sabir.protocols.protocol import DoorEntry
 from sabir.turn import Caller
 
 VERSION: Final = "0.1"  # of the agent finder draft
-MOST: Final = 50  # agents that are told of, where who asks does not say how many rows
+MAX_AGENTS: Final = 50  # agents that are told of, where who asks does not say how many rows
 _WORD: Final = re.compile(r"[^\W_]{2,}")
 _COMMON: Final = frozenset({
     "a", "an", "and", "any", "are", "can", "do", "does", "find", "for", "give", "has", "have", "how", "in",
@@ -39,7 +39,7 @@ def found(
         if score > 0:
             suiting.append((-score, place, card))
     rows: list[dict[str, Any]] = []
-    for score, _, card in sorted(suiting, key=lambda item: item[:2])[: request.max_results or MOST]:
+    for score, _, card in sorted(suiting, key=lambda item: item[:2])[: request.max_results or MAX_AGENTS]:
         for protocol, endpoint in ways.get(card.name, ()):
             if wanted in (protocol, "agent"):
                 definition = _definition(card)

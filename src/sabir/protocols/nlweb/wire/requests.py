@@ -350,9 +350,9 @@ def _words(value: object, where: str) -> tuple[str, ...]:
     raise BadMessage(PROTOCOL, where, "text, or a list of texts")
 
 
-def _clip(value: object, most: int = 200) -> str:
+def _clip(value: object, limit: int = 200) -> str:
     text = str(value)
-    return text if len(text) <= most else f"{text[:most]}…"
+    return text if len(text) <= limit else f"{text[:limit]}…"
 
 
 def _short(exc: Exception) -> str:

@@ -40,7 +40,7 @@ logger = logging.getLogger("sabir")
 
 Json = dict[str, Any]
 RETRY: Final = (1.0, 2.0, 5.0, 10.0, 30.0)  # seconds between looks at a server that is not there
-_MOST_OPEN: Final = 10_000
+_MAX_OPEN: Final = 10_000
 _SERVER: Final = "io.modelcontextprotocol/serverInfo"  # to the client the server is this gateway
 _NOT_OURS: Final = frozenset({"execution", "_meta"})  # what a server says of its own tasks and to its own clients
 
@@ -199,7 +199,7 @@ class Exposed:
             AS_IT_CAME.reset(before)
         if result.get("resultType") == "input_required":
             self._open[str(result.get("requestState"))] = raw
-            if len(self._open) > _MOST_OPEN:
+            if len(self._open) > _MAX_OPEN:
                 self._open.popitem(last=False)
         return result
 
