@@ -39,7 +39,7 @@ def _given(message: Message, signature: Signature) -> dict[str, Any]:
     required = signature.missing({})
     names = required or list(signature.schema.get("properties", {}))
     if words and len(names) == 1:  # words alone can only be the one argument that there must be
-        return {names[0]: _value(words, _schema(signature, names[0]))}
+        return {names[0]: value_of_words(words, _schema(signature, names[0]))}
     return {}
 
 
@@ -71,7 +71,7 @@ def _answer(answer: Message, name: str, schema: Mapping[str, Any]) -> Any:
         value = part.value if part.format == "structured" else None
         if isinstance(value, Mapping) and name in value:
             return value[name]
-    return _value(answer.text.strip(), schema)
+    return value_of_words(answer.text.strip(), schema)
 
 
 def _schema(signature: Signature, name: str) -> Mapping[str, Any]:
@@ -79,8 +79,8 @@ def _schema(signature: Signature, name: str) -> Mapping[str, Any]:
     return found
 
 
-def _value(words: str, schema: Mapping[str, Any]) -> Any:
-    """Words as a value of the wanted type, if they are one."""
+def value_of_words(words: str, schema: Mapping[str, Any]) -> Any:
+    """Words as a value of the wanted type, or the words themselves if they are not such a value."""
     if schema.get("type") == "boolean" and words.casefold() in _TRUE | _FALSE:
         return words.casefold() in _TRUE
     if schema.get("type") == "array":

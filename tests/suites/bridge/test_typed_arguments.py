@@ -11,7 +11,7 @@ from a2a.types import a2a_pb2 as pb
 from google.protobuf.struct_pb2 import Value
 
 from conftest import Served, serving
-from sabir import Gateway, Turn, agent
+from sabir import Gateway, Turn, agent, connect
 from sabir.message import Message, json_part
 from sabir.protocols.nlip.wire import json as nlip
 from suites.bridge.bridge_clients import (
@@ -137,3 +137,33 @@ async def test_an_mcp_client_that_cannot_be_asked_is_told_what_is_missing(hotel:
     talker = McpTalker(hotel.url)
     assert "size" in (await by_mcp(talker, {"nights": 2})).failure
     await talker.aclose()
+
+
+@agent
+async def reserve(turn: Turn, seats: int) -> str:
+    """Reserves a table."""
+    return f"{seats + 1} seats"
+
+
+@agent
+async def parrot(turn: Turn) -> str:
+    return f"You said: {turn.text}"
+
+
+@pytest.fixture(scope="module", params=[book, reserve], ids=["enum", "integer"])
+def asked_by_default(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Served, str, str]]:
+    words, expected = {"book": ("L", "'L' for 1, False"), "reserve": ("4", "5 seats")}[request.param.card.name]
+    with serving(Gateway(request.param, parrot, home=tmp_path_factory.mktemp("default"))) as served:
+        yield served, words, expected
+
+
+@pytest.mark.parametrize("path", ["/nlip", "/ask", "/mcp", "/a2a", "/acl"])
+async def test_words_to_a_gateway_reach_its_default_agent_although_that_takes_typed_arguments(
+    asked_by_default: tuple[Served, str, str], path: str
+) -> None:
+    """Over MCP, words went to the first agent that takes any text instead."""
+    served, words, expected = asked_by_default
+    async with connect(f"{served.url}{path}") as peer:
+        assert (await peer.ask(words)).text == expected

@@ -8,6 +8,8 @@ from typing import Any, Final
 from sabir.errors import BadMessage
 from sabir.message import Message, Part
 from sabir.protocols.mcp.wire import content as wire
+from sabir.protocols.mcp.wire.cards import AGENT
+from sabir.typed import value_of_words
 
 _TALKING: Final = ("ask", "chat", "query", "search")  # tools that take plain text, if none is named
 _TEXT_ARGUMENTS: Final = ("text", "query", "prompt", "message", "question", "input")
@@ -34,8 +36,10 @@ def choose_tool(
     given = next((part.value for part in message.parts if _is_object(part)), None)
     if given is not None and not message.text:
         return name, given
-    if _is_agent(tools[name]):
+    if _takes_messages(tools[name]):
         return name, wire.arguments_of(message, token)
+    if _is_typed_agent(tools[name]):
+        return name, _typed_arguments(message.text.strip(), tools[name], token)
     argument = next((key for key in (*_TEXT_ARGUMENTS, *properties) if key in properties), "text")
     return name, {**(given or {}), argument: message.text}
 
@@ -44,7 +48,7 @@ def _talking_tool(tools: Mapping[str, Tool], server: str) -> str | None:
     """The tool that takes plain text: named as the server, an agent, commonly so named, or the only one of them."""
     if server in tools:
         return server
-    agents = [name for name, tool in tools.items() if _is_agent(tool)]
+    agents = [name for name, tool in tools.items() if _takes_messages(tool) or _is_typed_agent(tool)]
     if agents:
         return agents[0]  # a gateway of agents lists its default agent first
     named = next((name for name in _TALKING if name in tools), None)
@@ -54,8 +58,39 @@ def _talking_tool(tools: Mapping[str, Tool], server: str) -> str | None:
     return talking[0] if len(talking) == 1 else None
 
 
-def _is_agent(tool: Tool) -> bool:
+def _takes_messages(tool: Tool) -> bool:
+    """True for an agent of a gateway that takes any message."""
     return {"text", "conversation"} <= _properties(tool).keys()
+
+
+def _is_typed_agent(tool: Tool) -> bool:
+    """True for an agent of a gateway that takes typed arguments, and not for one of an agent's further skills."""
+    owner = (tool.get("_meta") or {}).get(AGENT)
+    return isinstance(owner, Mapping) and owner.get("name") is not None and owner["name"] == owner.get("skill")
+
+
+def _typed_arguments(words: str, tool: Tool, token: str | None) -> dict[str, Any]:
+    """Words are the one argument that is required; where several are, the agent asks for each of them."""
+    properties = _properties(tool)
+    names = (tool.get("inputSchema") or {}).get("required") or list(properties)
+    arguments: dict[str, Any] = {}
+    if words and len(names) == 1:
+        shape = properties.get(names[0])
+        arguments[names[0]] = _as_number(words, shape) if _is_number(shape) else value_of_words(words, shape or {})
+    if token is not None:
+        arguments["conversation"] = token
+    return arguments
+
+
+def _is_number(shape: Any) -> bool:
+    return isinstance(shape, Mapping) and shape.get("type") in ("integer", "number")
+
+
+def _as_number(words: str, shape: Mapping[str, Any]) -> Any:
+    try:
+        return int(words) if shape["type"] == "integer" else float(words)
+    except ValueError:
+        return words  # the server says what it expects
 
 
 def _is_object(part: Part) -> bool:
