@@ -17,6 +17,7 @@ from sabir.guard.build import GuardSettings, IdentitySettings
 from sabir.guard.egress.credentials import OutgoingCredentials, Service
 from sabir.guard.identity.api_keys import ApiKeys
 from sabir.message import Message
+from sabir.protocols.connect import connect
 from sabir.protocols.nlip.peer.http import NlipHttpPeer
 from sabir.protocols.nlip.peer.tokens import PeerTokens
 from sabir.protocols.peer import Identity
@@ -134,3 +135,15 @@ async def test_work_is_looked_for_as_who_asked_for_it(serve: Serve, home: Path) 
         async with NlipHttpPeer(served.url, respond_async=True, identities=identities) as peer:
             peer.outgoing = OutgoingCredentials([Service(served.url, token=key)])
             assert (await reply_of(peer(Turn(Message.text("70"))))).text.startswith("paid 70")
+
+
+@pytest.mark.parametrize("way", ["http", "websocket"])
+async def test_a_token_that_comes_with_each_piece_is_kept_once(serve: Serve, home: Path, way: str) -> None:
+    served = serve(Gateway(pieces, home=home))
+    url = f"{served.url}/nlip" if way == "http" else f"ws://{served.host}:{served.port}/nlip/ws"
+    async with connect(url) as peer:
+        for _ in range(2):
+            assert [event async for event in peer.stream("hello")]
+        left = peer.export()["left"]
+    kept = [(part["subformat"], part["content"]) for part in left["theirs"]]
+    assert len(kept) == len(set(kept)) == 1

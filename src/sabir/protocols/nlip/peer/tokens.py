@@ -35,8 +35,10 @@ class PeerTokens(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def after(self, reply: Message, sent: Message) -> PeerTokens:
         """What to send next time: a token of the same kind is replaced, others stay (D-17)."""
-        known = sent.tokens  # an echo of what this side sent is no news
-        got = tuple(part for part in reply.tokens if part not in known and part != self.own)
+        got: list[Part] = []
+        for part in reply.tokens:  # new are neither echoes nor what an earlier piece of this reply brought
+            if part not in sent.tokens and part not in self.theirs and part not in got and part != self.own:
+                got.append(part)
         if not got:
             return self
         replaced = {part.subformat.lower() for part in got}
