@@ -164,7 +164,11 @@ class PolicyRequired(Refused):
 
 
 class NotFound(SabirError):
-    """No such thing here. The same answer is given for "not yours"."""
+    """No such thing here. The same answer is given for "not yours", which ``is_hidden`` says to the audit log."""
+
+    def __init__(self, reason: str = "not found", *, is_hidden: bool = False) -> None:
+        super().__init__(reason)
+        self.is_hidden = is_hidden
 
 
 class Conflict(SabirError):

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 from starlette.types import Send
 
-from sabir.errors import BadInput, RateLimited, Refused
+from sabir.errors import BadInput, NotFound, RateLimited, Refused, SabirError
 from sabir.exchange.request import EventSink, TurnRequest
 from sabir.guard import Credentials
 from sabir.guard.identity.callers import stranger_at
@@ -97,11 +97,11 @@ class Admission(msgspec.Struct, eq=False):
             except RateLimited as over:
                 await self._audit(over, agent)
                 return over
-        if isinstance(exc, Refused):
+        if isinstance(exc, Refused) or (isinstance(exc, NotFound) and exc.is_hidden):
             await self._audit(exc, agent)
         return exc
 
-    async def _audit(self, exc: Refused, agent: str | None) -> None:
+    async def _audit(self, exc: SabirError, agent: str | None) -> None:
         self.over = self.over or isinstance(exc, RateLimited)
         if not exc.audited:
             ask = TurnRequest(_UNREAD, self.door, self.agent if agent is None else agent, self.credentials)

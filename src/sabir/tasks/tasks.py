@@ -192,7 +192,7 @@ class Tasks:
         """
         task = await self.store.task(task_id)
         if task is None or task.owner != caller.id:
-            raise NotFound("task not found")
+            raise NotFound("task not found", is_hidden=task is not None)
         if task.unreadable:
             await self._ledger.set_aside(task)
         return task

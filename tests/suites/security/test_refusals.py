@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -288,3 +289,74 @@ def test_every_http_answer_tells_what_is_left(services: Served, way: Way) -> Non
     }
     assert list(left) == ["requests", "daily-turns", "daily-bytes", "daily-cost"]
     assert left["daily-turns"].startswith(("r=19;t=", "r=20;t=")) and left["daily-cost"].startswith("r=500000;t=")
+
+
+# Somebody else's task (the first caller submits it to the agent ``memory``): its id stands for TASK in each request.
+TASKS = {**MODERN, "io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}}}
+MCP_TASK = {"mcp_protocol_version": "2026-07-28", "mcp_name": "TASK"}
+SUBSCRIBE = {
+    **ACL,
+    "performative": "SUBSCRIBE",
+    "receiver": {"agent_id": "memory"},
+    "payload": {"topic": "task", "template": {"task_id": "TASK"}},
+}
+OTHERS_TASK = {
+    "NLIP": ("nlip-http", "GET", "/nlip/tasks/TASK", None, {}),
+    "NLIP, cancelling": ("nlip-http", "DELETE", "/nlip/tasks/TASK", None, {}),
+    "NLIP, answering": ("nlip-http", "POST", "/nlip/tasks/TASK", say("hi"), {}),
+    "NLWeb": ("nlweb", "GET", "/await/TASK", None, {}),
+    "NLWeb, by POST": ("nlweb", "POST", "/await", {"promise_token": "TASK", "action": "checkin"}, {}),
+    "NLWeb, cancelling": ("nlweb", "POST", "/await", {"promise_token": "TASK", "action": "cancel"}, {}),
+    **{
+        f"MCP, {method}": (
+            "mcp", "POST", "/mcp", rpc(method, {"taskId": "TASK", "_meta": TASKS, **more}),
+            {**MCP_TASK, "mcp_method": method},
+        )
+        for method, more in (("tasks/get", {}), ("tasks/cancel", {}), ("tasks/update", {"inputResponses": {}}))
+    },
+    "MCP of 2025": ("mcp", "POST", "/mcp", rpc("tasks/get", {"taskId": "TASK"}), {"mcp_protocol_version": "2025-11-25"}),
+    "MCP of 2025, cancelling": (
+        "mcp", "POST", "/mcp", rpc("tasks/cancel", {"taskId": "TASK"}), {"mcp_protocol_version": "2025-11-25"},
+    ),
+    **{
+        f"A2A, {method}": ("a2a", "POST", "/a2a/memory", rpc(method, {"id": "TASK"}), V1)
+        for method in ("GetTask", "CancelTask", "SubscribeToTask")
+    },
+    "A2A, a message to it": (
+        "a2a", "POST", "/a2a/memory", rpc("SendMessage", {"message": {**MESSAGE["message"], "taskId": "TASK"}}), V1,
+    ),
+    "A2A over REST": ("a2a", "GET", "/a2a/memory/tasks/TASK", None, V1),
+    "A2A 0.3": ("a2a", "POST", "/a2a/memory", rpc("tasks/get", {"id": "TASK"}), {}),
+    "A2A over gRPC": ("a2a", "", "", None, {}),
+    "ACL": ("acl", "POST", "/acl", SUBSCRIBE, {}),
+}  # fmt: skip
+
+
+def get_over_grpc(served: Served, key: str, task: str) -> None:
+    door = next(door for door in served.gateway.doors if isinstance(door, A2aDoor))
+    with grpc.insecure_channel(door.cards.grpc) as channel, pytest.raises(grpc.RpcError):
+        metadata = (("authorization", f"Bearer {key}"),)
+        pb_grpc.A2AServiceStub(channel).GetTask(pb.GetTaskRequest(tenant="memory", id=task), metadata=metadata)
+
+
+@pytest.mark.parametrize("name", OTHERS_TASK)
+def test_the_task_of_another_caller_is_one_line(services: Served, name: str) -> None:
+    """The caller gets what it gets for a task that never was; only the audit log knows the difference."""
+    alice, mallory = add_key(services.gateway.home, "alice"), add_key(services.gateway.home, "mallory")
+    accepted = told(services, "POST", "/nlip/memory", alice, say("hi"), prefer="respond-async")
+    assert accepted is not None
+    task = accepted["location"].rsplit("/", 1)[1]
+    door, method, path, body, headers = OTHERS_TASK[name]
+    for asked_for in (TASK, task):
+        if not method:
+            get_over_grpc(services, mallory, asked_for)
+            continue
+        filled = None if body is None else json.loads(json.dumps(body).replace('TASK"', f'{asked_for}"'))
+        there = {header: value.replace("TASK", asked_for) for header, value in headers.items()}
+        if filled is not None and "message_id" in filled:
+            filled["message_id"] = asked_for
+        told(services, method, path.replace("TASK", asked_for), mallory, filled, **there)
+    end = time.monotonic() + 20
+    while not lines(services) and time.monotonic() < end:  # a message of ACL is handled after it was accepted
+        time.sleep(0.02)
+    assert [line[:4] for line in shown(services)] == [("refused", "NotFound", door, f"key:{mallory.split('_')[1]}")]

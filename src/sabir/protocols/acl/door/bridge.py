@@ -22,7 +22,7 @@ from sabir.exchange.request import TurnRequest
 from sabir.guard import Credentials
 from sabir.http.door import DoorContext
 from sabir.http.request import MAX_TRACE, hops_of
-from sabir.message import JSON
+from sabir.message import JSON, Message
 from sabir.protocols.acl.wire.content import answer_of, capabilities_of, message_of, payload_for
 from sabir.protocols.acl.wire.envelope import Envelope, decode
 from sabir.protocols.acl.wire.payloads import QueryCapabilities, Subscribe
@@ -87,6 +87,9 @@ class Bridge:
         except (Unavailable, StoreUnavailable):
             raise  # it comes again
         except SabirError as exc:
+            if isinstance(exc, NotFound) and exc.is_hidden:
+                ask = TurnRequest(Message.text(""), DOOR, agent, Credentials(caller.address, caller=caller))
+                await self._services.exchange.audit(ask, exc, None, caller)
             await self._reports.answer(envelope, agent, *payload_for(exc))
 
     async def _act(self, envelope: Envelope, agent: str, card: Card, caller: Caller) -> None:

@@ -147,7 +147,9 @@ class OldTasks:
         self._services.rates.check(context.caller)
         try:
             return await self._tasks.find(task_id, context.caller)
-        except NotFound:
+        except NotFound as exc:
+            if context.admission is not None:
+                await context.admission.rejected(exc)
             raise MCPError(wire.INVALID_PARAMS, "task not found") from None
 
 

@@ -293,7 +293,8 @@ class Nlweb:
                 token, action, caller, outlet.response_format, min(prefer.wait or 0.0, 60.0)
             )
             await self._respond(outlet, response)
-        except NotFound:
+        except NotFound as missing:
+            await admission.rejected(missing)
             exc = NotFound("promise not found, expired, or not yours")
             await outlet.respond(404, outlet.response_format.failure(exc, code=UNKNOWN_PROMISE))
         except SabirError as exc:
