@@ -314,7 +314,9 @@ OTHERS_TASK = {
         )
         for method, more in (("tasks/get", {}), ("tasks/cancel", {}), ("tasks/update", {"inputResponses": {}}))
     },
-    "MCP of 2025": ("mcp", "POST", "/mcp", rpc("tasks/get", {"taskId": "TASK"}), {"mcp_protocol_version": "2025-11-25"}),
+    "MCP of 2025": (
+        "mcp", "POST", "/mcp", rpc("tasks/get", {"taskId": "TASK"}), {"mcp_protocol_version": "2025-11-25"},
+    ),
     "MCP of 2025, cancelling": (
         "mcp", "POST", "/mcp", rpc("tasks/cancel", {"taskId": "TASK"}), {"mcp_protocol_version": "2025-11-25"},
     ),

@@ -75,15 +75,12 @@ def _typed_arguments(words: str, tool: Tool, token: str | None) -> dict[str, Any
     names = (tool.get("inputSchema") or {}).get("required") or list(properties)
     arguments: dict[str, Any] = {}
     if words and len(names) == 1:
-        shape = properties.get(names[0])
-        arguments[names[0]] = _as_number(words, shape) if _is_number(shape) else value_of_words(words, shape or {})
+        shape = properties.get(names[0]) or {}
+        is_number = shape.get("type") in ("integer", "number")
+        arguments[names[0]] = _as_number(words, shape) if is_number else value_of_words(words, shape)
     if token is not None:
         arguments["conversation"] = token
     return arguments
-
-
-def _is_number(shape: Any) -> bool:
-    return isinstance(shape, Mapping) and shape.get("type") in ("integer", "number")
 
 
 def _as_number(words: str, shape: Mapping[str, Any]) -> Any:
