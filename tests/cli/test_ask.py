@@ -137,7 +137,7 @@ def test_a_question_is_shown_once_with_its_options_by_every_protocol(serve: Serv
         return f"One {size.text} {turn.text}"
 
     url = serve(Gateway(barista, home=home)).url
-    asked = "Which size?\n  small, large\n"
+    asked = "Which size?\n  (small or large)\n"
     assert sabir(tmp_path, "ask", url, "latte").stdout == asked
     assert sabir(tmp_path, "ask", url, "large").stdout == "One large latte\n"
     assert sabir(tmp_path, "ask", url, "latte", "--stream").stdout == asked

@@ -101,4 +101,5 @@ def test_a_quota_that_is_used_up_is_no_matter_of_who_asks(
 def test_where_nobody_listens_is_unreachable_by_every_protocol(url: str, sabir: Sabir) -> None:
     said = sabir("ask", url, "hi")
     assert (said.code, said.out) == (UNREACHABLE, "")
-    assert said.err == f"sabir: {url}: connection refused\n"
+    hint = "Is it running? `sabir serve` or `sabir dev app.py` starts a gateway"
+    assert said.err == f"sabir: {url}: connection refused\n       {hint}\n"

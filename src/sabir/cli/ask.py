@@ -15,11 +15,11 @@ import ssl
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 
-from sabir.errors import ConfigError, SabirError
-from sabir.events import Delta, Fault, Question, Reply
+from sabir.errors import ConfigError, SabirError, suggestion
 from sabir.message import Message, Part, binary_part, json_part, media_of, text_part
 from sabir.private_files import own_folder
 from sabir.protocols.connect import kind_of, place_of_agent, speakers
@@ -29,16 +29,22 @@ from sabir.protocols.nlip.wire import json as nlip
 from sabir.protocols.options import known_options
 from sabir.protocols.peer import Identity, Peer, origin_of
 
-from .address import address_of
-from .printing import readable, say, say_json, show, unsaid
+from .address import PROGRAM, address_of
+from .attachments import save
+from .printing import readable, say, say_json, show, wrapped
+from .questions import at_terminal
+from .receiving import Receiving
 from .refusals import same_for_all
 
-_UNHEARD = logging.NullHandler()  # what goes wrong is told once, in the line that the command ends with
+_SILENT = logging.NullHandler()  # what goes wrong is printed once, in the line that the command ends with
 LARGE = 512 * 1024  # bytes; a larger file is uploaded, and the message refers to it
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = "SABIR_TOKEN is the API key or token to send, if the server requires one."
+    parser.epilog = (
+        "SABIR_URL is the default address: `sabir ask TEXT`. SABIR_TOKEN is the API key or token to send. "
+        "On a terminal, questions of the agent are asked in place."
+    )
     parser.add_argument(
         "url",
         metavar="URL",
@@ -56,6 +62,11 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--control", action="store_true", help="send a control message to the gateway (limits, history, policies, …)"
     )
+    parser.add_argument("--tool", metavar="NAME", help="call this tool (over MCP) or agent with --data")
+    parser.add_argument("--data", metavar="JSON", help="the arguments of the tool, a JSON object; @FILE reads a file")
+    parser.add_argument(
+        "--save", metavar="DIR", help="write images, audio and other files of the answer to this folder"
+    )
     parser.add_argument("--new", action="store_true", help="start a new conversation")
     parser.add_argument("--stream", action="store_true", help="print the answer as it arrives")
     parser.add_argument("--json", action="store_true", help="print the reply as NLIP JSON")
@@ -65,38 +76,88 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    logging.getLogger("sabir").addHandler(_UNHEARD)
+    logging.getLogger("sabir").addHandler(_SILENT)
     return asyncio.run(_ask(arguments))
 
 
 async def _ask(arguments: argparse.Namespace) -> int:
-    if arguments.text is None and os.environ.get("SABIR_URL") and not arguments.file:
-        arguments.url, arguments.text = None, arguments.url  # `sabir ask "Hello"`: the address is in the variable
-    url = address_of(arguments.url)
-    if arguments.agent:
-        url = place_of_agent(url, arguments.agent, arguments.protocol)
+    url = _place(arguments)
     large = [Path(name) for name in arguments.file if is_large(Path(name))] if url.startswith("http") else []
     message = said(arguments, large)
     make = kind_of(url, arguments.protocol)
     if arguments.control and make.protocol != NlipPeer.protocol:
         raise ConfigError(f"--control is for NLIP: {make.protocol} has no control messages")
     remembered = place_of(url)
-    async with make(url, **known_options(make, connection_options(arguments, url))) as peer:
+    receiving = Receiving(pieces=arguments.stream and not arguments.json)
+    options = connection_options(arguments, url)
+    if "answer" in options:
+        options["answer"] = receiving.paused(at_terminal)
+    async with make(url, **known_options(make, options)) as peer:
         if not arguments.new:
             peer.resume(left_off(remembered))
         try:
             if isinstance(peer, NlipHttpPeer):
                 message = message.with_parts([await peer.upload(path, type_of(path), path.name) for path in large])
-            reply = await (_stream(peer, message) if arguments.stream else peer.ask(message))
+            if arguments.tool:
+                await _check_tool(peer, arguments.tool)
+            reply = await receiving.ask(peer, message)
+            while "answer" in options and (question := nlip.question_of(reply)) is not None:
+                answer = await at_terminal(question)
+                if not answer.text:
+                    break  # declined: it stays open, and the next `sabir ask` answers it
+                reply = await receiving.ask(peer, answer)
         except SabirError as exc:
             raise same_for_all(exc, peer.speaks, peer.address) from None
         finally:
             keep(peer, remembered)  # also after a refusal, which may have ended something
+    _show(arguments, reply, receiving)
+    return 1 if reply.is_error else 0
+
+
+def _place(arguments: argparse.Namespace) -> str:
+    """The address that is asked; moves a lone argument to the text where SABIR_URL holds the address."""
+    given = arguments.url
+    is_text = given is not None and "://" not in given and not given.startswith(PROGRAM)
+    if arguments.text is None and os.environ.get("SABIR_URL") and is_text:
+        arguments.url, arguments.text = None, given  # `sabir ask "Hello"`
+    url = address_of(arguments.url)
+    if arguments.data is not None and arguments.tool is None:
+        raise ConfigError("--data: expected --tool NAME beside it")
+    if arguments.tool and arguments.protocol is None and url.startswith("http") and not urlsplit(url).path.strip("/"):
+        arguments.protocol = "mcp"  # which has tools; a gateway speaks it
+    agent = arguments.agent
+    spoken = kind_of(url, arguments.protocol).protocol if arguments.tool else ""
+    if spoken == "nlweb":
+        raise ConfigError("--tool: NLWeb carries questions and no data; use --protocol mcp, nlip, a2a or acl")
+    if agent is None and spoken not in ("", "mcp"):
+        agent = arguments.tool  # elsewhere an agent is what takes data
+    return place_of_agent(url, agent, arguments.protocol) if agent else url
+
+
+async def _check_tool(peer: Peer, name: str) -> None:
+    """Whether an MCP server has a tool; what is not called by its name goes to the tool that takes words.
+
+    Raises:
+        ConfigError: it has not; names the nearest.
+    """
+    listing = getattr(peer, "refresh", None)
+    if listing is None:
+        return
+    await listing()
+    tools: dict[str, Any] = getattr(peer, "tools", {})
+    if name not in tools:
+        raise ConfigError(f"--tool: there is no tool {name!r}; {suggestion(name, tools, 'there are')}")
+
+
+def _show(arguments: argparse.Namespace, reply: Message, receiving: Receiving) -> None:
     if arguments.json:
         say_json(nlip.encode(reply))
-    elif not arguments.stream:
-        say(readable(reply))
-    return 1 if reply.is_error else 0
+    elif receiving.began:
+        receiving.end(reply)
+    else:
+        say(wrapped(readable(reply, saving=bool(arguments.save))))
+    for path in save(reply, Path(arguments.save)) if arguments.save else ():
+        say(f"Saved {path}", file=sys.stderr if arguments.json else None)
 
 
 def connection_options(arguments: argparse.Namespace, url: str) -> dict[str, Any]:
@@ -109,7 +170,7 @@ def connection_options(arguments: argparse.Namespace, url: str) -> dict[str, Any
     if arguments.ca:
         options["verify"] = trust(arguments.ca)
     if sys.stdin.isatty() and not arguments.json:
-        options["answer"] = answered
+        options["answer"] = at_terminal
     return options
 
 
@@ -117,59 +178,6 @@ def service_of(url: str) -> str:
     """The service that may see our token: one identity serves HTTP and WebSocket."""
     origin = origin_of(url)
     return f"http{origin.removeprefix('ws')}" if origin.startswith("ws") else origin
-
-
-async def _stream(peer: Any, message: Message) -> Message:
-    reply = Message.text("")
-    began = False
-    async for event in peer.stream(message):
-        if isinstance(event, Fault):
-            raise event.error()
-        if isinstance(event, Delta) and event.part.format == "text":
-            say(event.part.content, end="", flush=True)
-            began = True
-        elif isinstance(event, Question):
-            reply = nlip.question_message(event)  # over NLIP a Reply follows that says the same
-        elif isinstance(event, Reply):
-            reply = event.message
-    say("\n".join(["", *unsaid(reply)]) if began else readable(reply))
-    return reply
-
-
-async def answered(question: Question) -> Message:
-    """What the person at the terminal says to a question that must be answered while its asker waits."""
-    say(question.text, file=sys.stderr)
-    if not question.fields:
-        return Message.text(await asyncio.to_thread(typed, "> "))
-    values: dict[str, Any] = {}
-    for field in question.fields:
-        options = f" ({', '.join(field.options)})" if field.options else ""
-        about = field.text if field.text != question.text else field.id
-        words = await asyncio.to_thread(typed, f"{about}{options}: ")
-        if words:
-            values[field.id] = value_of(words, field.kind)
-        elif field.required:
-            return Message.text("")  # which declines
-    return Message.text(", ".join(map(str, values.values())), parts=(json_part(values, label="answer"),))
-
-
-def typed(prompt: str) -> str:
-    say(prompt, end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip()
-
-
-def value_of(words: str, kind: str) -> Any:
-    """What was typed, as the value that a field of this kind holds."""
-    if kind == "boolean":
-        return words.lower() in ("y", "yes", "true", "1")
-    if kind == "multi_select":
-        return [item.strip() for item in words.split(",")]
-    if kind == "number":
-        try:
-            return int(words) if words.lstrip("-").isdigit() else float(words)
-        except ValueError:
-            return words
-    return words
 
 
 def is_large(path: Path) -> bool:
@@ -189,11 +197,33 @@ def said(arguments: argparse.Namespace, large: list[Path]) -> Message:
         (text or "").encode()
     except UnicodeEncodeError:  # bytes of another encoding come as half surrogate pairs
         raise ConfigError("the text is not UTF-8") from None
-    if text is None and not arguments.file:
-        raise ConfigError("nothing to send: give TEXT or --file")
+    if text is None and not arguments.file and arguments.tool is None:
+        raise ConfigError("nothing to send: give TEXT, - to read standard input, --file or --tool")
     parts = [file_part(Path(name)) for name in arguments.file if Path(name) not in large]
+    if arguments.tool is not None:
+        parts.insert(0, json_part(data_of(arguments.data), label=arguments.tool))
     first = text_part(text or "") if text is not None or not parts else parts.pop(0)
     return Message.of(first, *parts, messagetype="control" if arguments.control else None)
+
+
+def data_of(given: str | None) -> dict[str, Any]:
+    """The arguments of a tool.
+
+    Raises:
+        ConfigError: they are not a JSON object, or the file cannot be read.
+    """
+    if given is None:
+        return {}
+    text = given
+    if given.startswith("@"):
+        try:
+            text = Path(given[1:]).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as exc:
+            raise ConfigError(f"--data: {given[1:]}: {getattr(exc, 'strerror', None) or 'not UTF-8'}") from exc
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except msgspec.DecodeError:
+        raise ConfigError("""--data: expected a JSON object, such as '{"town": "Oslo"}'""") from None
 
 
 def type_of(path: Path) -> str:

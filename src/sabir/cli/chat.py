@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import signal
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -23,7 +24,9 @@ from sabir.protocols.peer import Peer
 
 from .address import address_of
 from .ask import connection_options, file_part, keep, left_off, place_of
-from .printing import readable, say, show
+from .printing import readable, show
+from .questions import answer_of
+from .receiving import progress_line
 
 try:
     from prompt_toolkit import PromptSession
@@ -38,6 +41,7 @@ except ModuleNotFoundError as missing:
 
 PORTS: Final = {"http": 80, "ws": 80, "https": 443, "wss": 443}
 REACH_SECONDS: Final = 10.0
+QUIT: Final = ("/quit", "/exit")
 HELP: Final = """\
 /protocol NAME   continue over another protocol of the same address: nlip, nlweb, mcp, a2a, acl
 /agent NAME      talk to another agent of the gateway
@@ -46,7 +50,10 @@ HELP: Final = """\
 /new             start a new conversation
 /history         ask the gateway what was said (NLIP)
 /help            this list
-/quit            leave; so does Ctrl-D"""
+/quit            leave; so does Ctrl-D
+
+While the agent asks something: /cancel declines, /quit leaves, everything else is your answer."""
+ANSWERING: Final = "/cancel (or Ctrl-D) declines the question, Ctrl-C cancels the turn, /quit leaves."
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -77,6 +84,8 @@ class Chat:
         self.files: list[Part] = []
         self.console = Console(highlight=False)
         self.peer: Peer | None = None
+        self._live: Live | None = None  # what an answer is drawn in, while it comes
+        self._leaving = False  # whether /quit was typed instead of an answer
         self._commands: Mapping[str, Callable[[str], Any]] = {
             "protocol": self._change_protocol,
             "agent": self._change_agent,
@@ -100,10 +109,12 @@ class Chat:
                 continue
             except EOFError:
                 break
-            if text in ("/quit", "/exit"):
+            if text in QUIT:
                 break
             if text:
                 await self._said(text)
+            if self._leaving:
+                break
         await self._disconnect()
         return 0
 
@@ -214,54 +225,87 @@ class Chat:
         """Ask, and show the answer as it comes. Ctrl-C cancels the turn and keeps the session."""
         task = asyncio.ensure_future(self._show(message))
         loop = asyncio.get_running_loop()
-        loop.add_signal_handler(2, task.cancel)  # SIGINT
+        loop.add_signal_handler(signal.SIGINT, task.cancel)
         try:
             await task
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, KeyboardInterrupt):
             self._tell("Cancelled.")
             await self._again(resume=True)
         finally:
-            loop.remove_signal_handler(2)
+            loop.remove_signal_handler(signal.SIGINT)
 
     async def _show(self, message: Message) -> None:
         assert self.peer is not None
         words = ""
         reply: Message | None = None
         with Live(console=self.console, refresh_per_second=12, vertical_overflow="visible", transient=False) as live:
-            async for event in self.peer.stream(message):
-                match event:
-                    case Delta(part) if part.format == "text":
-                        words += str(part.content)
-                        live.update(Markdown(inert(words)))
-                    case Progress():
-                        live.update(Text(inert(progress_line(event))))
-                    case Question() as question:
-                        reply = nlip.question_message(question)
-                    case Reply(answered):
-                        reply = answered
-                    case Fault() as fault:
-                        raise fault.error()
-                    case _:
-                        continue
+            self._live = live
+            try:
+                async for event in self.peer.stream(message):
+                    match event:
+                        case Delta(part) if part.format == "text":
+                            words += str(part.content)
+                            live.update(Markdown(inert(words)))
+                        case Progress():
+                            live.update(Text(inert(progress_line(event))))
+                        case Question() as question:
+                            reply = nlip.question_message(question)
+                        case Reply(answered):
+                            reply = answered
+                        case Fault() as fault:
+                            raise fault.error()
+                        case _:
+                            continue
+            finally:
+                self._live = None
+            asked = nlip.question_of(reply) if reply is not None else None
             if reply is not None:
-                live.update(Markdown(inert(readable(reply))))
+                live.update(Text("") if asked is not None else Markdown(inert(readable(reply))))
+        if asked is not None:
+            await self._answer_next(asked)
+
+    async def _answer_next(self, question: Question) -> None:
+        """Put a question to the person where the answer is the next message, and send it."""
+        answer = await answer_of(question, self._read_answer, self._ask_aloud)
+        if answer.text and not self._leaving:
+            await self._show(answer)
+        elif not self._leaving:
+            self._tell("Not answered: what you say next is taken as the answer.")
 
     async def _answered(self, question: Question) -> Message:
-        say(question.text)
-        answer: str = await PromptSession().prompt_async("answer> ")
-        return Message.text(answer)
+        """The answer to a question whose asker waits for it, as MCP servers do."""
+        live = self._live
+        if live is not None:
+            live.stop()  # else it would draw over the prompt
+        try:
+            return await answer_of(question, self._read_answer, self._ask_aloud)
+        finally:
+            if live is not None and not self._leaving:
+                live.update(Text(""))
+                live.start()
+
+    def _ask_aloud(self, text: str) -> None:
+        self.console.print(inert(text), markup=False)
+
+    async def _read_answer(self, _: str) -> str | None:
+        """A line of the person; None if they decline. Commands are commands here, too."""
+        while True:
+            try:
+                text: str = (await PromptSession().prompt_async("answer> ")).strip()
+            except EOFError:
+                return None
+            if text == "/cancel":
+                return None
+            if text in QUIT:
+                self._leaving = True
+                return None
+            if not text.startswith("/"):
+                return text
+            self._tell(ANSWERING)
 
 
 def _part_of(name: str) -> Part:
     return file_part(Path(name).expanduser())
-
-
-def progress_line(progress: Progress) -> str:
-    """``stirring, 3 of 10 [######    ]``."""
-    if progress.fraction is None:
-        return progress.note or "working …"
-    filled = round(20 * progress.fraction)
-    return f"{progress.note or 'working'} [{'#' * filled:<20}]"
 
 
 if not sys.stdout.isatty():

@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from sabir import _version
 from sabir.errors import (
@@ -20,13 +20,14 @@ from sabir.errors import (
     Refused,
     SabirError,
     StoreUnavailable,
-    for_operator,
     suggestion,
 )
 from sabir.observe.logs import inert
 
-# Each is a module beside this one, with add(parser) and run(arguments) -> exit code; loaded when it is wanted, because
-# what all of them need takes longer to load than most of them run.
+from .failures import Failure, failure_of, report
+
+# Each is a module beside this one, with add(parser) and run(arguments) -> exit code. It is loaded when it is needed:
+# loading all of them takes longer than most of them run.
 COMMANDS: Final[Mapping[str, str]] = {
     "init": "Make a new project; asks three questions.",
     "dev": "Serve the agents of a Python file, and reload them when it changes.",
@@ -34,6 +35,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "ask": "Ask an agent something, over NLIP, NLWeb, MCP, A2A or ACL.",
     "run": "Ask the agents of a configuration without serving them; shows what the members of an ensemble do.",
     "agents": "List the agents at an address or in a configuration, and what they can do.",
+    "tools": "List the tools at an address, whatever protocol it speaks.",
     "chat": "Talk to an agent in the terminal.",
     "ingest": "Ingest a feed, a folder of pages or a schema.org file as a searchable site.",
     "sites": "List the ingested sites.",
@@ -46,7 +48,9 @@ COMMANDS: Final[Mapping[str, str]] = {
     "send": "Send an ACL message to an agent, from JSON with comments.",
     "inbox": "Show the ACL inbox of an agent, or the messages and state of a conversation.",
     "ide": "Ask a coding agent about part of a file, as an editor plugin does; prints suggestions as diffs.",
-    "mcp": "Serve your agents as MCP tools over standard input and output.",
+    "mcp": "Serve your agents as MCP tools over standard input and output, or print the settings for an MCP client.",
+    "bench": "Measure how fast an address answers: requests a second, latencies, errors.",
+    "completion": "Print a script that completes commands and flags in bash, zsh or fish.",
 }
 
 WELCOME: Final = """\
@@ -81,8 +85,28 @@ EXIT_CODES: Final = (
 )
 
 
+EPILOG: Final = """\
+Exit codes: 0 done, 1 failed, 2 invalid usage or configuration, 3 unreachable, 4 refused, 130 interrupted.
+With --json, a failure is one line of JSON on standard error: {"error": {"code", "message", "hint"}}.
+SABIR_URL is the default address, SABIR_TOKEN the API key or token to send, NO_COLOR turns colour off."""
+
+
+class BadUsage(Exception):
+    """The command line is invalid; ``parser`` is that of the command."""
+
+    def __init__(self, parser: argparse.ArgumentParser, message: str) -> None:
+        super().__init__(message)
+        self.parser = parser
+
+
 class Parser(argparse.ArgumentParser):
-    """A parser that names the nearest right word for a wrong one."""
+    """A parser that suggests the nearest known word for an unknown one."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raises:
+        BadUsage: always.
+        """
+        raise BadUsage(self, message)
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Raises:
@@ -138,7 +162,8 @@ def parser() -> argparse.ArgumentParser:
     top = Parser(
         prog="sabir",
         description="One agent, every tongue: serve an agent over NLIP and more, and talk to others.",
-        epilog="Exit codes: 0 done, 1 failed, 2 invalid usage or configuration, 3 unreachable, 4 refused.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     top.add_argument("--version", action="version", version=f"sabir {_version.__version__}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", parser_class=Command)
@@ -152,24 +177,53 @@ def _load(name: str, command: Command) -> None:
     module = importlib.import_module(f"{__package__}.{name}")
     module.add(command)
     command.set_defaults(run=module.run)
+    for leaf in leaves(command):
+        if "--json" not in leaf._option_string_actions:
+            leaf.add_argument("--json", action="store_true", help="report errors as JSON")
+
+
+def leaves(command: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
+    """The parsers that read the flags of a command: its own, or those of its actions."""
+    for action in command._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            return list(action.choices.values())
+    return [command]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    as_json = "--json" in words[: words.index("--")] if "--" in words else "--json" in words
     try:
-        chosen = parser().parse_args(arguments)  # which loads the command, and that may need an extra
+        chosen = parser().parse_args(words)  # loads the command, which may need an extra
         if chosen.command is None:
             print(inert(WELCOME))
             return OK
         return int(chosen.run(chosen))
+    except BadUsage as exc:
+        raise SystemExit(_bad_usage(exc, as_json=as_json)) from None
     except SabirError as exc:
-        print(inert(f"sabir: {for_operator(exc)}"), file=sys.stderr)
-        if isinstance(exc, PeerRefused) and (told := importlib.import_module(f"{__package__}.refusals").hint(exc)):
-            print(inert(f"       {told}"), file=sys.stderr)
+        report(failure_of(exc), as_json=as_json)
         return next(code for kind, code in EXIT_CODES if isinstance(exc, kind))
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, EOFError) as exc:
+        if as_json:
+            report(failure_of(exc), as_json=True)
         return INTERRUPTED
     except BrokenPipeError:
         # The reader of our output has gone (`sabir … | head`); nothing is wrong.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
+    except Exception as exc:
+        if not (as_json or isinstance(exc, OSError)):
+            raise  # a defect: its traceback is what we need to see
+        report(failure_of(exc), as_json=as_json)
+        return FAILED
+
+
+def _bad_usage(exc: BadUsage, *, as_json: bool) -> int:
+    if as_json:
+        report(Failure("bad_usage", str(exc), f"`{exc.parser.prog} --help` shows how to use it"), as_json=True)
+        return BAD_USAGE
+    exc.parser.print_usage(sys.stderr)
+    print(inert(f"{exc.parser.prog}: error: {exc}"), file=sys.stderr)
+    return BAD_USAGE

@@ -9,39 +9,78 @@ import sys
 
 import msgspec
 
-from sabir.config.build import gateway_of
-from sabir.config.load import file_of, load
+from sabir.config.load import load
 from sabir.config.settings import Settings
 from sabir.errors import ConfigError, MissingExtra
 from sabir.gateway.gateway import Gateway
 
+from .mcp_clients import CLIENTS, DEFAULT, settings_for
+from .printing import say, say_json
 from .serve import set_up_logging
+from .served import place_of
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("config", nargs="?", help="configuration file (default: sabir.yaml, if it exists)")
+    parser.add_argument(
+        "config", nargs="?", help="configuration file, or app.py with agents (default: sabir.yaml, if it exists)"
+    )
     parser.add_argument("--agent", metavar="NAME", help="offer this agent alone")
-    parser.add_argument("--home", metavar="DIR", help="where state is kept (default ./.sabir)")
+    parser.add_argument(
+        "--home", metavar="DIR", help="where state is kept (default: .sabir beside the configuration, or ./.sabir)"
+    )
     parser.add_argument("--store", metavar="URL", help="memory:, sqlite:///path or postgresql://…")
     parser.add_argument("--log-level", choices=["debug", "info", "warning", "error"], default="warning")
+    parser.add_argument(
+        "--print-config", action="store_true", help="print the JSON for the settings of an MCP client, and stop"
+    )
+    parser.add_argument(
+        "--client",
+        choices=list(CLIENTS),
+        default=DEFAULT,
+        help=f"the client that --print-config is for (default {DEFAULT})",
+    )
+    parser.add_argument("--json", action="store_true", help="log as JSON lines, and report errors as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if arguments.print_config:
+        return _print_config(arguments)
     if sys.stdin is None:  # closed before we began: nobody is there
         return 0
-    flags = {"home": arguments.home, "store": arguments.store, "log": {"level": arguments.log_level}}
-    settings = load(arguments.config, flags=flags)
-    file = file_of(arguments.config)
-    if file is not None and arguments.home is None and settings.home == Settings().home:
+    log = {"level": arguments.log_level, **({"json": True} if arguments.json else {})}
+    flags = {"home": arguments.home, "store": arguments.store, "log": log}
+    place = place_of(arguments.config)
+    settings = load(place.file, flags=flags)
+    if place.folder is not None and arguments.home is None and settings.home == Settings().home:
         # A desktop client starts this wherever it likes: state belongs beside the configuration.
-        settings = msgspec.structs.replace(settings, home=str(file.resolve().parent / settings.home))
-    set_up_logging(settings)  # to standard error: standard output is the protocol's
-    gateway = gateway_of(settings, file)
+        settings = msgspec.structs.replace(settings, home=str(place.folder.resolve() / settings.home))
+    set_up_logging(settings)  # to standard error: standard output belongs to the protocol
+    gateway = place.gateway(settings)
     try:
         asyncio.run(_speak(gateway, arguments.agent))
     except* BrokenPipeError:
-        raise BrokenPipeError from None  # the client has gone, and does not hear the rest
+        raise BrokenPipeError from None  # the client has gone
     return 0
+
+
+def _print_config(arguments: argparse.Namespace) -> int:
+    """Print the settings of a client on standard output, and where they go on standard error."""
+    client = CLIENTS[arguments.client]
+    place = place_of(arguments.config)
+    settings = load(place.file)
+    gateway = place.gateway(msgspec.structs.replace(settings, store="memory:"))  # a mistake is better found now
+    if arguments.agent is not None:
+        _check_agent(gateway, arguments.agent)
+    name = arguments.agent or gateway.default
+    found = settings_for(arguments.client, arguments, place.given, name)
+    say_json(msgspec.json.format(msgspec.json.encode(found), indent=2))
+    say(f"For {client.title}: {client.file}", file=sys.stderr)
+    return 0
+
+
+def _check_agent(gateway: Gateway, name: str) -> None:
+    if name not in gateway.agents:
+        raise ConfigError(f"--agent: there is no agent {name!r}; there are {', '.join(gateway.agents)}")
 
 
 async def _speak(gateway: Gateway, agent: str | None) -> None:
@@ -51,8 +90,8 @@ async def _speak(gateway: Gateway, agent: str | None) -> None:
         raise MissingExtra(f"MCP ({missing.name})", "mcp") from missing
     await gateway.start()
     try:
-        if agent is not None and agent not in gateway.agents:
-            raise ConfigError(f"there is no agent {agent!r}; there are {', '.join(gateway.agents)}")
+        if agent is not None:
+            _check_agent(gateway, agent)
         await speak(gateway.services, agent)
     finally:
         await gateway.stop()

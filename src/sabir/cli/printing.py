@@ -1,17 +1,20 @@
 """What people see of a message: its words, what was found, and what was on the wire.
 
-Every command prints by ``say`` or ``say_json``: what others have said does nothing to the terminal.
+Every command prints by ``say`` or ``say_json``, so nothing that others wrote can act on the terminal.
 """
 
 from __future__ import annotations
 
 import json
+import shutil
 import sys
+import textwrap
 from typing import Any, TextIO
 
 import msgspec
 
 from sabir.errors import BadInput
+from sabir.events import Field
 from sabir.message import ERROR, Message
 from sabir.observe.logs import inert
 from sabir.protocols.nlip.peer.http import REPLY_LIMITS
@@ -20,6 +23,7 @@ from sabir.protocols.nlip.wire import json as nlip
 
 CBOR_MAP = 5  # the major type of a map
 RESULT = "result"  # the label of what a site has found
+MIN_WIDTH = 40  # columns; a terminal that claims fewer is not wrapped for
 _LENGTH = 140  # characters of a description
 
 
@@ -37,9 +41,27 @@ def _escaped(character: str) -> str:
     return json.dumps(character)[1:-1]
 
 
-def readable(message: Message) -> str:
-    """A reply for people: its words, then what else came."""
-    again = (ERROR, message.content)  # what was not understood is said in front, and again in a part with this label
+def wrapped(text: str, stream: TextIO | None = None) -> str:
+    """The text with long lines broken between words, where it goes to a terminal; else as it is."""
+    stream = stream or sys.stdout
+    if not stream.isatty():
+        return text
+    width = max(MIN_WIDTH, shutil.get_terminal_size().columns)
+    return "\n".join(_wrapped_line(line, width) for line in text.split("\n"))
+
+
+def _wrapped_line(line: str, width: int) -> str:
+    if len(line) <= width:
+        return line
+    indent = line[: len(line) - len(line.lstrip())]
+    return textwrap.fill(
+        line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False, replace_whitespace=False
+    )
+
+
+def readable(message: Message, *, saving: bool = False) -> str:
+    """A reply for people: its words, then what else came. ``saving``: whether files of it are written to a folder."""
+    again = (ERROR, message.content)  # an error is in front, and again in a part with this label
     words = (message.first, *(part for part in message.submessages if (part.label, part.content) != again))
     lines = [str(part.content) for part in words if part.format == "text" and part.content]
     lines = [lines[0], *(line for line in lines[1:] if not _is_listed(line, message))] if lines else []
@@ -51,15 +73,17 @@ def readable(message: Message) -> str:
         if part.format in ("text", "token") or (lines and part.kind == "json"):
             continue  # where there are words, JSON beside them says the same for machines: --json shows it
         if isinstance(part.content, bytes):
-            lines.append(f"[{part.subformat}, {len(part.content)} bytes]")
+            name = f"{part.label}: " if part.label else ""
+            hint = "" if saving else "; --save DIR keeps it"
+            lines.append(f"[{name}{part.subformat}, {len(part.content):,} bytes{hint}]")
         elif isinstance(part.content, str):
             lines.append(part.content)
         else:
             lines.append(msgspec.json.format(msgspec.json.encode(part.content), indent=2).decode())
     question = nlip.question_of(message)
-    for item in question.fields if question is not None else ():
-        about = f"{item.text} " if item.text != message.text else ""
-        lines += [f"  {about}{', '.join(item.options)}"] if item.options else []
+    for field in question.fields if question is not None else ():
+        line = described(field, message.text)
+        lines += [f"  {line}"] if line else []
     return "\n".join(lines)
 
 
@@ -67,6 +91,19 @@ def _is_listed(line: str, message: Message) -> bool:
     """Whether the first words have this answer already, behind the name of its source."""
     said = f"\n{message.content}\n" if message.format == "text" else ""
     return any(f"\n{part.label}: {line}\n" in said for part in message.submessages if part.content == line)
+
+
+def described(field: Field, said: str) -> str:
+    """What a field of a question asks for, in words: ``With milk? (yes or no)``; empty if ``said`` has all of it."""
+    options = list(field.options)
+    if field.kind == "boolean":
+        options = ["yes", "no"]
+    shapes = {"number": "a number", "multi_select": f"any of {', '.join(options)}" if options else "several"}
+    note = shapes.get(field.kind) or " or ".join(filter(None, [", ".join(options[:-1]), *options[-1:]]))
+    if not field.required:
+        note = f"{note}; optional" if note else "optional"
+    about = field.text if field.text not in said else ""
+    return f"{about} ({note})".strip() if note else about
 
 
 def unsaid(message: Message) -> list[str]:

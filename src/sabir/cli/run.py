@@ -21,9 +21,9 @@ from sabir.protocols import registry
 from sabir.protocols.nlip.wire import json as nlip
 from sabir.turn import Caller, Journal
 
-from .ask import answered
 from .live_view import LiveView, WatchedJournal
 from .printing import readable, say, say_json
+from .questions import at_terminal
 from .serve import set_up_logging
 
 _CALLER: Final = Caller(id="local", kind="local", name="this machine")
@@ -136,7 +136,7 @@ class _Asking:
         if self._answers:
             return Message.text(self._answers.pop(0))
         if sys.stdin.isatty() and not self._json:
-            return await answered(question)
+            return await at_terminal(question)
         raise TurnFailed(f"{self._name} asks: {question.text} (give --answer)")
 
 

@@ -36,8 +36,9 @@ __all__ = ["agent_of", "gateway_of", "guard_of", "has_sites", "serving_of", "sit
 logger = logging.getLogger("sabir")
 
 
-def gateway_of(settings: Settings, file: Path | None = None) -> Gateway:
-    """The gateway that the settings describe. Agents that it uses are looked for in the folder of ``file``, too.
+def gateway_of(settings: Settings, file: Path | None = None, own: Sequence[Agent] = ()) -> Gateway:
+    """The gateway that the settings describe. Agents that it uses are also looked up in the folder of ``file``;
+    those of ``own`` come first.
 
     Raises:
         ConfigError: there is no such gateway; says which setting does not fit.
@@ -47,7 +48,7 @@ def gateway_of(settings: Settings, file: Path | None = None) -> Gateway:
         settings = msgspec.structs.replace(settings, sample=False)  # the demo is for those who have no file yet
     home = Path(settings.home)
     built = build_agents(settings, file.parent if file is not None else None)
-    agents = built.agents
+    agents = [*own, *built.agents]
     sites = sites_of(settings, agents)
     if sites is not None:
         agents += sites.agents

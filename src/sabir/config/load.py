@@ -144,7 +144,15 @@ def _environment_value(text: str) -> Any:
 
 
 # Read by commands, and by our own tests, and not part of the file.
-NOT_SETTINGS: Final = ("SABIR_TOKEN", "SABIR_CONFIG", "SABIR_TEST_", "SABIR_COVERAGE", "SABIR_CRANFIELD")
+NOT_SETTINGS: Final = (
+    "SABIR_TOKEN",
+    "SABIR_URL",
+    "SABIR_CONFIG",
+    "SABIR_DEV_AGAIN",
+    "SABIR_TEST_",
+    "SABIR_COVERAGE",
+    "SABIR_CRANFIELD",
+)
 
 
 def _merge(values: dict[str, Any], more: Mapping[str, Any]) -> None:

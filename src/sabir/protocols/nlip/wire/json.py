@@ -276,7 +276,13 @@ def question_message(question: Question) -> Message:
         shape["id"] = question.id
     if question.fields:
         shape["questions"] = [
-            {"id": f.id, "text": f.text, "type": f.kind, **({"options": list(f.options)} if f.options else {})}
+            {
+                "id": f.id,
+                "text": f.text,
+                "type": f.kind,
+                **({"options": list(f.options)} if f.options else {}),
+                **({} if f.required else {"required": False}),
+            }
             for f in question.fields
         ]
     if question.schema is not None:
@@ -297,6 +303,7 @@ def question_of(message: Message) -> Question | None:
                 str(f.get("text", "")),
                 field_kind(f.get("type")),
                 tuple(str(option) for option in f.get("options", ())),
+                f.get("required") is not False,
             )
             for f in shape.get("questions", ())
             if isinstance(f, dict)

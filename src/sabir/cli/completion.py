@@ -1,0 +1,135 @@
+"""``sabir completion bash|zsh|fish``: a script that completes commands, flags and their values.
+
+The script is written from the parsers, so it knows every command; it starts no Python while you type.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+from sabir.errors import MissingExtra
+from sabir.observe.logs import inert
+
+HOW: Final = """\
+bash: add to ~/.bashrc:             eval "$(sabir completion bash)"
+zsh:  add to ~/.zshrc:              eval "$(sabir completion zsh)"
+fish: run once:                     sabir completion fish > ~/.config/fish/completions/sabir.fish"""
+
+
+class Place(NamedTuple):
+    """A point of the command line: the words that lead there, and what may follow."""
+
+    path: tuple[str, ...]  # such as ("keys", "add")
+    commands: tuple[tuple[str, str], ...]  # the next words, and what they do
+    flags: tuple[tuple[str, str], ...]  # and their help
+    values: tuple[tuple[str, tuple[str, ...]], ...]  # of flags and arguments with choices; "" is an argument
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = HOW
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("shell", choices=list(SCRIPTS), help="the shell to write the script for")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    top = importlib.import_module(f"{__package__}.main").parser()  # it loads this module, so not at the top
+    print(inert(SCRIPTS[arguments.shell](list(places(top)))), end="")
+    return 0
+
+
+def places(parser: argparse.ArgumentParser, path: tuple[str, ...] = ()) -> Iterator[Place]:
+    """Every point of the command line."""
+    with suppress(MissingExtra):  # a command whose extra is not installed is completed by its name
+        parser.format_help()  # loads the arguments of a command
+    commands: list[tuple[str, str]] = []
+    flags: list[tuple[str, str]] = []
+    values: list[tuple[str, tuple[str, ...]]] = []
+    below: list[Place] = []
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            helps = {choice.dest: choice.help or "" for choice in action._choices_actions}
+            for name, child in action.choices.items():
+                commands.append((name, helps.get(name, "")))
+                below += places(child, (*path, name))
+            continue
+        flags += [(flag, action.help or "") for flag in action.option_strings if flag.startswith("--")]
+        if action.choices is not None:
+            names = [flag for flag in action.option_strings if flag.startswith("--")] or [""]
+            values += [(name, tuple(map(str, action.choices))) for name in names]
+    yield Place(path, tuple(commands), tuple(flags), tuple(values))
+    yield from below
+
+
+def bash(found: Sequence[Place]) -> str:
+    steps = [" ".join(("sabir", *place.path)) for place in found if place.path]
+    lines = [
+        "_sabir() {",
+        '  local cur="${COMP_WORDS[COMP_CWORD]}" prev="${COMP_WORDS[COMP_CWORD-1]}" at=sabir words="" i',
+        "  for ((i = 1; i < COMP_CWORD; i++)); do",
+        '    case "$at ${COMP_WORDS[i]}" in',
+        f'      {"|".join(shlex.quote(step) for step in steps)}) at="$at ${{COMP_WORDS[i]}}" ;;',
+        "    esac",
+        "  done",
+        '  case "$at $prev" in',
+    ]
+    for place in found:
+        for flag, values in place.values:
+            if flag:
+                at = " ".join(("sabir", *place.path, flag))
+                lines.append(f'    {shlex.quote(at)}) COMPREPLY=($(compgen -W {_words(values)} -- "$cur")); return ;;')
+    lines += ["  esac", '  case "$at" in']
+    for place in found:
+        words = [name for name, _ in (*place.commands, *place.flags)]
+        words += [value for flag, values in place.values if not flag for value in values]
+        lines.append(f"    {shlex.quote(' '.join(('sabir', *place.path)))}) words={_words(words)} ;;")
+    lines += ["  esac", '  COMPREPLY=($(compgen -W "$words" -- "$cur"))', "}", "complete -o default -F _sabir sabir"]
+    return "\n".join(lines) + "\n"
+
+
+def zsh(found: Sequence[Place]) -> str:
+    """The same, by zsh's own layer for the completions of bash."""
+    return (
+        "#compdef sabir\n"
+        "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit; }\n"
+        "autoload -Uz bashcompinit && bashcompinit\n" + bash(found)
+    )
+
+
+def fish(found: Sequence[Place]) -> str:
+    lines = []
+    for place in found:
+        before = f"complete -c sabir -n {shlex.quote(_seen(place))}"
+        for name, about in place.commands:
+            lines.append(f"{before} -f -a {name} -d {_fish_quoted(about)}")
+        choices = dict(place.values)
+        for flag, about in place.flags:
+            values = f" -x -a {_words(choices[flag])}" if flag in choices else ""
+            lines.append(f"{before} -l {flag.removeprefix('--')}{values} -d {_fish_quoted(about)}")
+        if "" in choices:
+            lines.append(f"{before} -f -a {_words(choices[''])}")
+    return "\n".join(lines) + "\n"
+
+
+def _seen(place: Place) -> str:
+    if not place.path:
+        return "__fish_use_subcommand"
+    seen = "; and ".join(f"__fish_seen_subcommand_from {name}" for name in place.path)
+    names = " ".join(name for name, _ in place.commands)
+    return f"{seen}; and not __fish_seen_subcommand_from {names}" if names else seen
+
+
+def _words(words: Sequence[str]) -> str:
+    return shlex.quote(" ".join(words))
+
+
+def _fish_quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+SCRIPTS: Final = {"bash": bash, "zsh": zsh, "fish": fish}

@@ -1,0 +1,90 @@
+"""How a command reports that it failed: one line for people, one JSON object for programs."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import sys
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from sabir.errors import (
+    ConfigError,
+    NotFound,
+    PeerRefused,
+    PeerUnavailable,
+    PeerUnreadable,
+    SabirError,
+    for_operator,
+)
+from sabir.observe.logs import inert
+
+from .colours import RED, coloured
+
+_NOT_FOUND = 404
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+class Failure(NamedTuple):
+    """What went wrong: a word for programs, a sentence for people, and the next step where one is known."""
+
+    code: str
+    message: str
+    hint: str = ""
+
+
+def code_of(kind: type[BaseException]) -> str:
+    """The word for an error in JSON: ``PeerUnavailable`` is ``peer_unavailable``."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind.__name__).lower()
+
+
+def failure_of(exc: BaseException) -> Failure:
+    """The failure that an exception stands for."""
+    if isinstance(exc, SabirError):
+        return Failure(code_of(type(exc)), for_operator(exc), hint_of(exc))
+    if isinstance(exc, OSError) and exc.strerror:
+        return Failure("os_error", f"{exc.filename}: {exc.strerror}" if exc.filename else exc.strerror)
+    if isinstance(exc, KeyboardInterrupt | EOFError):
+        return Failure("interrupted", "interrupted")
+    return Failure("internal_error", f"{type(exc).__name__}: {exc}", "this is a defect of Sabir: please report it")
+
+
+def hint_of(exc: SabirError) -> str:
+    """The next step after an error; empty where the message already names it."""
+    if isinstance(exc, PeerUnavailable):
+        return _unreachable(exc)
+    if isinstance(exc, PeerUnreadable):
+        return "Is it another protocol? --protocol says which one to use"
+    if (isinstance(exc, PeerRefused) and exc.status == _NOT_FOUND) or isinstance(exc, NotFound):
+        return "`sabir agents URL` lists the agents at an address"
+    if isinstance(exc, PeerRefused):
+        # Loaded late: it needs the protocols, and most failures do not.
+        words: str = importlib.import_module(f"{__package__}.refusals").hint(exc)
+        return words
+    if isinstance(exc, ConfigError) and "sabir.yaml" in str(exc) and "unknown key" in str(exc):
+        return "docs/configuration.md lists every key"
+    return ""
+
+
+def _unreachable(exc: PeerUnavailable) -> str:
+    words = str(exc)
+    if "certificate" in words:
+        return "--ca FILE trusts a certificate, such as .sabir/dev-tls/cert.pem of `sabir serve --dev-tls`"
+    if "refused" in words and urlsplit(exc.peer).hostname in _LOOPBACK:
+        return "Is it running? `sabir serve` or `sabir dev app.py` starts a gateway"
+    if "in time" in words:
+        return "--timeout S waits longer"
+    return ""
+
+
+def report(failure: Failure, *, as_json: bool) -> None:
+    """Print a failure on standard error: the only form in which commands report one."""
+    if as_json:
+        error = {"code": failure.code, "message": failure.message, "hint": failure.hint}
+        print(inert(json.dumps({"error": error})), file=sys.stderr)
+        return
+    # Not by ``say``, which would spell out the colour.
+    sys.stderr.write(f"{coloured('sabir:', RED, sys.stderr)} {inert(failure.message)}\n")
+    if failure.hint:
+        sys.stderr.write(f"       {inert(failure.hint)}\n")

@@ -1,0 +1,154 @@
+"""A question of an agent, put to the person at the terminal: field by field, in plain words, until it can be read."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from sabir.events import Field, Question
+from sabir.message import Message, json_part
+
+from .printing import say
+
+Read = Callable[[str], Awaitable[str | None]]  # prompts and returns a line; None: the person declines
+Tell = Callable[[str], object]
+
+YES: Final = frozenset({"y", "yes", "true", "1"})
+NO: Final = frozenset({"n", "no", "false", "0"})
+PROMPT: Final = "> "
+DECLINED: Final = ""  # the text that declines a question
+
+
+async def answer_of(question: Question, read: Read, tell: Tell) -> Message:
+    """The answer that a person gives; an empty text where they decline."""
+    if not question.fields:
+        tell(question.text)
+        words = await read(PROMPT)
+        return Message.text(DECLINED if words is None else words)
+    if len(question.fields) > 1 or question.fields[0].text not in question.text:
+        tell(question.text)
+    values: dict[str, Any] = {}
+    for field in question.fields:
+        value = await _value(field, question, read, tell)
+        if value is not None:
+            values[field.id] = value
+        elif field.required:
+            return Message.text(DECLINED)
+    return Message.text(in_words(values), parts=(json_part(values, label="answer"),))
+
+
+async def at_terminal(question: Question) -> Message:
+    """The answer of the person at standard input; what is asked is printed to standard error."""
+    return await answer_of(question, _typed, _told)
+
+
+def in_words(values: dict[str, Any]) -> str:
+    """The answer as text, for agents that read no JSON: ``large, yes, sugar and cinnamon``."""
+    return ", ".join(_word(value) for value in values.values())
+
+
+def asked(field: Field) -> str:
+    """What a field asks for, and what may be answered: ``With milk? [y/n]``."""
+    notes = {
+        "boolean": "y/n",
+        "number": "a number",
+        "single_select": f"1-{len(field.options)}" if field.options else "",
+        "multi_select": f"1-{len(field.options)}, several with commas" if field.options else "several with commas",
+    }
+    note = ", ".join(each for each in (notes.get(field.kind, ""), "" if field.required else "Enter skips it") if each)
+    return f"{field.text or field.id} [{note}]" if note else field.text or field.id
+
+
+def choices(field: Field) -> list[str]:
+    """The options of a field, numbered."""
+    return [f"  {number}. {option}" for number, option in enumerate(field.options, 1)]
+
+
+def value_of(words: str, field: Field) -> Any:
+    """The value that was typed.
+
+    Raises:
+        ValueError: it cannot be read; says what was expected.
+    """
+    if field.kind == "boolean":
+        return _boolean(words)
+    if field.kind == "number":
+        return _number(words)
+    if field.kind == "multi_select":
+        return [_option(word.strip(), field) for word in words.split(",") if word.strip()]
+    return _option(words, field) if field.options else words
+
+
+async def _value(field: Field, question: Question, read: Read, tell: Tell) -> Any:
+    """The value of a field; None if it was skipped or declined."""
+    words_before = asked(field)
+    if len(question.fields) == 1 and field.text in question.text:
+        words_before = words_before.replace(field.text, question.text, 1) if field.text else question.text
+    while True:
+        tell(words_before)
+        for line in choices(field):
+            tell(line)
+        words = await read(PROMPT)
+        if words is None:
+            return None
+        if not words and not field.required:
+            return None
+        if not words:
+            tell("  This one is needed. Ctrl-D declines the whole question.")
+            continue
+        try:
+            return value_of(words, field)
+        except ValueError as exc:
+            tell(f"  {exc}")
+
+
+def _boolean(words: str) -> bool:
+    word = words.lower()
+    if word not in YES | NO:
+        raise ValueError(f"{words!r} is neither yes nor no: type y or n")
+    return word in YES
+
+
+def _number(words: str) -> int | float:
+    try:
+        number = int(words) if words.lstrip("+-").isdecimal() else float(words)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise ValueError(f"{words!r} is not a number: type one such as 2 or 1.5")
+    return number
+
+
+def _option(word: str, field: Field) -> str:
+    if not field.options:
+        return word
+    by_word = {option.lower(): option for option in field.options}
+    if word.lower() in by_word:
+        return by_word[word.lower()]
+    if word.isdecimal() and 1 <= int(word) <= len(field.options):
+        return field.options[int(word) - 1]
+    near = [option for option in field.options if option.lower().startswith(word.lower())]
+    if len(near) == 1:
+        return near[0]
+    raise ValueError(f"{word!r} is not one of the choices: type a number from 1 to {len(field.options)}, or the words")
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return " and ".join(map(str, value))
+    return str(value)
+
+
+async def _typed(prompt: str) -> str | None:
+    say(prompt, end="", file=sys.stderr, flush=True)
+    line = await asyncio.to_thread(sys.stdin.readline)
+    return line.strip() if line else None
+
+
+def _told(text: str) -> None:
+    say(text, file=sys.stderr)

@@ -1,0 +1,51 @@
+"""What a command serves: the gateway of a configuration file, or the agents of a Python file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from sabir.config.app_file import is_app, load_app, path_of
+from sabir.config.build import gateway_of
+from sabir.config.load import file_of
+from sabir.config.settings import Settings
+from sabir.gateway.gateway import Gateway
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a gateway comes from."""
+
+    given: Path | None  # as it was given: a file, perhaps with the name of an object in it
+    file: Path | str | None  # the configuration to load; None: the defaults
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of the file."""
+        if self.given is None:
+            return None
+        return path_of(str(self.given)).parent if is_app(str(self.given)) else self.given.parent
+
+    def gateway(self, settings: Settings) -> Gateway:
+        """The gateway, made as the settings say; the agents of a Python file take the place of those in the settings.
+
+        Raises:
+            ConfigError: there is no such gateway; says what does not fit.
+        """
+        if self.given is None or not is_app(str(self.given)):
+            return gateway_of(settings, self.given)
+        app = load_app(str(self.given))
+        if isinstance(app, Gateway):
+            return app
+        bare = msgspec.structs.replace(settings, agents=(), orchestrator=None, default=None, sites=(), sample=False)
+        return gateway_of(bare, path_of(str(self.given)), app)
+
+
+def place_of(given: str | None) -> Place:
+    """The place that an argument means: a configuration file, ``app.py``, ``app.py:name``, or none."""
+    if given is not None and is_app(given):
+        return Place(Path(given), file_of())  # settings beside agents in Python: sabir.yaml, if it is here
+    found = file_of(given)
+    return Place(found, found)

@@ -1,0 +1,128 @@
+"""``--json`` is everywhere, and a failure has one form: one line of JSON on standard error."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.conftest import Sabir
+from sabir.cli import failures
+from sabir.cli.main import BAD_USAGE, COMMANDS, FAILED, REFUSED, UNREACHABLE, leaves, main, parser
+from sabir.errors import PeerRefused, PeerUnavailable, SabirError, tree
+
+
+def error_of(err: str) -> dict[str, Any]:
+    [line] = err.splitlines()
+    found: dict[str, Any] = json.loads(line)["error"]
+    assert set(found) == {"code", "message", "hint"}
+    return found
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_takes_json(name: str) -> None:
+    top = parser()
+    subcommands = next(action for action in top._actions if isinstance(action, argparse._SubParsersAction))
+    command = subcommands.choices[name]
+    command.format_help()
+    assert all("--json" in leaf._option_string_actions for leaf in leaves(command))
+
+
+@pytest.mark.parametrize(
+    ("command", "exit_code", "code", "words"),
+    [
+        ("ask http://127.0.0.1:9/nlip hi", UNREACHABLE, "peer_unavailable", "connection refused"),
+        ("agents http://127.0.0.1:9/nlip", UNREACHABLE, "peer_unavailable", "connection refused"),
+        ("tools http://127.0.0.1:9/mcp", UNREACHABLE, "peer_unavailable", "connection refused"),
+        ("chat http://127.0.0.1:9/nlip", UNREACHABLE, "peer_unavailable", "connection refused"),
+        ("bench http://127.0.0.1:9/nlip", UNREACHABLE, "peer_unavailable", "connection refused"),
+        ("send http://127.0.0.1:9/acl absent.json", BAD_USAGE, "config_error", "absent.json"),
+        ("serve absent.yaml", BAD_USAGE, "config_error", "absent.yaml"),
+        ("mcp absent.yaml", BAD_USAGE, "config_error", "absent.yaml"),
+        ("run absent.yaml hi", BAD_USAGE, "config_error", "absent.yaml"),
+        ("config check absent.yaml", BAD_USAGE, "config_error", "absent.yaml"),
+        ("dev absent.py", BAD_USAGE, "config_error", "absent.py"),
+        ("init . --name a --kind site --port 99999", BAD_USAGE, "config_error", "port"),
+        ("keys list --store postgresql://127.0.0.1:9/x", UNREACHABLE, "store_unavailable", "127.0.0.1:9"),
+        ("audit verify --store postgresql://127.0.0.1:9/x", UNREACHABLE, "store_unavailable", "127.0.0.1:9"),
+        ("store migrate postgresql://127.0.0.1:9/x", UNREACHABLE, "store_unavailable", "127.0.0.1:9"),
+        ("bus waiting clerk --bus nats://127.0.0.1:9", UNREACHABLE, "bus_unavailable", "127.0.0.1:9"),
+    ],
+)
+def test_a_failure_is_one_line_of_json(command: str, exit_code: int, code: str, words: str, sabir: Sabir) -> None:
+    said = sabir(*command.split(), "--json")
+    assert (said.code, said.out) == (exit_code, ""), said.err
+    error = error_of(said.err)
+    assert error["code"] == code
+    assert words in error["message"]
+
+
+@pytest.mark.parametrize("command", ["ask --wrong", "check", "keys frobnicate", "frobnicate", "completion tcsh"])
+def test_invalid_usage_is_json_too(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([*command.split(), "--json"])
+    assert ended.value.code == BAD_USAGE
+    error = error_of(capsys.readouterr().err)
+    assert error["code"] == "bad_usage" and "--help" in error["hint"]
+
+
+def test_json_behind_two_dashes_is_a_text(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ask", "http://127.0.0.1:9/nlip", "--", "--json"]) == UNREACHABLE
+    assert capsys.readouterr().err.startswith("sabir: ")
+
+
+def test_a_file_that_cannot_be_written_is_one_line(sabir: Sabir, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr("sabir.cli.init.files_of", lambda *_: {"folder/that/is/absent": ""})
+    said = sabir("init", str(tmp_path), "--name", "a", "--kind", "site", "--port", "1")
+    assert said.code == FAILED
+    assert said.err.startswith("sabir: ") and said.err.endswith(": No such file or directory\n")
+    said = sabir("init", str(tmp_path), "--name", "a", "--kind", "site", "--port", "1", "--json")
+    assert error_of(said.err)["code"] == "os_error"
+
+
+def test_a_defect_is_json_where_json_is_wanted(monkeypatch: pytest.MonkeyPatch, sabir: Sabir) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr("sabir.cli.init.files_of", broken)
+    said = sabir("init", "--name", "a", "--kind", "site", "--port", "1", "--json")
+    assert said.code == FAILED
+    assert error_of(said.err) | {"hint": ""} == {
+        "code": "internal_error",
+        "message": "ZeroDivisionError: division by zero",
+        "hint": "",
+    }
+
+
+def test_every_error_has_a_code_of_its_own() -> None:
+    codes = [failures.code_of(kind) for kind in tree(SabirError)]
+    assert len(set(codes)) == len(codes)
+    assert {"bad_input", "peer_unavailable", "missing_extra"} <= set(codes)
+
+
+@pytest.mark.parametrize(
+    ("exc", "words"),
+    [
+        (PeerUnavailable("http://127.0.0.1:8080/nlip", "connection refused"), "sabir serve"),
+        (PeerUnavailable("http://agents.example/nlip", "no answer in time"), "--timeout"),
+        (PeerUnavailable("https://127.0.0.1/nlip", "its certificate is not accepted"), "--ca FILE"),
+        (PeerRefused("http://127.0.0.1/nlip/x", "no such agent", 404), "sabir agents"),
+        (PeerRefused("http://127.0.0.1/nlip", "who are you?", 401), "SABIR_TOKEN"),
+    ],
+)
+def test_an_error_names_the_next_step(exc: SabirError, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SABIR_TOKEN", raising=False)
+    assert words in failures.hint_of(exc)
+
+
+def test_a_refusal_has_its_exit_code_and_no_output(sabir: Sabir, serve: Any, home: Path) -> None:
+    from sabir import Gateway
+    from sabir.agents.echo import echo
+
+    url = serve(Gateway(echo, home=home)).url
+    said = sabir("ask", f"{url}/nlip/nobody", "hi", "--json")
+    assert (said.code, said.out) == (REFUSED, "")
+    assert error_of(said.err)["hint"] == "`sabir agents URL` lists the agents at an address"
