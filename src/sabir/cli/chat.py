@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from sabir.errors import ConfigError, MissingExtra, PeerUnavailable, SabirError
 from sabir.events import Delta, Fault, Progress, Question, Reply
-from sabir.message import Message, Part, text_part
+from sabir.message import CONTROL, Message, Part, text_part
 from sabir.observe.logs import inert
 from sabir.private_files import own_folder
 from sabir.protocols.connect import kind_of, place_of_agent, speakers
@@ -41,6 +41,7 @@ except ModuleNotFoundError as missing:
 
 PORTS: Final = {"http": 80, "ws": 80, "https": 443, "wss": 443}
 REACH_SECONDS: Final = 10.0
+NLIP: Final = "nlip"
 QUIT: Final = ("/quit", "/exit")
 HELP: Final = """\
 /protocol NAME   continue over another protocol of the same address: nlip, nlweb, mcp, a2a, acl
@@ -85,6 +86,7 @@ class Chat:
         self.console = Console(highlight=False)
         self.peer: Peer | None = None
         self._live: Live | None = None  # what an answer is drawn in, while it comes
+        self._asked = False  # whether the prompt is that of a question
         self._leaving = False  # whether /quit was typed instead of an answer
         self._commands: Mapping[str, Callable[[str], Any]] = {
             "protocol": self._change_protocol,
@@ -228,11 +230,20 @@ class Chat:
         loop.add_signal_handler(signal.SIGINT, task.cancel)
         try:
             await task
-        except (asyncio.CancelledError, KeyboardInterrupt):
-            self._tell("Cancelled.")
-            await self._again(resume=True)
+        except asyncio.CancelledError:
+            await self._cancelled()
         finally:
             loop.remove_signal_handler(signal.SIGINT)
+
+    async def _cancelled(self) -> None:
+        """Continue after Ctrl-C. A question that stays open would take the next words as its answer."""
+        was_asked, self._asked = self._asked, False
+        speaks_nlip = self.peer is not None and self.peer.speaks == NLIP
+        await self._again(resume=not was_asked or speaks_nlip)
+        if was_asked and speaks_nlip and self.peer is not None:
+            await self.peer.ask(Message.text("Cancel", messagetype=CONTROL))
+        new = was_asked and not speaks_nlip
+        self._tell("Cancelled. This is a new conversation." if new else "Cancelled.")
 
     async def _show(self, message: Message) -> None:
         assert self.peer is not None
@@ -290,10 +301,14 @@ class Chat:
     async def _read_answer(self, _: str) -> str | None:
         """A line of the person; None if they decline. Commands are commands here, too."""
         while True:
+            self._asked = True
             try:
                 text: str = (await PromptSession().prompt_async("answer> ")).strip()
             except EOFError:
                 return None
+            except KeyboardInterrupt:
+                raise asyncio.CancelledError from None
+            self._asked = False
             if text == "/cancel":
                 return None
             if text in QUIT:
