@@ -33,7 +33,7 @@ from .address import PROGRAM, address_of
 from .attachments import save
 from .printing import readable, say, say_json, show, wrapped
 from .questions import at_terminal
-from .receiving import Receiving
+from .receiving import AnswerReceiver
 from .refusals import same_for_all
 
 _SILENT = logging.NullHandler()  # what goes wrong is printed once, in the line that the command ends with
@@ -88,7 +88,7 @@ async def _ask(arguments: argparse.Namespace) -> int:
     if arguments.control and make.protocol != NlipPeer.protocol:
         raise ConfigError(f"--control is for NLIP: {make.protocol} has no control messages")
     remembered = place_of(url)
-    receiving = Receiving(pieces=arguments.stream and not arguments.json)
+    receiving = AnswerReceiver(pieces=arguments.stream and not arguments.json)
     options = connection_options(arguments, url)
     if "answer" in options:
         options["answer"] = receiving.paused(at_terminal)
@@ -149,7 +149,7 @@ async def _check_tool(peer: Peer, name: str) -> None:
         raise ConfigError(f"--tool: there is no tool {name!r}; {suggestion(name, tools, 'there are')}")
 
 
-def _show(arguments: argparse.Namespace, reply: Message, receiving: Receiving) -> None:
+def _show(arguments: argparse.Namespace, reply: Message, receiving: AnswerReceiver) -> None:
     if arguments.json:
         say_json(nlip.encode(reply))
     elif receiving.began:

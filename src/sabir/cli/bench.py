@@ -86,7 +86,7 @@ def check(arguments: argparse.Namespace, url: str) -> None:
         raise ConfigError(f"{host} is not this machine: --remote allows a load test of it, if you may do that")
 
 
-class Load:
+class LoadTest:
     """One run: what was asked, how long each answer took, and what went wrong."""
 
     def __init__(self, seconds: float, requests: int | None) -> None:
@@ -146,11 +146,11 @@ def quantile(times: Sequence[float], share: float) -> float | None:
     return round(times[max(0, math.ceil(share * len(times)) - 1)] * 1000, 3)
 
 
-async def _measure(arguments: argparse.Namespace, url: str) -> Load:
+async def _measure(arguments: argparse.Namespace, url: str) -> LoadTest:
     make = kind_of(url, arguments.protocol)
     plain = argparse.Namespace(**{**vars(arguments), "trace": False, "json": True})
     options = known_options(make, connection_options(plain, url))
-    load = Load(arguments.seconds, arguments.requests)
+    load = LoadTest(arguments.seconds, arguments.requests)
     async with AsyncExitStack() as stack:
         # One peer each, as if each were a caller: turns of one conversation would wait for each other.
         peers = [await stack.enter_async_context(make(url, **options)) for _ in range(arguments.connections)]
@@ -167,12 +167,12 @@ async def _measure(arguments: argparse.Namespace, url: str) -> Load:
     return load
 
 
-async def _keep_asking(load: Load, peer: Peer, text: str) -> None:
+async def _keep_asking(load: LoadTest, peer: Peer, text: str) -> None:
     while load.next():
         await load.ask(peer, text)
 
 
-async def _show(load: Load, seconds: float) -> None:
+async def _show(load: LoadTest, seconds: float) -> None:
     for second in range(math.ceil(seconds)):
         print(f"\r\033[K{second} of {seconds:g} s, {load.done} requests", end="", file=sys.stderr, flush=True)
         await asyncio.sleep(1)

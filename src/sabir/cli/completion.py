@@ -21,7 +21,7 @@ zsh:  add to ~/.zshrc:              eval "$(sabir completion zsh)"
 fish: run once:                     sabir completion fish > ~/.config/fish/completions/sabir.fish"""
 
 
-class Place(NamedTuple):
+class CompletionPoint(NamedTuple):
     """A point of the command line: the words that lead there, and what may follow."""
 
     path: tuple[str, ...]  # such as ("keys", "add")
@@ -42,14 +42,14 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def places(parser: argparse.ArgumentParser, path: tuple[str, ...] = ()) -> Iterator[Place]:
+def places(parser: argparse.ArgumentParser, path: tuple[str, ...] = ()) -> Iterator[CompletionPoint]:
     """Every point of the command line."""
     with suppress(MissingExtra):  # a command whose extra is not installed is completed by its name
         parser.format_help()  # loads the arguments of a command
     commands: list[tuple[str, str]] = []
     flags: list[tuple[str, str]] = []
     values: list[tuple[str, tuple[str, ...]]] = []
-    below: list[Place] = []
+    below: list[CompletionPoint] = []
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             helps = {choice.dest: choice.help or "" for choice in action._choices_actions}
@@ -61,11 +61,11 @@ def places(parser: argparse.ArgumentParser, path: tuple[str, ...] = ()) -> Itera
         if action.choices is not None:
             names = [flag for flag in action.option_strings if flag.startswith("--")] or [""]
             values += [(name, tuple(map(str, action.choices))) for name in names]
-    yield Place(path, tuple(commands), tuple(flags), tuple(values))
+    yield CompletionPoint(path, tuple(commands), tuple(flags), tuple(values))
     yield from below
 
 
-def bash(found: Sequence[Place]) -> str:
+def bash(found: Sequence[CompletionPoint]) -> str:
     steps = [" ".join(("sabir", *place.path)) for place in found if place.path]
     lines = [
         "_sabir() {",
@@ -91,7 +91,7 @@ def bash(found: Sequence[Place]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def zsh(found: Sequence[Place]) -> str:
+def zsh(found: Sequence[CompletionPoint]) -> str:
     """The same, by zsh's own layer for the completions of bash."""
     return (
         "#compdef sabir\n"
@@ -100,7 +100,7 @@ def zsh(found: Sequence[Place]) -> str:
     )
 
 
-def fish(found: Sequence[Place]) -> str:
+def fish(found: Sequence[CompletionPoint]) -> str:
     lines = []
     for place in found:
         before = f"complete -c sabir -n {shlex.quote(_seen(place))}"
@@ -115,7 +115,7 @@ def fish(found: Sequence[Place]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _seen(place: Place) -> str:
+def _seen(place: CompletionPoint) -> str:
     if not place.path:
         return "__fish_use_subcommand"
     seen = "; and ".join(f"__fish_seen_subcommand_from {name}" for name in place.path)

@@ -26,7 +26,7 @@ _NOT_FOUND = 404
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
-class Failure(NamedTuple):
+class CommandFailure(NamedTuple):
     """What went wrong: a word for programs, a sentence for people, and the next step where one is known."""
 
     code: str
@@ -39,15 +39,17 @@ def code_of(kind: type[BaseException]) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind.__name__).lower()
 
 
-def failure_of(exc: BaseException) -> Failure:
+def failure_of(exc: BaseException) -> CommandFailure:
     """The failure that an exception stands for."""
     if isinstance(exc, SabirError):
-        return Failure(code_of(type(exc)), for_operator(exc), hint_of(exc))
+        return CommandFailure(code_of(type(exc)), for_operator(exc), hint_of(exc))
     if isinstance(exc, OSError) and exc.strerror:
-        return Failure("os_error", f"{exc.filename}: {exc.strerror}" if exc.filename else exc.strerror)
+        return CommandFailure("os_error", f"{exc.filename}: {exc.strerror}" if exc.filename else exc.strerror)
     if isinstance(exc, KeyboardInterrupt | EOFError):
-        return Failure("interrupted", "interrupted")
-    return Failure("internal_error", f"{type(exc).__name__}: {exc}", "this is a defect of Sabir: please report it")
+        return CommandFailure("interrupted", "interrupted")
+    return CommandFailure(
+        "internal_error", f"{type(exc).__name__}: {exc}", "this is a defect of Sabir: please report it"
+    )
 
 
 def hint_of(exc: SabirError) -> str:
@@ -78,7 +80,7 @@ def _unreachable(exc: PeerUnavailable) -> str:
     return ""
 
 
-def report(failure: Failure, *, as_json: bool) -> None:
+def report(failure: CommandFailure, *, as_json: bool) -> None:
     """Print a failure on standard error: the only form in which commands report one."""
     if as_json:
         error = {"code": failure.code, "message": failure.message, "hint": failure.hint}

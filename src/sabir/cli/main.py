@@ -24,7 +24,7 @@ from sabir.errors import (
 )
 from sabir.observe.logs import inert
 
-from .failures import Failure, failure_of, report
+from .failures import CommandFailure, failure_of, report
 
 # Each is a module beside this one, with add(parser) and run(arguments) -> exit code. It is loaded when it is needed:
 # loading all of them takes longer than most of them run.
@@ -222,7 +222,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _bad_usage(exc: BadUsage, *, as_json: bool) -> int:
     if as_json:
-        report(Failure("bad_usage", str(exc), f"`{exc.parser.prog} --help` shows how to use it"), as_json=True)
+        report(CommandFailure("bad_usage", str(exc), f"`{exc.parser.prog} --help` shows how to use it"), as_json=True)
         return BAD_USAGE
     exc.parser.print_usage(sys.stderr)
     print(inert(f"{exc.parser.prog}: error: {exc}"), file=sys.stderr)

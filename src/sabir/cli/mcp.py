@@ -17,7 +17,7 @@ from sabir.gateway.gateway import Gateway
 from .mcp_clients import CLIENTS, DEFAULT, settings_for
 from .printing import say, say_json
 from .serve import set_up_logging
-from .served import place_of
+from .served import source_of
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -49,13 +49,13 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     log = {"level": arguments.log_level, **({"json": True} if arguments.json else {})}
     flags = {"home": arguments.home, "store": arguments.store, "log": log}
-    place = place_of(arguments.config)
-    settings = load(place.file, flags=flags)
-    if place.folder is not None and arguments.home is None and settings.home == Settings().home:
+    source = source_of(arguments.config)
+    settings = load(source.file, flags=flags)
+    if source.folder is not None and arguments.home is None and settings.home == Settings().home:
         # A desktop client starts this wherever it likes: state belongs beside the configuration.
-        settings = msgspec.structs.replace(settings, home=str(place.folder.resolve() / settings.home))
+        settings = msgspec.structs.replace(settings, home=str(source.folder.resolve() / settings.home))
     set_up_logging(settings)  # to standard error: standard output belongs to the protocol
-    gateway = place.gateway(settings)
+    gateway = source.gateway(settings)
     try:
         asyncio.run(_speak(gateway, arguments.agent))
     except* BrokenPipeError:
@@ -66,13 +66,13 @@ def run(arguments: argparse.Namespace) -> int:
 def _print_config(arguments: argparse.Namespace) -> int:
     """Print the settings of a client on standard output, and where they go on standard error."""
     client = CLIENTS[arguments.client]
-    place = place_of(arguments.config)
-    settings = load(place.file)
-    gateway = place.gateway(msgspec.structs.replace(settings, store="memory:"))  # a mistake is better found now
+    source = source_of(arguments.config)
+    settings = load(source.file)
+    gateway = source.gateway(msgspec.structs.replace(settings, store="memory:"))  # a mistake is better found now
     if arguments.agent is not None:
         _check_agent(gateway, arguments.agent)
     name = arguments.agent or gateway.default
-    found = settings_for(arguments.client, arguments, place.given, name)
+    found = settings_for(arguments.client, arguments, source.given, name)
     say_json(msgspec.json.format(msgspec.json.encode(found), indent=2))
     say(f"For {client.title}: {client.file}", file=sys.stderr)
     return 0

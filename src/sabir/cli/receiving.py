@@ -15,7 +15,7 @@ from .printing import readable, say, unsaid
 Answer = Callable[[Question], Awaitable[Message]]
 
 
-class Receiving:
+class AnswerReceiver:
     """Asks, and shows what comes before the whole answer."""
 
     def __init__(self, *, pieces: bool) -> None:

@@ -15,7 +15,7 @@ from sabir.gateway.gateway import Gateway
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class GatewaySource:
     """Where a gateway comes from."""
 
     given: Path | None  # as it was given: a file, perhaps with the name of an object in it
@@ -43,9 +43,9 @@ class Place:
         return gateway_of(bare, path_of(str(self.given)), app)
 
 
-def place_of(given: str | None) -> Place:
-    """The place that an argument means: a configuration file, ``app.py``, ``app.py:name``, or none."""
+def source_of(given: str | None) -> GatewaySource:
+    """What an argument means: a configuration file, ``app.py``, ``app.py:name``, or none."""
     if given is not None and is_app(given):
-        return Place(Path(given), file_of())  # settings beside agents in Python: sabir.yaml, if it is here
+        return GatewaySource(Path(given), file_of())  # settings beside agents in Python: sabir.yaml, if it is here
     found = file_of(given)
-    return Place(found, found)
+    return GatewaySource(found, found)
