@@ -42,7 +42,7 @@ async def answer_of(question: Question, read: Read, tell: Tell) -> Message:
 
 async def at_terminal(question: Question) -> Message:
     """The answer of the person at standard input; what is asked is printed to standard error."""
-    return await answer_of(question, _typed, _told)
+    return await answer_of(question, _read_line, _print_prompt)
 
 
 def in_words(values: dict[str, Any]) -> str:
@@ -144,11 +144,11 @@ def _word(value: Any) -> str:
     return str(value)
 
 
-async def _typed(prompt: str) -> str | None:
+async def _read_line(prompt: str) -> str | None:
     say(prompt, end="", file=sys.stderr, flush=True)
     line = await asyncio.to_thread(sys.stdin.readline)
     return line.strip() if line else None
 
 
-def _told(text: str) -> None:
+def _print_prompt(text: str) -> None:
     say(text, file=sys.stderr)
