@@ -125,9 +125,13 @@ class Delivery:
 
     async def room(self) -> None:
         """Return when there is room for another parcel."""
-        while len(self._hand) >= self._limits.in_hand:
+        while not self.has_room:
             self._space.clear()
             await self._space.wait()
+
+    @property
+    def has_room(self) -> bool:
+        return len(self._hand) < self._limits.in_hand and not self._stopped
 
     @property
     def in_hand(self) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Final
 
@@ -20,7 +20,7 @@ from sabir.aio import cancel_and_wait
 from sabir.errors import BusUnavailable, StoreUnavailable, TooLarge
 from sabir.ids import new_id
 from sabir.stores.base import Record, Store
-from sabir.stores.letters import HIGH, LANE, LOW, MEDIUM, DeadRow, LetterRow, Letters
+from sabir.stores.letters import HIGH, LANE, LOW, MEDIUM, DeadRow, LetterNotices, LetterRow, Letters
 
 from .base import DEFAULT, DeadLetter, Handler, Letter, LetterReceiver, Load, Receiving, Server, check_name
 from .calls import BusCalling
@@ -33,7 +33,8 @@ logger = logging.getLogger("sabir.bus")
 GROUPS: Final = "bus-groups"
 PRIORITY: Final = "priority"  # the header of a letter that says low, medium or high
 _PRIORITIES: Final = {"low": LOW, "medium": MEDIUM, "high": HIGH}
-_LOOK: Final = 0.1  # seconds between two looks for what other processes have put
+_LOOK: Final = 0.1  # seconds between two looks for what other processes have put, if the store does not announce it
+_ANNOUNCED_LOOK: Final = 2.0  # and if it does: for leases that have run out
 _LOOK_AGAIN: Final = 10  # looks after which everybody looks, for leases that have run out
 _MAX_LETTERS: Final = 100_000
 
@@ -68,13 +69,13 @@ class _Parcel:
 
     __slots__ = ("_bus", "_holder", "box", "deliveries", "key", "letters")
 
-    def __init__(self, bus: StoreBus, holder: str, row: LetterRow) -> None:
-        self._bus = bus
-        self._holder = holder
-        self.box = row.box, row.member
-        self.key = row.number
-        self.letters: tuple[Letter, ...] = (letter_of(row),)
-        self.deliveries = row.deliveries
+    def __init__(self, receiver: LetterTaker, letter: Letter, number: int, deliveries: int) -> None:
+        self._bus = receiver.bus
+        self._holder = receiver.holder
+        self.box = receiver.box
+        self.key = number
+        self.letters: tuple[Letter, ...] = (letter,)
+        self.deliveries = deliveries
 
     async def ack(self) -> None:
         self._bus.drop(self.key, self.box)
@@ -86,11 +87,11 @@ class _Parcel:
         await self._bus.release(self._holder, (self.key,), self.box)
 
 
-class _Receiver:
+class LetterTaker:
     """Moves letters from a box to their handler."""
 
     def __init__(self, bus: StoreBus, box: _Box, handler: Handler, receiving: Receiving) -> None:
-        self._bus = bus
+        self.bus = bus
         self.box = box
         self.holder = new_id()  # of its own: the order of a lane holds among receivers, too
         self.idle_seconds = receiving.idle_seconds
@@ -120,29 +121,40 @@ class _Receiver:
                 await self.wake.wait()
             for row in rows:
                 try:
-                    parcel = _Parcel(self._bus, self.holder, row)
+                    letter = letter_of(row)
                 except msgspec.DecodeError as exc:
-                    await self._bus.set_aside(row, f"cannot be read from the store: {exc}")
+                    await self.bus.set_aside(row, f"cannot be read from the store: {exc}")
                 else:
-                    await self._delivery.take(parcel)
+                    await self._delivery.take(_Parcel(self, letter, row.number, row.deliveries))
+
+    @property
+    def has_room(self) -> bool:
+        return self._delivery.has_room
+
+    async def hand(self, letter: Letter, number: int) -> None:
+        """Handle a letter that the store has put into the box for this receiver, under this number."""
+        if self in self.bus.receivers:
+            await self._delivery.take(_Parcel(self, letter, number, 1))
+        else:  # stopped since: it is for others
+            await self.bus.release(self.holder, (number,), self.box)
 
     async def _taken(self) -> list[LetterRow]:
         """Some letters. Who is stopped meanwhile gives them back: cut off, they could be taken all the same."""
-        taking = asyncio.ensure_future(self._bus.take(self.holder, self.box))
+        taking = asyncio.ensure_future(self.bus.take(self.holder, self.box))
         try:
             return await asyncio.shield(taking)
         except asyncio.CancelledError:
             with suppress(BusUnavailable):
                 rows = await taking
-                await self._bus.release(self.holder, tuple(row.number for row in rows), self.box)
+                await self.bus.release(self.holder, tuple(row.number for row in rows), self.box)
             raise
 
     async def stop(self) -> None:
-        if self in self._bus.receivers:
-            self._bus.leave_box(self)
+        if self in self.bus.receivers:
+            self.bus.leave_box(self)
             await cancel_and_wait([self._task])
             await self._delivery.stop()
-            await self._bus.settle()
+            await self.bus.settle()
 
 
 class StoreBus:
@@ -155,12 +167,14 @@ class StoreBus:
         self._letters: Letters = store
         self._own = own
         self.limits = limits or BusLimits()
-        self.receivers: set[_Receiver] = set()
-        self._by_box: dict[_Box, set[_Receiver]] = {}
+        self.receivers: set[LetterTaker] = set()
+        self._by_box: dict[_Box, set[LetterTaker]] = {}
         self._handled: list[tuple[int, _Box]] = []  # of this pass of the event loop; dropped at its end, together
         self._drops: set[asyncio.Task[None]] = set()
         self._seen: dict[_Box, Seen] = {}
         self._calls = MemoryBus(self.limits)
+        self._notices: LetterNotices | None = None
+        self._on_letters: list[Callable[[str], None]] = []
         self._watching: asyncio.Task[None] | None = None
         self._holding: asyncio.Task[None] | None = None
         self._open = False
@@ -171,6 +185,8 @@ class StoreBus:
         self._open = True
         await self._calls.open()
         if self._watching is None:
+            with suppress(StoreUnavailable):
+                self._notices = await self._letters.notice_letters(self._noticed)
             self._watching = asyncio.create_task(self._watch(), name="inboxes: looking")
             self._holding = asyncio.create_task(self._keep(), name="inboxes: holding")
 
@@ -180,6 +196,9 @@ class StoreBus:
             await receiver.stop()
         await cancel_and_wait([self._watching, self._holding])
         self._watching = self._holding = None
+        if self._notices is not None:
+            await self._notices.stop()
+            self._notices = None
         await self._calls.close()
         if self._own and was_open:
             await self._store.close()
@@ -258,13 +277,20 @@ class StoreBus:
             for receiver in self._by_box.get(box, ()):
                 receiver.wake.set()
 
-    def _receiver(self, box: _Box, handler: Handler, receiving: Receiving) -> _Receiver:
-        receiver = _Receiver(self, box, handler, receiving)
+    def taker(self, name: str) -> LetterTaker | None:
+        """Who takes letters of a name in this process and has room for one more."""
+        for receiver in self._by_box.get((name, ""), ()):
+            if receiver.has_room:
+                return receiver
+        return None
+
+    def _receiver(self, box: _Box, handler: Handler, receiving: Receiving) -> LetterTaker:
+        receiver = LetterTaker(self, box, handler, receiving)
         self.receivers.add(receiver)
         self._by_box.setdefault(box, set()).add(receiver)
         return receiver
 
-    def leave_box(self, receiver: _Receiver) -> None:
+    def leave_box(self, receiver: LetterTaker) -> None:
         """A receiver takes no more."""
         self.receivers.discard(receiver)
         here = self._by_box[receiver.box]
@@ -322,6 +348,17 @@ class StoreBus:
             raise BusUnavailable(exc.reason) from exc
         self.wake([box])
 
+    def release_soon(self, holder: str, box: str, letter_id: str) -> None:
+        """Give back a letter that nobody waits for any more; it may be handed to this holder yet."""
+        task = asyncio.create_task(self._release_one(holder, box, letter_id), name="inboxes: releasing")
+        self._drops.add(task)
+        task.add_done_callback(self._drops.discard)
+
+    async def _release_one(self, holder: str, box: str, letter_id: str) -> None:
+        with suppress(StoreUnavailable):  # then its lease runs out
+            await self._letters.release_letter(holder, box, letter_id)
+        self.wake([(box, "")])
+
     async def set_aside(self, row: LetterRow, reason: str) -> None:
         """Bury what cannot even be read."""
         logger.error("letter %s to %s is dead: %s", row.id, row.box, reason)
@@ -336,12 +373,32 @@ class StoreBus:
         except StoreUnavailable as exc:
             raise BusUnavailable(exc.reason) from exc
 
+    @property
+    def look_seconds(self) -> float:
+        """How long to wait before looking for letters of other processes again."""
+        return _ANNOUNCED_LOOK if self._notices is not None and self._notices.live else _LOOK
+
+    def on_letters(self, notify: Callable[[str], None]) -> None:
+        """Have this called with each box that another process puts letters into, if the store announces it.
+
+        An empty name means that any box may have some.
+        """
+        self._on_letters.append(notify)
+
+    def _noticed(self, box: str) -> None:
+        self.wake([taken for taken in self._by_box if box in ("", taken[0])])
+        for notify in self._on_letters:
+            notify(box)
+
     async def _watch(self) -> None:
         """Notice what other processes have put, and leases of others that have run out."""
         last = looks = 0
         while True:
-            await asyncio.sleep(_LOOK)
+            await asyncio.sleep(self.look_seconds)
             if not self.receivers:
+                continue
+            if self.look_seconds > _LOOK:
+                self.wake([receiver.box for receiver in self.receivers])
                 continue
             looks += 1
             with suppress(StoreUnavailable):

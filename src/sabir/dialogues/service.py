@@ -27,7 +27,7 @@ from sabir.protocols.acl.wire.envelope import Envelope, decode, encode, plain, s
 from sabir.protocols.acl.wire.ontologies import result_ontology
 from sabir.protocols.acl.wire.payloads import status_of
 from sabir.stores.base import AuditLine
-from sabir.stores.letters import DialogueEntry, DialogueRow, LetterRow, Letters, UtteranceRow
+from sabir.stores.letters import DialogueEntry, DialogueRow, LetterRow, Letters, Outcome, UtteranceRow
 
 from .settings import DialogueSettings
 from .states import ENDED, OPENERS, Dialogue, act_of, is_remark, opened
@@ -83,9 +83,9 @@ class Dialogues:
             bus.limits, keep_seconds=self.settings.keep_seconds, letter_bytes=self.settings.message_bytes
         )
         self._depths: dict[str, _Depth] = {}
-        self._changed: dict[str, set[asyncio.Event]] = {}  # who waits for a reply, by conversation
-        self._readers: dict[str, set[asyncio.Event]] = {}  # who reads an inbox, by agent
+        self._readers: dict[str, set[asyncio.Event]] = {}  # who reads an inbox or waits for a reply, by agent
         self._timers: asyncio.Task[None] | None = None
+        bus.on_letters(self._noticed)
 
     async def start(self) -> None:
         """Begin to fire timers."""
@@ -121,14 +121,32 @@ class Dialogues:
                 return again
             said = self._completed(envelope, after)
             await self._check_room(receiver, said)
-            entry = self._entry(said, receiver, row, before, after, audit, caller)
-            outcome = await self.store.converse(entry)
+            letter = self._letter(said, receiver, after.conversation, caller)
+            entry = self._entry(said, letter, row, before, after, audit)
+            outcome = await self._write(entry, letter)
             if outcome == "duplicate":
                 return Posted(said, after, duplicate=True)
             if outcome == "done":
                 self._tell(said, receiver)
                 return Posted(said, after)
         raise Unavailable("the conversation is busy; retry shortly")
+
+    async def _write(self, entry: DialogueEntry, letter: Letter) -> Outcome:
+        """Write what a message changes. Whoever takes the letter in this process has it at once."""
+        taker = self.bus.taker(letter.to)
+        if taker is None:
+            outcome, number = await self.store.converse(entry), 0
+        else:
+            try:
+                outcome, number = await self.store.converse_and_hand(entry, taker.holder, self.bus.limits.ack_seconds)
+            except asyncio.CancelledError:  # it may be written all the same
+                self.bus.release_soon(taker.holder, letter.to, letter.id)
+                raise
+        if taker is not None and number:
+            await taker.hand(letter, number)
+        elif outcome == "done":
+            self.bus.wake([(letter.to, "")])
+        return outcome
 
     async def _row_for(self, envelope: Envelope, receiver: str) -> DialogueRow | None:
         """The stored conversation that a message belongs to; None if it opens one.
@@ -217,50 +235,43 @@ class Dialogues:
     def _entry(
         self,
         envelope: Envelope,
-        receiver: str,
+        letter: Letter,
         row: DialogueRow | None,
         before: Dialogue | None,
         after: Dialogue,
         audit: AuditLine | None,
-        caller: bytes | None,
     ) -> DialogueEntry:
-        body, now = encode(envelope), self._clock()
+        now = letter.at
         said = UtteranceRow(
             envelope.message_id,
-            envelope.sender_id,
-            receiver,
+            letter.sender,
+            letter.to,
             after.conversation,
             after.initiator,
             after.participant,
             envelope.performative,
             now,
             now + max(self.settings.keep_seconds, self.settings.remember_seconds),
-            body,
+            letter.body,
             envelope.reply_with or "",
         )
-        letters = (self._letter(envelope, receiver, body, after.conversation, caller),)
+        letters = (self._letter_row(letter),)
         if before is after:
             return DialogueEntry(None, 0, (said,), letters, audit)
         stored = self._stored(envelope, row, before, after, now)
         return DialogueEntry(stored, row.version if row is not None else 0, (said,), letters, audit)
 
-    def _letter(
-        self, envelope: Envelope, receiver: str, body: bytes, conversation: str, caller: bytes | None
-    ) -> LetterRow:
-        headers = {PRIORITY: envelope.priority} if envelope.priority != "medium" else {}
+    def _letter(self, envelope: Envelope, receiver: str, conversation: str, caller: bytes | None) -> Letter:
+        priority = envelope.priority
+        headers = {PRIORITY: priority} if priority != "medium" else {}
         if caller is not None:
             headers[CALLER] = caller.decode()
-        letter = Letter(
-            receiver,
-            body,
-            letter_id(envelope),
-            sender=envelope.sender_id,
-            order=conversation,
-            headers=headers,
-            at=self._clock(),
-        )
+        sender, now = envelope.sender_id, self._clock()
+        return Letter(receiver, encode(envelope), letter_id(envelope), sender, conversation, headers, now)
+
+    def _letter_row(self, letter: Letter) -> LetterRow:
         try:
-            return row_of(letter, self._limits, now=self._clock())
+            return row_of(letter, self._limits, now=letter.at)
         except TooLarge:
             raise TooLarge(PROTOCOL, "$", f"a message of at most {self._limits.letter_bytes} bytes") from None
 
@@ -317,23 +328,17 @@ class Dialogues:
         """The first reply to a message (or, with ``last``, the one that ends or asks for input); None if none comes
         in time."""
         until = time.monotonic() + seconds
-        changed = asyncio.Event()
-        watchers = self._changed.setdefault(conversation, set())
-        watchers.add(changed)
-        try:
+        with self.watch((receiver,)) as changed:
             while True:
                 changed.clear()
                 found = await self._reply(conversation, after, receiver, last)
                 left = until - time.monotonic()
                 if found is not None or left <= 0:
                     return found
+                look = max(_LOOK, self.bus.look_seconds)  # another node may have put the reply
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(min(left, _LOOK)):  # another node may have the reply
+                    async with asyncio.timeout(min(left, look)):
                         await changed.wait()
-        finally:
-            watchers.discard(changed)
-            if not watchers:
-                self._changed.pop(conversation, None)
 
     async def _reply(self, conversation: str, after: str, receiver: str, last: bool) -> Envelope | None:
         asked = False
@@ -369,10 +374,11 @@ class Dialogues:
 
     def _tell(self, envelope: Envelope, receiver: str) -> None:
         self.log("SENT", envelope)
-        self.bus.wake([(receiver, "")])
         self.wake_readers((receiver,))
-        for changed in self._changed.get(envelope.conversation_id or "", ()):
-            changed.set()
+
+    def _noticed(self, box: str) -> None:
+        """Another node has put letters into a box, or, without a name, into any."""
+        self.wake_readers((box,) if box else tuple(self._readers))
 
     def log(self, what: str, envelope: Envelope) -> None:
         """One line for each message, if the operator wants it (A-11)."""
@@ -415,8 +421,8 @@ class Dialogues:
             payload=payload,
             extra={"about": before.participant},  # a call to many times out for each
         )
-        entry = self._entry(envelope, receiver, row, before, after, None, None)
-        outcome = await self.store.converse(entry)
+        letter = self._letter(envelope, receiver, before.conversation, None)
+        outcome = await self._write(self._entry(envelope, letter, row, before, after, None), letter)
         if outcome == "done":  # else somebody spoke, or another node was quicker
             self._tell(envelope, receiver)
         return outcome == "done"

@@ -7,6 +7,7 @@ commit: its id, the new state with its timer, the letters that go out, and the a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, Literal, Protocol, runtime_checkable
 
 import msgspec
@@ -97,9 +98,23 @@ class DialogueEntry(msgspec.Struct, frozen=True):
     audit: AuditLine | None = None
 
 
+class LetterNotices(Protocol):
+    """News of letters that other processes put."""
+
+    live: bool  # False: for now nothing is announced, and whoever waits has to look
+
+    async def stop(self) -> None: ...
+
+
 @runtime_checkable
 class Letters(Protocol):
     """Boxes of letters, and dialogues."""
+
+    async def notice_letters(self, notify: Callable[[str], None]) -> LetterNotices | None:
+        """Have ``notify`` called with each box that another process puts letters into (empty: any box may have some).
+
+        None if this store cannot announce it; then ``last_letter`` has to be looked at.
+        """
 
     async def put_letters(self, rows: tuple[LetterRow, ...]) -> None:
         """Put letters into their boxes. One whose id waits there already is not put twice.
@@ -115,6 +130,9 @@ class Letters(Protocol):
 
     async def hold_letters(self, holder: str, numbers: tuple[int, ...], lease: float) -> int:
         """Hold letters for so many seconds from now (0: give them back); how many are still this holder's."""
+
+    async def release_letter(self, holder: str, box: str, letter_id: str) -> int:
+        """Give back the letter of this id, if this holder has it; returns how many there were."""
 
     async def drop_letters(self, numbers: tuple[int, ...], box: str | None = None) -> int:
         """Remove letters that were handled, only those of a box if one is given; says how many there were."""
@@ -155,6 +173,12 @@ class Letters(Protocol):
 
         ``duplicate``: a message of this id was written before. ``changed``: the dialogue is not at the version that
         was expected. Nothing is written in either case.
+        """
+
+    async def converse_and_hand(self, entry: DialogueEntry, holder: str, lease: float) -> tuple[Outcome, int]:
+        """Write as ``converse`` does; the holder takes the entry's one letter at once, if its turn has come.
+
+        The number of that letter is returned, or 0: it waits to be taken, because others wait before it in its lane.
         """
 
     async def dialogue(self, conversation: str, initiator: str, participant: str) -> DialogueRow | None: ...

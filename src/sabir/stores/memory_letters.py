@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from itertools import count
 from time import time as now
 
 import msgspec
 
 from .base import AuditLine
-from .letters import EXPIRED, HIGH, DeadRow, DialogueEntry, DialogueRow, LetterRow, Outcome, UtteranceRow
+from .letters import (
+    EXPIRED,
+    HIGH,
+    DeadRow,
+    DialogueEntry,
+    DialogueRow,
+    LetterNotices,
+    LetterRow,
+    Outcome,
+    UtteranceRow,
+)
 
 _Box = tuple[str, str]
 
@@ -26,15 +37,26 @@ class _Contents:
     def find(self, number: int) -> LetterRow | None:
         return next((rows[number] for rows in self.waiting if number in rows), None)
 
-    def put(self, row: LetterRow) -> None:
+    def put(self, row: LetterRow, holder: str = "", lease: float = 0.0) -> bool:
+        """Put a letter into the box, held by somebody if all before it in its lane are; says whether it is."""
+        handed = bool(holder)
         if row.lane:
             before = self.lanes.setdefault(row.lane, [])
             ahead = self.find(before[-1]) if before else None
             if ahead is not None and ahead.priority < row.priority:
                 row = msgspec.structs.replace(row, priority=ahead.priority)
+            handed = handed and all(self._is_held(number, holder) for number in before)
             before.append(row.number)
+        if handed:
+            row = msgspec.structs.replace(row, deliveries=1)
+            self.held[row.number] = holder, now() + lease
         self.waiting[row.priority][row.number] = row
         self.ids.add(row.id)
+        return handed
+
+    def _is_held(self, number: int, holder: str) -> bool:
+        by, until = self.held.get(number, ("", 0.0))
+        return by == holder and until > now()
 
     def drop(self, number: int) -> LetterRow | None:
         row = self.find(number)
@@ -93,18 +115,25 @@ class MemoryLetters:
     async def audit(self, line: AuditLine) -> None:
         raise NotImplementedError
 
+    async def notice_letters(self, notify: Callable[[str], None]) -> LetterNotices | None:
+        return None
+
     async def put_letters(self, rows: tuple[LetterRow, ...]) -> None:
         await self.ping()
         self._put(rows)
 
-    def _put(self, rows: tuple[LetterRow, ...]) -> None:
+    def _put(self, rows: tuple[LetterRow, ...], holder: str = "", lease: float = 0.0) -> int:
+        """Put letters into their boxes; returns the number of the last one that was handed to the holder, or 0."""
+        handed = 0
         for row in rows:
             box = self._boxes[row.box, row.member]
             if row.id in box.ids:
                 continue
             self._last = next(self._numbers)
-            box.put(msgspec.structs.replace(row, number=self._last))
             self._box_of[self._last] = row.box, row.member
+            if box.put(msgspec.structs.replace(row, number=self._last), holder, lease):
+                handed = self._last
+        return handed
 
     async def take_letters(self, box: str, member: str, holder: str, lease: float, limit: int) -> list[LetterRow]:
         await self.ping()
@@ -120,6 +149,10 @@ class MemoryLetters:
                 contents.held[number] = holder, now() + lease
                 kept += 1
         return kept
+
+    async def release_letter(self, holder: str, box: str, letter_id: str) -> int:
+        rows = await self.waiting_letters(box, limit=1_000_000)
+        return await self.hold_letters(holder, tuple(row.number for row in rows if row.id == letter_id), 0.0)
 
     async def drop_letters(self, numbers: tuple[int, ...], box: str | None = None) -> int:
         await self.ping()
@@ -191,14 +224,17 @@ class MemoryLetters:
     # -- dialogues ---------------------------------------------------------------------------------
 
     async def converse(self, entry: DialogueEntry) -> Outcome:
+        return (await self.converse_and_hand(entry, "", 0.0))[0]
+
+    async def converse_and_hand(self, entry: DialogueEntry, holder: str, lease: float) -> tuple[Outcome, int]:
         await self.ping()
         if any((said.id, said.sender, said.receiver) in self._said for said in entry.said[:1]):
-            return "duplicate"
+            return "duplicate", 0
         row = entry.dialogue
         if row is not None:
             known = self._dialogues.get(row.key)
             if (known.version if known is not None else 0) != entry.expect:
-                return "changed"
+                return "changed", 0
         if entry.audit is not None:
             await self.audit(entry.audit)
         if row is not None:
@@ -210,8 +246,7 @@ class MemoryLetters:
             if (said.id, said.sender, said.receiver) not in self._said:
                 self._said[said.id, said.sender, said.receiver] = said
                 self._said_in[said.conversation].append(said)
-        self._put(entry.letters)
-        return "done"
+        return "done", self._put(entry.letters, holder, lease)
 
     async def dialogue(self, conversation: str, initiator: str, participant: str) -> DialogueRow | None:
         await self.ping()

@@ -165,10 +165,16 @@ class SealedContents(_Store):
         return self._all_opened(await super().take_dead(box, numbers))
 
     async def converse(self, entry: DialogueEntry) -> Outcome:
+        return await super().converse(self._entry_sealed(entry))
+
+    async def converse_and_hand(self, entry: DialogueEntry, holder: str, lease: float) -> tuple[Outcome, int]:
+        return await super().converse_and_hand(self._entry_sealed(entry), holder, lease)
+
+    def _entry_sealed(self, entry: DialogueEntry) -> DialogueEntry:
         changed: dict[str, Any] = {"said": self._all_sealed(entry.said), "letters": self._all_sealed(entry.letters)}
         if entry.dialogue is not None:
             changed["dialogue"] = self._sealed(entry.dialogue, "detail")
-        return await super().converse(msgspec.structs.replace(entry, **changed))
+        return msgspec.structs.replace(entry, **changed)
 
     async def dialogue(self, conversation: str, initiator: str, participant: str) -> DialogueRow | None:
         found = await super().dialogue(conversation, initiator, participant)

@@ -23,9 +23,13 @@ def broken(connection: sqlite3.Connection) -> None:
     raise KeyError("a bug")
 
 
+def insert(connection: sqlite3.Connection, rows: list[Any]) -> list[int]:
+    return [connection.execute("INSERT INTO t VALUES (?)", row).rowcount for row in rows]
+
+
 @pytest.fixture
 async def writer(tmp_path: Path) -> Any:
-    made = GroupCommit(lambda connection, rows: [connection.execute("INSERT INTO t VALUES (?)", r) and 1 for r in rows])
+    made = GroupCommit({tuple: insert})
     connection = sqlite3.connect(tmp_path / "t.db", isolation_level=None, check_same_thread=False)
     connection.execute("CREATE TABLE t (n)")
     made.start(connection)

@@ -54,6 +54,10 @@ class PostgresLetters:
         sql = f"UPDATE letters SET lease = {_CLOCK} + $1 WHERE number = ANY($2) AND holder = $3"
         return (await self._execute(sql, lease, list(numbers), holder))[0]
 
+    async def release_letter(self, holder: str, box: str, letter_id: str) -> int:
+        sql = "UPDATE letters SET lease = 0 WHERE box = $1 AND member = '' AND id = $2 AND holder = $3"
+        return (await self._execute(sql, box, letter_id, holder))[0]
+
     async def drop_letters(self, numbers: tuple[int, ...], box: str | None = None) -> int:
         sql = "DELETE FROM letters WHERE number = ANY($1) AND ($2::text IS NULL OR (box = $2 AND member = ''))"
         return (await self._execute(sql, list(numbers), box))[0]
@@ -109,6 +113,14 @@ class PostgresLetters:
     # -- dialogues ---------------------------------------------------------------------------------
 
     async def converse(self, entry: DialogueEntry) -> Outcome:
+        return await self._write_entry(entry)
+
+    async def converse_and_hand(self, entry: DialogueEntry, holder: str, lease: float) -> tuple[Outcome, int]:
+        return await self._write_entry(
+            entry
+        ), 0  # several nodes share the boxes: whoever is woken first takes the letter
+
+    async def _write_entry(self, entry: DialogueEntry) -> Outcome:
         row = entry.dialogue or _NO_DIALOGUE
         line = (None, None) if entry.audit is None else (entry.audit.at, _line_bytes(entry.audit))
         given = (

@@ -311,6 +311,16 @@ PUT_LETTERS_BY_LANE = PUT_LETTERS.replace("CREATE FUNCTION", "CREATE OR REPLACE 
                     AND l.lane = n_lane[n] AND l.lane <> '')""",
 )
 
+# The same, and other nodes learn which boxes have letters, once these are committed. The channel is the schema's own; a
+# name would be too long where the schema's is.
+CHANNEL = "'sabir_' || md5(current_schema())"
+PUT_LETTERS_AND_NOTIFY = PUT_LETTERS_BY_LANE.replace(
+    "        END LOOP;\n",
+    f"""        END LOOP;
+        PERFORM pg_notify({CHANNEL}, left(boxes.box, 1000)) FROM (SELECT DISTINCT unnest(n_box) AS box) AS boxes;
+""",
+)
+
 TASKS_BY_PRIORITY = """
     ALTER TABLE tasks ADD COLUMN priority integer NOT NULL DEFAULT 0;
     CREATE INDEX tasks_by_priority ON tasks (priority DESC, created, id) WHERE state IN ('submitted', 'working');
@@ -325,4 +335,5 @@ MIGRATIONS: tuple[str, ...] = (
     LETTERS + PUT_LETTERS + TAKE_LETTERS + CONVERSE,
     TASKS_BY_PRIORITY,
     PUT_LETTERS_BY_LANE,
+    PUT_LETTERS_AND_NOTIFY,
 )

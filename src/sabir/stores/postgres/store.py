@@ -9,6 +9,7 @@ such that doing them again changes nothing more.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from time import time as now
 from typing import Any
 
@@ -30,6 +31,7 @@ from sabir.stores.base import (
     TaskRow,
     TurnEntry,
 )
+from sabir.stores.letters import LetterNotices
 from sabir.stores.rows import (
     CONVERSATION,
     TASK,
@@ -45,6 +47,7 @@ from sabir.turn import PastTurn
 from .batches import BatchedWrite, Batches
 from .letters import PostgresLetters
 from .liveness import PostgresNodes
+from .notices import PostgresLetterNotices
 from .retry import ERRORS, Outage, refused, where
 from .schema import MIGRATIONS
 
@@ -74,6 +77,7 @@ class PostgresStore(PostgresLetters):
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
         self._writer: Batches | None = None
         self._nodes = PostgresNodes(self._connect, self._outage)
+        self._processes: set[int] = set()  # the server's, one for each connection of the pool
 
     async def exists(self) -> bool:
         """Whether there is a store to open; makes none."""
@@ -100,12 +104,20 @@ class PostgresStore(PostgresLetters):
                 timeout=_CONNECT_SECONDS,
                 command_timeout=_COMMAND_SECONDS,
                 reset=_no_reset,
+                init=self._connected,
             )
         except ERRORS as exc:
             raise refused(exc, self._outage.place) from exc
         self._writer = Batches(self._connect, self._outage)
         self._writer.start()
         await self.ping()  # the first caller finds a connection
+
+    async def _connected(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
+        self._processes.add(connection.get_server_pid())
+        connection.add_termination_listener(lambda gone: self._processes.discard(gone.get_server_pid()))
+
+    async def notice_letters(self, notify: Callable[[str], None]) -> LetterNotices | None:
+        return PostgresLetterNotices(self._connect, self._processes, notify)
 
     async def _connect(self) -> asyncpg.Connection[asyncpg.Record]:
         """A connection beside the pool."""

@@ -12,7 +12,8 @@ import logging
 import sqlite3
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from itertools import groupby
 from typing import Any, TypeAlias
 
 import msgspec
@@ -21,9 +22,8 @@ from sabir.errors import StoreUnavailable
 
 logger = logging.getLogger("sabir.store")
 
-Row: TypeAlias = tuple[Any, ...]
-Job: TypeAlias = Callable[[sqlite3.Connection], Any] | Row
-Bulk: TypeAlias = Callable[[sqlite3.Connection, list[Row]], list[Any]]
+Job: TypeAlias = Any  # a function of the connection, or a value of a type that has a bulk writer
+Bulk: TypeAlias = Callable[[sqlite3.Connection, list[Any]], list[Any]]
 Group: TypeAlias = list[tuple[Job, asyncio.Future[Any]]]
 Outcome: TypeAlias = tuple[asyncio.Future[Any], Any, Exception | None]
 MAX_GROUP = 512
@@ -34,14 +34,14 @@ _JOB_ERRORS = (sqlite3.Error, ValueError, TypeError, OverflowError, msgspec.Msgs
 class GroupCommit:
     """Runs jobs on one connection in one thread, many to a transaction.
 
-    A job is a function of the connection, or a row: rows that stand next to each other are written by one
-    call of ``bulk``, because each statement costs a switch between threads. If one job of a group fails, the
-    group is rolled back and its jobs are run again, each in a transaction of its own, so that only the guilty
-    one fails.
+    A job is a function of the connection, or a value whose type is a key of ``bulks``: neighbours of one type are
+    written by one call of its bulk writer, because each statement costs a switch between threads. If a job of a group
+    fails, the group is rolled back and its jobs run again, each in its own transaction, so that only the faulty one
+    fails.
     """
 
-    def __init__(self, bulk: Bulk) -> None:
-        self._bulk = bulk
+    def __init__(self, bulks: Mapping[type, Bulk]) -> None:
+        self._bulks = bulks
         self._gathering: Group = []  # of this pass of the event loop; handed over at its end
         self._waiting: Group = []
         self._wake = threading.Semaphore(0)
@@ -170,17 +170,12 @@ class GroupCommit:
 
     def _results(self, connection: sqlite3.Connection, group: Group) -> list[Any]:
         results: list[Any] = []
-        rows: list[Row] = []
-        for job, _ in group:
-            if isinstance(job, tuple):
-                rows.append(job)
-                continue
-            if rows:
-                results += self._bulk(connection, rows)
-                rows = []
-            results.append(job(connection))
-        if rows:
-            results += self._bulk(connection, rows)
+        for kind, jobs in groupby((job for job, _ in group), key=type):
+            bulk = self._bulks.get(kind)
+            if bulk is not None:
+                results += bulk(connection, list(jobs))
+            else:
+                results += [job(connection) for job in jobs]
         return results
 
 

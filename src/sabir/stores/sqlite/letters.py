@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
+from collections.abc import Callable, Mapping
+from itertools import chain as chained
 from time import time as now
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -18,21 +21,29 @@ from sabir.stores.letters import (
     DeadRow,
     DialogueEntry,
     DialogueRow,
+    LetterNotices,
     LetterRow,
     Outcome,
     UtteranceRow,
 )
 
-from .group_commit import GroupCommit
+from .bulk import ROWS, append_audit, insert, with_rows
+from .group_commit import Bulk, GroupCommit
 
-_line_bytes = msgspec.json.Encoder().encode
+_json = msgspec.json.Encoder().encode
+_GIVEN: Final = "SELECT value FROM json_each(?)"  # one statement for any number of them
 _values = msgspec.structs.astuple
 
 _PUT: Final = (
-    "INSERT INTO letters (box, id, body, at, expires, sender, lane, priority, member)"
-    " VALUES (?1,?2,?3,?4,?5,?6,?7,"
-    " min(?8, coalesce((SELECT min(priority) FROM letters INDEXED BY letters_by_lane"  # else it reads the whole box
-    " WHERE box = ?1 AND member = ?9 AND lane = ?7 AND lane <> ''), ?8)), ?9) ON CONFLICT (box, member, id) DO NOTHING"
+    "INSERT INTO letters (box, id, body, at, expires, sender, lane, priority, member, deliveries, holder, lease)"
+    " VALUES "
+)
+_PUT_ONCE: Final = " ON CONFLICT (box, member, id) DO NOTHING"
+# What waits in these lanes: the least urgent, who holds the letters, and until when.
+_LANES: Final = "SELECT box, member, lane, min(priority), min(holder), max(holder), min(lease) FROM (VALUES "
+_BY_LANE: Final = (
+    ") AS new CROSS JOIN letters INDEXED BY letters_by_lane ON box = new.column1 AND member = new.column2"
+    " AND lane = new.column3 AND lane <> '' GROUP BY box, member, lane"
 )
 _FREE: Final = (
     "SELECT number FROM letters l WHERE box = ?1 AND member = ?2 AND lease <= ?4 AND (lane = '' OR NOT EXISTS ("
@@ -43,12 +54,25 @@ _TAKE: Final = (
     "UPDATE letters SET holder = ?3, lease = ?5, deliveries = deliveries + 1"
     f" WHERE number IN ({_FREE}) RETURNING {LETTER}"
 )
-_SAY: Final = f"INSERT INTO utterances ({UTTERANCE}) VALUES ({','.join('?' * 11)}) ON CONFLICT DO NOTHING"
+_SAY: Final = f"INSERT INTO utterances ({UTTERANCE}) VALUES "
 _KEY: Final = "conversation = ? AND initiator = ? AND participant = ?"
-_OPEN: Final = f"INSERT INTO dialogues ({DIALOGUE}) VALUES ({','.join('?' * 14)}) ON CONFLICT DO NOTHING"
-_MOVE: Final = (
-    f"UPDATE dialogues SET {', '.join(f'{name} = ?' for name in DIALOGUE.split(', '))} WHERE {_KEY} AND version = ?"
+_OPEN: Final = f"INSERT INTO dialogues ({DIALOGUE}) VALUES "
+_ONCE: Final = " ON CONFLICT DO NOTHING"
+_COLUMNS: Final = tuple((name, f"new.column{n}") for n, name in enumerate(DIALOGUE.split(", "), 1))
+_MOVE: Final = f"UPDATE dialogues SET {', '.join(f'{name} = {new}' for name, new in _COLUMNS[3:])} FROM (VALUES "
+_MOVED: Final = (
+    f") AS new WHERE {' AND '.join(f'dialogues.{name} = {new}' for name, new in _COLUMNS[:3])}"
+    " AND dialogues.version = new.column13 - 1"
 )
+
+
+class _Write(NamedTuple):
+    """A message to be written, and who takes its letter at once, if its turn has come."""
+
+    entry: DialogueEntry
+    line: tuple[float, bytes] | None = None
+    holder: str = ""
+    lease: float = 0.0
 
 
 class SQLiteLetters:
@@ -59,8 +83,8 @@ class SQLiteLetters:
     def _rows(self, sql: str, *values: Any) -> list[Any]:
         raise NotImplementedError
 
-    def _append_audit(self, connection: sqlite3.Connection, *lines: tuple[float, bytes]) -> None:
-        raise NotImplementedError
+    async def notice_letters(self, notify: Callable[[str], None]) -> LetterNotices | None:
+        return None
 
     async def put_letters(self, rows: tuple[LetterRow, ...]) -> None:
         await self._writer.submit(lambda connection: _put(connection, rows))
@@ -81,24 +105,18 @@ class SQLiteLetters:
         return taken
 
     async def hold_letters(self, holder: str, numbers: tuple[int, ...], lease: float) -> int:
-        rows = [(now() + lease, number, holder) for number in numbers]
+        sql = f"UPDATE letters SET lease = ? WHERE number IN ({_GIVEN}) AND holder = ?"
+        return await self._change(sql, now() + lease, _json(numbers), holder)
 
-        def job(connection: sqlite3.Connection) -> int:
-            sql = "UPDATE letters SET lease = ? WHERE number = ? AND holder = ?"
-            return connection.executemany(sql, rows).rowcount
-
-        return int(await self._writer.submit(job))
+    async def release_letter(self, holder: str, box: str, letter_id: str) -> int:
+        sql = "UPDATE letters SET lease = 0 WHERE box = ? AND member = '' AND id = ? AND holder = ?"
+        return await self._change(sql, box, letter_id, holder)
 
     async def drop_letters(self, numbers: tuple[int, ...], box: str | None = None) -> int:
-        sql = "DELETE FROM letters WHERE number = ?"
-        rows: list[tuple[Any, ...]] = [(number,) for number in numbers]
-        if box is not None:
-            sql, rows = f"{sql} AND box = ? AND member = ''", [(number, box) for number in numbers]
-
-        def job(connection: sqlite3.Connection) -> int:
-            return connection.executemany(sql, rows).rowcount
-
-        return int(await self._writer.submit(job))
+        sql = f"DELETE FROM letters WHERE number IN ({_GIVEN})"
+        if box is None:
+            return await self._change(sql, _json(numbers))
+        return await self._change(f"{sql} AND box = ? AND member = ''", _json(numbers), box)
 
     async def drop_letter(self, box: str, letter_id: str) -> int:
         return await self._change("DELETE FROM letters WHERE box = ? AND member = '' AND id = ?", box, letter_id)
@@ -155,16 +173,14 @@ class SQLiteLetters:
     # -- dialogues ---------------------------------------------------------------------------------
 
     async def converse(self, entry: DialogueEntry) -> Outcome:
-        line = None if entry.audit is None else (entry.audit.at, _line_bytes(entry.audit))
+        return (await self._write_entry(entry, "", 0.0))[0]
 
-        def job(connection: sqlite3.Connection) -> Outcome:
-            written = _converse(connection, entry)
-            if written == "done" and line is not None:
-                self._append_audit(connection, line)
-            return written
+    async def converse_and_hand(self, entry: DialogueEntry, holder: str, lease: float) -> tuple[Outcome, int]:
+        return await self._write_entry(entry, holder, lease)
 
-        outcome: Outcome = await self._writer.submit(job)
-        return outcome
+    def _write_entry(self, entry: DialogueEntry, holder: str, lease: float) -> asyncio.Future[tuple[Outcome, int]]:
+        line = None if entry.audit is None else (entry.audit.at, _json(entry.audit))
+        return self._writer.submit(_Write(entry, line, holder, lease))
 
     async def dialogue(self, conversation: str, initiator: str, participant: str) -> DialogueRow | None:
         rows = self._rows(f"SELECT {DIALOGUE} FROM dialogues WHERE {_KEY}", conversation, initiator, participant)
@@ -220,7 +236,53 @@ def sweep_letters(connection: sqlite3.Connection, now: float, limit: int) -> tup
 
 
 def _put(connection: sqlite3.Connection, rows: tuple[LetterRow, ...]) -> None:
-    connection.executemany(_PUT, [_values(row)[:9] for row in rows])
+    together: list[LetterRow] = []
+    lanes: set[tuple[str, str, str]] = set()
+    for row in rows:
+        lane = row.box, row.member, row.lane
+        if len(together) == ROWS or (row.lane and lane in lanes):
+            _put_many(connection, [(each, "", 0.0) for each in together])
+            together, lanes = [], set()
+        together.append(row)
+        lanes.add(lane)
+    _put_many(connection, [(each, "", 0.0) for each in together])
+
+
+def _put_many(connection: sqlite3.Connection, given: list[tuple[LetterRow, str, float]]) -> list[int] | None:
+    """Put letters of different lanes into their boxes, each held by somebody if all before it in its lane are.
+
+    Returns the numbers of those that are held, 0 for the others; None if a letter of the same id was there.
+    """
+    at = now()
+    busy = _busy_lanes(connection, [(row.box, row.member, row.lane) for row, _, _ in given if row.lane])
+    rows: list[tuple[Any, ...]] = []
+    for row, holder, lease in given:
+        priority = row.priority
+        ahead = busy.get((row.box, row.member, row.lane))
+        if ahead is not None:
+            least, first, last, until = ahead
+            priority = min(priority, least)
+            if not (first == last == holder and until > at):
+                holder = ""
+        held = (1, holder, at + lease) if holder else (0, "", 0.0)
+        rows.append((*_values(row)[:7], priority, row.member, *held))
+    if insert(connection, _PUT, 12, rows, _PUT_ONCE) != len(rows):
+        return None
+    first_number = connection.execute("SELECT last_insert_rowid()").fetchone()[0] - len(rows) + 1
+    return [first_number + n if row[9] else 0 for n, row in enumerate(rows)]
+
+
+def _busy_lanes(
+    connection: sqlite3.Connection, lanes: list[tuple[str, str, str]]
+) -> dict[tuple[str, str, str], tuple[Any, ...]]:
+    """For each lane with letters: the least urgent, the first and the last name of who holds some, the first end."""
+    busy: dict[tuple[str, str, str], tuple[Any, ...]] = {}
+    for at in range(0, len(lanes), ROWS):
+        chunk = lanes[at : at + ROWS]
+        sql = with_rows(_LANES, 3, len(chunk), _BY_LANE)
+        rows = connection.execute(sql, list(chained.from_iterable(chunk))).fetchall()
+        busy.update((row[:3], row[3:]) for row in rows)
+    return busy
 
 
 def _bury(connection: sqlite3.Connection, dead: DeadRow) -> None:
@@ -229,25 +291,69 @@ def _bury(connection: sqlite3.Connection, dead: DeadRow) -> None:
     )
 
 
-def _converse(connection: sqlite3.Connection, entry: DialogueEntry) -> Outcome:
+def _converse_many(connection: sqlite3.Connection, writes: list[_Write]) -> list[tuple[Outcome, int]]:
+    """Write the messages of a group, in few statements; if one of them cannot be written, one by one."""
+    if len(writes) > 1 and _are_simple(writes):
+        connection.execute("SAVEPOINT many")
+        numbers = _converse_at_once(connection, writes)
+        if numbers is not None:
+            connection.execute("RELEASE many")
+            return [("done", number) for number in numbers]
+        connection.execute("ROLLBACK TO many")
+        connection.execute("RELEASE many")
+    return [_converse(connection, write) for write in writes]
+
+
+def _are_simple(writes: list[_Write]) -> bool:
+    """Whether each message has one letter, in a lane of its own."""
+    entries = [write.entry for write in writes]
+    if any(len(entry.said) != 1 or len(entry.letters) != 1 for entry in entries):
+        return False
+    lanes = [(row.box, row.member, row.lane) for entry in entries for row in entry.letters if row.lane]
+    return len(set(lanes)) == len(lanes)
+
+
+def _converse_at_once(connection: sqlite3.Connection, writes: list[_Write]) -> list[int] | None:
+    """The numbers of the letters that were handed over; None if a message is a duplicate or came too late."""
+    said = [_values(write.entry.said[0]) for write in writes]
+    if insert(connection, _SAY, 11, said, _ONCE) != len(said):
+        return None
+    if not _move(connection, [(row, write.entry.expect) for write in writes if (row := write.entry.dialogue)]):
+        return None
+    numbers = _put_many(connection, [(write.entry.letters[0], write.holder, write.lease) for write in writes])
+    if numbers is not None:
+        append_audit(connection, [write.line for write in writes if write.line is not None])
+    return numbers
+
+
+def _converse(connection: sqlite3.Connection, write: _Write) -> tuple[Outcome, int]:
+    entry = write.entry
     for said in entry.said[:1]:
-        if connection.execute(_SAY, _values(said)).rowcount == 0:
-            return "duplicate"
+        if insert(connection, _SAY, 11, [_values(said)], _ONCE) == 0:
+            return "duplicate", 0
     row = entry.dialogue
-    if row is not None and not _moved(connection, row, entry.expect):
+    if row is not None and not _move(connection, [(row, entry.expect)]):
         for said in entry.said[:1]:
             key = (said.id, said.sender, said.receiver)
             connection.execute("DELETE FROM utterances WHERE id = ? AND sender = ? AND receiver = ?", key)
-        return "changed"
-    if len(entry.said) > 1:
-        connection.executemany(_SAY, [_values(said) for said in entry.said[1:]])
-    _put(connection, entry.letters)
-    return "done"
+        return "changed", 0
+    insert(connection, _SAY, 11, [_values(said) for said in entry.said[1:]], _ONCE)
+    numbers: list[int] = []
+    for letter in entry.letters:
+        numbers += _put_many(connection, [(letter, write.holder, write.lease)]) or [0]
+    if write.line is not None:
+        append_audit(connection, [write.line])
+    return "done", numbers[0] if len(numbers) == 1 else 0
 
 
-def _moved(connection: sqlite3.Connection, row: DialogueRow, expect: int) -> bool:
-    """Write a dialogue over the version that is expected; says whether that was there."""
-    values = _values(msgspec.structs.replace(row, version=expect + 1))
-    if expect:
-        return connection.execute(_MOVE, (*values, *row.key, expect)).rowcount == 1
-    return connection.execute(_OPEN, values).rowcount == 1
+def _move(connection: sqlite3.Connection, rows: list[tuple[DialogueRow, int]]) -> bool:
+    """Write dialogues over the versions that are expected; says whether these were there."""
+    new = [_values(msgspec.structs.replace(row, version=expect + 1)) for row, expect in rows]
+    opened = [values for values, (_, expect) in zip(new, rows, strict=True) if not expect]
+    moved = [values for values, (_, expect) in zip(new, rows, strict=True) if expect]
+    if insert(connection, _OPEN, 14, opened, _ONCE) != len(opened):
+        return False
+    return insert(connection, _MOVE, 14, moved, _MOVED) == len(moved)
+
+
+LETTER_BULKS: Final[Mapping[type, Bulk]] = {_Write: _converse_many}

@@ -9,9 +9,6 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Sequence
-from functools import lru_cache
-from itertools import chain as chained
 from pathlib import Path
 from time import time as now
 from typing import Any
@@ -23,7 +20,6 @@ from sabir.packing import pack
 from sabir.private_files import own_file, own_folder
 from sabir.stores.base import (
     ENDED,
-    GENESIS,
     LIVE,
     LONGEST_LEASE,
     RUNNABLE,
@@ -34,7 +30,6 @@ from sabir.stores.base import (
     TaskEvent,
     TaskRow,
     TurnEntry,
-    chain,
 )
 from sabir.stores.rows import (
     CONVERSATION,
@@ -48,8 +43,9 @@ from sabir.stores.rows import (
 )
 from sabir.turn import ANONYMOUS, PastTurn
 
+from .bulk import append_audit, insert
 from .group_commit import GroupCommit
-from .letters import SQLiteLetters, sweep_letters
+from .letters import LETTER_BULKS, SQLiteLetters, sweep_letters
 from .schema import MIGRATIONS, statements
 
 DURABILITY = {"process": "NORMAL", "power": "FULL"}
@@ -73,7 +69,7 @@ class SQLiteStore(SQLiteLetters):
         self.path = Path(path)
         self._synchronous = DURABILITY[durability]
         self.schema = (0, 0)
-        self._writer = GroupCommit(_record_many)
+        self._writer = GroupCommit({tuple: _record_many, **LETTER_BULKS})
         self._reader: sqlite3.Connection | None = None
 
     def connect(self) -> sqlite3.Connection:
@@ -356,7 +352,7 @@ class SQLiteStore(SQLiteLetters):
 
     async def audit(self, line: AuditLine) -> None:
         body = _line_bytes(line)
-        await self._writer.submit(lambda connection: _append_audit(connection, [(line.at, body)]))
+        await self._writer.submit(lambda connection: append_audit(connection, [(line.at, body)]))
 
     async def audit_lines(self, since: int = 0, limit: int = 1000) -> list[ChainedLine]:
         rows = self._rows(
@@ -440,9 +436,6 @@ class SQLiteStore(SQLiteLetters):
 
         return float(await self._writer.submit(job))
 
-    def _append_audit(self, connection: sqlite3.Connection, *lines: tuple[float, bytes]) -> None:
-        _append_audit(connection, [*lines])
-
     async def _write(self, sql: str, *values: Any) -> int:
         return int(await self._writer.submit(lambda connection: connection.execute(sql, values).rowcount))
 
@@ -470,13 +463,13 @@ def _record_many(connection: sqlite3.Connection, rows: list[Any]) -> list[bool]:
     If one of many was recorded before, the group is refused, and comes again one by one.
     """
     turns, conversations, lines = zip(*rows, strict=True)
-    new = _insert(connection, _INSERT_TURNS, 7, turns, " ON CONFLICT (id) DO NOTHING")
+    new = insert(connection, _INSERT_TURNS, 7, turns, " ON CONFLICT (id) DO NOTHING")
     if new != len(rows):
         if len(rows) == 1:
             return [False]
         raise sqlite3.IntegrityError("a turn of this group was recorded before")
-    _insert(connection, _INSERT_CONVERSATIONS, 10, conversations, _TOUCH)
-    _append_audit(connection, [line for line in lines if line is not None])
+    insert(connection, _INSERT_CONVERSATIONS, 10, conversations, _TOUCH)
+    append_audit(connection, [line for line in lines if line is not None])
     return [True] * len(rows)
 
 
@@ -486,41 +479,6 @@ _TOUCH = (
     " ON CONFLICT (id) DO UPDATE SET touched = excluded.touched, expires = excluded.expires, turns = turns + 1,"
     " bytes = bytes + excluded.bytes"
 )
-_MAX_ROWS = 32  # to a statement; so there are at most so many statements to prepare, and to find again
-
-
-def _insert(
-    connection: sqlite3.Connection, head: str, width: int, rows: Sequence[tuple[Any, ...]], tail: str = ""
-) -> int:
-    """Insert rows, many to a statement; returns how many were inserted or updated."""
-    done = 0
-    for at in range(0, len(rows), _MAX_ROWS):
-        chunk = rows[at : at + _MAX_ROWS]
-        values = list(chained.from_iterable(chunk))
-        done += connection.execute(_rows_of(head, width, len(chunk), tail), values).rowcount
-    return done
-
-
-@lru_cache(maxsize=4 * _MAX_ROWS)
-def _rows_of(head: str, width: int, count: int, tail: str) -> str:
-    return head + ",".join([f"({','.join('?' * width)})"] * count) + tail
-
-
-def _append_audit(connection: sqlite3.Connection, lines: list[tuple[float, bytes]]) -> None:
-    if not lines:
-        return
-    # Read inside the transaction: other processes may have appended to the same file.
-    last = connection.execute("SELECT number, hash FROM audit_head").fetchone()
-    if last is None:  # somebody removed it; what is left of the log goes on all the same
-        last = connection.execute("SELECT number, hash FROM audit ORDER BY number DESC LIMIT 1").fetchone()
-    number, previous = (last[0], last[1]) if last else (0, GENESIS)
-    rows = []
-    for at, line in lines:
-        number += 1
-        digest = chain(previous, line)
-        rows.append((number, at, line, previous, digest))
-        previous = digest
-    _insert(connection, "INSERT INTO audit VALUES ", 5, rows)
 
 
 def _probe(connection: sqlite3.Connection) -> None:

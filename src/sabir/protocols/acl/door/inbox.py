@@ -18,7 +18,6 @@ from sabir.protocols.acl.wire.envelope import Envelope, decode
 from sabir.stores.letters import DeadRow, LetterRow
 
 LEASE: Final = 30.0  # seconds; renewed while the stream is open
-_LOOK: Final = 0.1
 _BEAT: Final = 15.0  # seconds after which a silent stream shows that it lives
 _AT_ONCE: Final = 64
 
@@ -111,7 +110,7 @@ class Inbox:
 
     async def _wait(self) -> None:
         with self._dialogues.watch(self._agents) as woken, suppress(TimeoutError):
-            async with asyncio.timeout(_LOOK):  # another process may put a letter, and tells nobody
+            async with asyncio.timeout(self._dialogues.bus.look_seconds):  # for letters of other processes
                 await woken.wait()
 
     async def _release(self) -> None:

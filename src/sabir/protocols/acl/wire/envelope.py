@@ -109,6 +109,10 @@ def decode(body: bytes | str, *, strict: bool = False) -> Envelope:
         BadMessage: a field is missing or invalid; says which.
         UnknownVersion: another version of the draft.
     """
+    if not strict and isinstance(body, bytes):
+        envelope = _usual(body)
+        if envelope is not None:
+            return envelope
     return envelope_of(json_of(body), strict=strict)
 
 
@@ -161,7 +165,7 @@ def _check(envelope: Envelope, strict: bool) -> None:
         raise BadMessage(PROTOCOL, "$.in_reply_to", f"the id of the message that this {act.name} answers")
     if envelope.reply_by is not None and time_of(envelope.reply_by) is None:
         raise BadMessage(PROTOCOL, "$.reply_by", "an ISO 8601 time")
-    if set(envelope.payload) == {"jwe"} and isinstance(envelope.payload["jwe"], str):
+    if len(envelope.payload) == 1 and isinstance(envelope.payload.get("jwe"), str):
         return  # encrypted to its receiver, who checks it (C-2)
     read_payload(envelope.performative, envelope.payload, envelope.languages[0])
     if strict:
@@ -169,6 +173,81 @@ def _check(envelope: Envelope, strict: bool) -> None:
             raise BadMessage(PROTOCOL, "$.ontology", "an ontology, which is required")
         for term in envelope.ontologies:
             check_form(term)
+
+
+class _Fields(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """The fields of a usual message: one receiver, no alternatives, no fields of others."""
+
+    mcp_version: str = ""
+    message_id: str
+    performative: str
+    sender: dict[str, Any]
+    receiver: dict[str, Any]
+    in_reply_to: str | None = None
+    reply_with: str | None = None
+    language: str | tuple[str, ...]
+    ontology: str | tuple[str, ...] = ""
+    timestamp: str = ""
+    conversation_id: str | None = None
+    protocol: str | None = None
+    reply_by: str | None = None
+    reply_to: str | None = None
+    signature: str | None = None
+    payload: dict[str, Any]
+
+
+_read_fields = msgspec.json.Decoder(_Fields).decode
+
+
+def _usual(body: bytes) -> Envelope | None:
+    """A message of the usual form, read in one step; None if it has another form, or if something is wrong.
+
+    Raises:
+        BadMessage: the payload does not fit the act.
+    """
+    try:
+        read = _read_fields(body)
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+    ids = [read.message_id]
+    ids += filter(None, (read.in_reply_to, read.reply_with, read.conversation_id, read.protocol))
+    valid = (
+        read.mcp_version == VERSION
+        and read.performative in ACTS
+        and all(0 < len(given) <= _LONGEST_ID and given.isprintable() for given in ids)
+        and isinstance(read.language, str)
+        and isinstance(read.ontology, str)
+        and _is_party(read.sender)
+        and _is_party(read.receiver)
+        and time_of(read.timestamp) is not None
+        # Rare fields, and empty ones, are read the other way.
+        and None is read.reply_by is read.reply_to is read.signature
+        and "" not in (read.in_reply_to, read.reply_with, read.conversation_id, read.protocol)
+    )
+    if not valid:
+        return None
+    envelope = Envelope(
+        message_id=read.message_id,
+        performative=read.performative,
+        sender=read.sender,
+        receiver=read.receiver,
+        payload=read.payload,
+        language=read.language,
+        ontology=read.ontology,
+        timestamp=read.timestamp,
+        in_reply_to=read.in_reply_to,
+        reply_with=read.reply_with,
+        conversation_id=read.conversation_id,
+        protocol=read.protocol,
+    )
+    _check(envelope, strict=False)
+    return envelope
+
+
+def _is_party(given: dict[str, Any]) -> bool:
+    """Whether this names one agent and nothing else."""
+    name = given.get("agent_id")
+    return len(given) == 1 and isinstance(name, str) and NAME.fullmatch(name) is not None
 
 
 def plain(envelope: Envelope) -> dict[str, Any]:

@@ -1,0 +1,49 @@
+"""Many rows to a statement: each statement costs a switch between threads."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import chain as chained
+from typing import Any, Final
+
+from sabir.stores.base import GENESIS, chain
+
+ROWS: Final = 64  # to a statement; so there are at most so many statements to prepare, and to find again
+
+
+def insert(
+    connection: sqlite3.Connection, head: str, width: int, rows: Sequence[tuple[Any, ...]], tail: str = ""
+) -> int:
+    """Run a statement with the rows as its VALUES, some at a time; returns how many were inserted or updated."""
+    done = 0
+    for at in range(0, len(rows), ROWS):
+        chunk = rows[at : at + ROWS]
+        values = list(chained.from_iterable(chunk))
+        done += connection.execute(with_rows(head, width, len(chunk), tail), values).rowcount
+    return done
+
+
+@lru_cache(maxsize=8 * ROWS)
+def with_rows(head: str, width: int, count: int, tail: str = "") -> str:
+    """A statement with so many rows of so many values between its head and its tail."""
+    return head + ",".join([f"({','.join('?' * width)})"] * count) + tail
+
+
+def append_audit(connection: sqlite3.Connection, lines: list[tuple[float, bytes]]) -> None:
+    """Append lines to the audit log, each chained to the one before it."""
+    if not lines:
+        return
+    # Read inside the transaction: other processes may have appended to the same file.
+    last = connection.execute("SELECT number, hash FROM audit_head").fetchone()
+    if last is None:  # somebody removed it; the rest of the log continues all the same
+        last = connection.execute("SELECT number, hash FROM audit ORDER BY number DESC LIMIT 1").fetchone()
+    number, previous = (last[0], last[1]) if last else (0, GENESIS)
+    rows = []
+    for at, line in lines:
+        number += 1
+        digest = chain(previous, line)
+        rows.append((number, at, line, previous, digest))
+        previous = digest
+    insert(connection, "INSERT INTO audit VALUES ", 5, rows)
