@@ -226,7 +226,7 @@ class _Awaited(msgspec.Struct, eq=False):
 
 
 async def _off_loop(function: Function, turn: Turn) -> AsyncIterator[Event]:
-    result = await _in_thread(function, turn)
+    result = await in_thread(function, turn)
     event = _end(await result if isinstance(result, Awaitable) else result)
     if event is NOTHING:
         _warn_of_nothing(function)
@@ -258,7 +258,7 @@ _SPENT = object()
 async def _pieces_off_loop(function: Function, turn: Turn) -> AsyncIterator[Event]:
     said: list[Part] = []
     steps: Iterator[Given] = function(turn)
-    while (given := await _in_thread(next, steps, _SPENT)) is not _SPENT:
+    while (given := await in_thread(next, steps, _SPENT)) is not _SPENT:
         event = _piece(given)
         yield event
         if isinstance(event, Reply | Fault):
@@ -268,7 +268,8 @@ async def _pieces_off_loop(function: Function, turn: Turn) -> AsyncIterator[Even
     yield Reply(joined(said))
 
 
-async def _in_thread(function: Callable[..., Any], *args: Any) -> Any:
+async def in_thread(function: Callable[..., Any], *args: Any) -> Any:
+    """Run a function of a user's own, which may block or never return, beside the event loop."""
     context = contextvars.copy_context()
     return await asyncio.wrap_future(_workers.submit(functools.partial(context.run, function, *args)))
 

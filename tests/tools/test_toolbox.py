@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -11,7 +13,7 @@ import pytest
 from sabir import Message, Part, Question, Turn
 from sabir.errors import ConfigError, Forbidden, TurnFailed
 from sabir.tools import Toolbox, ToolCall, tool
-from sabir.tools.toolbox import CallOptions
+from sabir.tools.toolbox import AT_ONCE, CallOptions
 
 
 def turn(**given: Any) -> Turn:
@@ -218,3 +220,88 @@ async def test_a_long_text_is_cut_and_says_so() -> None:
 def test_two_tools_of_one_name_are_rejected() -> None:
     with pytest.raises(ConfigError, match="two tools are called 'add'"):
         Toolbox([add, add])
+
+
+async def test_functions_that_block_run_at_once_too() -> None:  # MW-19, MW-62
+    together = threading.Barrier(8)
+
+    @tool
+    def meets() -> str:
+        """Waits for seven others."""
+        together.wait(10)
+        return "met"
+
+    results = await Toolbox([meets]).call(turn(), [ToolCall(str(number), "meets") for number in range(8)])
+    assert [result.text for result in results] == ["met"] * 8
+
+
+async def test_functions_that_hang_do_not_hold_up_the_threads_of_others() -> None:
+    going = threading.Event()
+
+    @tool
+    def hangs() -> str:
+        """Never answers in time."""
+        going.wait(30)
+        return "late"
+
+    box = Toolbox([hangs], CallOptions(seconds=0.05))
+    results = await box.call(turn(), [ToolCall(str(number), "hangs") for number in range(20)])
+    assert {result.status for result in results} == {"error"}
+    async with asyncio.timeout(5):  # the event loop's own pool is free: uploads and searches need it
+        assert await asyncio.to_thread(lambda: "free") == "free"
+    going.set()
+
+
+async def test_a_message_with_many_calls_runs_a_bounded_number_at_once() -> None:
+    running = peak = 0
+
+    @tool
+    async def counted() -> str:
+        """Counts how many run."""
+        nonlocal running, peak
+        running += 1
+        peak = max(peak, running)
+        await asyncio.sleep(0)
+        running -= 1
+        return "ok"
+
+    results = await Toolbox([counted]).call(turn(), [ToolCall(str(number), "counted") for number in range(500)])
+    assert len(results) == 500 and {result.status for result in results} == {"success"}
+    assert peak == AT_ONCE
+
+
+async def test_a_long_argument_is_shortened_in_the_question() -> None:
+    asked: list[Question] = []
+
+    async def ask_back(question: Question) -> Message:
+        asked.append(question)
+        return Message.text("no")
+
+    @tool(confirm=True)
+    def write(content: str) -> str:
+        """Writes."""
+        return "done"
+
+    await Toolbox([write]).call(turn(ask_back=ask_back), [ToolCall("1", "write", {"content": "x" * 100_000})])
+    assert len(asked[0].text) < 500 and "100002 characters" in asked[0].text
+
+
+async def test_text_that_no_message_can_carry_is_an_error() -> None:
+    @tool
+    def odd() -> str:
+        """Returns half a surrogate pair."""
+        return "\ud800"
+
+    (result,) = await Toolbox([odd]).call(turn(), [ToolCall("1", "odd")])
+    assert result.error == "the tool returned text that is not valid Unicode"
+
+
+async def test_a_timeout_names_the_time_there_was() -> None:
+    @tool
+    async def slow() -> str:
+        """Never answers."""
+        await asyncio.Event().wait()
+        return ""
+
+    (result,) = await Toolbox([slow]).call(turn(deadline=time.monotonic() + 0.05), [ToolCall("1", "slow")])
+    assert "slow did not answer within 0.0" in result.error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import functools
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -10,6 +10,7 @@ from typing import Any, Literal, overload
 
 import msgspec
 
+from sabir.agent import in_thread
 from sabir.errors import ConfigError, TurnFailed
 from sabir.message import JSON, Message, Part, json_part, text_part
 from sabir.signature import Signature
@@ -125,7 +126,7 @@ def _runner(function: Callable[..., Any], signature: Signature) -> Run:
         if is_async:
             made = function(**given)
         else:
-            made = await asyncio.to_thread(function, **given)
+            made = await in_thread(functools.partial(function, **given))
         return await _collected(made)
 
     return run
@@ -137,7 +138,7 @@ async def _collected(made: Any) -> tuple[Part, ...]:
     if inspect.isawaitable(made):
         made = await made
     if inspect.isgenerator(made):
-        pieces = await asyncio.to_thread(list, made)
+        pieces = await in_thread(list, made)
         return tuple(part for piece in pieces for part in parts_of(piece))
     return parts_of(made)
 
@@ -151,6 +152,8 @@ def parts_of(value: Any) -> tuple[Part, ...]:
     if value is None:
         return ()
     if isinstance(value, str):
+        if not _is_unicode(value):
+            raise TurnFailed("the tool returned text that is not valid Unicode")
         return (text_part(value),)
     if isinstance(value, Part):
         return (value,)
@@ -163,6 +166,14 @@ def parts_of(value: Any) -> tuple[Part, ...]:
     except TypeError:
         raise TurnFailed(f"the tool returned a {type(value).__name__}, which a message cannot carry") from None
     return (json_part(plain),)
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether a message can carry the text: half of a surrogate pair, as file names may have, it cannot."""
+    try:
+        return text.isascii() or bool(text.encode())
+    except UnicodeEncodeError:
+        return False
 
 
 def named(tools: Iterable[Tool]) -> dict[str, Tool]:

@@ -25,6 +25,8 @@ logger = logging.getLogger("sabir.tools")
 
 SECONDS: Final = 30.0
 RESULT_BYTES: Final = 1024 * 1024
+AT_ONCE: Final = 32  # calls of one message; the others wait for one of them to end
+SHOWN: Final = 300  # characters of an argument in a question to the caller
 PANEL_TOOLS: Final = frozenset({"vote", "new_answer"})
 YES: Final = frozenset({"yes", "y", "true", "ok", "okay", "sure", "ja", "oui", "sí", "si"})
 
@@ -94,14 +96,18 @@ class Toolbox(Mapping[str, Tool]):
     async def call(self, turn: Turn, calls: Sequence[ToolCall], options: CallOptions | None = None) -> list[ToolResult]:
         """Run calls at once; their results in the same order. Questions to the caller are asked one at a time."""
         asking = asyncio.Lock()
+        free = asyncio.Semaphore(AT_ONCE)
         chosen = options or self.options
-        return list(await asyncio.gather(*(self._call(turn, call, asking, chosen) for call in calls)))
+        return list(await asyncio.gather(*(self._call(turn, call, asking, free, chosen) for call in calls)))
 
-    async def _call(self, turn: Turn, call: ToolCall, asking: asyncio.Lock, options: CallOptions) -> ToolResult:
+    async def _call(
+        self, turn: Turn, call: ToolCall, asking: asyncio.Lock, free: asyncio.Semaphore, options: CallOptions
+    ) -> ToolResult:
         tool = self.find(call.name)
         if tool is None:
             return _failed(call, self.missing(call.name))
-        return await self.call_tool(tool, turn, call, asking, options)
+        async with free:
+            return await self.call_tool(tool, turn, call, asking, options)
 
     async def call_tool(
         self,
@@ -150,13 +156,18 @@ def _is_permitted(tool: Tool, turn: Turn) -> bool:
 
 
 async def _confirm(turn: Turn, call: ToolCall) -> None:
-    arguments = ", ".join(f"{name}={value!r}" for name, value in call.arguments.items())
+    arguments = ", ".join(f"{name}={_shown(value)}" for name, value in call.arguments.items())
     question = Question(
         f"Run {call.name}({arguments})? Reply yes to confirm.", (Field("confirm", "Run it?", "boolean"),)
     )
     answer = await turn.ask(question)
     if not says_yes(answer):
         raise Cancelled("refused by the caller")
+
+
+def _shown(value: object) -> str:
+    words = repr(value)
+    return words if len(words) <= SHOWN else f"{words[:SHOWN]}… ({len(words)} characters)"
 
 
 def says_yes(answer: Message) -> bool:
@@ -170,11 +181,12 @@ def says_yes(answer: Message) -> bool:
 async def _run(tool: Tool, run: Run, turn: Turn, call: ToolCall, options: CallOptions) -> tuple[Part, ...]:
     attempts = 1 + (options.retries if tool.repeatable else 0)
     for attempt in range(1, attempts + 1):
+        seconds = min(options.seconds, turn.remaining)
         try:
-            async with asyncio.timeout(min(options.seconds, turn.remaining)):
+            async with asyncio.timeout(seconds):
                 return await run(turn, call.arguments)
         except TimeoutError:
-            error: SabirError = TurnFailed(f"{tool.name} did not answer within {options.seconds:g} s")
+            error: SabirError = TurnFailed(f"{tool.name} did not answer within {seconds:.3g} s")
         except SabirError as exc:
             error = exc
         except Exception:

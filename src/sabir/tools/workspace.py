@@ -1,15 +1,18 @@
 """File tools in a folder that cannot be left (MW-34).
 
 A path is opened one step at a time, relative to the folder's descriptor, and no step follows a symbolic link. So
-neither ``..`` nor an absolute path nor a link leads outside, and no race between a check and its use can.
+neither ``..`` nor an absolute path nor a link leads outside, and no race between a check and its use can. A file with
+more than one hard link is not read, because its other name may be outside.
 """
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import fnmatch
 import os
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,6 +29,9 @@ LINES: Final = 2000  # that one call returns
 MATCHES: Final = 200
 ENTRIES: Final = 1000
 DEPTH: Final = 32
+LOCK_SECONDS: Final = 10.0  # that a writer waits for others
+SEARCHED_FILES: Final = 10_000  # that one search reads at most
+SEARCHED_BYTES: Final = 64 * 1024 * 1024
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # O_NONBLOCK, so that a pipe in the workspace does not hang whoever opens it.
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -81,14 +87,19 @@ class Workspace:
         """
         wanted = pattern.casefold()
         found: list[str] = []
+        files_left, bytes_left = SEARCHED_FILES, SEARCHED_BYTES
         for path in self._walk():
             if not fnmatch.fnmatch(path, files) and not fnmatch.fnmatch(path.rpartition("/")[2], files):
                 continue
+            if not files_left or bytes_left <= 0:
+                return [*found, f"[only the first {SEARCHED_FILES - files_left} files were searched]"]
             try:
-                lines = self._text(path).splitlines()
+                text = self._text(path)
             except TurnFailed:
                 continue  # binary, too large, or gone since
-            for number, line in enumerate(lines, 1):
+            files_left -= 1
+            bytes_left -= len(text)
+            for number, line in enumerate(text.splitlines(), 1):
                 if wanted in line.casefold():
                     found.append(f"{path}:{number}: {line[:300]}")
                 if len(found) == MATCHES:
@@ -103,8 +114,10 @@ class Workspace:
             content: the whole text
         """
         *folders, name = _steps(path, file=True)
-        self._replace(folders, name, content)
-        return f"wrote {len(content.encode())} bytes to {path}"
+        data = _encoded(content, "content")
+        with self._writing():
+            self._replace(folders, name, data)
+        return f"wrote {len(data)} bytes to {path}"
 
     def edit_file(self, path: str, old: str, new: str) -> str:
         """Replaces a passage of a text file; the passage must occur exactly once.
@@ -114,13 +127,32 @@ class Workspace:
             old: the passage as it is
             new: the passage as it should be
         """
-        text = self._text(path)
-        count = text.count(old) if old else 0
-        if count != 1:
-            raise TurnFailed(f"{path}: the passage occurs {count} times; give one that occurs exactly once")
         *folders, name = _steps(path, file=True)
-        self._replace(folders, name, text.replace(old, new))
+        with self._writing():
+            text = self._text(path)
+            count = text.count(old) if old else 0
+            if count != 1:
+                raise TurnFailed(f"{path}: the passage occurs {count} times; give one that occurs exactly once")
+            self._replace(folders, name, _encoded(text.replace(old, new), "new"))
         return f"replaced one passage of {path}"
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """One writer at a time, in all processes: two edits of a file must not both start from the same text."""
+        root = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        end = time.monotonic() + LOCK_SECONDS
+        try:
+            while True:
+                try:
+                    fcntl.flock(root, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() > end:
+                        raise TurnFailed("the workspace is locked by another program") from None
+                    time.sleep(0.005)
+            yield
+        finally:
+            os.close(root)  # which ends the lock
 
     # -- the way in -------------------------------------------------------------------------------
 
@@ -147,6 +179,9 @@ class Workspace:
         if not stat.S_ISREG(status.st_mode):
             os.close(descriptor)
             raise TurnFailed(f"{path}: not a regular file")
+        if status.st_nlink > 1:
+            os.close(descriptor)
+            raise TurnFailed(f"{path}: a hard link, whose other name may be outside the workspace")
         with open(descriptor, "rb") as file:
             if status.st_size > self.read_bytes:
                 raise TurnFailed(f"{path}: {status.st_size} bytes; at most {self.read_bytes} are read")
@@ -158,21 +193,26 @@ class Workspace:
         except UnicodeDecodeError:
             raise TurnFailed(f"{path}: not UTF-8 text") from None
 
-    def _replace(self, folders: list[str], name: str, content: str) -> None:
-        """Write beside the file and rename, so that nobody reads half of it."""
-        if len(content.encode()) > self.read_bytes:
+    def _replace(self, folders: list[str], name: str, content: bytes) -> None:
+        """Write beside the file and rename, so that nobody reads half of it. A file that is replaced keeps its mode."""
+        if len(content) > self.read_bytes:
             raise TurnFailed(f"{name}: at most {self.read_bytes} bytes are written")
         with self._folder(folders, make=True) as folder:
-            _check_replaceable(folder, name)
+            mode = _mode_to_keep(folder, name)
             temporary = f".{new_id()}.tmp"
-            descriptor = os.open(temporary, _MAKE, 0o644, dir_fd=folder)
             try:
-                with open(descriptor, "wb") as file:
-                    file.write(content.encode())
-                os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
-            except BaseException:
-                os.unlink(temporary, dir_fd=folder)
-                raise
+                descriptor = os.open(temporary, _MAKE, 0o644 if mode is None else mode, dir_fd=folder)
+                try:
+                    with open(descriptor, "wb") as file:
+                        if mode is not None:
+                            os.fchmod(descriptor, mode)  # the umask may have taken from it
+                        file.write(content)
+                    os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+                except BaseException:
+                    os.unlink(temporary, dir_fd=folder)
+                    raise
+            except OSError as exc:  # a full disk, a folder that cannot be written to
+                raise TurnFailed(f"{name}: {exc.strerror}") from None
 
     def _walk(self) -> Iterator[str]:
         """The regular files of the workspace, links left out."""
@@ -185,6 +225,8 @@ class Workspace:
             except TurnFailed:
                 continue  # gone since
             for name, kind in entries:
+                if _shown(name) != name:
+                    continue  # no path can name it
                 if kind == "file":
                     yield "/".join([*steps, name])
                 elif kind == "folder" and len(steps) < DEPTH:
@@ -197,6 +239,7 @@ def _steps(path: str, *, file: bool = False) -> list[str]:
     Raises:
         TurnFailed: it leads outside, or names no file.
     """
+    _encoded(path, "path")
     if "\x00" in path or path.startswith(("/", "~")) or "\\" in path:
         raise TurnFailed(f"{path[:200]!r}: expected a path relative to the workspace")
     steps = [step for step in path.split("/") if step not in ("", ".")]
@@ -207,6 +250,13 @@ def _steps(path: str, *, file: bool = False) -> list[str]:
     if file and not steps:
         raise TurnFailed("expected the path of a file")
     return steps
+
+
+def _encoded(text: str, what: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise TurnFailed(f"{what}: expected valid Unicode") from None
 
 
 def _opened(name: str, flags: int, folder: int) -> int:
@@ -234,26 +284,37 @@ def _make_folder(folder: int, name: str) -> None:
         raise TurnFailed(f"{name}: {exc.strerror}") from None
 
 
-def _check_replaceable(folder: int, name: str) -> None:
-    """A link or a special file is not replaced: something else may rely on what it is."""
+def _mode_to_keep(folder: int, name: str) -> int | None:
+    """The mode of the file that is replaced; None if there is none.
+
+    Raises:
+        TurnFailed: it is a link or a special file, and something else may rely on what it is.
+    """
     try:
         status = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
-        return
+        return None
     except OSError as exc:
         raise TurnFailed(f"{name}: {exc.strerror}") from None
     if not stat.S_ISREG(status.st_mode):
         raise TurnFailed(f"{name}: not a regular file")
+    return stat.S_IMODE(status.st_mode) & 0o777
+
+
+def _shown(name: str) -> str:
+    """A name as a message can carry it: what is not Unicode, and control characters, are replaced."""
+    text = name.encode(errors="surrogateescape").decode(errors="replace")
+    return "".join(character if character.isprintable() else "\ufffd" for character in text)
 
 
 def _entry(folder: int, name: str) -> dict[str, str | int]:
     try:
         status = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except OSError:
-        return {"name": name, "kind": "gone"}
+        return {"name": _shown(name), "kind": "gone"}
     kinds = {stat.S_IFREG: "file", stat.S_IFDIR: "folder", stat.S_IFLNK: "link"}
     kind = kinds.get(stat.S_IFMT(status.st_mode), "special")
-    return {"name": name, "kind": kind, **({"size": status.st_size} if kind == "file" else {})}
+    return {"name": _shown(name), "kind": kind, **({"size": status.st_size} if kind == "file" else {})}
 
 
 def _builtin(function: object) -> Tool:

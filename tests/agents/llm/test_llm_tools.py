@@ -23,7 +23,9 @@ from sabir.agents.llm import (
 from sabir.errors import ConfigError, Forbidden, PeerUnreadable, TurnFailed
 from sabir.events import Delta, Event, Progress, Reply
 from sabir.message import binary_part
-from sabir.tools import tool
+from sabir.testing import FakeTool, ask
+from sabir.tools import Toolbox, tool
+from sabir.tools.toolbox import CallOptions
 from sabir.turn import Conversation, PastTurn
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -230,3 +232,32 @@ async def test_the_system_message_never_leaves_in_what_tools_are_given() -> None
     model = ScriptedModel([{"tool_calls": [{"name": "note", "arguments": {"text": "x"}}]}, "done"])
     said = await reply(LLM("m", model, system_message="planted-secret", tools=[note]), Turn(Message.text("?")))
     assert "planted-secret" not in repr(given) and "planted-secret" not in said.text
+
+
+@pytest.mark.parametrize("kind", ["text", "json"])
+async def test_a_long_result_is_cut_before_the_model_reads_it(kind: str) -> None:
+    long = FakeTool("long", "x" * 5000 if kind == "text" else {"found": "x" * 5000})
+    model = ScriptedModel([{"tool_calls": [{"name": "long", "arguments": {}}]}, "Done."])
+    await ask(LLM("a", model, tools=Toolbox([long.tool], CallOptions(result_bytes=1000))), "Go")
+    given = model.asked[1][-1].content
+    assert len(given) < 1100 and "[cut: 50" in given
+
+
+async def test_results_that_do_not_fit_the_window_are_left_out_or_cut() -> None:
+    long = FakeTool("long", *(f"{number}" * 3000 for number in (1, 2, 3)))
+    call = {"tool_calls": [{"name": "long", "arguments": {}}]}
+    model = ScriptedModel([call, call, call, "Done."])
+    options = LLMOptions(context_tokens=1000)
+    answer = await ask(LLM("a", model, tools=[long.tool], options=options), "Go")
+    assert answer.text == "Done."
+    for messages in model.asked:
+        assert sum(len(message.content) for message in messages) <= 4 * 1000 + 100
+    last = [message.content for message in model.asked[3] if message.role == "tool"]
+    assert last[0] == "\n[cut: 3000 characters]" and last[2].startswith("333")  # the newest is kept
+
+
+async def test_a_result_that_is_not_json_is_said_to_the_model() -> None:
+    odd = FakeTool("odd", {"name": "\ud800"})
+    model = ScriptedModel([{"tool_calls": [{"name": "odd", "arguments": {}}]}, "Done."])
+    assert (await ask(LLM("a", model, tools=[odd.tool]), "Go")).text == "Done."
+    assert model.asked[1][-1].content == "Error: the result is not valid JSON"

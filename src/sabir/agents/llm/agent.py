@@ -21,7 +21,7 @@ from sabir.message import Message, Part, json_part, text_part
 from sabir.tools import Tool, Toolbox, ToolCall, ToolResult
 from sabir.turn import Turn
 
-from .context import history_of
+from .context import cut, fit_results, history_of
 from .model import SECONDS, Model, ModelMessage, ModelOptions, ModelUsage, Price, specs_of
 
 STEPS: Final = 12  # answers of the model in one turn
@@ -147,6 +147,7 @@ class _Work:
                 return
             messages.append(ModelMessage("assistant", "".join(spoken), calls=tuple(calls)))
             messages += [ModelMessage("tool", self._result(result), call_id=result.id) for result in results]
+            fit_results(messages, agent.options.context_tokens)
         raise TurnFailed(f"{agent.card.name} did not come to an answer within {agent.options.steps} steps")
 
     async def _answer(
@@ -188,8 +189,9 @@ class _Work:
             elif part.format == "text":
                 words.append(part.content)
             else:
-                words.append(msgspec.json.encode(part.content).decode())
-        return "\n".join(words) if result.status == "success" else result.text
+                words.append(_as_json(part))
+        text = "\n".join(words) if result.status == "success" else result.text
+        return cut(text, self._agent.toolbox.options.result_bytes)
 
     def _reply(self) -> Message:
         text = "".join(self._said)
@@ -199,6 +201,13 @@ class _Work:
             return Message.of(json_part(msgspec.json.decode(text)), *self._files)
         except msgspec.DecodeError:
             raise PeerUnreadable(self._agent.card.name, "its answer is not JSON, which it was asked for") from None
+
+
+def _as_json(part: Part) -> str:
+    try:
+        return msgspec.json.encode(part.content).decode()
+    except (UnicodeEncodeError, msgspec.EncodeError):
+        return "Error: the result is not valid JSON"
 
 
 def question_of(message: Message, *, reads_images: bool) -> tuple[str, tuple[Part, ...]]:

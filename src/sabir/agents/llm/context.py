@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from sabir.turn import PastTurn, Turn
 
 from .model import Model, ModelMessage, ModelOptions, ModelUsage
@@ -13,6 +15,7 @@ from .model import Model, ModelMessage, ModelOptions, ModelUsage
 if TYPE_CHECKING:
     from .agent import LLMOptions
 
+CUT: Final = 200  # characters of a result that are left at least
 CHARACTERS_A_TOKEN: Final = 4  # a common estimate; windows need no more than that
 SUMMARY: Final = "Summarise this conversation in at most 150 words. Keep names, numbers and decisions."
 
@@ -47,6 +50,35 @@ def _fitting(turns: Sequence[PastTurn], room: int) -> list[PastTurn]:
             break
         kept.insert(0, past)
     return kept
+
+
+def fit_results(messages: list[ModelMessage], context_tokens: int | None) -> None:
+    """Make the results of tools fit into the window: earlier ones are left out, the newest are cut.
+
+    Whatever the window is, a conversation that is longer than that is rejected by the model as a whole.
+    """
+    if context_tokens is None:
+        return
+    excess = sum(len(message.content) for message in messages) - context_tokens * CHARACTERS_A_TOKEN
+    places = [place for place, message in enumerate(messages) if message.role == "tool"]
+    calling = max((place for place, message in enumerate(messages) if message.role == "assistant"), default=0)
+    earlier = [place for place in places if place < calling]
+    newest = sorted((place for place in places if place > calling), key=lambda place: -len(messages[place].content))
+    for place in (*earlier, *newest):
+        if excess <= 0:
+            return
+        content = messages[place].content
+        length = 0 if place < calling else max(CUT, len(content) - excess)
+        shorter = cut(content, length)
+        if len(shorter) < len(content):
+            messages[place] = msgspec.structs.replace(messages[place], content=shorter)
+            excess -= len(content) - len(shorter)
+
+
+def cut(text: str, length: int) -> str:
+    """The beginning of a text, and how long it was."""
+    note = f"\n[cut: {len(text)} characters]"
+    return text if len(text) <= length + len(note) else f"{text[:length]}{note}"
 
 
 async def _summary(model: Model, turn: Turn, options: LLMOptions, turns: Sequence[PastTurn]) -> str:

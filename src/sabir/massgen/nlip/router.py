@@ -29,7 +29,7 @@ from sabir.stores.base import Store
 from sabir.tools.router import BUILTIN, CONFIRMED, NO_CALLS, TOOL_RETRIES, protocol_of, value_of
 from sabir.tools.settings import AgentRouterSettings, NlipSettings
 from sabir.tools.tool import ToolResult
-from sabir.tools.toolbox import CallOptions
+from sabir.tools.toolbox import AT_ONCE, CallOptions
 from sabir.turn import Turn
 
 from ..stream_chunk import StreamChunk
@@ -195,10 +195,13 @@ class NLIPRouter:
         """Run the calls of a request at once; a response for each, in their order."""
         turn = self._turn_of(request, turn)
         asking = asyncio.Lock()
-        running = [
-            asyncio.create_task(self._run_call(request, call, turn, asking), name=call.tool_name)
-            for call in request.tool_calls or ()
-        ]
+        free = asyncio.Semaphore(AT_ONCE)
+
+        async def run(call: NLIPToolCall) -> Outcome:
+            async with free:
+                return await self._run_call(request, call, turn, asking)
+
+        running = [asyncio.create_task(run(call), name=call.tool_name) for call in request.tool_calls or ()]
         try:
             for task in running:
                 async for response in self._responses_of(request, await task):
