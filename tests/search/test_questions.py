@@ -27,6 +27,7 @@ SETS: dict[str, Callable[[Judged], bool]] = {
     "held back": lambda judged: judged.held and not judged.site,
     "fresh": lambda judged: judged.file == "fresh",
     "second": lambda judged: judged.file == "second",
+    "third": lambda judged: judged.file == "third",
 }
 
 
