@@ -184,7 +184,7 @@ class Finding:
         return await self.engine.count((Has((fold(word),)),)) > 0
 
     async def _taken_apart(self, question: str, *, by_index: bool) -> str:
-        """The question with long words that no item has by their last part: "Fahrradschlösser" are "Schlösser".
+        """The question with the last part of long words that no item has: "Fahrradschlösser" are also "Schlösser".
 
         The last part is a word that the glossaries know, or, ``by_index``, one that an item has.
         """
@@ -194,7 +194,7 @@ class Finding:
                 continue
             for head in heads_of(word.strip(" ?!.,")):
                 if fold(head) in same_words() or (by_index and await self._is_here(head)):
-                    question = question.replace(word, head)
+                    question = question.replace(word, f"{word} {head}")
                     break
         return question
 

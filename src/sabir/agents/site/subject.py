@@ -12,6 +12,7 @@ import msgspec
 from sabir.search import Condition, Engine, Fields, Hit, OfType, SearchQuery
 from sabir.search.answers.statements import decided, stated_fact
 from sabir.search.items.attributes import recalled
+from sabir.search.items.schema_org import strings
 from sabir.search.query import names
 from sabir.search.query.asking import IDLE, Asked, asked, is_asking
 from sabir.search.query.conditions import AnyOf, Has, Is, holds
@@ -65,6 +66,7 @@ async def subject_of(
     if named is not None:
         hit, match = named
         masked = f"{question[: match.start]} {question[match.end :]}"
+        language = language_of(masked)  # a name says nothing of the language that it is asked in
         rest = glossed(masked, language)
         opening = glossed(question[: match.start], language) if language == "en" else rest
         wanted = asked(f"{opening} {rest}" if not opening else glossed(question, language), rest, known, now)
@@ -187,7 +189,7 @@ async def _by_fields(wanted: Asked, hit: Hit, engine: Engine) -> Asked:
     """
     of = recalled(hit.item)
     unread, conditions = list(wanted.unread), list(wanted.conditions)
-    only_has = conditions and all(isinstance(item, Has) for item in inner(conditions))
+    only_has = conditions and not _denies(hit, conditions) and all(isinstance(item, Has) for item in inner(conditions))
     if only_has and not hit.item.fields.get(_CONTENTS) and not all(holds(condition, of) for condition in conditions):
         unread, conditions = content_words(wanted.words), []
         unread = [word for word in unread if word not in IDLE]
@@ -203,6 +205,18 @@ async def _by_fields(wanted: Asked, hit: Hit, engine: Engine) -> Asked:
         else:
             left.append(word)
     return msgspec.structs.replace(wanted, conditions=tuple(conditions), unread=tuple(left))
+
+
+def _denies(hit: Hit, conditions: Sequence[Condition]) -> bool:
+    """Whether an item says that it is free of what is asked for: "gluten free", "contains no nuts"."""
+    things = [word for each in inner(conditions) if isinstance(each, Has) for word in each.words[:1]]
+    text = " ".join((hit.item.description, hit.item.text, *strings(hit.item.fields.get("keywords"))))
+    return bool(things) and all(
+        re.search(
+            rf"\b{re.escape(thing)}s?[\s-]free\b|\b(?:no|without|free\s+(?:of|from))\s+{re.escape(thing)}", text, re.I
+        )
+        for thing in things
+    )
 
 
 def _mentions(hit: Hit, word: str) -> bool:

@@ -26,11 +26,13 @@ from .words import content_words
 _FACTS: Final = tuple(
     (re.compile(pattern, re.IGNORECASE), fields)
     for pattern, fields in (
-        (r"\b(?:phone|telephone|phone\s+number|telephone\s+number)\b|\bcan\s+i\s+call\b", ("telephone",)),
+        (r"\b(?:phone|telephone|phone\s+number|telephone\s+number)\b|\bcan\s+i\s+call\b|\bthe\s+number\s+(?:of|for)\W*$",
+         ("telephone",)),
         (r"\be-?mail\b", ("email",)),
         (r"\b(?:opening|open|business)\s+(?:hours|times?)\b|\bhours\b", ("openinghours",)),
         (r"\b(?:when|what\s+time|how\s+late|until\s+when|how\s+early)\b.*\b(?:opens?|closes?|closed)\b",
          ("openinghours",)),
+        (r"\b(?:what|which)\s+days?\b.*\b(?:open|closed?)\b", ("openinghours",)),
         (r"\b(?:when|what\s+time|how\s+late)\b\s+(?:is|are)\b.*\bopen\b", ("openinghours",)),
         (r"\b(?:salary|salaries|wages?|earns?|paid|pay)\b", ("basesalary", "estimatedsalary")),
         (r"\b(?:apply|applications?|deadline|closing\s+date)\b", ("validthrough", "applicationdeadline")),
@@ -45,7 +47,7 @@ _FACTS: Final = tuple(
          ("recipeingredient", "supply")),
         *((rf"\bhow\s+much\s+{name}\b", (field,)) for name, field in NUTRIENTS.items()),
         (r"\bcalories\b|\bkcal\b", ("calories",)),
-        (r"\bhow\s+many\s+(?:people|servings?|portions?|guests)\b|\bserves?\s+how\s+many\b|\bhow\s+many\b.*\b(?:feeds?|serves?)\b",
+        (r"\bhow\s+many\s+(?:people|servings?|portions?|guests)\b|\bserves?\s+how\s+many\b|\bhow\s+many\b.*\b(?:feeds?|serves?|makes?|yields?)\b",
          ("recipeyield",)),
         (r"\bhow\s+heavy\b|\bhow\s+much\b.*\bweigh\b|\bweigh(?:t|s)?\b", ("weight",)),
         (r"\bhow\s+(?:much|expensive)\b|\b(?:price|prices|cost|costs|priced|fee|fees|admission)\b|\bwhat\s+do(?:es)?\b.*\bcosts?\b",
@@ -100,6 +102,13 @@ _LOOKS_FOR: Final = re.compile(
 _THERE_IN: Final = re.compile(r"^\W*(?:is|are)\s+there\s+[\w\s,'’-]{1,80}\b(?:in|at|on|for|with)\W*$", re.IGNORECASE)
 # "Are there still tickets for it?" asks whether it is sold out.
 _LEFT: Final = re.compile(r"\b(?:tickets?|seats?|spots?|places)\b", re.IGNORECASE)
+# What only asks to be told: "can you give me the number of ...".
+_POLITE: Final = re.compile(
+    r"^\W*(?:please\s+)?(?:(?:can|could|would|will)\s+you\s+(?:please\s+)?(?:tell|give|show)\s+(?:me|us)\s+"
+    r"|do\s+you\s+know\s+(?=what|when|where|how|who|whether|if)|i\s*(?:would|['’]d)?\s+(?:like|want|need)\s+to\s+know\s+)"
+    r"(?:if\s+|whether\s+)?",
+    re.IGNORECASE,
+)
 _RESERVES: Final = re.compile(
     r"\b(?:reserv\w+|book\s+(?:a\s+)?(?:table|seat|room)|make\s+a\s+booking)\b", re.IGNORECASE
 )
@@ -127,18 +136,21 @@ class Asked(msgspec.Struct, frozen=True):
 
 def asked(question: str, rest: str, known: Fields, now: datetime) -> Asked:
     """What a question asks of the thing it names; ``rest`` is the question without the name."""
+    question, rest = _POLITE.sub("", question, count=1), _POLITE.sub("", rest, count=1)
     asks_of_it = _THERE_IN.match(rest) or _LEFT.search(rest) or _RESERVES.search(rest)
     if _LOOKS_FOR.match(question) and not asks_of_it:
         return Asked()
     fields = next((fields for pattern, fields in _FACTS if pattern.search(rest)), ())
     starts = bool(_YES_NO.match(question)) or bool(_IS_LATER.search(rest) and not fields and not _OPEN.match(question))
-    if not starts or (fields and not _decides(rest)):
+    if not starts:
         return Asked(fields)
     predicate = _OPENER.sub("", rest.strip(" ?!."), count=1).strip(" ?!.,")
     predicate = re.sub(r"\bis\b", " ", predicate).strip()
     special = _at_a_time(predicate, known, now) or _special(predicate, known)
-    if special:
+    if special and not (fields and fields[0] == "telephone"):
         return Asked((), special, predicate, (), True)
+    if fields and not _decides(rest):
+        return Asked(fields)
     read = from_text(predicate, known, now)
     unread = tuple(word for word in content_words(read.text) if word not in IDLE) if not read.conditions else ()
     return Asked((), read.conditions, predicate, unread, bool(read.conditions or unread))
@@ -154,7 +166,7 @@ IDLE: Final = frozenset(
     """contain have come go make really still also there any recipe allow allowed welcome permitted possible
     available offer offered provide provided serve served sell sold position job post course class book event place
     product dish suitable they it use used include included accept accepted bring take get find see eat drink stay
-    visit wear work fit run along inside""".split()  # noqa: SIM905
+    visit wear work fit run along inside taught teach held given made""".split()  # noqa: SIM905
 )
 
 
@@ -194,7 +206,7 @@ def _contains(match: re.Match[str]) -> tuple[Condition, ...]:
 
 _SPECIAL: Final = (
     (rf"\bclosed\s+(?:on\s+)?(?:an?\s+)?(?P<day>{_DAY})s?\b", lambda m: (Not(_on_day(m)[0]),)),
-    (rf"\bopen\b.*?\b(?P<day>{_DAY})s?\b|\b(?P<other>{_DAY})s?\b.*\bopen\b",
+    (rf"\bopen(?:ed)?\b.*?\b(?P<day>{_DAY})s?\b|\b(?P<other>{_DAY})s?\b.*\bopen(?:ed)?\b",
      lambda m: (Is(OPEN_ON, ((m["day"] or m["other"]).casefold().rstrip("s"),)),)),
     (rf"^(?:on\s+)?(?:an?\s+)?(?P<day>{_DAY})s?$", lambda m: (Is("weekday", (m["day"].casefold().rstrip("s"),)),)),
     (r"(?<![\w-])(?:for\s+)?free(?:\s+of\s+charge)?$|^free\b(?!\s+(?:of|from))", lambda m: FREE),

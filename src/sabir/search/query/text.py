@@ -212,8 +212,19 @@ def _in(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
     cut = at - match.start() + found[1]
     if not known.places:
         return Phrase(ignored="no item states a place", keep=match.group()[:cut], cut=cut)
-    condition: Condition = In(found[0])
+    named = [found[0]]
+    while more := _OR_IN.match(match.group()[cut:]):
+        found = _place_at(match.group()[cut + more.end() :], known, loose=False)
+        if not found:
+            break
+        named.append(found[0])
+        cut += more.end() + found[1]
+    places_named = tuple(In(name) for name in named)
+    condition: Condition = AnyOf(places_named) if len(named) > 1 else places_named[0]
     return Phrase((Not(condition) if match["negated"] else condition,), cut=cut)
+
+
+_OR_IN: Final = re.compile(r"\s*(?:,|,?\s+(?:or|nor))\s+(?:in\s+)?(?:the\s+)?", re.IGNORECASE)
 
 
 # Numbers
@@ -332,7 +343,7 @@ _NAMES_ONE: Final = re.compile(r"\b(?:the|an?)\s+$|^(?:except|other\s+than)\b", 
 # Fields whose few words say what a thing is like: what they state, an item "has".
 _STATING: Final = (
     "keywords", "category", "recipecategory", "genre", "recipecuisine", "servescuisine", "educationallevel",
-    "employmenttype", "coursemode", "bookformat", "joblocationtype", "amenityfeature",
+    "employmenttype", "coursemode", "bookformat", "joblocationtype", "amenityfeature", "color", "material",
 )  # fmt: skip
 
 
@@ -518,7 +529,9 @@ _TABLE: Final[tuple[tuple[str, Rule], ...]] = (
     (rf"\b(?:(?:that\s+)?(?:serves?|feeds?|serving|feeding)|(?:enough\s+)?for(?=\s+\S+\s+(?:people|persons|guests)))\s+(?:{PATTERN})",
      _serves),
     (rf"{_LEAD}(?:{PATTERN})(?!\s*(?:km|miles?)\s+(?:of|from))", _measure),
-    (r"\bfor\s+free\b|\b(?:that\s+|which\s+)?costs?\s+nothing\b|\bfree\s+of\s+charge\b|\bat\s+no\s+cost\b|\bfree\s+(?=(?:events?|admission|entry|things|activities|concerts?|tours?|museums?|workshops?|classes|festivals?"
+    (r"\bfor\s+free\b|\b(?:that\s+|which\s+)?(?:do(?:es)?n['’]?t|do(?:es)?\s+not)\s+cost\s+(?:anything|a\s+thing|money)\b"
+     r"|\bfree\s+(?:admission|entry|entrance)\b|\bwithout\s+paying\b|\b(?:at\s+)?no\s+charge\b"
+     r"|(?:(?<=events\s)|(?<=concerts\s)|(?<=courses\s)|(?<=museums\s)|(?<=workshops\s))free\b(?!\s+(?:of|from)\b)|\b(?:that\s+|which\s+)?costs?\s+nothing\b|\bfree\s+of\s+charge\b|\bat\s+no\s+cost\b|\bfree\s+(?=(?:events?|admission|entry|things|activities|concerts?|tours?|museums?|workshops?|classes|festivals?"
      r"|courses?|lectures?|exhibitions?|shows?|films?|markets?|talks?|walks?)\b)",
      _free),
     (rf"(?P<negated>\b(?:not|non)[\s-]+)?\b(?P<diet>{_alternatives(list(DIETS))})\b", _diet),
@@ -531,7 +544,8 @@ _TABLE: Final[tuple[tuple[str, Rule], ...]] = (
     (r"\b(?:without|exclud(?:ing|e)|except(?:\s+for)?|but\s+nothing\s+with|nothing\s+with|nothing(?!\s+but\b)|but\s+not(?:\s+(?:with|for))?|but\s+no|no"
      r"|not(?:\s+(?:for|with))?|minus|other\s+than|free\s+(?:of|from)"
      r"|avoid(?:ing)?|hold\s+the|(?:i\s+|we\s+)?(?:don['’]?t|do\s+not)\s+(?:want|like|eat)|allergic\s+to|i\s+hate"
-     r"|(?:that\s+|which\s+)?(?:do(?:es)?n['’]?t|do(?:es)?\s+not)\s+(?:contain|have|include|use))\s+"
+     r"|(?:that\s+|which\s+)?(?:do(?:es)?n['’]?t|do(?:es)?\s+not)\s+(?:contain|have|include|use)"
+     r"|(?:that\s+|which\s+)?(?:is|are|was|were)(?:n['’]?t|\s+not)(?:\s+(?:made\s+(?:of|from|with)|for|with))?)\s+"
      r"(?:any\s+|added\s+|too\s+|much\s+|the\s+|an?\s+)*(?P<things>.+)", _without),
     (r"\b(?:near(?:by)?|close\s+to|next\s+to|not\s+far\s+from|around)\s+(?P<far>)(?P<unit>)" + _REST, _near),
     (r"\b(?P<negated>not\s+)?(?:in|from|at|around)\s+(?P<article>the\s+)?" + _REST, _in),

@@ -126,7 +126,9 @@ _CLOCK = (
 )
 # "Open at 7 in the morning on Sundays", "open on Friday until 10 pm", "open on Sunday mornings", "open late".
 OPEN_AT_PATTERN: Final = (
-    rf"\b(?:(?:that|which)\s+(?:is|are)\s+)?open(?:s|ed)?\s+(?:{_ON_DAY.format(name='first_day')}\s+)?"
+    r"\b(?:(?:that|which)\s+(?:is|are)\s+)?"
+    r"(?:open(?:s|ed)?(?:\s+for\s+[^\W\d_]+)?|(?P<meal>drinks?|eat|dinner|lunch|breakfast|brunch|coffee|food|meal))\s+"
+    rf"(?:{_ON_DAY.format(name='first_day')}\s+)?"
     rf"(?:(?P<relation>at|after|past|until|till|before|by|from|around)\s+(?:about\s+)?{_CLOCK}"
     rf"(?:\s+{_ON_DAY.format(name='last_day')})?\b"
     rf"|(?:in\s+the\s+)?(?P<part>mornings?|afternoons?|evenings?|nights?)(?:\s+{_ON_DAY.format(name='part_day')})?\b"
@@ -140,8 +142,10 @@ def open_at(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None
     """ "Open until 10 pm on Fridays": by the half hours of the week at which a place is open."""
     if OPEN_AT not in known.words:
         return None
+    if match["meal"] and not match["clock"]:
+        return None  # "dinner on Friday evening" says when, and not how long a place is open
     condition = open_then(match, now)
-    return Phrase((condition,), keep="open") if condition is not None else None
+    return Phrase((condition,), keep=match["meal"] or "open") if condition is not None else None
 
 
 def open_then(match: re.Match[str], now: datetime) -> AnyOf | None:
