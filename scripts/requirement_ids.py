@@ -37,7 +37,7 @@ ID = re.compile(
 RANGE = re.compile(r"(?<![\w-])([A-Z]+-)(\d+) to \1(\d+)(?![\w.-])")  # ACL-7 to ACL-17
 PAGES = {"requirements.md": "requirements.toml", "decisions.md": "decisions.toml"}
 CHECKS = {"nlweb": "Checks of NLWeb servers", "acl": "Checks of ACL endpoints"}
-MOST_NAMES = 4  # tests that a row lists by name
+MAX_NAMES = 4  # tests that a row lists by name
 
 
 @dataclass
@@ -291,7 +291,7 @@ def _tests(found: set[tuple[str, str]]) -> str:
         if name:
             names.append(name)
     pieces: list[str] = []
-    left = MOST_NAMES
+    left = MAX_NAMES
     for path, names in by_file.items():
         if left <= 0 and pieces:
             break
@@ -299,12 +299,12 @@ def _tests(found: set[tuple[str, str]]) -> str:
         left -= max(1, len(listed))
         pieces.append(f"{path}: {', '.join(listed)}" if listed else path)
     total = sum(max(1, len(names)) for names in by_file.values())
-    more = total - (MOST_NAMES - left)
+    more = total - (MAX_NAMES - left)
     return "; ".join(pieces) + (f" and {more} more" if more > 0 else "")
 
 
 def _modules(found: set[str]) -> str:
-    listed = sorted(found)[:MOST_NAMES]
+    listed = sorted(found)[:MAX_NAMES]
     more = len(found) - len(listed)
     return ", ".join(listed) + (f" and {more} more" if more > 0 else "")
 

@@ -52,7 +52,7 @@ class Changes:
             if not watchers:
                 self._watching.pop(name, None)
 
-    def tell(self, name: str) -> int:
+    def notify(self, name: str) -> int:
         """Wake those who watch this; returns how many they are."""
         watchers = self._watching.get(name, ())
         for changed in watchers:

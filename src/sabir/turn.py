@@ -283,7 +283,7 @@ class Turn(msgspec.Struct, eq=False):
         return max(0.0, self.deadline - time.monotonic())
 
     @property
-    def told_used(self) -> dict[str, str]:
+    def used_detail(self) -> dict[str, str]:
         """The tools that were called, as an audit line tells them."""
         return {"tool": ", ".join(dict.fromkeys(self.used))[:200]} if self.used else {}
 

@@ -82,7 +82,7 @@ async def test_what_the_docs_show_of_dead_letters_is_what_is_printed(address: st
     page = (ROOT / "docs" / "many-nodes.md").read_text(encoding="utf-8")
     shown = page.partition("```console\n$ sabir bus dead\n")[2].partition("```")[0]
     steps = re.findall(r"^\$ sabir bus (.+)\n((?:(?!\$ ).*\n)*)", "$ sabir bus dead\n" + shown, re.MULTILINE)
-    assert [words for words, _ in steps] == ["dead", "dead hotel", "replay hotel 1 99", "bury hotel --all"]
+    assert [words for words, _ in steps] == ["dead", "dead hotel", "replay hotel 1 99", "discard hotel --all"]
     for words, output in steps:
         code, said = await sabir(*words.split(), "--bus", address)
         assert masked(said) == masked(output)
@@ -108,12 +108,12 @@ async def test_dead_letters_are_told_to_programs_and_replayed(address: str, sabi
     await bus.close()
 
 
-async def test_burying_wants_numbers_or_all(address: str, sabir: Command) -> None:
+async def test_discarding_wants_numbers_or_all(address: str, sabir: Command) -> None:
     bus = await dead_letters(address, Letter("inn", b"x"), Letter("inn", b"x"))
     for raised in (["inn"], ["inn", "1", "--all"]):
-        told = "sabir: bury: name the dead letters by number, or use --all\n"
-        assert await sabir("bury", *raised, "--bus", address) == (2, told)
-    assert await sabir("bury", "inn", "1", "--bus", address) == (0, "1 letter buried\n")
+        told = "sabir: discard: name the dead letters by number, or use --all\n"
+        assert await sabir("discard", *raised, "--bus", address) == (2, told)
+    assert await sabir("discard", "inn", "1", "--bus", address) == (0, "1 letter discarded\n")
     assert await bus.dead_letter_counts() == {"inn": 1}
     await bus.close()
 

@@ -385,7 +385,7 @@ async def test_dead_letters_are_replayed_and_can_die_again(bus: Bus) -> None:
     assert await bus.replay("hotel", first.number) == 1
     assert await box.holds(1) == [first.letter.body]
     assert len(await bus.dead("hotel")) == 1
-    assert await bus.bury("hotel") == 1
+    assert await bus.discard_dead("hotel") == 1
     assert await bus.dead("hotel") == []
 
 

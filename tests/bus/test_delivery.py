@@ -42,7 +42,7 @@ class Parcel:
         return " ".join(self.said)
 
 
-class Graves:
+class DeadLetters:
     """Where the dead go; closed at first, if told so."""
 
     def __init__(self, closed: int = 0) -> None:
@@ -56,10 +56,8 @@ class Graves:
         self.dead.append(dead)
 
 
-def delivery_of(handler: Handler, dead_letter_counts: Graves | None = None, width: int = 4) -> Delivery:
-    return Delivery(
-        "hotel", handler, Receiving(width=width), QUICK, seen=Seen(100), bury=dead_letter_counts or Graves()
-    )
+def delivery_of(handler: Handler, dead: DeadLetters | None = None, width: int = 4) -> Delivery:
+    return Delivery("hotel", handler, Receiving(width=width), QUICK, seen=Seen(100), store_dead=dead or DeadLetters())
 
 
 async def nothing(letter: Letter) -> None:
@@ -146,28 +144,28 @@ async def test_what_is_not_finished_when_it_stops_is_given_back() -> None:
     assert parcel.said == ["release"]
 
 
-async def test_a_letter_that_is_to_be_buried_waits_until_it_can_be() -> None:
+async def test_a_letter_that_is_to_be_set_aside_waits_until_it_can_be() -> None:
     async def handler(letter: Letter) -> None:
         raise TurnFailed("no")
 
-    dead_letter_counts = Graves(closed=3)
-    delivery, parcel = delivery_of(handler, dead_letter_counts), Parcel(1, Letter("hotel", b"x"))
+    dead = DeadLetters(closed=3)
+    delivery, parcel = delivery_of(handler, dead), Parcel(1, Letter("hotel", b"x"))
     await delivery.take(parcel)
     assert await parcel.ended() == "ack"
-    assert [dead.reason for dead in dead_letter_counts.dead] == ["no"]
+    assert [item.reason for item in dead.dead] == ["no"]
 
 
-async def test_a_frame_delivered_too_often_is_buried_without_another_try() -> None:
-    dead_letter_counts, handled = Graves(), []
+async def test_a_frame_delivered_too_often_is_set_aside_without_another_try() -> None:
+    dead, handled = DeadLetters(), []
 
     async def handler(letter: Letter) -> None:
         handled.append(letter)
 
-    delivery = delivery_of(handler, dead_letter_counts)
+    delivery = delivery_of(handler, dead)
     parcel = Parcel(1, Letter("hotel", b"x"), deliveries=QUICK.deliveries + 1)
     await delivery.take(parcel)
     assert await parcel.ended() == "ack"
-    assert (len(dead_letter_counts.dead), handled) == (1, [])
+    assert (len(dead.dead), handled) == (1, [])
 
 
 async def test_a_receiver_that_is_full_takes_no_more_until_there_is_room() -> None:

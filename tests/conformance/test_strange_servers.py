@@ -95,7 +95,7 @@ async def test_a_server_that_fails_at_a_hello_is_not_checked_further() -> None:
 
 async def test_an_answer_without_end_is_read_up_to_a_limit_only(monkeypatch: pytest.MonkeyPatch) -> None:
     limit = 128 * 1024
-    monkeypatch.setattr(http_target, "MOST_READ", limit)
+    monkeypatch.setattr(http_target, "MAX_READ", limit)
     sent = 0
 
     async def endless(writer: asyncio.StreamWriter) -> None:

@@ -30,7 +30,7 @@ async def started(gateway: Gateway) -> AsyncIterator[Gateway]:
         await gateway.stop()
 
 
-class Told:
+class OnProgress:
     """One request as a door makes it: what it is told, and with which tokens."""
 
     def __init__(self, gateway: Gateway, text: str, *tokens: Part, key: str | None = None, **who: Any) -> None:
@@ -77,14 +77,17 @@ async def test_two_questions_in_one_conversation_are_answered_in_their_order(hom
         return "hello"
 
     async with started(Gateway(gated, home=home)) as gateway:
-        hello = Told(gateway, "hello")
+        hello = OnProgress(gateway, "hello")
         await hello.words()
         own = hello.line.tokens[-1]
-        both = [Told(gateway, "one", own), Told(gateway, "two", own)]  # the second waits for the conversation
+        both = [
+            OnProgress(gateway, "one", own),
+            OnProgress(gateway, "two", own),
+        ]  # the second waits for the conversation
         await until(lambda: gateway.exchange.running == 2)
         gate.set()
         assert [await each.words() for each in both] == ["what of one?", "what of two?"]
-        answers = [Told(gateway, "A", own), Told(gateway, "B", own)]
+        answers = [OnProgress(gateway, "A", own), OnProgress(gateway, "B", own)]
         assert [await each.words() for each in answers] == ["one: A", "two: B"]
         await asyncio.gather(*(each.running for each in (*both, *answers)))
         assert not gateway.exchange.waits
@@ -94,15 +97,17 @@ async def test_a_request_repeated_while_its_turn_asks_back_is_asked_the_same(hom
     """The response with the question was lost: the same key again must not wait for an answer nobody can give."""
     async with started(Gateway(asking, home=home)) as gateway:
         me = Caller("key:me", "key")
-        first, again = (Told(gateway, "one", key="k", caller=me) for _ in range(2))
+        first, again = (OnProgress(gateway, "one", key="k", caller=me) for _ in range(2))
         assert [await first.words(), await again.words()] == ["what of one?"] * 2
         own = again.line.tokens[-1]
-        later = Told(gateway, "one", own, key="k", caller=me)  # with the token, too, it is a repetition and no answer
+        later = OnProgress(
+            gateway, "one", own, key="k", caller=me
+        )  # with the token, too, it is a repetition and no answer
         assert await later.words() == "what of one?"
-        answer = Told(gateway, "A", own, key="another", caller=me)
+        answer = OnProgress(gateway, "A", own, key="another", caller=me)
         assert await answer.words() == "one: A"
         await first.running
-        after = Told(gateway, "one", key="k", caller=me)
+        after = OnProgress(gateway, "one", key="k", caller=me)
         assert await after.words() == "one: A"
         assert await gateway.store.count_conversations(me.id) == 1
 
@@ -125,7 +130,7 @@ async def test_one_key_on_two_connections_calls_the_agent_once(home: Path) -> No
             return past
 
         store.turn = slowly  # type: ignore[method-assign]
-        told = [Told(gateway, "x", key="k") for _ in range(5)]
+        told = [OnProgress(gateway, "x", key="k") for _ in range(5)]
         assert [await each.words() for each in told] == ["call 1"] * 5
         assert len(called) == 1
 
@@ -141,7 +146,7 @@ async def test_a_key_whose_turn_failed_may_be_tried_again(home: Path) -> None:
         return "now"
 
     async with started(Gateway(failing, home=home)) as gateway:
-        told = [Told(gateway, "x", key="k") for _ in range(2)]
+        told = [OnProgress(gateway, "x", key="k") for _ in range(2)]
         with pytest.raises(RateLimited):
             await told[0].words()
         assert await told[1].words() == "now"
@@ -159,7 +164,7 @@ async def test_two_first_messages_with_one_token_of_the_peer_begin_one_conversat
         return " ".join(past.asked.text for past in turn.conversation.turns)
 
     async with started(Gateway(remembering, home=home)) as gateway:
-        told = [Told(gateway, text, LONG) for text in ("one", "two", "three")]
+        told = [OnProgress(gateway, text, LONG) for text in ("one", "two", "three")]
         assert [await each.words() for each in told] == ["", "one", "one two"]
         await asyncio.gather(*(each.running for each in told))
         conversations = gateway.exchange.conversations
@@ -168,9 +173,9 @@ async def test_two_first_messages_with_one_token_of_the_peer_begin_one_conversat
 
 async def test_a_question_is_answered_with_the_peers_own_token(home: Path) -> None:
     async with started(Gateway(asking, home=home)) as gateway:
-        question = Told(gateway, "one", LONG)
+        question = OnProgress(gateway, "one", LONG)
         assert await question.words() == "what of one?"
-        answer = Told(gateway, "A", LONG)
+        answer = OnProgress(gateway, "A", LONG)
         assert await answer.words() == "one: A"
         assert [part.content[:4] for part in answer.line.tokens] == ["a-to", "sb1."]
 
@@ -184,7 +189,7 @@ async def test_no_question_is_asked_by_a_gateway_that_stops(home: Path) -> None:
         return (await turn.ask("and?")).text
 
     async with started(Gateway(late, home=home)) as gateway:
-        told = Told(gateway, "x")
+        told = OnProgress(gateway, "x")
         await until(lambda: gateway.exchange.running == 1)
         closing = asyncio.create_task(gateway.exchange.close(30.0))
         await until(lambda: gateway.exchange.closing)
@@ -200,20 +205,20 @@ async def test_open_conversations_are_counted_for_a_place_and_given_back(home: P
     async with started(Gateway(echo, home=home, quotas=Quotas(conversations=2))) as gateway:
         conversations = gateway.exchange.conversations
         for number in range(2):
-            assert await Told(gateway, "x", address=f"2001:db8::{number}").words() == "You said: x"
+            assert await OnProgress(gateway, "x", address=f"2001:db8::{number}").words() == "You said: x"
         with pytest.raises(RateLimited, match="at most 2"):
-            await Told(gateway, "x", address="2001:db8::ffff").words()
-        assert await Told(gateway, "x", address="2001:db8:0:1::1").words() == "You said: x"
+            await OnProgress(gateway, "x", address="2001:db8::ffff").words()
+        assert await OnProgress(gateway, "x", address="2001:db8:0:1::1").words() == "You said: x"
 
         known = Caller("key:k", "key", address="192.0.2.1")
-        told = [Told(gateway, "x", caller=known) for _ in range(2)]
+        told = [OnProgress(gateway, "x", caller=known) for _ in range(2)]
         assert [await each.words() for each in told] == ["You said: x"] * 2
         with pytest.raises(RateLimited):
-            await Told(gateway, "x", caller=known).words()
+            await OnProgress(gateway, "x", caller=known).words()
         for row in await gateway.store.conversations(known.id):
             await gateway.store.forget(row.id)
         conversations.forget_counts()
-        assert await Told(gateway, "x", caller=known).words() == "You said: x"
+        assert await OnProgress(gateway, "x", caller=known).words() == "You said: x"
 
 
 async def test_a_turn_that_outlives_the_gateways_patience_is_told_so(home: Path) -> None:
@@ -225,7 +230,7 @@ async def test_a_turn_that_outlives_the_gateways_patience_is_told_so(home: Path)
         return "never"
 
     async with started(Gateway(endless, home=home)) as gateway:
-        told = Told(gateway, "x")
+        told = OnProgress(gateway, "x")
         await until(lambda: gateway.exchange.running == 1)
         assert await gateway.exchange.close(0.01)
         with pytest.raises(ShuttingDown, match="endless had not answered") as stopped:

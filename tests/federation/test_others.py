@@ -59,7 +59,7 @@ async def test_of_an_mcp_server_each_tool_is_an_agent(serve: Serve, home: Path) 
         await until(lambda: len(near.gateway.agents) == 3)
         card = near.gateway.agents["shelf-lookup"].card
         assert card.description == "Finds a book by its number"
-        assert card.via == (GatewayAddress(url).told_id(None),)
+        assert card.via == (GatewayAddress(url).gateway_id_of(None),)
         assert "127.0.0.1" not in str(card)
         data = Message.text("").with_part(json_part({"number": 1}, label="shelf-lookup"))
         assert "Herons" in (await ask(near.url, "shelf-lookup", data)).text

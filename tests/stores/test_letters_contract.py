@@ -173,7 +173,7 @@ async def test_numbers_grow_also_after_everything_was_dropped(letters: Letters) 
 async def test_dead_letters_are_listed_counted_and_taken_out(letters: Letters) -> None:  # ACL-35
     await letters.put_letters((letter("a"), letter("b")))
     for row in await letters.take_letters("jules", "", "n1", 60.0, 10):
-        await letters.bury_letter(row.number, DeadRow("jules", row.body, "no", 3, NOW))
+        await letters.move_to_dead(row.number, DeadRow("jules", row.body, "no", 3, NOW))
     assert await letters.waiting_letters("jules") == []
     first, second = await letters.dead_letters("jules")
     assert (first.body, first.reason, first.attempts) == (b"a", "no", 3)
@@ -331,7 +331,7 @@ async def test_inboxes_and_conversations_are_copied(tmp_path: Path) -> None:  # 
         assert isinstance(old, Letters)
         await old.converse(DialogueEntry(dialogue(), 0, (said(),), (letter("m1"), letter("m2")), LINE))
         (row, _) = await old.take_letters("jules", "", "n1", 60.0, 10)
-        await old.bury_letter(row.number, DeadRow("jules", b"m1", "no", 1, NOW))
+        await old.move_to_dead(row.number, DeadRow("jules", b"m1", "no", 1, NOW))
         await old.close()
         counts = await copy(source, target)
         assert {name: counts[name] for name in ("letters", "dead_letters", "dialogues", "utterances")} == {

@@ -44,7 +44,7 @@ async def fill(store: Store) -> None:
     letter = LetterRow("box", "l", body, 1.0, FOR_EVER)
     await letters.put_letters((letter, LetterRow("box", "m", body, 1.0, FOR_EVER)))
     [first, _] = await letters.waiting_letters("box")
-    await letters.bury_letter(first.number, DeadRow("box", body, "reason", 1, 1.0, ""))
+    await letters.move_to_dead(first.number, DeadRow("box", body, "reason", 1, 1.0, ""))
     dialogue = DialogueRow("d", "ann", "bob", "p", "s", "o", 1.0, 1.0, FOR_EVER, detail=body)
     utterance = UtteranceRow("u", "ann", "bob", "d", "ann", "bob", "INFORM", 1.0, FOR_EVER, body, "")
     await letters.converse(DialogueEntry(dialogue, 0, (utterance,), ()))

@@ -199,7 +199,7 @@ class Bus(Protocol):
     async def replay(self, name: str, *numbers: int) -> int:
         """Send dead letters again (all, or those of these numbers); says how many."""
 
-    async def bury(self, name: str, *numbers: int) -> int:
+    async def discard_dead(self, name: str, *numbers: int) -> int:
         """Throw dead letters away (all, or those of these numbers); says how many."""
 
     # -- calls -----------------------------------------------------------------------------------

@@ -208,8 +208,9 @@ class Served:
     """A call, on the server's side."""
 
     __slots__ = (
-        "_ahead", "_ahead_bytes", "_calls", "_changed", "_chunks_to_come", "_credit", "_held", "_limits", "_long",
-        "_over", "_pieces", "_sent", "_told", "body", "headers", "id", "instance", "key", "missed", "name", "task",
+        "_acknowledged", "_ahead", "_ahead_bytes", "_calls", "_changed", "_chunks_to_come", "_credit", "_held",
+        "_limits", "_long", "_over", "_pieces", "_sent", "body", "headers", "id", "instance", "key", "missed",
+        "name", "task",
     )  # fmt: skip
 
     def __init__(self, calls: Calls, key: str, name: str, opening: Packet) -> None:
@@ -226,7 +227,7 @@ class Served:
         self._limits = calls.limits
         self._pieces: Pieces | None = None  # what the caller sends after its question, if it does
         self._held: bytes | None = None  # what was sent last, until this moment is over
-        self._told = False  # whether the caller knows that we have its call
+        self._acknowledged = False  # whether the caller knows that we have its call
         self._sent = self._credit = 0
         self._ahead: list[int] = []  # the lengths of pieces that the caller has not taken
         self._ahead_bytes = 0
@@ -304,7 +305,7 @@ class Served:
     @property
     def owes(self) -> bool:
         """Whether there is something that the caller was not told yet."""
-        return self._held is not None or not self._told
+        return self._held is not None or not self._acknowledged
 
     def moment_over(self, *, more: bool) -> Awaitable[None] | None:
         """Tell it: what was sent last, or at least that the call was taken."""
@@ -319,8 +320,8 @@ class Served:
     ) -> Awaitable[None] | None:
         if kind in _PIECES:
             self._sent += 1
-        address = "" if self._told else self._calls.instance
-        self._told = True
+        address = "" if self._acknowledged else self._calls.instance
+        self._acknowledged = True
         packet = Packet(kind, self.id, self._sent, body, address, {}, reason, code)
         return self._calls.post.back(self.instance, packet, more=more)
 

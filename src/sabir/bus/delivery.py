@@ -84,10 +84,10 @@ class _Item:
         self.letter = letter
         self.parcels = [held]
         self.attempts = 0
-        self.doom = ""  # why it is to be buried
+        self.doom = ""  # why it becomes a dead letter
 
 
-Bury = Callable[[DeadLetter, int], Awaitable[None]]
+StoreDead = Callable[[DeadLetter, int], Awaitable[None]]
 
 
 class Delivery:
@@ -101,7 +101,7 @@ class Delivery:
         limits: BusLimits,
         *,
         seen: Seen,
-        bury: Bury,
+        store_dead: StoreDead,
         member: str = "",
     ) -> None:
         self.name = name
@@ -109,7 +109,7 @@ class Delivery:
         self._width = receiving.width
         self._limits = limits
         self._seen = seen
-        self._bury = bury
+        self._store_dead = store_dead
         self._member = member
         self._ready: deque[_Item] = deque()
         self._lanes: dict[tuple[str, str], deque[_Item]] = {}
@@ -288,7 +288,7 @@ class Delivery:
     async def _dead(self, item: _Item) -> None:
         dead = DeadLetter(item.letter, item.doom, item.attempts, time.time(), self._member)
         try:
-            await self._bury(dead, item.parcels[0].parcel.key)
+            await self._store_dead(dead, item.parcels[0].parcel.key)
         except Unavailable:
             self._later(item)
             return

@@ -86,7 +86,7 @@ class _MemoryReceiver:
         self._box = box
         self._ordered = receiving.ordered
         self._delivery = Delivery(
-            box.name, handler, receiving, bus.limits, seen=box.seen, bury=bus._bury, member=box.member
+            box.name, handler, receiving, bus.limits, seen=box.seen, store_dead=bus._store_dead, member=box.member
         )
         self._task = asyncio.create_task(self._run(), name=f"receiver of {box.name}")
 
@@ -223,7 +223,7 @@ class MemoryBus:
 
     # -- dead letters -----------------------------------------------------------------------------
 
-    async def _bury(self, dead: DeadLetter, key: int) -> None:
+    async def _store_dead(self, dead: DeadLetter, key: int) -> None:
         numbered = msgspec.structs.replace(dead, number=next(self._numbers))
         self._dead.setdefault(dead.letter.to, []).append(numbered)
 
@@ -246,7 +246,7 @@ class MemoryBus:
                 await self.send(dead.letter)
         return len(chosen)
 
-    async def bury(self, name: str, *numbers: int) -> int:
+    async def discard_dead(self, name: str, *numbers: int) -> int:
         return len(self._taken_out(name, numbers))
 
     def _taken_out(self, name: str, numbers: tuple[int, ...]) -> list[DeadLetter]:

@@ -38,7 +38,7 @@ from .calls import BusCalling, Calls
 from .delivery import Delivery, Seen
 from .framing import BusLimits, Packet, decode_dead, decode_packets, encode_dead, encode_packets, frame, packed
 from .nats_client import QuickClient
-from .nats_receiving import NatsReceiver, told
+from .nats_receiving import NatsReceiver, translate_errors
 from .outbox import Outbox
 
 logger = logging.getLogger("sabir.bus")
@@ -87,7 +87,7 @@ class NatsBus:
             ConfigError: the server refuses the log-in that the address holds, or has no JetStream.
         """
         self._instance = self._calls.instance = uuid4().hex
-        async with told():
+        async with translate_errors():
             await self._connect()
             try:
                 await self._make_streams()
@@ -152,7 +152,7 @@ class NatsBus:
     async def ping(self) -> None:
         if not self._nc.is_connected:
             raise BusUnavailable("NATS is not connected")
-        async with told():
+        async with translate_errors():
             await self._nc.flush(timeout=2)
 
     @property
@@ -285,10 +285,12 @@ class NatsBus:
             inactive_threshold=receiving.idle_seconds if member else None,
         )
         stream = self._stream(kind)
-        async with told():
+        async with translate_errors():
             await self._js.add_consumer(stream, config)
             seen = self._seen.setdefault(f"{kind} {durable}", Seen(self.limits.seen))
-            delivery = Delivery(name, handler, receiving, self.limits, seen=seen, bury=self._bury, member=member)
+            delivery = Delivery(
+                name, handler, receiving, self.limits, seen=seen, store_dead=self._store_dead, member=member
+            )
             receiver = NatsReceiver(
                 self._nc,
                 stream,
@@ -296,7 +298,7 @@ class NatsBus:
                 delivery,
                 ordered=receiving.ordered,
                 limits=self.limits,
-                bury=self._bury,
+                store_dead=self._store_dead,
                 gone=self.gone,
             )
             self._receivers.add(receiver)
@@ -304,7 +306,7 @@ class NatsBus:
         return receiver
 
     async def waiting(self, name: str) -> int:
-        async with told():
+        async with translate_errors():
             try:
                 found = await self._js.stream_info(self._stream("inbox"), subjects_filter=self._subject("inbox", name))
             except NotFoundError:
@@ -312,13 +314,13 @@ class NatsBus:
         return sum((found.state.subjects or {}).values())
 
     async def discard(self, name: str) -> None:
-        async with told():
+        async with translate_errors():
             with suppress(NotFoundError):
                 await self._js.delete_consumer(self._stream("inbox"), _durable(name, ""))
             await self._js.purge_stream(self._stream("inbox"), subject=self._subject("inbox", name))
 
     async def leave(self, group: str, member: str) -> None:
-        async with told():
+        async with translate_errors():
             with suppress(NotFoundError):
                 await self._js.delete_consumer(self._stream("group"), _durable(group, member))
 
@@ -330,19 +332,19 @@ class NatsBus:
 
     async def remove(self, kind: str) -> None:
         """Delete a stream (``inbox``, ``group`` or ``dead``) with all that is in it."""
-        async with told():
+        async with translate_errors():
             with suppress(NotFoundError):
                 await self._js.delete_stream(self._stream(kind))
 
     # -- dead letters -----------------------------------------------------------------------------
 
-    async def _bury(self, dead: DeadLetter, key: int) -> None:
+    async def _store_dead(self, dead: DeadLetter, key: int) -> None:
         # The frame's number is part of the id, so that one that was replayed can die again.
         await self._keep(self._subject("dead", dead.letter.to), encode_dead(dead), f"dead {key} {dead.letter.id}")
 
     async def dead(self, name: str, limit: int = 100) -> list[DeadLetter]:
         found: list[DeadLetter] = []
-        async with told():
+        async with translate_errors():
             number = 0
             while len(found) < limit:
                 try:
@@ -356,7 +358,7 @@ class NatsBus:
         return found
 
     async def dead_letter_counts(self) -> dict[str, int]:
-        async with told():
+        async with translate_errors():
             try:
                 found = await self._js.stream_info(self._stream("dead"), subjects_filter=f"{self.prefix}.dead.*")
             except NotFoundError:
@@ -373,7 +375,7 @@ class NatsBus:
             await self._remove_dead(dead)
         return len(chosen)
 
-    async def bury(self, name: str, *numbers: int) -> int:
+    async def discard_dead(self, name: str, *numbers: int) -> int:
         chosen = await self._chosen(name, numbers)
         for dead in chosen:
             await self._remove_dead(dead)
@@ -383,7 +385,7 @@ class NatsBus:
         return [dead for dead in await self.dead(name, limit=100_000) if not numbers or dead.number in numbers]
 
     async def _remove_dead(self, dead: DeadLetter) -> None:
-        async with told():
+        async with translate_errors():
             with suppress(NotFoundError):
                 await self._js.delete_msg(self._stream("dead"), dead.number)
 
@@ -406,7 +408,7 @@ class NatsBus:
             for opening in _readable(data):
                 self._calls.open(name, opening, server)
 
-        async with told():
+        async with translate_errors():
             subscription = await self._nc.listen(self._subject("call", name), came, queue="servers")
             await self._nc.flush(timeout=2)  # the server knows of it when this returns
         serving = _Serving(self, subscription)

@@ -17,14 +17,14 @@ from sabir.aio import cancel_and_wait
 from sabir.errors import BusUnavailable, Unreadable
 
 from .base import DeadLetter, Letter
-from .delivery import Bury, Delivery
+from .delivery import Delivery, StoreDead
 from .framing import BusLimits, letters_of
 
 logger = logging.getLogger("sabir.bus")
 
 
 @asynccontextmanager
-async def told() -> AsyncIterator[None]:
+async def translate_errors() -> AsyncIterator[None]:
     """What NATS raises, as what a bus raises."""
     try:
         yield
@@ -44,15 +44,15 @@ class NatsParcel:
         self.key = message.metadata.sequence.stream
 
     async def ack(self) -> None:
-        async with told():
+        async with translate_errors():
             await self._message.ack()
 
     async def hold(self) -> None:
-        async with told():
+        async with translate_errors():
             await self._message.in_progress()
 
     async def release(self) -> None:
-        async with told():
+        async with translate_errors():
             await self._message.nak()
 
 
@@ -68,12 +68,12 @@ class NatsReceiver:
         *,
         ordered: bool,
         limits: BusLimits,
-        bury: Bury,
+        store_dead: StoreDead,
         gone: Callable[[NatsReceiver], bool],
     ) -> None:
         self._nc = nc
         self._limits = limits
-        self._bury = bury
+        self._store_dead = store_dead
         self._gone = gone  # says whether it was still there
         self._delivery = delivery
         self._next = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{durable}"
@@ -158,7 +158,7 @@ class NatsReceiver:
     async def _unreadable(self, message: Msg, exc: Unreadable) -> None:
         logger.error("a frame for %s is not one: %s", self._delivery.name, exc)
         letter = Letter(self._delivery.name, message.data)
-        await self._bury(DeadLetter(letter, str(exc), 1, 0.0), message.metadata.sequence.stream)
+        await self._store_dead(DeadLetter(letter, str(exc), 1, 0.0), message.metadata.sequence.stream)
         await message.term()
 
     async def _hold(self) -> None:

@@ -60,11 +60,11 @@ class Outbox:
                         self._fail(away)
                         return
                     self._out += len(batch)
-                    self._tell()
+                    self._resolve_sent()
         finally:
             self._task = None
 
-    def _tell(self) -> None:
+    def _resolve_sent(self) -> None:
         while self._sent and self._sent[0][0] <= self._out:
             _, done = self._sent.pop(0)
             if not done.done():

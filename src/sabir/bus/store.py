@@ -97,7 +97,7 @@ class LetterTaker:
         self.idle_seconds = receiving.idle_seconds
         name, member = box
         self._delivery = Delivery(
-            name, handler, receiving, bus.limits, seen=bus.seen(box), bury=bus.bury_one, member=member
+            name, handler, receiving, bus.limits, seen=bus.seen(box), store_dead=bus.store_dead, member=member
         )
         self.wake = asyncio.Event()
         self._task = asyncio.create_task(self._run(), name=f"receiver of {name}")
@@ -360,16 +360,16 @@ class StoreBus:
         self.wake([(box, "")])
 
     async def set_aside(self, row: LetterRow, reason: str) -> None:
-        """Bury what cannot even be read."""
+        """Set aside letters that cannot be read."""
         logger.error("letter %s to %s is dead: %s", row.id, row.box, reason)
         dead = DeadRow(row.box, row.body, reason, row.deliveries, time.time(), row.member)
         with suppress(StoreUnavailable):  # then it comes again
-            await self._letters.bury_letter(row.number, dead)
+            await self._letters.move_to_dead(row.number, dead)
 
-    async def bury_one(self, dead: DeadLetter, key: int) -> None:
+    async def store_dead(self, dead: DeadLetter, key: int) -> None:
         row = DeadRow(dead.letter.to, _encode(dead.letter), dead.reason, dead.attempts, dead.at, dead.member)
         try:
-            await self._letters.bury_letter(key, row)
+            await self._letters.move_to_dead(key, row)
         except StoreUnavailable as exc:
             raise BusUnavailable(exc.reason) from exc
 
@@ -442,7 +442,7 @@ class StoreBus:
         await self._letters.take_dead(name, tuple(row.number for row in rows) or (0,))
         return len(rows)
 
-    async def bury(self, name: str, *numbers: int) -> int:
+    async def discard_dead(self, name: str, *numbers: int) -> int:
         await self.ping()
         return len(await self._letters.take_dead(name, numbers))
 

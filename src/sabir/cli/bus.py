@@ -1,4 +1,4 @@
-"""``sabir bus waiting|dead|replay|bury``: what waits for an agent, and what could not be handled."""
+"""``sabir bus waiting|dead|replay|discard``: what waits for an agent, and what could not be handled."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ACTIONS: Final = {
     "waiting": "say how much waits in the inbox of a name",
     "dead": "list the letters to a name or group that could not be handled; without a name, who has any",
     "replay": "send dead letters again",
-    "bury": "delete dead letters",
+    "discard": "delete dead letters",
 }
 _STORE: Final = "store:"  # the inboxes in the gateway's own store
 _MAX_DEAD: Final = 100_000  # dead letters of a name that are looked at
@@ -39,7 +39,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         command.add_argument("name", metavar="NAME", nargs=nargs, help="of an agent or a group")
         if action == "replay":
             command.add_argument("numbers", nargs="*", type=int, metavar="NUMBER", help="which (default: all)")
-        if action == "bury":
+        if action == "discard":
             command.add_argument("numbers", nargs="*", type=int, metavar="NUMBER", help="which; or --all")
             command.add_argument("--all", action="store_true", help="all that are dead")
         command.add_argument(
@@ -52,8 +52,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    if arguments.action == "bury" and bool(arguments.numbers) == arguments.all:
-        raise ConfigError("bury: name the dead letters by number, or use --all")
+    if arguments.action == "discard" and bool(arguments.numbers) == arguments.all:
+        raise ConfigError("discard: name the dead letters by number, or use --all")
     return asyncio.run(_run(arguments))
 
 
@@ -100,7 +100,7 @@ async def _done(bus: Bus, arguments: argparse.Namespace) -> Any:
     there = {dead.number for dead in await bus.dead(arguments.name, limit=_MAX_DEAD)} if numbers else set()
     missing = [number for number in numbers if number not in there]
     chosen = [number for number in numbers if number in there]
-    done, act = ("replayed", bus.replay) if arguments.action == "replay" else ("buried", bus.bury)
+    done, act = ("replayed", bus.replay) if arguments.action == "replay" else ("discarded", bus.discard_dead)
     count = await act(arguments.name, *chosen) if chosen or not numbers else 0
     return {done: count, **({"missing": missing} if missing else {})}
 

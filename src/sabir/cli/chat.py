@@ -101,7 +101,7 @@ class Chat:
     async def run(self) -> int:
         await self._connect(resume=not self.arguments.new)
         await self._reach()
-        self._tell(f"Connected to {self.base} ({self.peer.speaks if self.peer else ''}). /help lists the commands.")
+        self._say(f"Connected to {self.base} ({self.peer.speaks if self.peer else ''}). /help lists the commands.")
         prompt: PromptSession[str] = PromptSession(history=FileHistory(str(self._history_file())))
         while True:
             try:
@@ -125,7 +125,7 @@ class Chat:
         own_folder(folder)
         return folder / "chat-history"
 
-    def _tell(self, text: str) -> None:
+    def _say(self, text: str) -> None:
         self.console.print(inert(text), style="dim", markup=False)
 
     # -- the connection ---------------------------------------------------------------------------
@@ -196,30 +196,30 @@ class Chat:
             raise ConfigError(f"/protocol: expected one of {', '.join(known)}")
         self.protocol = name
         await self._again(resume=True)
-        self._tell(f"Now over {name}.")
+        self._say(f"Now over {name}.")
 
     async def _change_agent(self, name: str) -> None:
         self.agent = name or None
         await self._again(resume=True)
-        self._tell(f"Now talking to {name or 'the default agent'}.")
+        self._say(f"Now talking to {name or 'the default agent'}.")
 
     async def _attach(self, name: str) -> None:
         self.files.append(_part_of(name))
-        self._tell(f"{name} goes along with what you say next.")
+        self._say(f"{name} goes along with what you say next.")
 
     async def _toggle_trace(self, _: str) -> None:
         self.trace = not self.trace
-        self._tell("The wire is shown." if self.trace else "The wire view is off.")
+        self._say("The wire is shown." if self.trace else "The wire view is off.")
 
     async def _begin_anew(self, _: str) -> None:
         await self._again(resume=False)
-        self._tell("A new conversation.")
+        self._say("A new conversation.")
 
     async def _history(self, _: str) -> None:
         await self._turn(Message.text("Show me the history", messagetype="control"))
 
     async def _help(self, _: str) -> None:
-        self._tell(HELP)
+        self._say(HELP)
 
     # -- a turn -----------------------------------------------------------------------------------
 
@@ -243,7 +243,7 @@ class Chat:
         if was_asked and speaks_nlip and self.peer is not None:
             await self.peer.ask(Message.text("Cancel", messagetype=CONTROL))
         new = was_asked and not speaks_nlip
-        self._tell("Cancelled. This is a new conversation." if new else "Cancelled.")
+        self._say("Cancelled. This is a new conversation." if new else "Cancelled.")
 
     async def _show(self, message: Message) -> None:
         assert self.peer is not None
@@ -281,7 +281,7 @@ class Chat:
         if answer.text and not self._leaving:
             await self._show(answer)
         elif not self._leaving:
-            self._tell("Not answered: what you say next is taken as the answer.")
+            self._say("Not answered: what you say next is taken as the answer.")
 
     async def _answered(self, question: Question) -> Message:
         """The answer to a question whose asker waits for it, as MCP servers do."""
@@ -316,7 +316,7 @@ class Chat:
                 return None
             if not text.startswith("/"):
                 return text
-            self._tell(ANSWERING)
+            self._say(ANSWERING)
 
 
 def _part_of(name: str) -> Part:

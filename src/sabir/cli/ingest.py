@@ -204,7 +204,7 @@ async def _take_in(arguments: argparse.Namespace, index: HomeIndex, outbound: Ou
             failed += 1
             continue
         bar.end()
-        tell(source, report, as_json=arguments.json)
+        print_report(source, report, as_json=arguments.json)
         failed += not report.items and not report.removed
         taken = taken or bool(report.items)
     if taken and not arguments.no_vectors:
@@ -229,7 +229,7 @@ async def _vectors(index: HomeIndex) -> None:
         say(f"sabir: vectors: {share:.0%} computed; a running gateway computes the rest", file=sys.stderr)
 
 
-def tell(source: str, report: IngestReport, *, as_json: bool) -> None:
+def print_report(source: str, report: IngestReport, *, as_json: bool) -> None:
     """Print what was done; on standard error, what could not be read and where it is."""
     if as_json:
         problems = [msgspec.to_builtins(item) for item in report.problems]

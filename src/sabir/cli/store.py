@@ -94,7 +94,7 @@ async def _copy(arguments: argparse.Namespace) -> int:
     begun = time.monotonic()
     progress = CopyProgress(quiet=arguments.json or not sys.stderr.isatty())
     opens, seals = (_cipher(key) for key in (arguments.from_key, arguments.to_key))
-    counts = await copy(arguments.source, arguments.target, progress.tell, opens=opens, seals=seals)
+    counts = await copy(arguments.source, arguments.target, progress.show_progress, opens=opens, seals=seals)
     progress.end()
     if arguments.json:
         say_json(msgspec.json.encode(counts))
@@ -140,7 +140,7 @@ class CopyProgress:
         self._quiet = quiet
         self._shown = 0.0
 
-    def tell(self, table: str, done: int, total: int) -> None:
+    def show_progress(self, table: str, done: int, total: int) -> None:
         now = time.monotonic()
         if self._quiet or (done < total and now - self._shown < 0.1):
             return

@@ -128,8 +128,8 @@ class Directory:
         self.look_seconds = look_seconds
         self._watchers: set[asyncio.Event] = set()
         self._hearing: LetterReceiver | None = None
-        self._telling: asyncio.Task[None] | None = None
-        self._untold = False
+        self._announcing: asyncio.Task[None] | None = None
+        self._unannounced = False
         self._index: Index | None = None
 
     # -- offering ---------------------------------------------------------------------------------
@@ -150,7 +150,7 @@ class Directory:
         if before is None or msgspec.structs.replace(before, until=until) != entry:
             await self._changed()
         else:
-            self._tell()
+            self._wake_watchers()
         return entry
 
     async def modify(self, entry: Entry, owner: str) -> Entry:
@@ -270,7 +270,7 @@ class Directory:
 
     async def _changed(self) -> None:
         await self.store.put(Record(VERSION, "", new_id().encode()))  # any value that was not there before
-        self._tell()
+        self._wake_watchers()
 
     async def changes(self, template: Template = ANY, seen: Iterable[Entry] = ()) -> AsyncIterator[Change]:
         """What matches now, each as registered, then every change as it comes; without end.
@@ -296,9 +296,9 @@ class Directory:
             self._watchers.discard(wake)
 
     async def close(self) -> None:
-        if self._telling is not None and not self._telling.done():
-            await asyncio.wait([self._telling], timeout=GOODBYE_SECONDS)
-        await cancel_and_wait([self._telling])
+        if self._announcing is not None and not self._announcing.done():
+            await asyncio.wait([self._announcing], timeout=GOODBYE_SECONDS)
+        await cancel_and_wait([self._announcing])
         if self._hearing is not None:
             await self._hearing.stop()
             self._hearing = None
@@ -313,17 +313,17 @@ class Directory:
         for wake in self._watchers:
             wake.set()
 
-    def _tell(self) -> None:
+    def _wake_watchers(self) -> None:
         for wake in self._watchers:
             wake.set()
-        self._untold = True
-        if self.bus is not None and (self._telling is None or self._telling.done()):
+        self._unannounced = True
+        if self.bus is not None and (self._announcing is None or self._announcing.done()):
             # Nobody waits for it: a bus that is away tries for longer than anybody should.
-            self._telling = asyncio.create_task(self._tell_others(self.bus), name="directory: telling")
+            self._announcing = asyncio.create_task(self._announce(self.bus), name="directory: announcing")
 
-    async def _tell_others(self, bus: Bus) -> None:
-        while self._untold:
-            self._untold = False
+    async def _announce(self, bus: Bus) -> None:
+        while self._unannounced:
+            self._unannounced = False
             with suppress(BusUnavailable):
                 await bus.publish(Letter(GROUP, b"", sender=self.node))
 

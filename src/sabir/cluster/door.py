@@ -164,10 +164,10 @@ class BusDoor:
 
         async def send(event: Event) -> None:
             if isinstance(event, Reply):
-                await tell_used()
+                await report_usage()
             await called.send(nodes.encode_event(event))
 
-        async def tell_used() -> None:
+        async def report_usage() -> None:
             if line.turn is not None and (used := nodes.NodeUsage.of(line.turn, asked.meter)):
                 await called.send(nodes.encode_used(used))
 
@@ -196,7 +196,7 @@ class BusDoor:
         try:
             await self.services.exchange.ask(ask, line)
         except SabirError:
-            await tell_used()
+            await report_usage()
             raise
 
     async def _answered(self, called: Called) -> None:

@@ -244,7 +244,7 @@ UNSUPPORTED: Final = {
 }
 
 
-def _add_told_checks() -> None:
+def _add_spelling_checks() -> None:
     def told(message: Json) -> Run:
         async def run(target: CoreTarget) -> None:
             answer = await target.exchange(message)
@@ -256,7 +256,7 @@ def _add_told_checks() -> None:
         check(check_id, "ECMA-430 5.3", "should", f"{name} is answered in words")(told(message))
 
 
-_add_told_checks()
+_add_spelling_checks()
 
 
 @check("CORE-5.3", "ECMA-430 5.3", "must", "a text in an unknown language does not break it")

@@ -127,7 +127,7 @@ class Dialogues:
             if outcome == "duplicate":
                 return Posted(said, after, duplicate=True)
             if outcome == "done":
-                self._tell(said, receiver)
+                self._announce(said, receiver)
                 return Posted(said, after)
         raise Unavailable("the conversation is busy; retry shortly")
 
@@ -372,7 +372,7 @@ class Dialogues:
             for woken in self._readers.get(agent, ()):
                 woken.set()
 
-    def _tell(self, envelope: Envelope, receiver: str) -> None:
+    def _announce(self, envelope: Envelope, receiver: str) -> None:
         self.log("SENT", envelope)
         self.wake_readers((receiver,))
 
@@ -424,7 +424,7 @@ class Dialogues:
         letter = self._letter(envelope, receiver, before.conversation, None)
         outcome = await self._write(self._entry(envelope, letter, row, before, after, None), letter)
         if outcome == "done":  # else somebody spoke, or another node was quicker
-            self._tell(envelope, receiver)
+            self._announce(envelope, receiver)
         return outcome == "done"
 
     # -- for people ---------------------------------------------------------------------------------

@@ -118,7 +118,7 @@ class Held:
         if self.mine:
             self.mine = False
             self._conversations.taken.free(self._id)
-            self._conversations.changes.tell(self._id)
+            self._conversations.changes.notify(self._id)
 
     async def take(self) -> None:
         if not self.mine:

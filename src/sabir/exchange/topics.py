@@ -32,7 +32,7 @@ class Topics:
             return 0
         number = int(await self._store.count(SPACE, name, 1.0))
         await self._store.put(Record(SPACE, f"{name}/{number}", msgspec.json.encode(event), expires=expires))
-        return self.changes.tell(name)
+        return self.changes.notify(name)
 
     async def follow(self, agent: str, topic: str, since: int, look: float) -> AsyncIterator[tuple[int, JSON]]:
         """Events above ``since`` with their numbers, as they come; other nodes are looked at now and then."""

@@ -73,7 +73,7 @@ class GatewayAddress:
     def end_point(self, protocol: str) -> str:
         return f"{self.base}/{protocols()[protocol].path}"
 
-    def told_id(self, given: object) -> str:
+    def gateway_id_of(self, given: object) -> str:
         """What a gateway calls itself; who says nothing is known by the address, which cards must not show."""
         if isinstance(given, str) and given:
             return given[:64]
@@ -137,7 +137,7 @@ async def by_nlip(where: GatewayAddress) -> AgentListing:
     own = _own_policies(stated.value if stated is not None else None, cards)
     cards = [msgspec.structs.replace(card, policies=(*card.policies, *own)) if own else card for card in cards]
     agents = tuple(Listed(card, f"{place}/{card.name}") for card in cards)
-    return AgentListing(where.told_id(told.get("gateway")), "nlip", agents)
+    return AgentListing(where.gateway_id_of(told.get("gateway")), "nlip", agents)
 
 
 def _own_policies(stated: Any, cards: Iterable[Card]) -> tuple[Policy, ...]:
@@ -171,7 +171,7 @@ async def by_nlweb(where: GatewayAddress) -> AgentListing:
             skills = tuple(msgspec.structs.replace(s, input_schema=None, output_schema=None) for s in card.skills)
             found[card.name] = Listed(msgspec.structs.replace(card, skills=skills), place or "")
     meta = told.get("_meta")
-    gateway = where.told_id(meta.get("gateway") if isinstance(meta, dict) else None)
+    gateway = where.gateway_id_of(meta.get("gateway") if isinstance(meta, dict) else None)
     return AgentListing(gateway, "nlweb", tuple(found.values())[:MAX_AGENTS])
 
 

@@ -34,7 +34,7 @@ async def by_a2a(where: GatewayAddress) -> AgentListing:
         first = await _read(fetcher, where, where.base + CARD, f"{where.base}/a2a")
         told = gateway_of(first)
         if told is None:
-            return AgentListing(where.told_id(None), "a2a", (Listed(_card(first), where.base),))
+            return AgentListing(where.gateway_id_of(None), "a2a", (Listed(_card(first), where.base),))
         gateway, names = told
         room = asyncio.Semaphore(_AT_ONCE)
 
@@ -49,7 +49,7 @@ async def by_a2a(where: GatewayAddress) -> AgentListing:
 
         usable = [name for name in names if NAME.fullmatch(name)][:MAX_AGENTS]
         found = await asyncio.gather(*(one(name) for name in usable))
-    return AgentListing(where.told_id(gateway), "a2a", tuple(item for item in found if item is not None))
+    return AgentListing(where.gateway_id_of(gateway), "a2a", tuple(item for item in found if item is not None))
 
 
 def _card(card: pb.AgentCard) -> Card:

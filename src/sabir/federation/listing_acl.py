@@ -22,7 +22,7 @@ async def by_acl(where: GatewayAddress) -> AgentListing:
     if not isinstance(rows, list):
         raise PeerUnreadable(where.address, "its /.well-known/acl does not list agents")
     agents = tuple(_listed(row, where) for row in rows[:MAX_AGENTS] if _is_named(row))
-    return AgentListing(where.told_id(told.get("gateway")), "acl", agents)
+    return AgentListing(where.gateway_id_of(told.get("gateway")), "acl", agents)
 
 
 def _is_named(row: Any) -> bool:

@@ -42,7 +42,7 @@ async def by_mcp(where: GatewayAddress) -> AgentListing:
         gateway = gateway or str(about.get("gateway") or "")
         of_agents.setdefault(str(about.get("name") or _plain(name)), {})[name] = tool
     agents = [_of_tools(agent, its, place) for agent, its in of_agents.items() if NAME.fullmatch(agent)]
-    return AgentListing(where.told_id(gateway), "mcp", tuple(agents[:MAX_AGENTS]))
+    return AgentListing(where.gateway_id_of(gateway), "mcp", tuple(agents[:MAX_AGENTS]))
 
 
 def _about(tool: Mapping[str, Any]) -> Json | None:

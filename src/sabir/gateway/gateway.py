@@ -58,7 +58,7 @@ from sabir.protocols.peer import Peer
 from sabir.protocols.protocol import DoorEntry, Protocol, load
 from sabir.protocols.registry import reserved_names
 from sabir.server.server import EmbeddedServer, SideServer, bind, check_exposure, serve, uvicorn_config
-from sabir.server.settings import WRONG_USE, Serving, set_log_level, told_in_a_line, where_told
+from sabir.server.settings import WRONG_USE, Serving, from_environment, print_in_one_line, set_log_level
 from sabir.server.tls import check_tls
 from sabir.statements import statement
 from sabir.stores.clock import CautiousClock
@@ -458,9 +458,9 @@ class Gateway:
             given = {"host": host, "port": port, "workers": workers}
             told = {name: value for name, value in given.items() if value is not None}
             set_log_level(log_level)
-            return self._run(where_told() if self.options.serving is None else {}, told, say or _say, sock)
+            return self._run(from_environment() if self.options.serving is None else {}, told, say or _say, sock)
         except ConfigError as exc:
-            told_in_a_line(exc)
+            print_in_one_line(exc)
             raise
 
     def _run(
@@ -519,7 +519,7 @@ class Gateway:
         """Serve while the block runs; gives the address. ``async with Gateway(…) as gateway`` does so at
         ``gateway.public_url``."""
         given = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
-        variables = where_told() if self.options.serving is None else {}
+        variables = from_environment() if self.options.serving is None else {}
         serving, sock = self._listen(msgspec.structs.replace(self.serving, **{**variables, **given}))
         server = EmbeddedServer(uvicorn_config(self._front, serving))
         task = asyncio.create_task(server.serve(sockets=[sock]), name="serving")

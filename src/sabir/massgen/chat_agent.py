@@ -172,7 +172,7 @@ class _WatchedToolbox(Toolbox):
         }
 
     async def call(self, turn: Turn, calls: Sequence[ToolCall], options: CallOptions | None = None) -> list[ToolResult]:
-        self._tell(StreamChunk("tool_calls", tool_calls=[_native(call) for call in calls]))
+        self._emit(StreamChunk("tool_calls", tool_calls=[_native(call) for call in calls]))
         if self._router is None or any(call.name not in self._box for call in calls):  # such as an ensemble's own
             results = await super().call(turn, calls, options)
         else:
@@ -180,7 +180,7 @@ class _WatchedToolbox(Toolbox):
         for result in results:
             error = result.text if result.status != "success" else None
             content = result.text or str(value_of(result.parts) if result.parts else "")
-            self._tell(
+            self._emit(
                 StreamChunk("tool_result", content, tool_call_id=result.id, error=error, status=result.name),
             )
         return results
@@ -206,7 +206,7 @@ class _WatchedToolbox(Toolbox):
                 results.append(ToolResult(call.id, call.name, "error", error=str(response.content.get("error"))))
         return results
 
-    def _tell(self, chunk: StreamChunk) -> None:
+    def _emit(self, chunk: StreamChunk) -> None:
         if self._chunks is not None:
             self._chunks.put_nowait(chunk)
 

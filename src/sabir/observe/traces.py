@@ -154,7 +154,7 @@ class Collector:
         self._exporter = exporter  # opentelemetry's, which tries again for a while and tells each try
         self._endpoint = endpoint
         self._away = False
-        logging.getLogger(type(exporter).__module__).addFilter(_untold)
+        logging.getLogger(type(exporter).__module__).addFilter(_drop_exporter_noise)
 
     def export(self, spans: Any) -> Any:
         outcome = self._exporter.export(spans)
@@ -173,7 +173,7 @@ class Collector:
         return bool(self._exporter.force_flush(timeout_millis))
 
 
-def _untold(record: logging.LogRecord) -> bool:
+def _drop_exporter_noise(record: logging.LogRecord) -> bool:
     """What opentelemetry says of each try is for those who look for it."""
     return logging.getLogger("sabir").isEnabledFor(logging.DEBUG)
 

@@ -46,7 +46,7 @@ class Serving(msgspec.Struct, frozen=True):
     ws_ping_seconds: float = 20.0
 
 
-def where_told() -> dict[str, Any]:
+def from_environment() -> dict[str, Any]:
     """What the variables say of where to serve, for a gateway that no configuration speaks for.
 
     Raises:
@@ -78,7 +78,7 @@ def set_log_level(level: str | None) -> None:
     logging.getLogger("sabir").setLevel(level.upper())
 
 
-def told_in_a_line(exc: ConfigError) -> None:
+def print_in_one_line(exc: ConfigError) -> None:
     """If nobody catches it, it ends a script, and a person reads it: what it says, without the frames that hide it."""
     before = sys.excepthook
 

@@ -26,13 +26,13 @@ _NUMBER: Final = re.compile(rb"-?[0-9.]{1,20}(e[+-]?[0-9]+)?")  # a counter, whi
 
 logger = logging.getLogger("sabir")
 
-Told: TypeAlias = Callable[[str, int, int], None]  # table, rows copied, rows in all
+OnProgress: TypeAlias = Callable[[str, int, int], None]  # table, rows copied, rows in all
 
 
 async def copy(
     source: str,
     target: str,
-    told: Told = lambda table, done, total: None,
+    on_progress: OnProgress = lambda table, done, total: None,
     *,
     opens: ContentCipher | None = None,
     seals: ContentCipher | None = None,
@@ -60,7 +60,7 @@ async def copy(
         if any([await new.count(table) for table in TABLES]):
             raise ConfigError("copy: the target is not empty; rows of two gateways cannot be mixed")
         resealing = Resealing(opens, seals)
-        counts = {table: await _copy_table(table, old, new, told, resealing) for table in TABLES}
+        counts = {table: await _copy_table(table, old, new, on_progress, resealing) for table in TABLES}
         await new.settle(await old.head())  # an end that was cut off over there is no end here
         for table, count in counts.items():
             if count != await new.count(table) or count != await old.count(table):
@@ -70,17 +70,17 @@ async def copy(
     return counts
 
 
-async def _copy_table(table: str, old: Tables, new: Tables, told: Told, resealing: Resealing) -> int:
+async def _copy_table(table: str, old: Tables, new: Tables, on_progress: OnProgress, resealing: Resealing) -> int:
     done, total, after = 0, await old.count(table), None
     width = TABLES[table][1]
     while page := await old.page(table, after):
         opened = [resealing.opened(table, row) for row in page]
         await new.add(table, [resealing.sealed(table, row) for row in opened])
         if table == "tasks":
-            _tell_of_unreadable(opened)
+            _warn_of_unreadable(opened)
         after = page[-1][:width]
         done += len(page)
-        told(table, done, total)
+        on_progress(table, done, total)
     return done
 
 
@@ -126,7 +126,7 @@ class Resealing:
         return plain if _NUMBER.fullmatch(plain) else self._seals.seal(plain)
 
 
-def _tell_of_unreadable(tasks: list[Row]) -> None:
+def _warn_of_unreadable(tasks: list[Row]) -> None:
     """A copy is whole, so these are in it; but nobody shall think that they are well."""
     columns, _ = TABLES["tasks"]
     row_id, body = columns.index("id"), columns.index("body")

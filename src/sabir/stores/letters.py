@@ -158,7 +158,7 @@ class Letters(Protocol):
     async def last_letter(self) -> int:
         """The number of the last letter that was put anywhere; for noticing what other processes put."""
 
-    async def bury_letter(self, number: int, dead: DeadRow) -> None:
+    async def move_to_dead(self, number: int, dead: DeadRow) -> None:
         """Move a letter to the dead ones, in one commit."""
 
     async def dead_letters(self, box: str, limit: int = 100) -> list[DeadRow]: ...

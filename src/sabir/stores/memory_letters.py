@@ -197,12 +197,12 @@ class MemoryLetters:
         await self.ping()
         return self._last
 
-    async def bury_letter(self, number: int, dead: DeadRow) -> None:
+    async def move_to_dead(self, number: int, dead: DeadRow) -> None:
         await self.ping()
         self._drop(number)
-        self._bury(dead)
+        self._add_dead(dead)
 
-    def _bury(self, dead: DeadRow) -> None:
+    def _add_dead(self, dead: DeadRow) -> None:
         place = max(self._dead, default=0) + 1
         self._dead[place] = msgspec.structs.replace(dead, number=place)
 
@@ -292,7 +292,7 @@ class MemoryLetters:
         for box in list(self._boxes.values()):
             for row in [row for row in box.all() if row.expires <= now]:
                 self._drop(row.number)
-                self._bury(DeadRow(row.box, row.body, EXPIRED, row.deliveries, now, row.member))
+                self._add_dead(DeadRow(row.box, row.body, EXPIRED, row.deliveries, now, row.member))
                 swept += 1
         for key in [key for key, row in self._dialogues.items() if row.expires <= now]:
             del self._dialogues[key]

@@ -40,7 +40,7 @@ _task = unpacker(TaskRow).decode
 _event = unpacker(TaskEvent).decode
 _anything: Callable[[bytes], Any] = unpacker(dict[Any, Any]).decode
 _MAX_SHOWN: Final = 10_000
-_told: set[tuple[str, str, int]] = set()  # records that the log was told of; some are looked at every few seconds
+_logged: set[tuple[str, str, int]] = set()  # records that the log was told of; some are looked at every few seconds
 _KEPT: Final = (("message", Message), ("door", str), ("detail", dict[str, Any]), ("fault", str))
 
 
@@ -169,7 +169,7 @@ def value_of(record: Record, decode: Callable[[bytes], T]) -> T | None:
         return decode(record.value)
     except WRONG as exc:
         which = (record.space, record.key, record.version)
-        if which not in _told and len(_told) < _MAX_SHOWN:
-            _told.add(which)
+        if which not in _logged and len(_logged) < _MAX_SHOWN:
+            _logged.add(which)
             logger.error("%s %s cannot be read from the store: %s", record.space, record.key, exc)
         return None

@@ -155,8 +155,8 @@ class SealedContents(_Store):
     async def waiting_letters(self, box: str, member: str = "", after: int = 0, limit: int = 100) -> list[LetterRow]:
         return self._all_opened(await super().waiting_letters(box, member, after, limit))
 
-    async def bury_letter(self, number: int, dead: DeadRow) -> None:
-        await super().bury_letter(number, self._sealed(dead, "body"))
+    async def move_to_dead(self, number: int, dead: DeadRow) -> None:
+        await super().move_to_dead(number, self._sealed(dead, "body"))
 
     async def dead_letters(self, box: str, limit: int = 100) -> list[DeadRow]:
         return self._all_opened(await super().dead_letters(box, limit))

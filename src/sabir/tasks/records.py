@@ -35,7 +35,7 @@ class Ledger:
 
     async def add_event(self, task_id: str, kind: str, body: dict[str, Any]) -> None:
         await self._store.add_task_event(task_id, TaskEvent(0, time.time(), kind, body))
-        self.tell(task_id)
+        self.notify(task_id)
 
     async def move(self, task_id: str, state: str, *, by: str | None = None, **changes: Any) -> TaskRow | None:
         """Change a task's state, if the table allows it; given a node, only while that one holds it."""
@@ -54,7 +54,7 @@ class Ledger:
         if not await self._store.put_task(changed, expect=task.version):
             return None
         self._was_put(task.id, task.version + 1)
-        self.tell(task.id)
+        self.notify(task.id)
         return msgspec.structs.replace(changed, version=task.version + 1)
 
     async def keep_detail(self, task: TaskRow, detail: dict[str, Any]) -> None:
@@ -85,6 +85,6 @@ class Ledger:
         """An event that is set when the task, or any task, changes here."""
         return self._changes.watch(task_id)
 
-    def tell(self, task_id: str) -> None:
-        self._changes.tell(task_id)
-        self._changes.tell(ANY)
+    def notify(self, task_id: str) -> None:
+        self._changes.notify(task_id)
+        self._changes.notify(ANY)

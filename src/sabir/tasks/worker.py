@@ -266,7 +266,7 @@ class TaskWorker:
             logger.error("task %s broke", run.id[:8], exc_info=done.exception())
         if self.runs.get(run.id) is run:
             del self.runs[run.id]
-        self.ledger.tell(run.id)
+        self.ledger.notify(run.id)
         self._wake.set()  # there is room for another one
 
     async def _run(self, run: Run, ask: TurnRequest, turn: asyncio.Task[None] | None = None) -> None:

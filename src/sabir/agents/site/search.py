@@ -127,7 +127,7 @@ class Finding:
         await self._heed_colour(found)
         if self.subject is not None:
             self._lead(self.subject.hit)
-        self._tell_unmet()
+        self._note_unmet()
 
     async def _relax(self, given: Parsed, spoken: Parsed) -> None:
         """Go by less, one thing after the other, while nothing meets all that was said."""
@@ -397,7 +397,7 @@ class Finding:
         asked = [item.start for item in inner(self.parsed.conditions) if isinstance(item, During) and item.start]
         return msgspec.structs.replace(found, hits=by_coming(found.hits, self.now.timestamp(), min(asked, default=0.0)))
 
-    def _tell_unmet(self) -> None:
+    def _note_unmet(self) -> None:
         """What was asked for and is in nothing that was found."""
         order = self.parsed.order
         if order is not None and self.pool and not has_value(self.pool, order[0], mixed=not self.parsed.text):

@@ -233,7 +233,7 @@ class Sites:
         for site in self._about.values():
             model = _model(site.model, agents or {}, f"sites: {site.name!r}") or usual
             self.agents.append(Site(self.index, site.name, description=site.description, model=model))
-        self._tell_examples()
+        self._update_examples()
 
     async def __aenter__(self) -> Sites:
         """Words can be asked for when this returns, unless reading them takes long; vectors come behind."""
@@ -261,7 +261,7 @@ class Sites:
                 logger.info("the sample site %s is removed: there are sites of your own (sample: true keeps it)", site)
                 await note(self.index, site)
 
-    def _tell_examples(self) -> None:
+    def _update_examples(self) -> None:
         """Put questions to try on the cards: those that are configured, or those that its items gave."""
         made = noted(self.index.directory)
         known = {name: site.examples or made.get(name, ()) for name, site in self._about.items()}
@@ -280,7 +280,7 @@ class Sites:
                 await self._take_in(site, source)
         if sample:
             await asyncio.to_thread(self._begun.unlink, missing_ok=True)
-        self._tell_examples()
+        self._update_examples()
 
     async def _take_in(self, site: SiteSettings, source: str) -> None:
         """A bad source stops nothing."""

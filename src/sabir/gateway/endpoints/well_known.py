@@ -56,8 +56,8 @@ class WellKnown:
             headers = {"X-Content-Type-Options": "nosniff"} | {
                 name.decode(): value.decode("latin-1") for name, value in refusal_headers(exc)
             }
-            told_no = nlip.encode(Message.error(str(exc)))
-            return Response(told_no, nlip.CODES[type(exc)], headers, media_type="application/json")
+            refusal = nlip.encode(Message.error(str(exc)))
+            return Response(refusal, nlip.CODES[type(exc)], headers, media_type="application/json")
         report = services.facts.get("report")
         told: dict[str, Any] = {
             "nlip": {

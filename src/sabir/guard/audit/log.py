@@ -207,7 +207,7 @@ class AuditBuffer:
         if len(self._noted) >= self._limit:
             self._lost += 1
             return
-        used = turn.told_used if turn.used else None
+        used = turn.used_detail if turn.used else None
         self._noted.append((time.time(), turn.caller.id, door, turn.agent, turn.id, size, used))
         if self._writing is None and self._store is not None:
             self._writing = asyncio.create_task(self._soon(), name="audit notes")
@@ -269,7 +269,7 @@ def gathered(lines: Sequence[AuditLine]) -> AuditLine:
 
 def turn_entry(turn: Turn, door: str, size: int, turn_id: str = "", conversation: str = "") -> AuditLine:
     """The line of a turn that was answered."""
-    detail: dict[str, Any] = {"bytes": size, **turn.told_used}
+    detail: dict[str, Any] = {"bytes": size, **turn.used_detail}
     return AuditLine(
         time.time(), "turn", turn.caller.id, door, turn.agent, "ok", turn_id or turn.id, conversation, detail
     )
@@ -299,7 +299,7 @@ def failure_entry(
     who = caller.id if caller is not None else "unknown"
     if turn is None:
         return AuditLine(time.time(), kind, who, door, agent, type(exc).__name__)
-    return AuditLine(time.time(), kind, who, door, agent, type(exc).__name__, turn.id, detail=turn.told_used)
+    return AuditLine(time.time(), kind, who, door, agent, type(exc).__name__, turn.id, detail=turn.used_detail)
 
 
 def _counting(line: AuditLine, left_out: float) -> AuditLine:

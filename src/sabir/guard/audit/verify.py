@@ -74,8 +74,8 @@ def verify_export(lines: Iterable[bytes], *, anchor: str | None = None) -> Verdi
         ConfigError: the anchor is not ``number:hash``, or there is no line at all.
     """
     walk = _Walk(anchor)
-    for place, told in groupby(_read(lines, walk), lambda item: (item.number, item.previous, item.hash)):
-        parts = list(told)
+    for place, head in groupby(_read(lines, walk), lambda item: (item.number, item.previous, item.hash)):
+        parts = list(head)
         line, is_redacted = _as_written(parts), any(part.redacted for part in parts)
         walk.step(ChainedLine(place[0], line, place[1], place[2], parts[-1].at), is_redacted=is_redacted)
     if walk.last is None and not walk.broken:
@@ -102,10 +102,10 @@ class _Walk:
             self._judge_words(line)
         if self.wanted is not None and self.wanted[0] == line.number:
             if not hmac.compare_digest(self.wanted[1].encode(), line.hash.encode()):
-                self._tell(line.number, "is not the line that the anchor was taken of")
+                self._report(line.number, "is not the line that the anchor was taken of")
             self.wanted = None
         if self.head is not None and self.head[0] == line.number and self.head[1] != line.hash:
-            self._tell(line.number, "is not the line that the store wrote last")
+            self._report(line.number, "is not the line that the store wrote last")
         self.first, self.last = self.first or line, line
         self.lines += 1
         self.redacted += is_redacted
@@ -115,13 +115,13 @@ class _Walk:
         if last is None:
             if (line.number == 1) != (line.previous == GENESIS):
                 how = "does not start the chain" if line.number == 1 else "starts the chain, but has another number"
-                self._tell(line.number, f"{how}; it was changed")
+                self._report(line.number, f"{how}; it was changed")
         elif line.number <= last.number:
-            self._tell(line.number, "is a duplicate, or was moved")
+            self._report(line.number, "is a duplicate, or was moved")
         elif line.number > last.number + 1 and not self.unread == last.number + 1 == line.number - 1:
             self._gone(last.number + 1, line.number - 1)
         elif line.previous != last.hash and line.number == last.number + 1:
-            self._tell(line.number, "does not follow the line before it; one of the two was moved or changed")
+            self._report(line.number, "does not follow the line before it; one of the two was moved or changed")
 
     def _judge_words(self, line: ChainedLine) -> None:
         is_right = chain(line.previous, line.written) == line.hash
@@ -129,12 +129,12 @@ class _Walk:
             said = line.line
         except msgspec.MsgspecError:
             if not is_right:
-                self._tell(line.number, "cannot be read; it was changed" if line.written else "was changed")
+                self._report(line.number, "cannot be read; it was changed" if line.written else "was changed")
             return
         if not is_right:
-            self._tell(line.number, "was changed")
+            self._report(line.number, "was changed")
         elif not abs(line.at - said.at) <= _A_MOMENT:
-            self._tell(line.number, "has another time beside it than the one it was written with")
+            self._report(line.number, "has another time beside it than the one it was written with")
         if said.kind == RETENTION:  # several nodes may have done it at once, the last to tell not the last to do
             self._pruned.add((said.detail.get("through"), said.detail.get("hash")))
 
@@ -149,25 +149,25 @@ class _Walk:
         """Every line that the store wrote is there, and no other; ``now`` is its head after the lines were read."""
         last = self.last.number if self.last is not None else 0
         if self.head is None or now is None:
-            self._tell(0, "the store no longer knows which line it wrote last; somebody removed that")
+            self._report(0, "the store no longer knows which line it wrote last; somebody removed that")
             return
         if last < self.head[0]:
             self._gone(last + 1, self.head[0])
         if last > now[0]:
-            self._tell(now[0] + 1, "was not written by a gateway; the store knows of none behind the one before")
+            self._report(now[0] + 1, "was not written by a gateway; the store knows of none behind the one before")
 
     def verdict(self) -> Verdict:
         first, last = self.first, self.last
         if self.wanted is not None and (first is None or self.wanted[0] >= first.number):
-            self._tell(self.wanted[0], "is gone; the anchor says that it was there")
-        told = f"{last.number}:{last.hash}" if last is not None else f"0:{GENESIS}"
+            self._report(self.wanted[0], "is gone; the anchor says that it was there")
+        head = f"{last.number}:{last.hash}" if last is not None else f"0:{GENESIS}"
         numbers = (first.number, last.number) if first is not None and last is not None else (0, 0)
-        return Verdict(self.lines, *numbers, told, tuple(self.broken[:_MAX_BREAKS]), self.redacted)
+        return Verdict(self.lines, *numbers, head, tuple(self.broken[:_MAX_BREAKS]), self.redacted)
 
     def _gone(self, first: int, last: int) -> None:
-        self._tell(first, "is gone" if first == last else f"is gone (lines {first} to {last})")
+        self._report(first, "is gone" if first == last else f"is gone (lines {first} to {last})")
 
-    def _tell(self, number: int, how: str) -> None:
+    def _report(self, number: int, how: str) -> None:
         self.broken.append(Broken(number, how))
 
 

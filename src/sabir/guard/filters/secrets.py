@@ -163,7 +163,7 @@ class Inside(TextFilter):
 
     def words(self, text: str) -> str:
         text = self._without_markers(self._THINKING.sub("", text))
-        return REDACTED if self._protected and self._tells(_plain(text)) else text
+        return REDACTED if self._protected and self._reveals(_plain(text)) else text
 
     async def long_words(self, text: str) -> str:
         text = self._without_markers(await self._without_long_thoughts(text))
@@ -175,7 +175,7 @@ class Inside(TextFilter):
             await pace.rest()
         plain = " ".join("".join(pieces).split())
         for start in range(0, len(plain), SLICE):
-            if self._tells(plain[start : start + SLICE + self.LEAST]):
+            if self._reveals(plain[start : start + SLICE + self.LEAST]):
                 return REDACTED
             await pace.rest()
         return text
@@ -204,7 +204,7 @@ class Inside(TextFilter):
                 text = text.replace(marker, REDACTED)
         return text
 
-    def _tells(self, plain: str) -> bool:
+    def _reveals(self, plain: str) -> bool:
         if not self._protected or len(plain) < self.LEAST:
             return False
         windows = (plain[at : at + self.LEAST] for at in range(len(plain) - self.LEAST + 1))

@@ -154,7 +154,7 @@ class Remaining(msgspec.Struct, frozen=True):
     scale: int = 1  # whole numbers are told; of money that is millionths
 
     def headers(self) -> list[tuple[bytes, bytes]]:
-        return [(b"ratelimit-policy", self.policy.encode()), (b"ratelimit", self.told.encode())]
+        return [(b"ratelimit-policy", self.policy.encode()), (b"ratelimit", self.header.encode())]
 
     @property
     def plain(self) -> dict[str, str | float]:
@@ -167,7 +167,7 @@ class Remaining(msgspec.Struct, frozen=True):
         return f'"{self.name}";q={math.floor(self.limit * self.scale)}{unit}{window}'
 
     @property
-    def told(self) -> str:
+    def header(self) -> str:
         left = max(0, math.floor(self.remaining * self.scale))
         return f'"{self.name}";r={left};t={max(1, math.ceil(self.reset))}'
 
@@ -176,7 +176,7 @@ def limit_headers(limits: Sequence[Remaining]) -> list[tuple[bytes, bytes]]:
     """``RateLimit`` and ``RateLimit-Policy``, as draft-ietf-httpapi-ratelimit-headers writes them."""
     if not limits:
         return []
-    policies, left = ", ".join(limit.policy for limit in limits), ", ".join(limit.told for limit in limits)
+    policies, left = ", ".join(limit.policy for limit in limits), ", ".join(limit.header for limit in limits)
     return [(b"ratelimit-policy", policies.encode()), (b"ratelimit", left.encode())]
 
 

@@ -129,7 +129,7 @@ class Reservations:
                 await self._together(holder, changes)
             except BaseException as exc:
                 for change in changes:
-                    change.tell(exc)
+                    change.resolve(exc)
                 if not isinstance(exc, Exception):
                     raise
         del self._waiting[holder]
@@ -158,7 +158,7 @@ class Reservations:
             if change.new and change not in made and change.record is not None:  # another node took the last one
                 await self._store.delete(change.record.space, change.record.key)
         for change, result in zip(changes, results, strict=True):
-            change.tell(result)
+            change.resolve(result)
 
 
 @dataclass(slots=True, eq=False)
@@ -176,7 +176,7 @@ class _Change:
         except RateLimited as refused:
             return refused
 
-    def tell(self, result: int | BaseException) -> None:
+    def resolve(self, result: int | BaseException) -> None:
         if self.done.done():  # who waited for it has left
             return
         if isinstance(result, int):

@@ -58,7 +58,7 @@ async def ingest(
             for item in some:
                 await run.take(item)
         run.done, run.part = run.done + 1, 0.0
-        run.tell()
+        run.report_progress()
     await run.flush()
     if sync:
         await run.remove_vanished()
@@ -130,7 +130,7 @@ class _Run:
         self._held[found.id] = found
         if len(self._held) >= BATCH:
             await self.flush()
-            self.tell()
+            self.report_progress()
 
     async def flush(self) -> None:
         if self._held:
@@ -150,7 +150,7 @@ class _Run:
         elif gone:
             self._counts["removed"] = await self._engine.delete(walk.site, gone)
 
-    def tell(self) -> None:
+    def report_progress(self) -> None:
         if self._progress:
             taken = len(self._seen)
             rate = taken / max(1e-6, time.monotonic() - self._started)

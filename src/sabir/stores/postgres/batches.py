@@ -115,7 +115,7 @@ class Batches:
         except StoreUnavailable as away:
             _fail(batch, away)
         else:
-            outcome.tell(given)
+            outcome.resolve(given)
 
     async def _send(self, values: tuple[Any, ...]) -> asyncpg.Record:
         try:
@@ -165,7 +165,7 @@ class _Outcome:
             *_columns([w.event for w in self.events], _EVENT),
         ]
 
-    def tell(self, given: asyncpg.Record) -> None:
+    def resolve(self, given: asyncpg.Record) -> None:
         for writes, results in (
             (self.turns, given["fresh"]),
             (self.counts, given["counts"]),

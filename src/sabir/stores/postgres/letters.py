@@ -88,7 +88,7 @@ class PostgresLetters:
         row = await self._row("SELECT coalesce(max(number), 0) FROM letters")
         return int(row[0]) if row else 0
 
-    async def bury_letter(self, number: int, dead: DeadRow) -> None:
+    async def move_to_dead(self, number: int, dead: DeadRow) -> None:
         # Done again after a lost connection it buries nothing: the letter is gone.
         await self._execute(
             "WITH gone AS (DELETE FROM letters WHERE number = $1 RETURNING 1)"
@@ -181,13 +181,13 @@ class PostgresLetters:
 
     async def _sweep_letters(self, now: float) -> int:
         """Remove what has expired; letters that nobody came for are dead."""
-        bury = (
+        add_dead = (
             "WITH old AS (SELECT number FROM letters WHERE expires <= $1 LIMIT $2 FOR UPDATE SKIP LOCKED), gone AS ("
             "DELETE FROM letters USING old WHERE letters.number = old.number RETURNING letters.*)"
             " INSERT INTO dead_letters (box, body, reason, attempts, at, member)"
             f" SELECT box, body, '{EXPIRED}', deliveries, $1, member FROM gone ORDER BY number"
         )
-        removals = [bury] + [
+        removals = [add_dead] + [
             f"DELETE FROM {table} WHERE ctid IN (SELECT ctid FROM {table} WHERE expires <= $1 LIMIT $2)"
             for table in ("dialogues", "utterances")
         ]

@@ -92,7 +92,7 @@ def passes(exc: Exception) -> bool:
     return not isinstance(exc, asyncpg.DataError)
 
 
-def told(exc: Exception, place: str) -> Exception:
+def translate(exc: Exception, place: str) -> Exception:
     """The error as the Store contract has it. Its text holds no address and no value."""
     if isinstance(exc, asyncpg.DataError):
         return ValueError("text or number that PostgreSQL cannot store")
@@ -105,7 +105,7 @@ def refused(exc: Exception, place: str) -> Exception:
     """The same at the start, where what waiting does not mend is a mistake in the configuration."""
     if isinstance(exc, asyncpg.PostgresError) and str(exc.sqlstate).startswith(_SETUP):
         return ConfigError(f"store: {place}: {words(exc)}")
-    return told(exc, place)
+    return translate(exc, place)
 
 
 class Outage:
@@ -158,12 +158,12 @@ class Outage:
 
     def failed(self, exc: Exception, begun: float, *, given_up: bool = True) -> Exception:
         """A call that has failed: noted, told to the log unless it is only a moment, and as its caller is told."""
-        tells = told(exc, self.place)
-        if isinstance(tells, StoreUnavailable):
+        translated = translate(exc, self.place)
+        if isinstance(translated, StoreUnavailable):
             self.since = min(self.since or begun, begun)
             if given_up or time.monotonic() - self.since >= _NOTICED:
                 self._say(exc)
-        return tells
+        return translated
 
     def over(self) -> None:
         """The server answers."""

@@ -127,7 +127,7 @@ class GroupCommit:
             self._closing = True
             connection.close()
             stopped = StoreUnavailable("the store has stopped; the log says why")
-            self._tell([(future, None, stopped) for _, future in (*group, *self._waiting, *self._gathering)])
+            self._resolve_soon([(future, None, stopped) for _, future in (*group, *self._waiting, *self._gathering)])
 
     def _commit(self, connection: sqlite3.Connection, group: Group) -> None:
         self.groups += 1
@@ -148,7 +148,7 @@ class GroupCommit:
                 for one in group:
                     self._commit(connection, [one])
                 return
-        self._tell(done)
+        self._resolve_soon(done)
 
     def _wrote(self) -> None:
         self.wrote_at = time.monotonic()
@@ -161,7 +161,7 @@ class GroupCommit:
             logger.error("The store cannot write: %s", exc)
         self.failed_at = time.monotonic()
 
-    def _tell(self, done: list[Outcome]) -> None:
+    def _resolve_soon(self, done: list[Outcome]) -> None:
         assert self._loop is not None
         try:
             self._loop.call_soon_threadsafe(_resolve, done)

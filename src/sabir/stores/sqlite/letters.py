@@ -143,10 +143,10 @@ class SQLiteLetters:
         rows = self._rows("SELECT seq FROM sqlite_sequence WHERE name = 'letters'")
         return int(rows[0][0]) if rows else 0
 
-    async def bury_letter(self, number: int, dead: DeadRow) -> None:
+    async def move_to_dead(self, number: int, dead: DeadRow) -> None:
         def job(connection: sqlite3.Connection) -> None:
             connection.execute("DELETE FROM letters WHERE number = ?", (number,))
-            _bury(connection, dead)
+            _add_dead(connection, dead)
 
         await self._writer.submit(job)
 
@@ -227,7 +227,7 @@ def sweep_letters(connection: sqlite3.Connection, now: float, limit: int) -> tup
     old = connection.execute(f"SELECT {LETTER} FROM letters WHERE expires <= ? LIMIT ?", (now, limit)).fetchall()
     for row in (LetterRow(*values) for values in old):
         connection.execute("DELETE FROM letters WHERE number = ?", (row.number,))
-        _bury(connection, DeadRow(row.box, row.body, EXPIRED, row.deliveries, now, row.member))
+        _add_dead(connection, DeadRow(row.box, row.body, EXPIRED, row.deliveries, now, row.member))
     swept = len(old)
     for table, key in (("dialogues", "rowid"), ("utterances", "seq")):
         spent = f"SELECT {key} FROM {table} WHERE expires <= ? LIMIT ?"
@@ -285,7 +285,7 @@ def _busy_lanes(
     return busy
 
 
-def _bury(connection: sqlite3.Connection, dead: DeadRow) -> None:
+def _add_dead(connection: sqlite3.Connection, dead: DeadRow) -> None:
     connection.execute(
         "INSERT INTO dead_letters (box, body, reason, attempts, at, member) VALUES (?,?,?,?,?,?)", _values(dead)[:6]
     )

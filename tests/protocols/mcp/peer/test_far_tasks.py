@@ -117,7 +117,7 @@ async def test_a_tool_that_says_how_far_it_is_may_take_longer() -> None:
             told: list[Event] = []
             began = asyncio.get_running_loop().time()
             with pytest.raises(PeerUnavailable, match="in time"):
-                await peer.call("slow", {}, tell=told.append, left=lambda: 60.0)
+                await peer.call("slow", {}, on_event=told.append, left=lambda: 60.0)
             assert isinstance(told[0], Progress)
             assert asyncio.get_running_loop().time() - began >= 1.0
 

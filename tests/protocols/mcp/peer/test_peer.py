@@ -104,7 +104,7 @@ async def test_an_unknown_tool_is_refused_with_the_servers_code(peer: McpPeer) -
 
 async def test_progress_is_passed_on(peer: McpPeer) -> None:
     told: list[Event] = []
-    await peer.call("test_tool_with_progress", {}, tell=told.append)
+    await peer.call("test_tool_with_progress", {}, on_event=told.append)
     assert [each.fraction for each in told if isinstance(each, Progress)] == [0.0, 0.5, 1.0]
 
 

@@ -90,12 +90,12 @@ class Inbox:
             envelope = decode(letter_of(row).body)
         except (msgspec.DecodeError, BadInput) as exc:
             dead = DeadRow(row.box, row.body, f"cannot be read: {exc}", row.deliveries, time.time())
-            await self._dialogues.store.bury_letter(row.number, dead)
+            await self._dialogues.store.move_to_dead(row.number, dead)
             return None
         if row.deliveries > self._dialogues.bus.limits.deliveries:
             reason = f"was delivered {row.deliveries - 1} times and never acknowledged"
             dead = DeadRow(row.box, row.body, reason, row.deliveries, time.time())
-            await self._dialogues.store.bury_letter(row.number, dead)
+            await self._dialogues.store.move_to_dead(row.number, dead)
             self._held.pop(row.number, None)
             return None
         if row.deliveries == 1:

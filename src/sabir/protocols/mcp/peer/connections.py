@@ -60,7 +60,7 @@ _FOREVER: Final = 1e9
 _GOODBYE: Final = 2.0  # seconds that telling the server may take when nobody waits any more
 
 AskBack = Callable[[Question], Awaitable[Message]]
-Tell = Callable[[Event], None]
+OnEvent = Callable[[Event], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class ConnectionKind:
     seconds: float  # that may pass without a sign of life
     left: Callable[[], float]  # seconds that there are in all
     ask: AskBack | None = None
-    tell: Tell | None = None
+    on_event: OnEvent | None = None
     meta: Any = None
     support: str = ""  # what the tool says of tasks (2025-11-25): required, optional
     owner: str = ""  # whose session it may use
@@ -358,7 +358,7 @@ class McpConnection:
         self.client: Client
         self.stateless = False
         self._ask: AskBack | None = None
-        self._tell: Tell | None = None
+        self._on_event: OnEvent | None = None
         self._patience: Patience | None = None
         self._closing = asyncio.Event()
         self._scope = anyio.CancelScope()
@@ -421,7 +421,7 @@ class McpConnection:
                 task.cancel()
 
     def leave(self) -> None:
-        self._ask = self._tell = self._patience = None
+        self._ask = self._on_event = self._patience = None
 
     # -- calling ------------------------------------------------------------------------------------
 
@@ -429,12 +429,12 @@ class McpConnection:
         """The result of a tool, or the task that it has become; input that it wants is asked for on the way."""
         async with Patience(wanted.seconds, wanted.left) as patience:
             if not self.stateless:
-                self._ask, self._tell, self._patience = wanted.ask, wanted.tell, patience
+                self._ask, self._on_event, self._patience = wanted.ask, wanted.on_event, patience
 
             async def on_progress(progress: float, total: float | None, message: str | None) -> None:
                 patience.renew()
-                if wanted.tell is not None:
-                    wanted.tell(Progress(min(1.0, progress / total) if total else None, message or ""))
+                if wanted.on_event is not None:
+                    wanted.on_event(Progress(min(1.0, progress / total) if total else None, message or ""))
 
             if self._as_old_task(wanted):
                 return await self._old_task(wanted, patience, on_progress)
@@ -488,7 +488,9 @@ class McpConnection:
             async def request(method: str, params: dict[str, Any]) -> dict[str, Any]:
                 return await raw_request(session, method, params)
 
-            task = Following(self.pool.place.address, about, request, given_by(wanted.ask), wanted.tell, wanted.left)
+            task = Following(
+                self.pool.place.address, about, request, given_by(wanted.ask), wanted.on_event, wanted.left
+            )
             try:
                 return await task.old_result()
             finally:
@@ -537,8 +539,8 @@ class McpConnection:
     async def _heard(self, message: IncomingMessage) -> None:
         if isinstance(message, _LIST_CHANGED):
             self.pool.changed()
-        elif isinstance(message, types.LoggingMessageNotification) and self._tell is not None:
-            self._tell(Progress(note=str(message.params.data)[:1000]))
+        elif isinstance(message, types.LoggingMessageNotification) and self._on_event is not None:
+            self._on_event(Progress(note=str(message.params.data)[:1000]))
 
 
 def why(exc: BaseException) -> str:

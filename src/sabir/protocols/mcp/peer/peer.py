@@ -43,7 +43,7 @@ from sabir.protocols.peer import Call, Clock, Peer, PeerOptionNames, PeerOptions
 from sabir.turn import ANONYMOUS, Caller, Permit, Turn
 
 from .channel import RawChannel
-from .connections import STDIO, AskBack, ConnectionKind, McpConnection, Place, Pool, Program, Tell, given_by
+from .connections import STDIO, AskBack, ConnectionKind, McpConnection, OnEvent, Place, Pool, Program, given_by
 from .limits import MAX_MESSAGE
 from .listing import listed
 from .stdio import LAST_WORDS
@@ -218,7 +218,7 @@ class McpPeer(Peer):
         yield Fault(reply.text) if reply.is_error else Reply(reply)
 
     async def _said(
-        self, message: Message, call: Call, ask: AskBack | None, tell: Tell, permit: Permit | None, owner: str
+        self, message: Message, call: Call, ask: AskBack | None, on_event: OnEvent, permit: Permit | None, owner: str
     ) -> Message:
         if not self.tools:
             await self.refresh(call.headers, asks=ask is not None)
@@ -232,7 +232,7 @@ class McpPeer(Peer):
             arguments,
             seconds=call.seconds,
             ask=ask,
-            tell=tell,
+            on_event=on_event,
             trace=call.trace,
             hops=call.hops,
             shown=call.headers,
@@ -303,7 +303,7 @@ class McpPeer(Peer):
         *,
         seconds: float | None = None,
         ask: AskBack | None = None,
-        tell: Tell | None = None,
+        on_event: OnEvent | None = None,
         trace: str | None = None,
         hops: int = 0,
         shown: Mapping[str, str] | None = None,
@@ -329,7 +329,7 @@ class McpPeer(Peer):
             clock.left,
             left or (lambda: clock.left),
             ask,
-            tell,
+            on_event,
             meta or None,
             str((self.tools.get(tool, {}).get("execution") or {}).get("taskSupport", "")),
             owner,
@@ -380,7 +380,7 @@ class McpPeer(Peer):
                 return await link.request(method, params)
 
         about = created.model_dump(mode="json", by_alias=True, exclude_none=True)
-        task = Following(self.address, about, request, given_by(wanted.ask), wanted.tell, wanted.left)
+        task = Following(self.address, about, request, given_by(wanted.ask), wanted.on_event, wanted.left)
         try:
             return await task.result()
         except MCPError as failed:

@@ -92,7 +92,7 @@ class Following:
         about: Mapping[str, Any],
         request: Request,
         answer: Answer,
-        tell: Callable[[Event], None] | None,
+        on_event: Callable[[Event], None] | None,
         left: Callable[[], float],
     ) -> None:
         """Raises:
@@ -107,7 +107,7 @@ class Following:
         self._about = about
         self._request = request
         self._answer = answer
-        self._tell = tell
+        self._on_event = on_event
         self._left = left
         self._note = ""
         self._answered: set[str] = set()
@@ -164,8 +164,8 @@ class Following:
                     raise
                 continue
             note = told.get("statusMessage")
-            if isinstance(note, str) and note and note != self._note and self._tell is not None:
-                self._tell(Progress(note=note[:1000]))
+            if isinstance(note, str) and note and note != self._note and self._on_event is not None:
+                self._on_event(Progress(note=note[:1000]))
                 self._note = note
             return told
 
