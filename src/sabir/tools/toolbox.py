@@ -171,11 +171,16 @@ def _shown(value: object) -> str:
 
 
 def says_yes(answer: Message) -> bool:
-    """Whether an answer confirms: a part with ``confirm: true``, or a plain yes."""
+    """Whether an answer confirms: a part with ``confirm: true`` (over NLWeb ``"yes"``), or a plain yes."""
     for part in answer.parts:
         if part.format == "structured" and isinstance(part.content, Mapping) and "confirm" in part.content:
-            return part.content["confirm"] is True
-    return answer.text.strip().strip(".!").casefold() in YES
+            given = part.content["confirm"]
+            return given is True or (isinstance(given, str) and _is_yes(given))
+    return _is_yes(answer.text)
+
+
+def _is_yes(text: str) -> bool:
+    return text.strip().strip(".!").casefold() in YES
 
 
 async def _run(tool: Tool, run: Run, turn: Turn, call: ToolCall, options: CallOptions) -> tuple[Part, ...]:

@@ -41,7 +41,7 @@ export const place = {
     return { protocol: $("protocol").value, agent: isDefault ? "" : name, name, mode };
   },
   finished() {
-    if (wire.exchanges.at(-1)?.response?.status === 401) signIn("This gateway wants to know who asks.");
+    if (wire.exchanges.at(-1)?.response?.status === 401) signIn("Sign in to ask here. You get a key from whoever runs this service.");
   },
   cards: () => cards,
   ask(text, agent) {
@@ -127,12 +127,14 @@ function examples() { // which leave the page with the first question
   const texts = (card?.skills ?? []).flatMap((skill) => skill.examples ?? []).slice(0, EXAMPLES);
   $("examples")?.replaceChildren(...texts.map((text) => button(visible(text), () => chat.ask(text))));
   if ($("about-agent")) $("about-agent").textContent = visible(card?.description ?? "");
+  const finds = (card?.skills ?? []).some((skill) => (skill.tags ?? []).includes("search")); // only a search has lists and summaries
+  $("mode").parentNode.hidden = Boolean(card) && !finds;
 }
 
 async function agents() {
   const response = await fetch(at("/who?query="), { headers: headers() });
   if (response.status === 401) {
-    signIn("This gateway wants to know who asks.");
+    signIn("Sign in to ask here. You get a key from whoever runs this service.");
     return;
   }
   const found = (await response.json()).results ?? [];
@@ -175,7 +177,7 @@ async function record() {
   try {
     stream = await navigator.mediaDevices.getUserMedia({ audio: true });
   } catch {
-    tell("The microphone is not available.");
+    tell("The microphone is not available. Allow it for this page, or attach a file.");
     return;
   }
   const pieces = [];
@@ -197,7 +199,7 @@ function locate() {
     location_ = { lat: Number(coords.latitude.toFixed(5)), lon: Number(coords.longitude.toFixed(5)) };
     showAttached();
   };
-  navigator.geolocation?.getCurrentPosition(found, () => tell("The location is not available."));
+  navigator.geolocation?.getCurrentPosition(found, () => tell("Your location is not available. Allow it for this page, or write where you are."));
 }
 
 function tell(text) {

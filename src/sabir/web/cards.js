@@ -1,5 +1,5 @@
 // Cards: what a site has found, with the facts that people look for first.
-import { first, isWeb, link, make, plain, visible } from "./dom.js";
+import { button, first, isWeb, link, make, plain, visible } from "./dom.js";
 
 const FACTS_SHOWN = new Set(["price", "date", "startdate", "totaltime", "stars"]); // facts that every card shows in its own way
 const DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
@@ -36,7 +36,8 @@ function picture(item) {
   const url = typeof source === "string" ? source : source?.url ?? source?.contentUrl;
   if (typeof url !== "string") return null;
   const own = url.startsWith("data:image/") || (isWeb(url) && new URL(url, location.href).origin === location.origin);
-  return own ? make("img", { src: url, alt: "", loading: "lazy", className: "picture" }) : null;
+  if (own) return make("img", { src: url, alt: "", loading: "lazy", className: "picture" });
+  return isWeb(url) && /^https?:/.test(url) ? link(url, `Picture at ${new URL(url).host}`, { className: "elsewhere" }) : null;
 }
 
 function factsOf(item) {
@@ -109,8 +110,24 @@ export function hoursInWords(specifications) {
 
 const clock = (text) => String(text ?? "").slice(0, 5).replace(/^0(\d)/, "$1");
 
+// The short form of schema.org, "Mo-Fr 06:30-17:00", as specifications.
+export function specifications(texts) {
+  const short = DAYS.map((day) => day.slice(0, 2));
+  return [texts].flat().flatMap((text) => {
+    const found = /^([A-Z][a-z](?:[-,][A-Z][a-z])*) (\d{1,2}:\d{2})-(\d{1,2}:\d{2})$/.exec(String(text ?? ""));
+    if (!found) return [];
+    const days = found[1].split(",").flatMap((span) => {
+      const [from, to] = span.split("-").map((day) => short.indexOf(day));
+      if (from < 0 || to < 0) return [];
+      const last = to ?? from;
+      return DAYS.filter((_, place) => (from <= last ? place >= from && place <= last : place >= from || place <= last));
+    });
+    return [{ dayOfWeek: days, opens: found[2], closes: found[3] }];
+  });
+}
+
 function hoursOf(item) {
-  const lines = hoursInWords(item.openingHoursSpecification ?? []);
+  const lines = hoursInWords([item.openingHoursSpecification ?? [], specifications(item.openingHours ?? [])].flat());
   if (!lines.length) return null;
   return make("details", { className: "hours" }, make("summary", {}, "Opening hours"), make("ul", {}, ...lines.map((line) => make("li", {}, line))));
 }
@@ -118,13 +135,28 @@ function hoursOf(item) {
 function actionsOf(item) {
   const actions = Array.isArray(item.actions) ? item.actions : [];
   if (!actions.length) return null;
-  const shown = actions.slice(0, 3).map((action) => {
-    const name = visible(action.name || action["@type"] || "Action");
-    const address = String(action.endpoint || "").replace(/\{[?&][^}]*\}/g, "");
-    const works = (action.method || "GET").toUpperCase() === "GET" && !/[{}]/.test(address);
-    return (works && link(address, name, { title: action.description })) || make("span", { title: `${action.description || name} (${action.method || ""} ${action.endpoint || ""})` }, name);
-  });
-  return make("div", { className: "actions" }, ...shown);
+  return make("div", { className: "actions" }, ...actions.slice(0, 3).map(actionOf));
+}
+
+// An action is a link, or a form for what it wants to know. It opens in a new tab, at the site that offers it.
+function actionOf(action) {
+  const name = visible(action.name || action["@type"] || "Action");
+  const address = String(action.endpoint || "").replace(/\{[?&][^}]*\}/g, "");
+  const isGet = (action.method || "GET").toUpperCase() === "GET";
+  const params = Object.entries(action.params ?? {});
+  if (/[{}]/.test(address) || !/^https?:/.test(address) || !isWeb(address)) return make("span", { title: action.description }, name);
+  if (isGet && !params.length) return link(address, name, { title: action.description });
+  if (!isGet && !address.startsWith("https:")) return make("span", { title: action.description }, name);
+  const form = make("form", { action: address, method: isGet ? "get" : "post", target: "_blank", rel: "noopener noreferrer", className: "action-form", hidden: true },
+    action.description ? make("p", {}, visible(action.description)) : null,
+    ...params.map(([id, about]) => make("label", {}, visible(id.replaceAll("_", " ")), make("input", { type: "text", name: id, required: Boolean(about?.required) }))),
+    make("button", { type: "submit", className: "primary" }, `Go to ${visible(new URL(address).host)}`));
+  const open = button(name, () => {
+    form.hidden = !form.hidden;
+    open.setAttribute("aria-expanded", String(!form.hidden));
+  }, { title: action.description });
+  open.setAttribute("aria-expanded", "false");
+  return [open, form];
 }
 
 function groundingOf(grounding) {

@@ -151,12 +151,15 @@ export class TurnView {
     }
   }
 
-  // The filters that were understood; each can be removed.
+  // The filters that were understood; each can be removed, if it can be found in the question.
   chips(meta) {
-    const applied = meta.applied ?? meta.filters_applied ?? [];
-    if (!Array.isArray(applied) || !applied.length || this.filters) return;
-    this.filters = make("div", { className: "chips", role: "group", ariaLabel: "Filters that were understood" }, ...applied.map((words) =>
-      make("span", { className: "chip" }, visible(words), button("×", () => this.ask(`${this.rewritten ?? this.text}, not only ${words}`), { ariaLabel: `Search without ${words}`, title: "Search without this" }))));
+    if (!Array.isArray(meta.applied) || !meta.applied.length || this.filters) return;
+    const applied = [...new Set(meta.applied.map(String))];
+    this.filters = make("div", { className: "chips", role: "group", ariaLabel: "Filters that were understood" }, ...applied.map((words) => {
+      const rest = without(this.rewritten ?? this.text, words);
+      const remove = rest && button("×", () => this.ask(rest, { standalone: true }), { ariaLabel: `Search without ${words}`, title: "Search without this" });
+      return make("span", { className: remove ? "chip" : "chip fixed" }, visible(words), remove);
+    }));
     this.put(this.filters);
   }
 
@@ -168,6 +171,14 @@ export class TurnView {
     const mild = ["NO_RESULTS", "CANCELLED", "cancelled", "canceled"].includes(fault.code);
     this.put(make("p", { className: mild ? "failure mild" : "failure", role: "alert" }, visible(fault.message || fault.code || "The request failed.")));
   }
+}
+
+// A question without some of its words; null if they are not in it, or nothing else is.
+export function without(question, words) {
+  const place = question.toLowerCase().indexOf(words.toLowerCase());
+  if (place < 0) return null;
+  const rest = `${question.slice(0, place)} ${question.slice(place + words.length)}`.replace(/\s+/g, " ").replace(/\s([,.?!])/g, "$1").trim();
+  return /\p{L}/u.test(rest) ? rest : null;
 }
 
 export function fileNode(file) {
@@ -184,10 +195,10 @@ export function fileNode(file) {
 
 // Tasks of this tab: strangers cannot ask the gateway which tasks are theirs.
 const TASKS = "sabir.tasks";
-export const remembered = () => JSON.parse(sessionStorage.getItem(TASKS) ?? "[]");
+export const remembered = () => JSON.parse(sessionStorage.getItem(TASKS) ?? "[]"); // [{id, agent}]
 
-function remember(task) {
-  sessionStorage.setItem(TASKS, JSON.stringify([task, ...remembered().filter((known) => known !== task)].slice(0, 20)));
+function remember(id, agent) {
+  sessionStorage.setItem(TASKS, JSON.stringify([{ id, agent }, ...remembered().filter((known) => known.id !== id)].slice(0, 20)));
 }
 
 export class Chat {
@@ -215,17 +226,19 @@ export class Chat {
     $("welcome")?.remove();
     const { protocol, agent, name, mode } = this.place.chosen();
     const extras = [...(input.files ?? []).map((file) => make("span", { className: "attached" }, icon("M8 12l5-5a3 3 0 0 1 4 4l-7 7a5 5 0 0 1-7-7l7-7", 14), visible(file.name))), input.location ? make("span", { className: "attached" }, "my location") : null];
-    const view = new TurnView(this.talk, text, extras.filter(Boolean), (words) => this.ask(words));
+    const view = new TurnView(this.talk, text, extras.filter(Boolean), (words, more) => this.ask(words, more));
+    view.agent = name;
     view.wait();
     view.scroll();
     this.busy(true);
     const stop = (this.running = new AbortController());
     view.cancel = () => stop.abort();
     const speaker = this.speaker(protocol, agent, name);
+    if (input.standalone && !["nlip", "nlip-ws", "nlweb"].includes(protocol)) speaker.session = {}; // the others cannot say so
     const trace = await this.traceIds.next();
     speaker.trace = trace && traceparent(trace);
     try {
-      if (input.files?.length && speaker.constructor.noFiles) throw new Error(`${speaker.constructor.noFiles} Choose NLIP, MCP or A2A.`);
+      if (input.files?.length && speaker.constructor.noFiles) throw new Error(`${speaker.constructor.noFiles} Choose NLIP, MCP or A2A above.`);
       for await (const event of speaker.ask({ text, mode, ...input }, stop.signal)) this.take(view, event);
     } catch (error) {
       if (stop.signal.aborted) view.fail({ code: "cancelled", message: "Cancelled." });
@@ -253,7 +266,7 @@ export class Chat {
     else if (event.kind === "fault") view.fail(event);
     else if (event.kind === "cancellable") {
       view.cancel = () => event.cancel();
-      if (event.task) remember(event.task);
+      if (event.task) remember(event.task, view.agent);
     }
   }
 
@@ -286,7 +299,7 @@ export class Chat {
     }
     $("welcome")?.remove();
     for (const turn of this.kept) {
-      const view = new TurnView(this.talk, turn.text, [], (words) => this.ask(words));
+      const view = new TurnView(this.talk, turn.text, [], (words, more) => this.ask(words, more));
       for (const item of turn.items) view.item(item);
       if (turn.panel?.length) view.members(new Panel(turn.panel));
       if (turn.source) view.words(turn.source, true);

@@ -3,15 +3,19 @@ import { button, make, visible, link } from "./dom.js";
 
 export function questionForm(question, answer) {
   const fields = question.fields ?? [];
-  const form = make("form", { className: "question" }, make("p", {}, visible(question.text)));
+  const confirms = fields.length === 1 && isYesOrNo(fields[0]);
+  const text = confirms ? question.text.replace(/\s*Reply yes to confirm\.$/, "") : question.text; // there are buttons for it
+  const form = make("form", { className: "question" }, make("p", {}, visible(text)));
   if (question.url) form.append(make("p", { className: "source" }, link(question.url, question.url) ?? visible(question.url)));
+  if (confirms) return confirmation(form, fields[0], answer);
   for (const field of fields) form.append(fieldset(field, question));
   if (!fields.length) form.append(make("fieldset", {}, make("input", { type: "text", name: "answer", ariaLabel: question.text, required: true })));
   const finish = (answers, words) => {
     for (const control of form.elements) control.disabled = true;
     answer(answers, words);
   };
-  const skip = fields.some((field) => field.required) || !fields.length ? null : button("No preference", () => finish({}, "no preference"));
+  const isChoice = fields.length && fields.every((field) => !field.required && (field.options ?? []).length);
+  const skip = isChoice ? button("No preference", () => finish({}, "no preference")) : null;
   form.append(make("div", { className: "row" }, make("button", { type: "submit", className: "primary" }, "Continue"), skip));
   form.addEventListener("submit", (event) => {
     event.preventDefault();
@@ -24,6 +28,22 @@ export function questionForm(question, answer) {
     const words = Object.values(answers).flat().map((value) => (value === true ? "yes" : value === false ? "no" : String(value).replace(/ \(\d+\)$/, ""))).join(", ");
     finish(answers, words || "no preference");
   });
+  return form;
+}
+
+// NLWeb has no booleans: there it is a choice of two.
+const isYesOrNo = (field) => field.type === "boolean" || (field.options ?? []).join().toLowerCase() === "yes,no";
+
+// A question of yes or no is two buttons.
+function confirmation(form, field, answer) {
+  const reply = (value) => button(value ? "Yes" : "No", () => {
+    for (const control of form.elements) control.disabled = true;
+    const word = value ? "yes" : "no";
+    answer({ [field.id]: field.type === "boolean" ? value : word }, word);
+  }, { className: value ? "primary" : null });
+  form.classList.add("confirmation");
+  form.addEventListener("submit", (event) => event.preventDefault());
+  form.append(make("div", { className: "row" }, reply(true), reply(false)));
   return form;
 }
 

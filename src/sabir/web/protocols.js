@@ -49,6 +49,7 @@ class Nlip extends Protocol {
   message(input, asBytes) {
     const parts = [];
     if (input.answers) parts.push({ format: "structured", subformat: "json", content: input.answers, label: "answer" });
+    if (input.standalone) parts.push({ format: "structured", subformat: "json", content: { rewritten: input.text }, label: "ask" });
     for (const file of input.files ?? []) parts.push(file.part ?? filePart(file, asBytes));
     if (input.location) parts.push({ format: "location", subformat: "gps", content: `${input.location.lat}, ${input.location.lon}` });
     this.session.own ??= `page-${uuid()}`;
@@ -256,7 +257,7 @@ export class Nlweb extends Protocol {
 
   async *ask(input, signal) {
     const body = {
-      query: { text: input.text, ...(input.filters ?? {}) },
+      query: { text: input.text, ...(input.standalone ? { decontextualized_query: input.text } : {}), ...(input.filters ?? {}) },
       prefer: { streaming: true, response_format: "conv_search", mode: input.mode || "list,summarize" },
       meta: { api_version: "0.54", ...(this.session.context ? { session_context: this.session.context } : {}) },
     };

@@ -2,6 +2,8 @@
 import { remembered } from "./chat.js";
 import { button, make, visible } from "./dom.js";
 
+const AGENTS = 30; // whose tasks are looked for
+
 export async function render(root, place) {
   const tasks = make("div", {});
   const sessions = make("div", {});
@@ -17,27 +19,28 @@ export async function render(root, place) {
   showInbox(inbox, place);
 }
 
-async function rpc(place, method, params) {
+async function rpc(place, agent, method, params) {
   const headers = { "Content-Type": "application/json", "A2A-Version": "1.0", ...place.headers() };
   const body = JSON.stringify({ jsonrpc: "2.0", id: crypto.randomUUID(), method, params });
-  return place.wire.json(await place.wire.fetch("/a2a", { method: "POST", headers, body }, { protocol: "a2a", what: method }));
+  return place.wire.json(await place.wire.fetch(`/a2a/${encodeURIComponent(agent)}`, { method: "POST", headers, body }, { protocol: "a2a", what: method }));
 }
 
 async function showTasks(root, place) {
-  const answer = await rpc(place, "ListTasks", { pageSize: 20 });
-  const listed = answer?.result?.tasks ?? [];
-  const ours = remembered().filter((id) => !listed.some((task) => task.id === id));
-  const known = await Promise.all(ours.map(async (id) => (await rpc(place, "GetTask", { id }))?.result));
-  const tasks = [...listed, ...known.filter((task) => task?.status)];
+  const listed = (await Promise.all(place.cards().slice(0, AGENTS).map(async ({ name }) =>
+    ((await rpc(place, name, "ListTasks", { pageSize: 20 }))?.result?.tasks ?? []).map((task) => ({ ...task, agent: name }))))).flat();
+  const ours = remembered().filter(({ id }) => !listed.some((task) => task.id === id));
+  const known = await Promise.all(ours.map(async ({ id, agent }) => ({ ...(await rpc(place, agent, "GetTask", { id }))?.result, agent })));
+  const moment = (task) => Date.parse(task.status.timestamp);
+  const tasks = [...listed, ...known.filter((task) => task.status)].sort((one, other) => moment(other) - moment(one));
   if (!tasks.length) {
-    root.replaceChildren(make("p", { className: "empty" }, answer?.error ? visible(answer.error.message) : "No tasks yet. What you ask over A2A becomes one."));
+    root.replaceChildren(make("p", { className: "empty" }, "No tasks yet. What you ask over A2A becomes one."));
     return;
   }
   const running = ["TASK_STATE_SUBMITTED", "TASK_STATE_WORKING", "TASK_STATE_INPUT_REQUIRED"];
-  root.replaceChildren(table(["Task", "State", "Updated", ""], tasks.map((task) => [
-    task.id.slice(0, 12), badge(task.status.state.replace("TASK_STATE_", "").toLowerCase().replace("_", " ")), new Date(task.status.timestamp).toLocaleString(),
+  root.replaceChildren(table(["Task", "Agent", "State", "Updated", ""], tasks.map((task) => [
+    task.id.slice(0, 12), visible(task.agent), badge(task.status.state.replace("TASK_STATE_", "").toLowerCase().replace("_", " ")), new Date(task.status.timestamp).toLocaleString(),
     running.includes(task.status.state) ? button("Cancel", async () => {
-      await rpc(place, "CancelTask", { id: task.id });
+      await rpc(place, task.agent, "CancelTask", { id: task.id });
       await showTasks(root, place);
     }) : "",
   ])));
@@ -48,9 +51,14 @@ async function showSessions(root, place) {
   const headers = { "Content-Type": "application/json", ...place.headers() };
   const reply = await place.wire.json(await place.wire.fetch("/nlip", { method: "POST", headers, body: JSON.stringify(message) }, { protocol: "nlip", what: "sessions" }));
   const found = (reply?.submessages ?? []).find((part) => part.label === "sessions")?.content;
-  const sessions = found?.sessions ?? [];
-  if (!sessions.length) root.replaceChildren(make("p", { className: "empty" }, visible(reply?.content ?? "No conversations.")));
-  else root.replaceChildren(table(Object.keys(sessions[0]), sessions.map((session) => Object.values(session).map((value) => visible(typeof value === "object" ? JSON.stringify(value) : value ?? "")))));
+  const sessions = (found?.sessions ?? []).filter((session) => session.turns);
+  if (!sessions.length) {
+    root.replaceChildren(make("p", { className: "empty" }, "No conversations are listed. Sign in to see those that you had with your key."));
+    return;
+  }
+  const moment = (text) => (text ? new Date(text).toLocaleString() : "");
+  root.replaceChildren(table(["Conversation", "Began", "Last turn", "Turns"], sessions.map((session) =>
+    [visible(session.id ?? session.session ?? Object.values(session)[0]), moment(session.begun), moment(session.last), String(session.turns)])));
 }
 
 function showInbox(root, place) {

@@ -13,7 +13,7 @@ export async function render(root, place) {
   const health = await fetch(at("/health")).then((found) => found.json()).catch(() => ({}));
   root.replaceChildren(
     make("h1", {}, "Agents"),
-    make("p", {}, `${agents.size} agents, each reachable over every protocol. The gateway is `, make("span", { className: health.status === "ok" ? "badge" : "badge bad" }, health.status ?? "unknown"), "."),
+    make("p", {}, `${agents.size} agents, each reachable over every protocol. The gateway is `, make("span", { className: health.status === "ok" ? "badge" : "badge bad" }, health.status ?? "unknown")),
     make("div", { className: "grid" }, ...[...agents.values()].map((entry) => panel(entry, place))),
     make("h2", {}, "Connect a client"),
     make("div", { className: "grid" }, snippet("An MCP client", mcpConfig()), snippet("Python", python()), snippet("Your own site", widget())),

@@ -4,7 +4,7 @@ import { at, make, visible } from "./dom.js";
 export async function render(root, place) {
   if (root.childElementCount) return;
   const url = make("input", { type: "url", value: at("/").replace(/\/$/, ""), ariaLabel: "Address to check", required: true });
-  const protocol = make("select", { ariaLabel: "Protocol" }, ...["nlip", "acl"].map((name) => make("option", { value: name }, name.toUpperCase())));
+  const protocol = make("select", { ariaLabel: "Protocol" }, ...["nlip", "nlweb", "acl"].map((name) => make("option", { value: name }, name.toUpperCase())));
   const result = make("div", {});
   let running = null;
   const form = make("form", { className: "row", onsubmit: async (event) => {
@@ -13,6 +13,7 @@ export async function render(root, place) {
     running = new AbortController();
     await run(result, place, { url: url.value, protocol: protocol.value }, running.signal);
   } }, url, protocol, make("button", { type: "submit", className: "primary" }, "Check"));
+  result.append(make("p", { className: "empty" }, "Choose an address and press Check. Each clause appears as soon as it was tried; nothing is changed at the address beyond the messages that are sent."));
   root.replaceChildren(make("h1", {}, "Check"), make("p", {}, "Which clause of the standard holds at an address: this gateway, or anybody else's server."), form, result);
 }
 

@@ -5,7 +5,7 @@ import { table } from "./view_activity.js";
 const EVERY = 2000; // milliseconds between two looks at the metrics
 const POINTS = 60;
 const SHOWN = [
-  ["sabir_turns_total", "Turns", "rate"], ["sabir_errors_total", "Errors", "rate"], ["sabir_tasks_running", "Tasks running", "value"], ["sabir_store_waiting", "Writes waiting", "value"],
+  ["sabir_turns_total", "Turns", "rate"], ["errors", "Turns that failed", "rate"], ["sabir_tasks_running", "Tasks running", "value"], ["sabir_store_waiting", "Writes waiting", "value"],
 ];
 let timer = null;
 
@@ -51,7 +51,7 @@ async function showAudit(root, place) {
 async function showDead(root, place) {
   const response = await fetch(at("/operate/dead-letters"), { headers: place.headers() });
   const { dead = [] } = response.ok ? await response.json() : {};
-  root.replaceChildren(dead.length ? table(["To", "Number", "Why"], dead.map((letter) => [visible(letter.name), String(letter.number), visible(letter.reason)])) : make("p", { className: "empty" }, "No message is dead."));
+  root.replaceChildren(dead.length ? table(["To", "Number", "Why"], dead.map((letter) => [visible(letter.name), String(letter.number), visible(letter.reason)])) : make("p", { className: "empty" }, "No message failed."));
 }
 
 async function showMetrics(root, series, place) {
@@ -78,7 +78,9 @@ function totals(text) {
   const sums = new Map();
   for (const line of text.split("\n")) {
     const found = /^([a-z_]+)(?:\{[^}]*\})? ([\d.e+-]+)/.exec(line);
-    if (found) sums.set(found[1], (sums.get(found[1]) ?? 0) + Number(found[2]));
+    if (!found) continue;
+    sums.set(found[1], (sums.get(found[1]) ?? 0) + Number(found[2]));
+    if (found[1] === "sabir_turns_total" && !line.includes('outcome="ok"')) sums.set("errors", (sums.get("errors") ?? 0) + Number(found[2]));
   }
   return sums;
 }

@@ -7,7 +7,7 @@ export const WIDE = { width: 1360, height: 900 };
 export const PHONE = { width: 360, height: 740 };
 
 const FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-  "--disable-component-update", "--disable-sync"];
+  "--disable-component-update", "--disable-sync", "--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream"];
 
 export async function browse(executablePath, steps) {
   const browser = await chromium.launch({ executablePath, args: FLAGS });
@@ -33,4 +33,22 @@ export async function serious(page) {
   await page.evaluate(AXE);
   const { violations } = await page.evaluate(() => axe.run(document, { resultTypes: ["violations"] }));
   return violations.filter(({ impact }) => ["serious", "critical"].includes(impact)).map(({ id, nodes }) => `${id}: ${nodes[0].html.slice(0, 160)}`);
+}
+
+// What the scripts of the page share: a page that is ready, a question, its answer.
+export const ended = (page) => page.waitForFunction(() => !document.querySelector(".status"));
+export const last = (page, inner) => page.locator(`.turn:last-of-type ${inner}`);
+
+export async function ready(open, url, options) {
+  const page = await open(options);
+  await page.goto(url);
+  await page.waitForSelector("#agent option:nth-child(3)", { state: "attached" });
+  return page;
+}
+
+export async function say(page, agent, text, protocol) {
+  if (protocol) await page.selectOption("#protocol", protocol);
+  await page.selectOption("#agent", agent);
+  await page.fill("#text", text);
+  await page.keyboard.press("Enter");
 }

@@ -60,6 +60,7 @@ class Notes(msgspec.Struct, frozen=True):
     total: int | None = None
     coverage: float = 1.0  # below 1 while some items are known by their words alone
     note: str = ""  # what should be known of what was found
+    applied: tuple[str, ...] = ()  # words of the question that were read as filters
 
 
 # -- requests -------------------------------------------------------------------------------------

@@ -297,6 +297,8 @@ class ResponseFormat:
         more: Json = {"coverage": notes.coverage} if notes.coverage < 1.0 else {}
         if notes.note:
             more["note"] = notes.note
+        if notes.applied:
+            more["applied"] = list(dict.fromkeys(notes.applied))
         if notes.ignored:
             more["ignored_because"] = _reasons(notes.ignored)
         return msgspec.structs.replace(
