@@ -15,7 +15,7 @@ from .model import Model, ModelMessage, ModelOptions, ModelUsage
 if TYPE_CHECKING:
     from .agent import LLMOptions
 
-CUT: Final = 200  # characters of a result that are left at least
+CUT: Final = 200  # characters of the newest results that are left; shorter ones are never cut
 CHARACTERS_A_TOKEN: Final = 4  # a common estimate; windows need no more than that
 SUMMARY: Final = "Summarise this conversation in at most 150 words. Keep names, numbers and decisions."
 
@@ -60,7 +60,7 @@ def fit_results(messages: list[ModelMessage], context_tokens: int | None) -> Non
     if context_tokens is None:
         return
     excess = sum(len(message.content) for message in messages) - context_tokens * CHARACTERS_A_TOKEN
-    places = [place for place, message in enumerate(messages) if message.role == "tool"]
+    places = [place for place, message in enumerate(messages) if message.role == "tool" and len(message.content) > CUT]
     calling = max((place for place, message in enumerate(messages) if message.role == "assistant"), default=0)
     earlier = [place for place in places if place < calling]
     newest = sorted((place for place in places if place > calling), key=lambda place: -len(messages[place].content))
@@ -70,9 +70,8 @@ def fit_results(messages: list[ModelMessage], context_tokens: int | None) -> Non
         content = messages[place].content
         length = 0 if place < calling else max(CUT, len(content) - excess)
         shorter = cut(content, length)
-        if len(shorter) < len(content):
-            messages[place] = msgspec.structs.replace(messages[place], content=shorter)
-            excess -= len(content) - len(shorter)
+        messages[place] = msgspec.structs.replace(messages[place], content=shorter)
+        excess -= len(content) - len(shorter)
 
 
 def cut(text: str, length: int) -> str:
