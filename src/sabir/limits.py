@@ -12,6 +12,7 @@ from sabir.errors import TooLarge
 
 FEW_BYTES: Final = 4096  # JSON this short is not worth counting
 FEW_VALUES: Final = 500
+_NO_SEPARATORS: Final = bytes(set(range(256)) - set(b",[{"))
 BYTES_AS_A_VALUE: Final = 64  # so many bytes of text cost about as much as one value
 
 
@@ -57,8 +58,8 @@ def _without_texts(body: bytes) -> bytes:
 
 
 def _separators(body: bytes) -> int:
-    """One value before each comma, and one in each bracket."""
-    return 1 + body.count(b",") + body.count(b"[") + body.count(b"{")
+    """One value before each comma, and one in each bracket; in one pass, however many there are."""
+    return 1 + len(body.translate(None, _NO_SEPARATORS))
 
 
 def check_shape(content: object, where: str, limits: Limits, protocol: str) -> None:

@@ -16,6 +16,7 @@ from sabir.errors import BadInput, NotFound, RateLimited, Refused, SabirError
 from sabir.exchange.request import EventSink, TurnRequest
 from sabir.guard import Credentials
 from sabir.guard.identity.callers import stranger_at
+from sabir.guard.quotas.rates import rate_limit_key
 from sabir.message import Message
 from sabir.turn import Caller
 
@@ -85,6 +86,12 @@ class Admission(msgspec.Struct, eq=False):
             guard = self.services.guard
             amount = cost // 1000 * (1 + 2 * len(guard.filters.filters))
             guard.rates.spend(self.credentials.address, self.caller, amount)
+
+    @property
+    def paced_as(self) -> str | None:
+        """The address, unless it is not metered: ``Heavy`` keeps its costly messages apart."""
+        address = self.credentials.address
+        return None if not address or self.services.guard.rates.spares(address) else rate_limit_key(address)
 
     async def rejected(self, exc: E, agent: str | None = None) -> E | RateLimited:
         """Account for a rejection: invalid input is charged, and what was refused is audited, once.

@@ -1,7 +1,9 @@
 """Costly messages, one at a time: what a message costs to check grows with its values, and there is one event loop.
 
 A costly message waits for its turn, and the next one for twice as long as it took: between two of them there is always
-time for everybody else. It is also charged for what it costs (``Admission.charge_cost``).
+time for everybody else. A message costs more after it was decoded (its turn, the store, its reply), so the costly
+messages of one address also keep a distance that grows with their cost. They are charged for their cost, too
+(``Admission.charge_cost``).
 """
 
 from __future__ import annotations
@@ -15,10 +17,17 @@ from typing import Final, Protocol
 from sabir.limits import FEW_VALUES
 
 REST: Final = 2.0  # times what the work took: how long the next one waits
+DISTANCE: Final = 4e-6  # seconds for each unit of cost, between two messages of one address; 60 ms for 1 MB of text
+MAX_SLOWNESS: Final = 8.0
+MAX_ADDRESSES: Final = 10_000
 
 
 class Charged(Protocol):
     """What is charged for a message, such as an ``Admission``."""
+
+    @property
+    def paced_as(self) -> str | None:
+        """The name under which its messages keep their distance; None if they need not."""
 
     def charge_cost(self, cost: int) -> None: ...
 
@@ -29,6 +38,8 @@ class Heavy:
     def __init__(self) -> None:
         self._turn: asyncio.Lock | None = None  # belongs to the loop in which it is first used
         self._free_at = 0.0
+        self._slowness = 1.0  # how much longer the last work took than it needed: other programs want the processor
+        self._next_at: dict[str, float] = {}  # by address
 
     @asynccontextmanager
     async def work(self, cost: int, charged: Charged | None = None) -> AsyncIterator[None]:
@@ -38,13 +49,27 @@ class Heavy:
             return
         if charged is not None:
             charged.charge_cost(cost)
+            await self._keep_distance(charged.paced_as, cost)
         if self._turn is None:
             self._turn = asyncio.Lock()
         async with self._turn:
             await asyncio.sleep(max(0.0, self._free_at - time.monotonic()))
-            began = time.monotonic()
+            began, began_cpu = time.monotonic(), time.thread_time()
             try:
                 yield
             finally:
                 now = time.monotonic()
-                self._free_at = now + REST * (now - began)
+                took = now - began
+                self._free_at = now + REST * took
+                self._slowness = min(MAX_SLOWNESS, max(1.0, took / max(1e-4, time.thread_time() - began_cpu)))
+
+    async def _keep_distance(self, name: str | None, cost: int) -> None:
+        if name is None:
+            return
+        now = time.monotonic()
+        if len(self._next_at) > MAX_ADDRESSES:
+            self._next_at = {known: at for known, at in self._next_at.items() if at > now}
+        begins = max(now, self._next_at.get(name, now))
+        self._next_at[name] = begins + DISTANCE * cost * self._slowness
+        if begins > now:
+            await asyncio.sleep(begins - now)

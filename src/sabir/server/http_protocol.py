@@ -1,4 +1,4 @@
-"""uvicorn's HTTP and WebSocket protocols, with what they lack.
+"""uvicorn's HTTP protocol, with what it lacks.
 
 - The subject of a verified client certificate, as the ASGI TLS extension names it.
 - Limits on slow clients: a time for the head, a pause and a minimum rate for the body, an idle time.
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final
@@ -28,7 +29,6 @@ from uvicorn.protocols.http.httptools_impl import (
     HttpToolsProtocol,
     RequestResponseCycle,
 )
-from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from sabir.guard.identity.callers import subject_of
 
@@ -39,6 +39,7 @@ LINGER_SECONDS: Final = 5.0  # for the rest of a body whose request was answered
 MAX_LINGER: Final = 16 * 1024 * 1024  # bytes of it
 GRACE_SECONDS: Final = 60.0  # of a body, before its average rate counts
 MIN_RATE: Final = 500.0  # bytes of a body each second, on average
+MAX_JOINED: Final = 64 * 1024  # bytes of a body that are worth copying, to send them in one piece with the head
 MAX_KNOWN: Final = 256  # bytes of a request target that is worth remembering
 MAX_HEAD: Final = 64 * 1024  # bytes of a head that does not end; what comes in one piece may be somewhat more
 MAX_HEADERS: Final = 256
@@ -245,7 +246,9 @@ class Cycle(RequestResponseCycle):
         else:
             self.expected_content_length -= len(body)
         head, self._head = self._head, None
-        if head is not None:
+        if head is not None and len(body) > MAX_JOINED:
+            self.transport.writelines((head, body))
+        elif head is not None:
             self.transport.write(head + body)
         elif body:
             self.transport.write(body)
@@ -296,7 +299,8 @@ class Http(HttpToolsProtocol):
         if not self.owes_body:
             self.transport.close()
         elif self.transport.can_write_eof() and not self.transport.is_closing():
-            self.transport.write_eof()
+            with suppress(OSError):  # the client has closed the connection already
+                self.transport.write_eof()
 
     def _discard(self, size: int) -> None:
         """Pass over the rest of a body that nobody reads; who sends it without end is cut off."""
@@ -480,33 +484,6 @@ class HttpWithCertificate(Http):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.certified = client_of(transport)
-
-
-class WebSocket(WebSocketsSansIOProtocol):
-    def send_receive_event_to_app(self) -> None:
-        """As uvicorn does; but a text frame that is not UTF-8 is the client's fault, and no traceback in the log."""
-        if self.curr_msg_data_type == "text" and not _is_utf8(self.frames):
-            self.frames = []
-            self.conn.fail(1007, "text frames must be UTF-8")
-            self.handle_parser_exception()
-            return
-        super().send_receive_event_to_app()
-
-
-def _is_utf8(frames: list[bytes]) -> bool:
-    try:
-        b"".join(frames).decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-class WebSocketWithCertificate(WebSocket):
-    def handle_connect(self, event: Any) -> None:
-        super().handle_connect(event)
-        scope: Any = getattr(self, "scope", None)  # not there if the handshake was refused
-        if scope is not None:
-            scope["extensions"] = {**scope["extensions"], **client_of(self.transport)}
 
 
 class Body(msgspec.Struct):

@@ -21,10 +21,11 @@ from starlette.types import ASGIApp
 from sabir.errors import ConfigError
 from sabir.guard.quotas.rates import is_loopback
 
-from .http_protocol import Http, HttpWithCertificate, SlowClientReaper, WebSocket, WebSocketWithCertificate
+from .http_protocol import Http, HttpWithCertificate, SlowClientReaper
 from .settings import Serving
 from .tls import tls_context
 from .unix_socket import HttpOverUnixSocket, bind_unix, remove_unix
+from .websocket_protocol import WebSocket, WebSocketWithCertificate
 from .workers import Workers
 
 logger = logging.getLogger("sabir")

@@ -17,7 +17,8 @@ from typing import Any, Final
 
 from sabir.errors import ConfigError
 
-from .http_protocol import Http, WebSocket
+from .http_protocol import Http
+from .websocket_protocol import WebSocket
 
 _MODE: Final = 0o660
 _LONGEST: Final = 100  # bytes of a path; the kernel takes 107

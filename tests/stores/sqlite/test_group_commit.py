@@ -11,7 +11,8 @@ import pytest
 
 from sabir.errors import StoreUnavailable
 from sabir.stores.base import Record
-from sabir.stores.sqlite.group_commit import GroupCommit
+from sabir.stores.sqlite.checkpoints import CHECKPOINT_BYTES
+from sabir.stores.sqlite.group_commit import LARGE, GroupCommit
 from sabir.stores.sqlite.store import SQLiteStore
 
 
@@ -73,3 +74,46 @@ async def test_writes_of_many_callers_share_commits(tmp_path: Path) -> None:
     await asyncio.gather(*(store.put(Record("s", str(n), b"")) for n in range(200)))
     assert store.group_size > 5
     await store.close()
+
+
+async def test_large_jobs_are_committed_one_at_a_time_with_all_small_ones(writer: GroupCommit) -> None:
+    """Seven turns of 1.8 MB in one commit kept everybody else waiting for half a second (issue 11, D15)."""
+    sizes: list[list[str]] = []
+    commit = writer._commit
+
+    def noted(connection: sqlite3.Connection, group: Any) -> None:
+        sizes.append([job[0] for job, _ in group if isinstance(job, tuple)])
+        commit(connection, group)
+
+    writer._commit = noted  # type: ignore[method-assign]
+    large = [writer.submit((f"large {n}",), LARGE) for n in range(5)]
+    small = [writer.submit((f"small {n}",)) for n in range(5)]
+    await asyncio.gather(*large, *small)
+    assert await writer.submit(count) == 10
+    assert max(sum(name.startswith("large") for name in group) for group in sizes) == 1
+    last_small = max(index for index, group in enumerate(sizes) if any(name.startswith("small") for name in group))
+    assert last_small < len(sizes) - 2  # they did not wait for all large ones
+
+
+async def test_a_large_job_that_must_stay_in_order_does(writer: GroupCommit) -> None:
+    futures = [writer.submit((1,), LARGE, in_order=True), writer.submit((2,)), writer.submit((3,), LARGE)]
+    await asyncio.gather(*futures)
+    rows = await writer.submit(lambda connection: connection.execute("SELECT n FROM t ORDER BY rowid").fetchall())
+    assert [n for (n,) in rows].index(1) < [n for (n,) in rows].index(2)
+
+
+async def test_checkpoints_run_beside_the_writer(tmp_path: Path) -> None:
+    """A checkpoint of 64 MB within a commit kept everybody waiting for half a second (issue 11, D15)."""
+    store = SQLiteStore(tmp_path / "store.db")
+    await store.open()
+    try:
+        for n in range(1 + CHECKPOINT_BYTES // 1_000_000):
+            await store.put(Record("t", str(n), bytes(1_000_000)))
+        async with asyncio.timeout(30):
+            while not store._checkpoints.checkpoints:
+                await asyncio.sleep(0.01)
+        copied = (tmp_path / "store.db").stat().st_size
+        assert copied > 4_000_000  # what is in the log alone is not here
+        assert len(await store.list("t", limit=100)) == 1 + CHECKPOINT_BYTES // 1_000_000
+    finally:
+        await store.close()

@@ -1,8 +1,11 @@
 """One writer thread that puts the writes of many callers into one SQLite transaction.
 
-A caller hands in a job and awaits it; the thread takes all jobs that are waiting, runs them in one
-transaction, commits, and only then tells the callers. So each commit is shared by as many turns as
-arrived during the one before it, and what a caller was told is done, is durable.
+A caller submits a job and awaits it. The thread takes all waiting jobs, runs them in one transaction, commits, and only
+then resolves the futures. So each commit is shared by all turns that arrived during the commit before it, and a future
+that is resolved means a durable write.
+
+Large jobs are committed one at a time, each with all small jobs that are waiting: a caller with a short message waits
+for one large row of others at most.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import logging
 import sqlite3
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from itertools import groupby
 from typing import Any, TypeAlias
@@ -27,7 +31,9 @@ Bulk: TypeAlias = Callable[[sqlite3.Connection, list[Any]], list[Any]]
 Group: TypeAlias = list[tuple[Job, asyncio.Future[Any]]]
 Outcome: TypeAlias = tuple[asyncio.Future[Any], Any, Exception | None]
 MAX_GROUP = 512
-# What a job can raise besides SQLite's own: text that is not UTF-8, numbers that are too big, a bad body.
+LARGE = 64 * 1024  # bytes of a job from which it is committed apart from other large ones
+_PAGES = 4 * 4096  # bytes that a job writes besides its content: the pages of tables and indexes that it touches
+# What a job can raise besides SQLite's own errors: text that is not UTF-8, numbers that are too big, an invalid body.
 _JOB_ERRORS = (sqlite3.Error, ValueError, TypeError, OverflowError, msgspec.MsgspecError)
 
 
@@ -40,10 +46,14 @@ class GroupCommit:
     fails.
     """
 
-    def __init__(self, bulks: Mapping[type, Bulk]) -> None:
+    def __init__(self, bulks: Mapping[type, Bulk], committed: Callable[[int], object] = lambda size: None) -> None:
+        """``committed`` is called in the writer thread after each commit, with about how many bytes it wrote."""
         self._bulks = bulks
+        self._committed = committed
         self._gathering: Group = []  # of this pass of the event loop; handed over at its end
         self._waiting: Group = []
+        self._large: deque[tuple[Job, asyncio.Future[Any]]] = deque()
+        self._bytes = 0  # of the jobs that were submitted since the last commit
         self._wake = threading.Semaphore(0)
         self._lock = threading.Lock()
         self._idle = True
@@ -57,35 +67,42 @@ class GroupCommit:
 
     @property
     def waiting(self) -> int:
-        return len(self._gathering) + len(self._waiting)
+        return len(self._gathering) + len(self._waiting) + len(self._large)
 
     def start(self, connection: sqlite3.Connection) -> None:
-        """Begin to write through this connection, which is ours from now on."""
+        """Begin to write through this connection; the thread owns it from now on."""
         self._loop = asyncio.get_running_loop()
         self._closing = False
         self._thread = threading.Thread(target=self._run, args=(connection,), name="sabir-store", daemon=True)
         self._thread.start()
 
     async def stop(self) -> None:
-        """Finish what was handed in, then end the thread."""
+        """Finish what was submitted, then end the thread."""
         self._hand_over()
         self._closing = True
         self._wake.release()
         if self._thread is not None:
             await asyncio.get_running_loop().run_in_executor(None, self._thread.join)
 
-    def submit(self, job: Job) -> asyncio.Future[Any]:
-        """Hand in a job. The future resolves after its commit.
+    def submit(self, job: Job, size: int = 0, *, in_order: bool = False) -> asyncio.Future[Any]:
+        """Submit a job of about this many bytes. The future resolves after its commit.
 
         The jobs of one pass of the event loop go over together, and with those of the next passes as long as each
         brings more: a thread that is woken for the first of them would commit it alone, and take the interpreter
-        from those that are still coming. One job alone waits for one pass that brings nothing.
+        from those that are still coming. One job alone waits for one pass that brings nothing. A large job may be
+        committed after jobs that were submitted later, unless it must stay ``in_order``.
         """
         if self._loop is None or self._closing:
             raise StoreUnavailable("the store is closed")
+        future = self._loop.create_future()
+        self._bytes += size
+        if size >= LARGE and not in_order:
+            with self._lock:
+                self._large.append((job, future))
+            self._wake_writer()
+            return future
         if not self._gathering:
             self._loop.call_soon(self._gather, 0)
-        future = self._loop.create_future()
         self._gathering.append((job, future))
         return future
 
@@ -103,6 +120,10 @@ class GroupCommit:
             return
         with self._lock:
             self._waiting += gathered
+        self._wake_writer()
+
+    def _wake_writer(self) -> None:
+        with self._lock:
             wake, self._idle = self._idle, False
         if wake:
             self._wake.release()
@@ -115,6 +136,8 @@ class GroupCommit:
             while True:
                 with self._lock:
                     group, self._waiting = self._waiting[:MAX_GROUP], self._waiting[MAX_GROUP:]
+                    if self._large:
+                        group.append(self._large.popleft())
                     self._idle = not group
                 if group:
                     self._commit(connection, group)
@@ -123,11 +146,12 @@ class GroupCommit:
                 else:
                     self._wake.acquire()
         finally:
-            # If something unforeseen ended the thread, nobody shall wait for it for ever.
+            # If an unexpected error ended the thread, nobody must wait for it for ever.
             self._closing = True
             connection.close()
             stopped = StoreUnavailable("the store has stopped; the log says why")
-            self._resolve_soon([(future, None, stopped) for _, future in (*group, *self._waiting, *self._gathering)])
+            left = (*group, *self._waiting, *self._large, *self._gathering)
+            self._resolve_soon([(future, None, stopped) for _, future in left])
 
     def _commit(self, connection: sqlite3.Connection, group: Group) -> None:
         self.groups += 1
@@ -137,7 +161,7 @@ class GroupCommit:
             results = self._results(connection, group)
             done: list[Outcome] = [(future, result, None) for (_, future), result in zip(group, results, strict=True)]
             connection.execute("COMMIT")
-            self._wrote()
+            self._wrote(len(group))
         except _JOB_ERRORS as exc:
             _roll_back(connection)
             if len(group) == 1:
@@ -150,7 +174,9 @@ class GroupCommit:
                 return
         self._resolve_soon(done)
 
-    def _wrote(self) -> None:
+    def _wrote(self, jobs: int) -> None:
+        size, self._bytes = self._bytes, 0
+        self._committed(size + jobs * _PAGES)
         self.wrote_at = time.monotonic()
         if self.failed_at is not None:
             self.failed_at = None

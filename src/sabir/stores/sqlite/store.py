@@ -7,6 +7,7 @@ key in a file that is in memory, and cheaper than a thread switch.
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 import time
 from pathlib import Path
@@ -44,6 +45,7 @@ from sabir.stores.rows import (
 from sabir.turn import ANONYMOUS, PastTurn
 
 from .bulk import append_audit, insert
+from .checkpoints import Checkpointer
 from .group_commit import GroupCommit
 from .letters import LETTER_BULKS, SQLiteLetters, sweep_letters
 from .schema import MIGRATIONS, statements
@@ -69,7 +71,8 @@ class SQLiteStore(SQLiteLetters):
         self.path = Path(path)
         self._synchronous = DURABILITY[durability]
         self.schema = (0, 0)
-        self._writer = GroupCommit({tuple: _record_many, **LETTER_BULKS})
+        self._checkpoints = Checkpointer(self.connect)
+        self._writer = GroupCommit({tuple: _record_many, **LETTER_BULKS}, self._checkpoints.committed)
         self._reader: sqlite3.Connection | None = None
 
     def connect(self) -> sqlite3.Connection:
@@ -94,10 +97,12 @@ class SQLiteStore(SQLiteLetters):
         except sqlite3.Error as exc:
             raise StoreUnavailable(f"{self.path.name}: {exc}") from exc
         self._writer.start(writer)
+        self._checkpoints.start()
 
     async def close(self) -> None:
         if self._reader is not None:
             await self._writer.stop()
+            await asyncio.get_running_loop().run_in_executor(None, self._checkpoints.stop)
             self._reader.close()
             self._reader = None
 
@@ -178,12 +183,14 @@ class SQLiteStore(SQLiteLetters):
     async def record(self, entry: TurnEntry) -> bool:
         turn, row = entry.turn, entry.conversation
         agreed = self._pack(row.agreed) if row.agreed else None
+        asked, answered = self._pack(turn.asked), self._pack(turn.answered)
         new: bool = await self._writer.submit(
             (
-                (turn.id, row.id, turn.at, turn.agent, turn.speaker, self._pack(turn.asked), self._pack(turn.answered)),
+                (turn.id, row.id, turn.at, turn.agent, turn.speaker, asked, answered),
                 (row.id, row.owner, row.created, row.touched, row.expires, 1, entry.size, agreed, row.peer_token, 0),
                 (entry.audit.at, _line_bytes(entry.audit)) if entry.audit is not None else None,
-            )
+            ),
+            len(asked) + len(answered),
         )
         return new
 
@@ -226,9 +233,10 @@ class SQLiteStore(SQLiteLetters):
     # -- tasks -----------------------------------------------------------------------------------
 
     async def put_task(self, task: TaskRow, *, expect: int | None = None, lease: float | None = None) -> bool:
+        body = self._pack(task)
         values = (
             task.owner, task.agent, task.state, task.conversation, task.created, task.updated, task.expires,
-            self._pack(task), task.priority,
+            body, task.priority,
         )  # fmt: skip
 
         def job(connection: sqlite3.Connection) -> bool:
@@ -250,7 +258,7 @@ class SQLiteStore(SQLiteLetters):
                 )
             return True
 
-        return bool(await self._writer.submit(job))
+        return bool(await self._writer.submit(job, len(body)))
 
     async def task(self, task_id: str) -> TaskRow | None:
         row = self._row(f"SELECT {TASK} FROM tasks WHERE id = ?", task_id)
@@ -337,7 +345,7 @@ class SQLiteStore(SQLiteLetters):
             ).fetchall()
             return int(rows[0][0])
 
-        return int(await self._writer.submit(job))
+        return int(await self._writer.submit(job, len(body), in_order=True))
 
     async def task_events(self, task: str, since: int = 0, limit: int = 1000) -> list[TaskEvent]:
         rows = self._rows(
@@ -390,7 +398,7 @@ class SQLiteStore(SQLiteLetters):
             )
             return True
 
-        return bool(await self._writer.submit(job))
+        return bool(await self._writer.submit(job, len(record.value), in_order=True))
 
     async def get(self, space: str, key: str) -> Record | None:
         row = self._row(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from conftest import Serve
 from sabir import Gateway
 from sabir.agents.echo import echo
 from sabir.config.load import settings_of
-from sabir.errors import SabirError, TooLarge
+from sabir.errors import BadMessage, SabirError, TooLarge
 from sabir.guard import Quotas
 from sabir.limits import Limits
 from sabir.protocols.nlip.wire import cbor
@@ -160,3 +161,52 @@ def test_coordinates_beyond_every_float_stay_as_they_are(content: str) -> None:
     message = nlip.decode(body)
     assert message.parts[0].gps is None
     assert b"0" * 400 in nlip.encode(message)
+
+
+@pytest.mark.parametrize(
+    ("content", "items"),
+    [([0] * 3000, 3000), ([[]] * 3000, 3000), ([1000] * 600, 600), ({str(n): n for n in range(900)}, 1800)],
+)
+def test_the_items_of_cbor_are_counted_before_it_is_decoded(content: object, items: int) -> None:
+    """9,000 values in 4.5 KB held up everybody else: the cost was judged by the length alone (issue 11, D15)."""
+    body = cbor2.dumps({"format": "structured", "subformat": "json", "content": content})
+    assert cbor.check_cost(body) - len(body) // 64 == items + 7  # the map, its three keys and its three values
+    assert cbor.decode(body).content == content
+
+
+@pytest.mark.parametrize("text", ["word, " * 150_000, b"\x00" * 900_000])
+def test_long_texts_and_bytes_of_cbor_cost_little(text: object) -> None:
+    body = cbor2.dumps({"format": "text", "subformat": "english", "content": text})
+    assert cbor.check_cost(body) < len(body) // 60
+
+
+def test_too_many_items_of_cbor_are_rejected_before_it_is_decoded() -> None:
+    body = cbor2.dumps({"format": "structured", "subformat": "json", "content": [0] * 450_000})
+    with pytest.raises(TooLarge, match="at most 10000 values"):
+        cbor.check_cost(body)
+    for cut in (body[:600], cbor2.dumps("x" * 70_000)[:1000], b"\x9f" * 600, b"\xff" * 600, b"\x1b" * 600):
+        assert cbor.check_cost(cut) >= 0  # whatever it is, the decoder reports it
+
+
+@pytest.mark.parametrize("separators", [(",", ":"), (", ", ": ")])
+@pytest.mark.parametrize("words", ["word, " * 20_000, "ü" * 40_000, '"content": ' * 5_000, "\\n" * 30_000])
+def test_a_long_text_is_read_however_it_is_spelled(words: str, separators: tuple[str, str]) -> None:
+    for message in (
+        {"format": "text", "subformat": "english", "content": words},
+        {"label": "content", "content": words, "subformat": "english", "format": "text"},
+    ):
+        for ascii_only in (True, False):
+            body = json.dumps(message, separators=separators, ensure_ascii=ascii_only).encode()
+            assert nlip.decode(body).content == words
+
+
+def test_a_field_that_stands_twice_is_found_beside_a_long_text() -> None:
+    """D-03, also where the text is left out of the check."""
+    words = json.dumps("word, " * 20_000)
+    for body in (
+        f'{{"format":"text","subformat":"english","content":{words},"content":"x"}}',
+        f'{{"format":"text","subformat":"english","content":"x","content":{words}}}',
+        f'{{"format":"text","format":"text","subformat":"english","content":{words}}}',
+    ):
+        with pytest.raises(BadMessage, match="this field once"):
+            nlip.decode(body.encode())

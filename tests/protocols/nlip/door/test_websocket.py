@@ -196,3 +196,30 @@ def test_each_message_may_say_which_trace_it_belongs_to(serve: Serve, home: Path
         assert ask(socket) == "None 0 None"
     with connect(url, additional_headers={"x-sabir-hops": "99"}) as socket:
         assert "a loop is likely" in ask(socket, **{"x-sabir-hops": 0})
+
+
+@pytest.mark.parametrize("compression", ["deflate", None])
+def test_a_long_answer_comes_in_fragments_and_whole(serve: Serve, home: Path, compression: Any) -> None:
+    """Compressing 900 KB in one piece kept everybody else waiting for up to 40 ms (issue 11, D15)."""
+    words = "".join(f"{n} ü " for n in range(60_000))
+    url = serve(Gateway(echo, home=home)).ws_url + "/nlip/ws/text"
+    with connect(url, compression=compression, max_size=None) as socket:
+        socket.send(text(words))
+        pieces = list(socket.recv_streaming())
+        assert len(pieces) > 4
+        assert words in json.loads("".join(str(piece) for piece in pieces))["content"]
+        socket.send(text("short"))
+        assert "short" in socket.recv(timeout=10)
+
+
+def test_answers_on_one_connection_do_not_mix_their_fragments(serve: Serve, home: Path) -> None:
+    """Conversations run at the same time; the frames of a message must not."""
+    with connect(serve(Gateway(echo, home=home)).ws_url + "/nlip/ws/text", max_size=None) as socket:
+        tokens = []
+        for _ in range(4):
+            socket.send(text("hi"))
+            tokens.append(next(part for part in json.loads(socket.recv(timeout=10))["submessages"]))
+        for number, token in enumerate(tokens):
+            socket.send(text(str(number) * (300_000 if number % 2 else 5), token))
+        answers = [json.loads(socket.recv(timeout=30))["content"] for _ in tokens]
+        assert sorted(len(answer) > 200_000 for answer in answers) == [False, False, True, True]

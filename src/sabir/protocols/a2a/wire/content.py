@@ -36,7 +36,8 @@ from sabir.limits import LIMITS, Limits
 from sabir.message import Message, Part
 from sabir.protocols.nlip.wire import json as nlip
 
-from .parts import KEPT, MARK, PROTOCOL, kept, part_to, parts_from, plain, struct_to
+from .parts import KEPT, MARK, PROTOCOL, kept, part_to, parts_from
+from .values import plain, struct_to
 
 try:
     from a2a.types import a2a_pb2 as pb

@@ -18,11 +18,10 @@ from sabir.limits import LIMITS, Limits, check_shape
 from sabir.message import ERROR, FORMATS, Message, Part, media_of
 from sabir.protocols.nlip.wire.rules import check_content
 
+from .values import EXACT, plain, struct_to, value_from, value_to
+
 try:
     from a2a.types import a2a_pb2 as pb
-    from google.protobuf import struct_pb2
-    from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
-    from google.protobuf.message import Message as Proto
 except ImportError as missing:
     raise MissingExtra("A2A", "a2a") from missing
 
@@ -42,7 +41,6 @@ _MEDIA_OF: Final = {"html": "text/html", "xml": "application/xml", "json": "appl
 # Files that are text to everybody, so that ``binary/generic/csv`` is ``text/csv`` and not ``application/csv``.
 _TEXT_FILES: Final = frozenset({"plain", "csv", "tab-separated-values", "markdown", "calendar", "css", "vcard"})
 _CODE = re.compile(r"text/x-([a-z0-9+.#_-]{1,64})")
-_EXACT = 2**53
 
 
 def kept(holder: Part | Message) -> Mapping[str, Any]:
@@ -244,35 +242,5 @@ def _exact(value: Any) -> bool:
     if isinstance(value, bool) or not isinstance(value, int | dict | list):
         return True
     if isinstance(value, int):
-        return -_EXACT <= value <= _EXACT
+        return -EXACT <= value <= EXACT
     return all(_exact(item) for item in (value.values() if isinstance(value, dict) else value))
-
-
-def value_to(value: Any) -> struct_pb2.Value:
-    """A JSON value as protobuf has it; byte strings inside become base64 text."""
-    return ParseDict(msgspec.to_builtins(value, str_keys=True), struct_pb2.Value())
-
-
-def struct_to(value: Mapping[str, Any]) -> struct_pb2.Struct:
-    """Metadata as protobuf has it; empty if protobuf cannot hold it."""
-    try:
-        return ParseDict(msgspec.to_builtins(value, str_keys=True), struct_pb2.Struct())
-    except (ParseError, ValueError, TypeError, OverflowError):  # a number or text that came by another protocol
-        return struct_pb2.Struct()
-
-
-def value_from(value: struct_pb2.Value) -> Any:
-    return plain(value)
-
-
-def plain(message: Proto) -> Any:
-    """A value of the protocol as plain JSON. Numbers are fractions in protobuf; whole ones are written whole."""
-    return _whole(MessageToDict(message))
-
-
-def _whole(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _whole(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_whole(item) for item in value]
-    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) <= _EXACT else value

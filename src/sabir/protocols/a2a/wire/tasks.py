@@ -12,7 +12,8 @@ from sabir.events import Question
 from sabir.message import Message, Part, text_part
 
 from .content import message_to, question_parts, spoken
-from .parts import MARK, kept, part_to, plain, struct_to
+from .parts import MARK, kept, part_to
+from .values import plain, struct_to
 
 try:
     from a2a.types import a2a_pb2 as pb

@@ -189,7 +189,7 @@ class NlipHttp:
             if len(body) < FEW_BYTES:
                 return nlip.decode(body, strict=options.strict, limits=limits)
             async with self.services.heavy.work(check_cost(body, limits, PROTOCOL), admission):
-                return nlip.decode(body, strict=options.strict, limits=limits)
+                return nlip.decode(body, strict=options.strict, limits=limits, is_counted=True)
         except BadMessage as exc:
             if options.strict:
                 raise  # the published text knows no envelope

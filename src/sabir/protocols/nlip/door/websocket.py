@@ -26,7 +26,7 @@ from sabir.guard.assent import takes_back
 from sabir.http.admission import Admission
 from sabir.http.door import settings_for
 from sabir.http.request import credentials_of, headers_of, hops_of
-from sabir.limits import FEW_BYTES, check_cost
+from sabir.limits import check_cost
 from sabir.message import Message, Part, json_part, token_kind, uri_part
 from sabir.protocols.nlip.door.context import NlipContext
 from sabir.protocols.nlip.wire import cbor
@@ -170,8 +170,7 @@ class Connection:
         rates, address = self.services.rates, self._credentials.address
         try:
             rates.check_open(address)
-            async with self.services.heavy.work(self._cost(data, text), self._admission()):
-                message, form = self._read(data, text, binary)
+            message, form = await self._read(_bytes_of(data, text), binary)
         except BadInput as exc:
             with suppress(RateLimited):  # nonsense counts; when the account is empty, the next frame is not read
                 rates.check_address(address)
@@ -191,41 +190,29 @@ class Connection:
         self._turns.add(turn)
         turn.add_done_callback(lambda done: self._done(done, key, passed))
 
-    def _cost(self, data: bytes | None, text: str | None) -> int:
-        """What a frame costs to work on. CBOR is not looked into: most of it is bytes, which cost little."""
-        if text is not None or self._text_path:
-            body = text.encode("utf-8", "replace") if text is not None else data or b""
-            return check_cost(body, self.services.limits, PROTOCOL)
-        return 0 if data is None or len(data) < FEW_BYTES else len(data) // 100
-
     async def _answer_batch(self, batch: Batch, binary: bool) -> None:
         await self.put(await batch.answered(lambda message, _: self._ask(message)), binary)
 
-    def _read(self, data: bytes | None, text: str | None, binary: bool) -> tuple[Message, EnvelopeTurn | Batch | None]:
+    async def _read(self, body: bytes, binary: bool) -> tuple[Message, EnvelopeTurn | Batch | None]:
         """The message in a frame, and the envelope that it came in; or the batch that the frame is."""
         try:
-            return self._decode(data, text), None
+            return await self._decode(body, binary), None
         except BadMessage as exc:
             if self._settings.strict:
                 raise  # the published text knows no envelope
-            body = text.encode() if text is not None else data or b""
             batch = Batch.read(self.services, body, exc, self._agent, binary=binary)
             if batch is not None:
                 return Message.text(""), batch
             found = EnvelopeTurn.read(self.services, body, exc, self._agent, binary=binary)
             return found.message, found
 
-    def _decode(self, data: bytes | None, text: str | None) -> Message:
+    async def _decode(self, body: bytes, binary: bool) -> Message:
+        """JSON also in binary frames at the path for text: the clause itself says "binary message" (D-31)."""
         limits, strict = self.services.limits, self._settings.strict
-        if text is not None:
-            try:
-                return nlip.decode(text.encode(), strict=strict, limits=limits)
-            except UnicodeEncodeError:
-                raise Unreadable("nlip", "$", "UTF-8") from None
-        assert data is not None
-        if self._text_path:  # JSON bytes in a binary frame: the clause itself says "binary message" (D-31)
-            return nlip.decode(data, strict=strict, limits=limits)
-        return cbor.decode(data, strict=strict, limits=limits)
+        cost = cbor.check_cost(body, limits) if binary else check_cost(body, limits, PROTOCOL)
+        decode = cbor.decode if binary else nlip.decode
+        async with self.services.heavy.work(cost, self._admission()):
+            return decode(body, strict=strict, limits=limits, is_counted=True)
 
     def _asks(self, turn: asyncio.Task[None]) -> bool:
         """Whether it has asked back, and the answer may come on another connection."""
@@ -362,6 +349,20 @@ class _Frames:
         else:
             body = self._envelope.write_cbor(message) if self._binary else self._envelope.write(message)
         await self._connection.put(body, self._binary)
+
+
+def _bytes_of(data: bytes | None, text: str | None) -> bytes:
+    """The content of a frame.
+
+    Raises:
+        Unreadable: its text cannot be written in UTF-8.
+    """
+    if text is None:
+        return data or b""
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise Unreadable("nlip", "$", "UTF-8") from None
 
 
 def _ordering(message: Message) -> str:

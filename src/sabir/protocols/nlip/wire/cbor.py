@@ -13,7 +13,7 @@ from typing import Any, Final, NoReturn
 import cbor2
 
 from sabir.errors import TooLarge, Unreadable
-from sabir.limits import LIMITS, Limits, count_values
+from sabir.limits import BYTES_AS_A_VALUE, FEW_VALUES, LIMITS, Limits, count_values
 from sabir.message import Message
 
 from .rules import PROTOCOL, message_from, plain
@@ -37,8 +37,8 @@ def _refuse(*_: Any) -> NoReturn:
 _NO_TAGS: Final = dict.fromkeys(_TAGS, _refuse)
 
 
-def decode(body: bytes, *, strict: bool = False, limits: Limits = LIMITS) -> Message:
-    """Read one NLIP message from CBOR.
+def decode(body: bytes, *, strict: bool = False, limits: Limits = LIMITS, is_counted: bool = False) -> Message:
+    """Read one NLIP message from CBOR; ``is_counted`` says that its items were counted (``check_cost``).
 
     Raises:
         Unreadable: not one well-formed CBOR item (WS-7.1, WS-11).
@@ -47,10 +47,51 @@ def decode(body: bytes, *, strict: bool = False, limits: Limits = LIMITS) -> Mes
     """
     if len(body) > limits.body:
         raise TooLarge(PROTOCOL, "$", f"at most {limits.body} bytes")
+    if not is_counted:
+        check_cost(body, limits)
     value = item(body, limits)
     if len(body) > limits.values and count_values(value, limits.values) > limits.values:
         raise TooLarge(PROTOCOL, "$", f"at most {limits.values} values")
     return message_from(value, strict=strict, limits=limits)
+
+
+def check_cost(body: bytes, limits: Limits = LIMITS) -> int:
+    """What CBOR costs to work on, judged before it is decoded: by its items, and a little by its length.
+
+    A byte can be an item, or one of many in a text, so the heads of items are counted: all levels together, keys too.
+
+    Raises:
+        TooLarge: it has too many items.
+    """
+    if len(body) < FEW_VALUES:
+        return 0
+    most = 2 * limits.values + 16  # a value may have a key; what stands around the content is not a value
+    count = _count_items(body, most)
+    if count > most:
+        raise TooLarge(PROTOCOL, "$", f"at most {limits.values} values")
+    return count + len(body) // BYTES_AS_A_VALUE
+
+
+def _count_items(body: bytes, most: int) -> int:
+    """How many items there are; stops counting just past ``most``, and where an item is cut off."""
+    at = count = 0
+    size = len(body)
+    while at < size and count <= most:
+        head = body[at]
+        step = _STEPS[head]
+        if not step:
+            width = _WIDTHS.get(head & 31, 0)
+            step = 1 + width
+            if head >> 5 in (2, 3):
+                step += int.from_bytes(body[at + 1 : at + 1 + width], "big")
+        at += step
+        count += 1
+    return count
+
+
+# Bytes from an item to the next, by its first byte; 0 where its length stands in the bytes that follow (RFC 8949, 3).
+_STEPS: Final = tuple(0 if head & 31 > 23 else 1 + (head & 31 if head >> 5 in (2, 3) else 0) for head in range(256))
+_WIDTHS: Final = {24: 1, 25: 2, 26: 4, 27: 8}
 
 
 def item(body: bytes, limits: Limits = LIMITS) -> object:

@@ -67,10 +67,12 @@ CODES: Final[Mapping[type[errors.SabirError], int]] = errors.ErrorTable(
 _typed = msgspec.json.Decoder(Message)
 _encode = msgspec.json.Encoder().encode
 _BOM: Final = b"\xef\xbb\xbf"
+_LONG: Final = 32 * 1024  # bytes of a body whose text is left out of the checks of what is around it
+_SHORT: Final = "x"
 
 
-def decode(body: bytes, *, strict: bool = False, limits: Limits = LIMITS) -> Message:
-    """Read one NLIP message from JSON.
+def decode(body: bytes, *, strict: bool = False, limits: Limits = LIMITS, is_counted: bool = False) -> Message:
+    """Read one NLIP message from JSON; ``is_counted`` says that its values were counted (``check_cost``).
 
     Raises:
         Unreadable: not JSON (CORE-5.0.1, CORE-5.0.4).
@@ -79,14 +81,15 @@ def decode(body: bytes, *, strict: bool = False, limits: Limits = LIMITS) -> Mes
     """
     if len(body) > limits.body:
         raise TooLarge(PROTOCOL, "$", f"at most {limits.body} bytes")
-    check_cost(body, limits, PROTOCOL)
+    if not is_counted:
+        check_cost(body, limits, PROTOCOL)
     if not strict:
         try:
             message = _typed.decode(body)
         except (msgspec.MsgspecError, RecursionError, ValueError):
             pass
         else:
-            checked = _as_is(message, body, limits)
+            checked = _as_is(message, body, limits) if len(body) < _LONG else _long_as_is(message, body, limits)
             if checked is not None:
                 return checked
     return _read_carefully(body, strict, limits)
@@ -146,6 +149,28 @@ def _as_is(message: Message, body: bytes, limits: Limits) -> Message | None:
     if parts is listed and content is message.content:
         return message
     return msgspec.structs.replace(message, content=content, submessages=parts)
+
+
+def _long_as_is(message: Message, body: bytes, limits: Limits) -> Message | None:
+    """The same for a long message: its text is compared once, and what is around it is checked without it."""
+    words = message.content
+    around = _without_words(words, body) if message.format == "text" and type(words) is str else None
+    if around is None:
+        return _as_is(message, body, limits)
+    short = _as_is(msgspec.structs.replace(message, content=_SHORT), around, limits)
+    return None if short is None else msgspec.structs.replace(short, content=words)
+
+
+def _without_words(words: str, body: bytes) -> bytes | None:
+    """The body with ``_SHORT`` in place of its text; None if that is written in another way than we write it."""
+    name = body.find(b'"content"')
+    start = body.find(b'"', name + 9)
+    if name < 0 or body[name + 9 : start].strip() != b":":
+        return None
+    written = _encode(words)
+    if not body.startswith(written, start):
+        return None
+    return b'%s"%s"%s' % (body[:start], _SHORT.encode(), body[start + len(written) :])
 
 
 def _is_well_labelled(message: Message, max_length: int) -> bool:
