@@ -91,3 +91,34 @@ def test_a_type_inside_a_result_is_a_string_as_it_was_published() -> None:
     [item] = items({"@type": "Product", "name": "Lamp", "offers": {"@type": "Offer", "price": 3}}, site="s")
     assert isinstance(item, Item)
     assert result(Hit(item, 50.0))["offers"] == {"@type": "Offer", "price": 3}
+
+
+@pytest.mark.parametrize(
+    ("body", "name", "url", "text"),
+    [
+        ("<rss version='2.0'><channel><item><title>Salt & pepper</title><link>/1</link></item></channel></rss>",
+         "Salt & pepper", "https://site.example/1", ""),
+        ("<rss version='2.0'><channel><item><title>Cut short</title><link>/1</link></item><item><title>Half",
+         "Cut short", "https://site.example/1", ""),
+        ("<feed xmlns='http://www.w3.org/2005/Atom' xml:base='https://other.example/blog/'><entry><title>Based</title>"
+         "<link href='1'/></entry></feed>", "Based", "https://other.example/blog/1", ""),
+        ("<feed xmlns='http://www.w3.org/2005/Atom'><entry><title>Marked up</title><link href='/1'/>"
+         "<content type='xhtml'><div xmlns='http://www.w3.org/1999/xhtml'><p>One</p><p>two</p></div></content></entry></feed>",
+         "Marked up", "https://site.example/1", "One\ntwo"),
+    ],
+    ids=["a bare ampersand", "the end is missing", "xml:base", "paragraphs of XHTML"],
+)  # fmt: skip
+def test_feeds_are_read_as_feed_readers_read_them(body: str, name: str, url: str, text: str) -> None:
+    read = listing(body.encode(), site="site", url="https://site.example/", source="s", place="p")
+    first = read.items[0]
+    assert isinstance(first, Item)
+    assert (first.name, first.url, first.text) == (name, url, text)
+
+
+def test_a_feed_is_never_taken_for_the_name_of_a_file(tmp_path: Path) -> None:
+    secret = tmp_path / "secret.xml"
+    secret.write_text(
+        "<rss version='2.0'><channel><item><title>Secret</title><link>http://x/1</link></item></channel></rss>"
+    )
+    read = listing(str(secret).encode(), site="site", url="https://site.example/", source="s", place="p")
+    assert [type(found) for found in read.items] == [Problem]

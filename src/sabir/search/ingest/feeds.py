@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from email.utils import parsedate_to_datetime
 from html.entities import html5
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urljoin
 
+import feedparser
 import msgspec
 
 from sabir.search.items.item import JSON, Item, Problem
@@ -18,6 +20,8 @@ from sabir.search.items.schema_org import items, plain
 from .merchant import NAMESPACE, attribute, product
 from .numbering import numbered
 from .xml_safety import has_dtd
+
+_LONG: Final = 600  # characters of a description that is the article itself
 
 
 class Listing(msgspec.Struct, frozen=True):
@@ -29,19 +33,21 @@ class Listing(msgspec.Struct, frozen=True):
 
 
 def listing(body: bytes, *, site: str, url: str, source: str, place: str) -> Listing:
-    """Read a feed, a sitemap or a schemaMap."""
+    """Read a feed, a sitemap or a schemaMap. Feeds are read even if they are not well-formed, as many are not."""
     # Entities are how XML expands without end; none of these formats needs a DTD.
     if has_dtd(body):
         return Listing((Problem(place, "XML with a DTD is not read"),))
     try:
         root = _parsed(body)
     except (ET.ParseError, ValueError, LookupError) as exc:
-        return Listing((Problem(place, f"not XML: {exc}"),))
+        found = _feed(body, site=site, url=url, source=source, place=place)
+        return Listing(tuple(found) or (Problem(place, f"not XML: {exc}"),))
     match _tag(root):
-        case "rss" | "RDF":
-            return Listing(tuple(numbered(_rss(root, site=site, url=url, source=source, place=place))))
-        case "feed":
-            return Listing(tuple(numbered(_atom(root, site=site, url=url, source=source, place=place))))
+        case "rss" | "RDF" | "feed" if any(_is_product(node) for node in root.iter()):
+            return Listing(tuple(numbered(_products(root, site=site, url=url, source=source, place=place))))
+        case "rss" | "RDF" | "feed":
+            body = ET.tostring(root) if b"\0" in body else body  # feedparser reads no UTF-16
+            return Listing(tuple(_feed(body, site=site, url=url, source=source, place=place)))
         case "sitemapindex":
             return Listing(listings=tuple(_locations(root, url)))
         case "urlset":
@@ -52,7 +58,7 @@ def listing(body: bytes, *, site: str, url: str, source: str, place: str) -> Lis
 
 
 def _parsed(body: bytes) -> ET.Element:
-    """The document; where HTML's entities stand in it, as they do in many feeds, they are taken for what they mean."""
+    """The document; HTML's entities, which many feeds have, are read as the characters they mean."""
     try:
         return ET.fromstring(body)
     except ET.ParseError as exc:
@@ -94,63 +100,57 @@ def _locations(root: ET.Element, url: str, structured: bool = False) -> Iterator
                 yield urljoin(url, child.text.strip())
 
 
-def _texts(node: ET.Element) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for child in node:
-        text = "".join(child.itertext()).strip()
-        if text:
-            found.setdefault(_tag(child), []).append(text)
-    return found
+def _feed(body: bytes, *, site: str, url: str, source: str, place: str) -> Iterator[Item | Problem]:
+    """The entries of RSS or Atom, of any version."""
+    # A stream, never bytes: feedparser would take those for the name of a file. Its own cleaning is not needed: texts
+    # become plain below.
+    parsed = feedparser.parse(
+        io.BytesIO(body),
+        response_headers={"content-location": url},
+        sanitize_html=False,
+        resolve_relative_uris=False,
+    )
+    entries = (
+        item
+        for number, entry in enumerate(parsed.entries)
+        if entry.get("title") or entry.get("link")
+        for item in _entry(_article(dict(entry)), site=site, url=url, source=source, place=f"{place}#{number}")
+    )
+    return numbered(entries)
 
 
-def _rss(root: ET.Element, *, site: str, url: str, source: str, place: str) -> Iterator[Item | Problem]:
-    for number, node in enumerate(item for item in root.iter() if _tag(item) == "item"):
-        if _is_product(node):
-            yield from _product(node, site=site, url=url, source=source, place=f"{place}#item[{number}]")
-            continue
-        texts = _texts(node)
-        whole = (texts.get("encoded") or [""])[0]
-        short = (texts.get("description") or texts.get("summary") or [""])[0]
-        link = (texts.get("link") or [""])[0]
-        guid = (texts.get("guid") or [""])[0]
-        yield from _entry(
-            {
-                "@id": link or guid,
-                "url": link or (guid if guid.startswith("http") else ""),
-                "name": (texts.get("title") or [""])[0],
-                "description": plain(short) if whole or len(plain(short)) < 600 else "",
-                "articleBody": plain(whole or short) if whole or len(plain(short)) >= 600 else "",
-                "datePublished": _rfc822((texts.get("pubDate") or texts.get("date") or [""])[0]),
-                "author": (texts.get("creator") or texts.get("author") or [""])[0],
-                "keywords": texts.get("category", []),
-            },
-            site=site, url=url, source=source, place=f"{place}#item[{number}]",
-        )  # fmt: skip
+def _article(entry: Mapping[str, Any]) -> dict[str, JSON]:
+    """A feed's entry in the words of schema.org."""
+    link, entry_id = str(entry.get("link", "")), str(entry.get("id", ""))
+    contents = entry.get("content") or ()
+    whole = " ".join(plain(_text(content.get("value"))) for content in contents)
+    short = plain(_text(entry.get("summary")))
+    if contents and short == plain(_text(contents[0].get("value"))):
+        short = ""  # feedparser repeats a content where there is no summary
+    if not whole and len(short) >= _LONG:
+        whole, short = short, ""
+    published = _text(entry.get("published") or entry.get("updated"))
+    return {
+        "@id": link or entry_id,
+        "url": link or (entry_id if entry_id.startswith("http") else ""),
+        "name": plain(_text(entry.get("title"))),
+        "description": short,
+        "articleBody": whole,
+        "datePublished": _date(published),
+        "dateModified": _date(_text(entry.get("updated"))) if entry.get("published") else "",
+        "author": plain(_text(entry.get("author"))),
+        "keywords": [str(tag["term"]) for tag in entry.get("tags") or () if tag.get("term")],
+    }
 
 
-def _atom(root: ET.Element, *, site: str, url: str, source: str, place: str) -> Iterator[Item | Problem]:
-    for number, node in enumerate(item for item in root if _tag(item) == "entry"):
-        if _is_product(node):
-            yield from _product(node, site=site, url=url, source=source, place=f"{place}#entry[{number}]")
-            continue
-        texts = _texts(node)
-        links = {item.get("rel", "alternate"): item.get("href", "") for item in node if _tag(item) == "link"}
-        author = next((item for item in node if _tag(item) == "author"), None)
-        link = urljoin(url, links.get("alternate", ""))
-        yield from _entry(
-            {
-                "@id": link or (texts.get("id") or [""])[0],
-                "url": link,
-                "name": plain((texts.get("title") or [""])[0]),
-                "description": plain((texts.get("summary") or [""])[0]),
-                "articleBody": plain((texts.get("content") or [""])[0]),
-                "datePublished": (texts.get("published") or texts.get("updated") or [""])[0],
-                "dateModified": (texts.get("updated") or [""])[0],
-                "author": (_texts(author).get("name") or [""])[0] if author is not None else "",
-                "keywords": [item.get("term", "") for item in node if _tag(item) == "category"],
-            },
-            site=site, url=url, source=source, place=f"{place}#entry[{number}]",
-        )  # fmt: skip
+def _text(value: object) -> str:
+    return value.strip() if isinstance(value, str) else ""
+
+
+def _products(root: ET.Element, *, site: str, url: str, source: str, place: str) -> Iterator[Item | Problem]:
+    """The products of a merchant's feed: feedparser keeps one of several values of an attribute."""
+    for number, node in enumerate(item for item in root.iter() if _tag(item) in ("item", "entry")):
+        yield from _product(node, site=site, url=url, source=source, place=f"{place}#{_tag(node)}[{number}]")
 
 
 def _is_product(node: ET.Element) -> bool:
@@ -172,7 +172,7 @@ def _entry(node: dict[str, JSON], *, site: str, url: str, source: str, place: st
     yield from items({"@type": "Article", **filled}, site=site, base=url, source=source, place=place)
 
 
-def _rfc822(text: str) -> str:
+def _date(text: str) -> str:
     try:
         return parsedate_to_datetime(text).isoformat()
     except (ValueError, TypeError):
