@@ -18,7 +18,7 @@ from sabir.cli import main
 
 __all__ = ["broker", "prefix"]
 
-PROTOCOLS = ("nlip", "ws", "ws-text", "amqp", "nlweb", "mcp", "a2a")
+PROTOCOLS = ("nlip", "ws", "ws-text", "amqp", "nlweb", "mcp", "a2a", "acl")
 
 
 @dataclass
@@ -38,6 +38,7 @@ class Places:
             "nlweb": f"{self.url}/ask/{agent}",
             "mcp": f"{self.url}/mcp/{agent}",
             "a2a": f"{self.url}/a2a/{agent}",
+            "acl": f"{self.url}/acl/{agent}",
         }[protocol]
 
 

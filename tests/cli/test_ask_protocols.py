@@ -53,7 +53,7 @@ def test_a_question_is_answered_by_the_next_call(protocol: str, everywhere: Serv
         assert sabir("ask", url, "large", *more).out == "One large espresso\n"
 
 
-@pytest.mark.parametrize("protocol", ["nlip", "a2a", "nlweb", "mcp"])
+@pytest.mark.parametrize("protocol", ["nlip", "a2a", "nlweb", "mcp", "acl"])
 def test_a_conversation_goes_on_until_a_new_one_is_wanted(
     protocol: str, serve: Serve, home: Path, tmp_path: Path
 ) -> None:
@@ -65,8 +65,18 @@ def test_a_conversation_goes_on_until_a_new_one_is_wanted(
 
 def test_what_one_protocol_left_is_nothing_to_another(serve: Serve, home: Path, tmp_path: Path) -> None:
     url = serve(Gateway(memory, home=home)).url
-    for protocol in ("nlip", "a2a", "nlweb", "mcp"):
+    for protocol in ("nlip", "a2a", "nlweb", "mcp", "acl"):
         assert run(tmp_path, "ask", url, "hi", "--protocol", protocol).stdout == "0 before\n"
+
+
+def test_over_acl_a_name_that_is_another_callers_by_now_starts_a_new_conversation(
+    serve: Serve, home: Path, tmp_path: Path
+) -> None:
+    key = run(tmp_path, "keys", "add", "ann", "--home", str(home)).stdout.split()[0]
+    ask = ("ask", serve(Gateway(memory, home=home)).url, "--protocol", "acl")
+    assert run(tmp_path, *ask, "one", token=key).stdout == "0 before\n"
+    assert run(tmp_path, *ask, "two").stdout == "0 before\n"  # nobody knows who this is
+    assert run(tmp_path, *ask, "three").stdout == "1 before\n"
 
 
 def test_a_task_that_is_gone_is_refused_once_and_then_left(serve: Serve, home: Path, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ HEADS = {
     "nlweb": ("> POST /ask/echo HTTP/1.1", "< HTTP/1.1 200 OK"),
     "mcp": ("> POST /mcp/echo HTTP/1.1", "< HTTP/1.1 200 OK"),
     "a2a": ("> POST /a2a/echo HTTP/1.1", "< HTTP/1.1 200 OK"),
+    "acl": ("> POST /acl HTTP/1.1", "< HTTP/1.1 200 OK"),
     "ws": ("> CBOR, ", "< CBOR, "),
     "ws-text": ("> {", "< {"),
     "amqp": ("> CBOR, ", "< CBOR, "),

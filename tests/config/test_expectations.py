@@ -21,6 +21,8 @@ from sabir.errors import ConfigError
 
 ISSUER = "issuer: 'https://id.example.com', audience: [a]"
 
+BUSES = "memory:, store:, nats://host:port, sqlite:///path or postgresql://host/database"
+
 WRONG = [
     # what fails open if it is taken
     ("outbound: {deny: [notacidr/99]}", "outbound.deny[0]: expected a host, host:port, an address or a network "),
@@ -84,8 +86,8 @@ WRONG = [
     ("uploads: {seconds: 0}", "uploads.seconds: expected a number above 0, not 0.0"),
     ("store: postgres", "store: expected memory:, sqlite:///path or postgresql://host/database, not 'postgres'"),
     ("store: 'postgresql://u:secret@h:abc/x'", "store: expected memory:, sqlite:///path or postgresql://host/database,"),
-    ("bus: 'nats://'", "bus: expected memory: or nats://host:port, not 'nats://'"),
-    ("bus: 'nats://a:4222,b:abc'", "bus: expected memory: or nats://host:port, not 'nats://a:4222,b:abc'"),
+    ("bus: 'nats://'", f"bus: expected {BUSES}, not 'nats://'"),
+    ("bus: 'nats://a:4222,b:abc'", f"bus: expected {BUSES}, not 'nats://a:4222,b:abc'"),
     ("sites: [{name: 'a b'}]", "sites[0].name: expected 1 to 64 letters"),
     ("search: {embeddings: {url: x, model: y}}", "search.embeddings.url: expected an http or https address"),
     ("search: {index: 'mysql://u:secret@x'}", "search.index: expected postgresql://host/database, not 'mysql://x'"),

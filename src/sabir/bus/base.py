@@ -144,6 +144,8 @@ DEFAULT = Receiving()
 class Bus(Protocol):
     """Letters and calls between agents, wherever they run."""
 
+    spans_nodes: bool  # False: letters reach every process on the same store, calls only this one
+
     async def open(self) -> None: ...
 
     async def close(self) -> None:

@@ -123,6 +123,8 @@ class _MemoryService:
 class MemoryBus:
     """Letters and calls within this process."""
 
+    spans_nodes = True
+
     def __init__(self, limits: BusLimits | None = None) -> None:
         self.limits = limits or BusLimits()
         self.receivers: set[_MemoryReceiver] = set()

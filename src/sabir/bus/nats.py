@@ -57,6 +57,8 @@ RETENTION: Final[Mapping[str, api.RetentionPolicy]] = {
 class NatsBus:
     """Letters and calls over NATS."""
 
+    spans_nodes = True
+
     def __init__(self, address: str, limits: BusLimits | None = None) -> None:
         self.limits = limits or BusLimits()
         self._servers, options = _parsed(address)

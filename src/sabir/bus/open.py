@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from sabir import plugins
 from sabir.errors import ConfigError, MissingExtra
-from sabir.stores import open_store
+from sabir.stores import Store, open_store
 from sabir.stores.letters import Letters
 
 from .base import Bus
@@ -15,14 +15,16 @@ from .framing import BusLimits
 from .memory import MemoryBus
 from .store import StoreBus
 
+OWN_STORE: Final = "store:"
 _STORES: Final = ("sqlite", "postgresql", "postgres")
 
 
-def open_bus(address: str, *, limits: BusLimits | None = None) -> Bus:
+def open_bus(address: str, *, limits: BusLimits | None = None, store: Store | None = None) -> Bus:
     """The bus at an address: ``memory:``, ``nats://host:4222``, or a store. Not yet opened.
 
     A bus in a store (``sqlite:///path``, ``postgresql://…``) is durable without another process: its letters wait in
-    the inboxes that a gateway with this store has. Processes share the letters; calls stay within one.
+    the inboxes that a gateway with this store has. Processes share the letters; calls stay within one. ``store:`` is
+    the store of the gateway itself, which it opens and closes.
 
     A NATS address may name several servers (``nats://a:4222,b:4222``) and may end in options:
     ``?prefix=sabir`` for the names of streams and subjects, ``replicas=3`` for how many servers keep each
@@ -33,6 +35,8 @@ def open_bus(address: str, *, limits: BusLimits | None = None) -> Bus:
         MissingExtra: its client is not installed.
     """
     scheme = urlsplit(address).scheme
+    if address == OWN_STORE and isinstance(store, Letters):
+        return StoreBus(store, limits)
     if scheme == "memory":
         return MemoryBus(limits)
     if scheme in ("nats", "tls"):
@@ -42,9 +46,9 @@ def open_bus(address: str, *, limits: BusLimits | None = None) -> Bus:
             raise MissingExtra("a NATS bus", "nats") from missing
         return NatsBus(address, limits)
     if scheme in _STORES or plugins.find(plugins.STORES, scheme) is not None:
-        store = open_store(address)
-        if not isinstance(store, Letters):
+        opened = open_store(address)
+        if not isinstance(opened, Letters):
             raise ConfigError(f"bus: a store of the kind {scheme} keeps no letters")
-        return StoreBus(store, limits, own=True)
-    expected = "memory:, nats://host:port, sqlite:///path or postgresql://…"
+        return StoreBus(opened, limits, own=True)
+    expected = "memory:, store:, nats://host:port, sqlite:///path or postgresql://…"
     raise ConfigError(f"bus: expected {expected}, not {scheme or 'a bare word'!r}")

@@ -160,6 +160,8 @@ class LetterTaker:
 class StoreBus:
     """Letters in the store; calls within this process."""
 
+    spans_nodes = False
+
     def __init__(self, store: Store, limits: BusLimits | None = None, *, own: bool = False) -> None:
         """``own``: the store is opened and closed together with the bus."""
         assert isinstance(store, Letters)

@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from sabir.bus import Bus, DeadLetter, open_bus
+from sabir.bus.open import OWN_STORE
 from sabir.bus.store import StoreBus
 from sabir.config.load import load
 from sabir.errors import ConfigError
@@ -26,7 +27,7 @@ ACTIONS: Final = {
     "replay": "send dead letters again",
     "discard": "delete dead letters",
 }
-_STORE: Final = "store:"  # the inboxes in the gateway's own store
+
 _MAX_DEAD: Final = 100_000  # dead letters of a name that are looked at
 _LISTED: Final = 1000
 
@@ -75,10 +76,10 @@ async def _run(arguments: argparse.Namespace) -> int:
 async def _opened(arguments: argparse.Namespace) -> AsyncIterator[Bus]:
     """The bus that is meant, open."""
     address = arguments.bus
-    if address != _STORE:
-        address = load(arguments.config, flags={"bus": address}).bus or _STORE  # which checks it
+    if address != OWN_STORE:
+        address = load(arguments.config, flags={"bus": address}).bus or OWN_STORE  # which checks it
     async with AsyncExitStack() as exits:
-        if address == _STORE:
+        if address == OWN_STORE:
             store, _ = await exits.enter_async_context(opened(arguments))
             bus: Bus = StoreBus(store)
         else:

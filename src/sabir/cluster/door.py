@@ -100,6 +100,8 @@ class BusDoor:
             BusUnavailable: the bus does not answer.
         """
         await self.bus.open()
+        if not self.bus.spans_nodes:
+            return  # other nodes could see these agents, and not call them
         self.services.exchange.waits.elsewhere = OtherNodes(self.bus, self.services.store, self.node)
         own = node_address(self.node)
         self._receivers[own] = await self.bus.serve(own, self._answered)

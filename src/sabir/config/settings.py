@@ -99,7 +99,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     workers: Annotated[int, Meta(ge=1)] = 1
     socket: str | None = None  # the path of a Unix socket for programs on this machine, beside host and port
     store: str | None = None
-    bus: str | None = None  # nats://…: many nodes as one gateway
+    bus: str | None = None  # nats://…: many nodes as one gateway; store: or a store's address: letters kept there
     node: str = ""  # what this one is called among them; made up if empty
     encryption: EncryptionSettings | None = None  # contents in the store, sealed with a key
     durability: str = "process"

@@ -121,6 +121,10 @@ def _store(address: str) -> bool:
     return address.partition(":")[0] in ("memory", "sqlite") or _postgres(address)
 
 
+def _bus(address: str) -> bool:
+    return address in ("memory:", "store:") or _server(address, "nats", "tls") or _store(address)
+
+
 def is_origin(text: str) -> bool:
     parts = urlsplit(text) if text != "*" else None
     return parts is None or (bool(parts.scheme and parts.netloc) and parts.path in ("", "/") and not parts.query)
@@ -154,7 +158,7 @@ EXPECTED: Final[tuple[Expected, ...]] = (
     ("home", _said, "a folder"),
     ("node", lambda value: not value or AGENT[0](value), AGENT[1]),
     ("store", _store, "memory:, sqlite:///path or postgresql://host/database"),
-    ("bus", lambda value: value == "memory:" or _server(value, "nats", "tls"), "memory: or nats://host:port"),
+    ("bus", _bus, "memory:, store:, nats://host:port, sqlite:///path or postgresql://host/database"),
     ("durability", *one_of("process", "power")),
     ("public_url", is_base, "an address such as https://agents.example.com"),
     ("default", *AGENT),

@@ -109,7 +109,7 @@ class Gateway:
         self.serving = options.serving or Serving(home=str(self.home), max_message=options.limits.body)
         self.public_url = options.public_url or url_of(self.serving)
         self.store = store_of(options, self.home)
-        self.bus = open_bus(options.bus) if isinstance(options.bus, str) else options.bus
+        self.bus = open_bus(options.bus, store=self.store) if isinstance(options.bus, str) else options.bus
         self.node = options.node or new_id()[:12]
         self._born = os.getpid()
         self.security = options.security or SecuritySettings()

@@ -40,7 +40,7 @@ def members(heard: Heard, node: str) -> list[Any]:
     return [ann, ben, AgentGroup([ann, ben], name="crew")]
 
 
-@pytest.fixture(params=["no bus", "memory", "nats"])
+@pytest.fixture(params=["no bus", "memory", "nats", "own store", "another store"])
 def crew(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Served, Heard]]:
     heard: Heard = queue.Queue()
     prefix = f"crew{uuid4().hex[:12]}"
@@ -50,6 +50,10 @@ def crew(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Serve
         bus = f"{NATS}?prefix={prefix}"
     elif request.param == "memory":
         bus = "memory:"
+    elif request.param == "own store":
+        bus = "store:"
+    elif request.param == "another store":
+        bus = f"sqlite:///{tmp_path}/letters.db"
     with serving(Gateway(*members(heard, "a"), home=tmp_path, bus=bus)) as served:
         yield served, heard
     if request.param == "nats":

@@ -164,7 +164,8 @@ class Link:
         if code == "busy":
             return PeerUnavailable(self.address, text)
         if text:
-            return PeerRefused(self.address, text, code, broken=status >= 500)
+            # "unauthorized" stands for several refusals; the status says whether the credentials are unknown.
+            return PeerRefused(self.address, text, status if status == 401 else code, broken=status >= 500)
         return PeerRefused(self.address, reason_in(content, status), status, broken=status >= 500)
 
     def _show(self, direction: Any, data: bytes) -> None:

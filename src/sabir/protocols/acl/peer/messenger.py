@@ -64,7 +64,7 @@ class AclConversation:
         self.opener = opener
         self.peer = dialogue.peer_of(messenger.name)
         self._arrived: asyncio.Queue[tuple[Envelope, int]] = asyncio.Queue()
-        self._last: Envelope | None = None
+        self.last: Envelope | None = None  # the last message that was read
         self._said = 0
 
     @property
@@ -111,8 +111,8 @@ class AclConversation:
 
     def _answered(self, act: str) -> Envelope:
         """What an act answers if nothing else is said: the question for an answer, else what opened it."""
-        if act in ("INFORM_INPUT", "ACCEPT_PROPOSAL", "REJECT_PROPOSAL") and self._last is not None:
-            return self._last
+        if act in ("INFORM_INPUT", "ACCEPT_PROPOSAL", "REJECT_PROPOSAL") and self.last is not None:
+            return self.last
         return self.opener
 
     async def answer(self, answer: Any) -> None:
@@ -127,6 +127,15 @@ class AclConversation:
         """Extend the lease of a subscription."""
         await self.say("RENEW", {} if seconds is None else {"lease_seconds": seconds})
 
+    def export(self) -> dict[str, Any]:
+        """Where this conversation stands, as plain data, for ``Messenger.resume``."""
+        last = self.last
+        return {
+            "dialogue": msgspec.to_builtins(self.dialogue),
+            "opener": plain(self.opener),
+            "last": None if last is None else plain(last),
+        }
+
     def __aiter__(self) -> AsyncIterator[Envelope]:
         return self
 
@@ -134,7 +143,7 @@ class AclConversation:
         if self.is_over:
             raise StopAsyncIteration
         envelope, number = await self._arrived.get()
-        self._last = envelope
+        self.last = envelope
         self._messenger.done(number)
         return envelope
 
@@ -151,7 +160,7 @@ class AclConversation:
         Raises:
             TimeoutError: it has not ended in time.
         """
-        last = self._last
+        last = self.last
         async with asyncio.timeout(seconds):
             async for envelope in self:
                 last = envelope
@@ -276,6 +285,20 @@ class Messenger:
         """Open a conversation with each of these agents by one message."""
         names = list(dict.fromkeys(to))
         return await self._open_with(self.make(act, names, payload, **more), names)
+
+    def resume(self, exported: Mapping[str, Any]) -> AclConversation:
+        """Take up a conversation that another process has exported.
+
+        Raises:
+            msgspec.ValidationError: not what ``AclConversation.export`` gave.
+            BadInput: its messages cannot be read.
+        """
+        dialogue = msgspec.convert(exported.get("dialogue"), Dialogue)
+        last = exported.get("last")
+        conversation = AclConversation(self, dialogue, envelope_of(exported.get("opener")))
+        conversation.last = None if last is None else envelope_of(last)
+        self._keep(conversation)
+        return conversation
 
     def is_open(self, conversation: str, peer: str) -> bool:
         """Whether a conversation with this agent is under way."""

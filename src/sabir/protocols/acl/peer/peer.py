@@ -14,7 +14,7 @@ import msgspec
 
 from sabir.card import Skill
 from sabir.dialogues.states import ENDED
-from sabir.errors import Cancelled, PeerError, PeerRefused, PeerUnavailable, PeerUnreadable, SabirError
+from sabir.errors import BadInput, Cancelled, PeerError, PeerRefused, PeerUnavailable, PeerUnreadable, SabirError
 from sabir.events import Event, Fault, Question, Reply
 from sabir.ids import new_id
 from sabir.message import Message
@@ -49,16 +49,17 @@ class AclPeer(Peer):
         """Args beside those of every peer:
 
         agent: who is asked, where the address does not say; None: the first that the end-point lists.
-        sender: our own name over there; None: one that nobody has.
+        sender: our own name at the remote gateway; None: a new one.
         """
         self.agent = agent or agent_in(url)
         options = replace(options or PeerOptions(), **named)
         super().__init__(endpoint_of(url), replace(options, name=options.name or self.agent))
         self._sender = sender
         self._messengers: OrderedDict[tuple[tuple[str, str], ...], Messenger] = OrderedDict()
-        self._conversations: OrderedDict[str, str] = OrderedDict()  # ours → the id over there
+        self._conversations: OrderedDict[str, str] = OrderedDict()  # ours → the remote id
         self._waiting: dict[str, AclConversation] = {}  # those that asked for input
         self._own = uuid4().hex
+        self._is_resumed = False  # the name and the conversation are those of an earlier process
 
     async def aclose(self) -> None:
         messengers = list(self._messengers.values())
@@ -95,7 +96,7 @@ class AclPeer(Peer):
 
     async def talk(self, message: Message, call: Call) -> AsyncGenerator[Event, None]:
         clock = Clock(call.seconds)
-        conversation = await self._said(message, call, clock)
+        conversation = await self._said(message, call)
         ended = False
         try:
             while not ended:
@@ -116,8 +117,20 @@ class AclPeer(Peer):
             if not ended and conversation.state not in ENDED:
                 await self._let_go(conversation)
 
-    async def _said(self, message: Message, call: Call, clock: Clock) -> AclConversation:
-        """Send what is asked, or the answer to what was asked back."""
+    async def _said(self, message: Message, call: Call) -> AclConversation:
+        """Send what is asked, or the answer to a question, in a new conversation if the last one is not ours."""
+        try:
+            return await self._sent(message, call)
+        except PeerRefused:
+            if not self._is_resumed:
+                raise
+        self._is_resumed = False
+        self._sender = None
+        self._conversations.pop(call.conversation, None)
+        await self.aclose()
+        return await self._sent(message, call)
+
+    async def _sent(self, message: Message, call: Call) -> AclConversation:
         messenger = self._messenger(call)
         waiting = self._waiting.pop(call.conversation, None)
         if waiting is not None and waiting.state == "waiting":
@@ -142,12 +155,14 @@ class AclPeer(Peer):
             raise PeerUnreadable(self.address, "it ended without an answer") from None
 
     def _fault(self, fault: Fault, envelope: Envelope) -> Event:
-        """What went wrong over there, as other peers report it."""
-        code = envelope.payload.get("error_code") or envelope.payload.get("reason_code")
+        """What went wrong remotely, as other peers report it: in the answer (FAILURE), or before there was one."""
         if fault.code == "cancelled":
             return Fault.of(Cancelled(fault.reason))
+        if envelope.performative == "FAILURE":
+            return fault
         if fault.code == "unavailable":
             raise PeerUnavailable(self.address, fault.reason)
+        code = envelope.payload.get("reason_code")
         raise PeerRefused(self.address, fault.reason, str(code) if code else None)
 
     async def _let_go(self, conversation: AclConversation) -> None:
@@ -195,8 +210,31 @@ class AclPeer(Peer):
         return known
 
     def _left(self) -> Any:
-        return self._conversations.get("")
+        conversation, messenger = self._conversations.get(""), self._messengers.get(())
+        if conversation is None or messenger is None:
+            return None
+        waiting = self._waiting.get("")
+        question = None if waiting is None else waiting.export()
+        return {"conversation": conversation, "sender": messenger.name, "question": question}
 
     def _restore_state(self, left: Any) -> None:
-        if left is not None:
-            self._conversations[""] = msgspec.convert(left, str)
+        if left is None:
+            return
+        known = msgspec.convert(left, _Left)
+        self._conversations[""] = known.conversation
+        if self._sender is None:  # an inbox belongs to its name: the answers come to the one that asked
+            self._sender = known.sender
+            self._is_resumed = True
+        if known.question is not None:
+            try:
+                self._waiting[""] = self._messenger(Call()).resume(known.question)
+            except BadInput as exc:
+                raise msgspec.ValidationError(str(exc)) from None
+
+
+class _Left(msgspec.Struct):
+    """Our own conversation, as the next process finds it."""
+
+    conversation: str
+    sender: str
+    question: dict[str, Any] | None = None
