@@ -74,7 +74,7 @@ async def tck(turn: Turn) -> AsyncIterator[Any]:
 
 def main(port: int, grpc_port: int, home: str) -> None:
     # The TCK knows 1.0 only, and rejects a card that also has the fields of 0.3.
-    settings = {"grpc": {"port": grpc_port}, "push": {"private": True}, "card_versions": ["1.0"]}
+    settings = {"grpc": {"port": grpc_port, "listed": True}, "push": {"private": True}, "card_versions": ["1.0"]}
     unlimited = Quotas(rate_per_address=1000.0, burst=1000)  # the TCK asks much in a short time
     public_url = f"http://127.0.0.1:{port}"
     nobody = Authenticator()  # the TCK shows no credentials, so there is no extended card either

@@ -40,7 +40,7 @@ def binding(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def url(serve, bench: Bench, home) -> Iterator[str]:
     with sdk_server() as (far, _):
-        doors = {"a2a": {"grpc": {"port": 0}}}
+        doors = {"a2a": {"grpc": {"port": 0, "listed": True}}}
         agents = [*bench.agents(), A2aPeer(far, name="far")]
         yield serve(Gateway(*agents, home=home, identity=Authenticator((Keys(),)), doors=doors)).url
 
@@ -219,11 +219,14 @@ async def test_a_card_can_be_limited_to_interfaces_on_its_own_origin(url: str, h
     assert "GRPC, HTTP+JSON, JSONRPC" in raised.text
 
 
-async def test_grpc_can_be_left_out_of_the_card(serve, home, http: httpx.AsyncClient) -> None:
-    doors = {"a2a": {"grpc": {"port": 0, "listed": False}}}
-    served = serve(Gateway(*Bench().agents(), home=home, doors=doors))
-    card = (await http.get(f"{served.url}/.well-known/agent-card.json")).json()
+@pytest.mark.parametrize("path", ["/.well-known/agent-card.json", "/a2a/echo/.well-known/agent-card.json"])
+async def test_cards_have_one_origin_until_grpc_is_asked_for(path: str, serve, home, http: httpx.AsyncClient) -> None:
+    """With gRPC on, google-adk rejected the card (issue 11, E 19): an interface had another origin."""
+    served = serve(Gateway(*Bench().agents(), home=home, doors={"a2a": {"grpc": {"port": 0}}}))
+    card = (await http.get(f"{served.url}{path}")).json()
     assert {urlsplit(i["url"]).netloc for i in card["supportedInterfaces"]} == {urlsplit(served.url).netloc}
+    asked = (await http.get(f"{served.url}{path}", params={"binding": "GRPC"})).json()
+    assert {i["protocolBinding"] for i in asked["supportedInterfaces"]} == {"GRPC"}
 
 
 OLD_FIELDS = {"url", "preferredTransport", "additionalInterfaces", "protocolVersion"}  # which 1.0 does not have
@@ -299,7 +302,7 @@ async def test_cards_name_only_what_the_caller_may_use(serve, home, binding: str
         return "done"
 
     rule = Rule(("known",), tools=("mend",), skills=("mend", "break", "advise"))
-    doors = {"a2a": {"grpc": {"port": 0}}}
+    doors = {"a2a": {"grpc": {"port": 0, "listed": True}}}
     known = Authenticator((Keys(),))
     served = serve(Gateway(toolbox, home=home, identity=known, rights=Rights((rule,)), doors=doors))
     async with httpx.AsyncClient(trust_env=False, headers={"authorization": "Bearer alice"}) as http:

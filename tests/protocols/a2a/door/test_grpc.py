@@ -35,7 +35,7 @@ grpc = pytest.importorskip("grpc")
 
 @pytest.fixture
 def url(serve, bench: Bench, home: Path) -> str:
-    doors = {"a2a": {"grpc": {"port": 0}}}
+    doors = {"a2a": {"grpc": {"port": 0, "listed": True}}}
     return serve(Gateway(*bench.agents(), home=home, identity=Authenticator((Keys(),)), doors=doors)).url
 
 
@@ -106,7 +106,7 @@ async def test_our_peer_speaks_it(url: str) -> None:
 
 
 async def test_who_asks_is_known(serve, home: Path) -> None:
-    rights, doors = Rights((Rule(("known",)),)), {"a2a": {"grpc": {"port": 0}}}
+    rights, doors = Rights((Rule(("known",)),)), {"a2a": {"grpc": {"port": 0, "listed": True}}}
     url = serve(
         Gateway(*Bench().agents(), home=home, rights=rights, identity=Authenticator((Keys(),)), doors=doors)
     ).url
@@ -147,7 +147,7 @@ def proof(url: str, item_id: str, method: str = "POST") -> str:
 async def test_a_call_is_proven_by_dpop_for_its_method_and_address(serve, home: Path, http) -> None:
     store = MemoryStore()
     await store.open()
-    known, doors = Authenticator((Bound(store),)), {"a2a": {"grpc": {"port": 0}}}
+    known, doors = Authenticator((Bound(store),)), {"a2a": {"grpc": {"port": 0, "listed": True}}}
     rights = Rights((Rule(("known",)),))
     url = serve(Gateway(*Bench().agents(), home=home, rights=rights, identity=known, doors=doors)).url
     card_place = f"{url}/a2a/echo/.well-known/agent-card.json"
@@ -195,7 +195,7 @@ async def test_a_client_of_0_3_speaks_to_the_default_agent(url: str, http) -> No
 
 
 async def test_the_card_says_where_clients_reach_it(serve, home: Path, http) -> None:
-    doors = {"a2a": {"grpc": {"port": 0, "address": "agents.example:443"}}}
+    doors = {"a2a": {"grpc": {"port": 0, "address": "agents.example:443", "listed": True}}}
     url = serve(Gateway(*Bench().agents(), home=home, doors=doors)).url
     told = (await http.get(f"{url}/.well-known/agent-card.json")).json()["supportedInterfaces"]
     assert {i["url"] for i in told if i["protocolBinding"] == "GRPC"} == {"agents.example:443"}

@@ -64,6 +64,7 @@ class Cards:
         self.services = services
         self._versions = versions
         self.grpc = ""  # where gRPC is served, if it is
+        self.lists_grpc = False  # in cards of clients that do not ask for it
         self._keys = keys
         # By agent and bindings: what the last was made of, and the card.
         self._made: dict[tuple[str, frozenset[str]], tuple[bytes, PublicCard]] = {}
@@ -73,7 +74,8 @@ class Cards:
     ) -> PublicCard:
         """The card as this caller may read it, as JSON that 1.0 and 0.3 clients understand.
 
-        ``bindings`` limits its interfaces, for clients that reject a card with an interface on another origin.
+        ``bindings`` limits its interfaces. gRPC has a port of its own, and some clients reject a card with an
+        interface on another origin, so it is on a card only where it is asked for or configured to be listed.
 
         Raises:
             Unauthenticated, Forbidden: the agent is not for this caller, whether it is here or not.
@@ -124,7 +126,7 @@ class Cards:
         base = f"{self.services.public_url.rstrip('/')}/a2a"
         url = f"{base}/{card.name}"
         interfaces = [(binding, url, version) for binding, version in _BINDINGS]
-        if self.grpc:
+        if self.grpc and (self.lists_grpc or "GRPC" in bindings):
             interfaces.insert(2, ("GRPC", self.grpc, wire.VERSION))
             if card.name == self.services.default_agent:  # 0.3 has no word for which agent is meant
                 interfaces.append(("GRPC", self.grpc, wire.OLD_VERSION))

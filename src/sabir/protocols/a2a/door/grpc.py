@@ -61,7 +61,7 @@ class GrpcSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     certificate: str | None = None  # both in PEM
     key: str | None = None
     address: str | None = None  # host and port where clients reach it, if not there
-    listed: bool = True  # in the agent card; some clients reject a card with an interface on another port
+    listed: bool = False  # in every agent card; google-adk rejects a card with an interface on another port
 
 
 class Here:

@@ -189,7 +189,7 @@ class A2aDoor:
                 agent.hooks.url = f"{self.services.public_url.rstrip('/')}/a2a/{_HOOKS}{agent.card.name}"
         if self._grpc is not None:
             await self._grpc.start()
-            self.cards.grpc = self._grpc.address if self._grpc.listed else ""
+            self.cards.grpc, self.cards.lists_grpc = self._grpc.address, self._grpc.listed
 
     async def stop(self) -> None:
         if self._grpc is not None:
