@@ -7,6 +7,7 @@ answered with 200 and ``"status"`` if it is run.
 from __future__ import annotations
 
 import json
+import select
 import shutil
 import socket
 import subprocess
@@ -224,3 +225,33 @@ def test_garbage_behind_a_request_does_not_take_the_place_of_its_answer(alone: S
     answer = exchange(alone.port, post(b"/nlip", len(BODY)) + BODY + b"\x00\x01 garbage\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 200 ") and b"You said: hello" in answer
     assert answer.count(b"HTTP/1.1 ") == 1
+
+
+UPGRADE = (
+    b"GET /nlip/ws/text HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("begin", "rest", "code"),
+    [
+        (b"\x82\xff" + (2 << 20).to_bytes(8, "big") + bytes(4), b"x" * (2 << 20), 1009),
+        (b"\x81\x82" + bytes(4) + b"\xff\xfe", b"\x81\xfe\xff\xff" + bytes(4) + b"x" * 0xFFFF, 1007),
+    ],
+    ids=["too large", "not UTF-8"],
+)
+def test_a_close_frame_arrives_although_the_client_still_sends(port: int, begin: bytes, rest: bytes, code: int) -> None:
+    """The connection was reset while the rest came in, and the reset overtook the close frame (WS-7.0 behind nginx)."""
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+        connection.sendall(UPGRADE)
+        assert b"101 " in connection.recv(65536)
+        connection.sendall(begin)
+        select.select([connection], [], [], 10)  # the close frame is here, and is not read yet
+        for start in range(0, len(rest), 65536):
+            connection.sendall(rest[start : start + 65536])
+        frame = connection.recv(65536)
+        assert frame[0] == 0x88 and frame[2:4] == code.to_bytes(2, "big")
+        connection.sendall(b"\x88\x82" + bytes(4) + code.to_bytes(2, "big"))  # the client closes, too
+        connection.settimeout(4)  # the gateway does not wait for its timer
+        assert connection.recv(65536) == b""

@@ -1,4 +1,4 @@
-"""uvicorn's WebSocket protocol, with what it lacks: fragments of long messages, client certificates, quiet failures."""
+"""uvicorn's WebSocket protocol, with what it lacks: fragments, client certificates, close frames that arrive."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.exceptions import InvalidState
 
-from .http_protocol import client_of
+from .http_protocol import LINGER_SECONDS, MAX_LINGER, client_of
 
 MAX_FRAGMENT: Final = 64 * 1024  # bytes of a message that are sent at once
+_MAX_CLOSE_FRAME: Final = 131  # bytes of a client's close frame
 
 
 class WebSocket(WebSocketsSansIOProtocol):
@@ -21,6 +22,9 @@ class WebSocket(WebSocketsSansIOProtocol):
     """
 
     _fragments: asyncio.Lock | None = None  # made for the first long message
+    _closed_for: bytes | None = None  # the payload of the close frame that ended the connection
+    _discarded = 0
+    _tail = b""
 
     async def send(self, message: Any) -> None:
         body = message.get("text") or message.get("bytes") or b""
@@ -60,6 +64,32 @@ class WebSocket(WebSocketsSansIOProtocol):
                 self.conn.send_continuation(data[at:], fin=True)
                 self.transport.write(b"".join(self.conn.data_to_send()))
 
+    def data_received(self, data: bytes) -> None:
+        if self._closed_for is None:
+            super().data_received(data)
+            return
+        self._discarded += len(data)
+        self._tail = (self._tail + data)[-_MAX_CLOSE_FRAME:]
+        if self._discarded > MAX_LINGER or _ends_in_close(self._tail, self._closed_for):
+            self.transport.close()
+
+    def handle_parser_exception(self) -> None:
+        """Send the close frame, and read what still comes until the client closes, too, or for some seconds.
+
+        To close at once, as uvicorn does, resets the connection while the client still sends, and a reset can overtake
+        the close frame on its way through a proxy.
+        """
+        closing = self.conn.close_sent
+        assert closing is not None
+        self._closed_for = closing.serialize()
+        self.queue.put_nowait({"type": "websocket.disconnect", "code": closing.code, "reason": closing.reason})
+        self.transport.write(b"".join(self.conn.data_to_send()))
+        self.close_sent = True
+        self.close_timer = self.loop.call_later(LINGER_SECONDS, self.transport.close)
+        if self.read_paused:
+            self.read_paused = False
+            self.transport.resume_reading()
+
     def send_receive_event_to_app(self) -> None:
         """As uvicorn does; but a text frame that is not UTF-8 is the client's fault, and no traceback in the log."""
         if self.curr_msg_data_type == "text" and not _is_utf8(self.frames):
@@ -68,6 +98,17 @@ class WebSocket(WebSocketsSansIOProtocol):
             self.handle_parser_exception()
             return
         super().send_receive_event_to_app()
+
+
+def _ends_in_close(tail: bytes, payload: bytes) -> bool:
+    """True if these bytes end in a client's close frame that returns our payload, or its code alone."""
+    for expected in (payload, payload[:2]):
+        frame = tail[-6 - len(expected) :]
+        if frame[:2] == bytes((0x88, 0x80 | len(expected))) and len(frame) == 6 + len(expected):
+            mask = frame[2:6]
+            if bytes(byte ^ mask[place % 4] for place, byte in enumerate(frame[6:])) == expected:
+                return True
+    return False
 
 
 def _is_utf8(frames: list[bytes]) -> bool:
