@@ -85,7 +85,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """List the tests that failed in the file that ``scripts/test`` names; it runs them once more."""
-    listing = os.environ.get("SABIR_FAILED_TESTS")
+    listing = os.environ.get("SABIR_TEST_FAILED")
     if report.failed and listing and "PYTEST_XDIST_WORKER" not in os.environ:
         with Path(listing).open("a") as failed:
             failed.write(report.nodeid + "\n")
