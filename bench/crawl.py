@@ -49,9 +49,11 @@ def serve(pages: int, told: Connection) -> None:
     server.serve_forever()
 
 
-def resident() -> int:
-    """MiB of this process."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 // 1_048_576
+def resident() -> tuple[int, int]:
+    """MiB of this process: its own memory, and what it has mapped of files, which the system may drop at any time."""
+    rows = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines() if ":" in line)
+    own, mapped = (int(rows[name].split()[0]) // 1024 for name in ("RssAnon", "RssFile"))
+    return own, mapped
 
 
 async def crawl(port: int, pages: int) -> list[int]:
@@ -59,8 +61,9 @@ async def crawl(port: int, pages: int) -> list[int]:
 
     def look(progress: IngestProgress) -> None:
         if progress.done * 5 >= pages * (len(sizes) + 1):
-            sizes.append(resident())
-            print(f"{progress.done:>6} pages  {progress.rate:.0f}/s  {sizes[-1]} MiB", flush=True)
+            own, mapped = resident()
+            sizes.append(own)
+            print(f"{progress.done:>6} pages  {progress.rate:.0f}/s  {own} MiB, and {mapped} MiB of files", flush=True)
 
     outbound = Outbound(OutboundRules(allow=(f"127.0.0.1:{port}",)))
     with tempfile.TemporaryDirectory() as folder:

@@ -90,6 +90,15 @@ def test_a_client_that_names_no_version_gets_results_beside_the_question(fresh: 
     assert "?" in answer["_meta"]["note"] and "(" in answer["_meta"]["note"]  # "What kind of dish? Dessert (12), ..."
 
 
+async def test_the_sentence_that_answers_is_in_the_note_and_the_peer_says_it(fresh: Served) -> None:
+    sentence = "Salt & Sedge is open Wed–Sun 11:30–21:00, closed Mon and Tue."
+    assert ask(fresh, "when does Salt & Sedge open?")["_meta"]["note"] == sentence
+    async with connect(f"{fresh.url}/ask") as peer:
+        reply = await peer.ask("when does Salt & Sedge open?")
+    assert reply.text == sentence
+    assert results_of(reply)[0]["name"] == "Salt & Sedge"
+
+
 def test_another_question_over_nlweb_in_place_of_an_answer_is_one(fresh: Served) -> None:
     talk = Talk(fresh)
     asked = talk.ask("recipes", price="less than $30")

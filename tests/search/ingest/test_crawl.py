@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 
 from guard_site import Site
-from sabir.agents.site.settings import FOLDER
+from sabir.agents.site.settings import FOLDER, SearchSettings, SiteSettings
+from sabir.agents.site.sites import Sites
 from sabir.cli import main
+from sabir.guard.egress.addresses import Outbound, OutboundRules
 from sabir.search import Fetched, Item, LocalIndex, Reach, SearchQuery, ingest
 from sabir.search.ingest.crawl import Scope, links, normal
 from sabir.search.ingest.robots import Robots
@@ -294,3 +296,28 @@ async def test_memory_hardly_grows_with_the_pages_of_a_site(tmp_path: Path) -> N
     print(f"crawl: {few} pages in {small // 1024} KiB, {many} in {large // 1024} KiB at most")
     assert many > 3.5 * few
     assert large - small < 900 * 2_048  # two KiB a page: its address and its id, not its text
+
+
+async def test_the_start_reads_one_page_of_a_site_without_a_sitemap_and_says_how_to_crawl_it(
+    tmp_path: Path, site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    furnish(site)
+    url = f"http://127.0.0.1:{site.port}/"
+    outbound = Outbound(OutboundRules(allow=(f"127.0.0.1:{site.port}",)))
+    words_alone = SearchSettings(embeddings=False)
+
+    async def found(settings: SiteSettings) -> set[str]:
+        async with Sites(tmp_path, (settings,), outbound, search=words_alone) as sites:
+            return {hit.item.name for hit in (await sites.index.search(SearchQuery(limit=100))).hits}
+
+    with caplog.at_level("WARNING", "sabir"):
+        assert await found(SiteSettings("s", url)) == {"Home"}
+    [line] = [text for text in caplog.messages if "no sitemap" in text]
+    assert f"sabir ingest {url} --site s" in line and "crawl: true" in line
+    assert "/goods/" not in asked(site)
+
+    caplog.clear()
+    assert await found(SiteSettings("s", url, crawl=True)) == {"Home", "About", "Pan"}
+    assert not [text for text in caplog.messages if "no sitemap" in text]
+    # A later start that does not follow links keeps what the crawl found.
+    assert await found(SiteSettings("s", url)) == {"Home", "About", "Pan"}

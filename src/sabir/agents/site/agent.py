@@ -326,7 +326,12 @@ class _Search(Finding):
         self.ask = msgspec.structs.replace(ask, prev=before, rewritten="", filters={**here, **ask.filters})
         return await self.run(text)
 
+    def _statement(self) -> str:
+        """The fact that answers the question; protocols whose lists have no words of their own carry it as a note."""
+        return self.subject.statement if self.subject is not None and self.pool else ""
+
     def meta(self) -> Part:
+        far_off = _FAR_OFF if self.is_far_off else ""
         meta = SiteMeta(
             question=self.question,
             rewritten=self.question.split() != self.turn.text.split(),
@@ -337,7 +342,7 @@ class _Search(Finding):
             sites=tuple(dict.fromkeys(hit.item.site for hit in self.hits)),
             filters=self.filters,
             asked=self.asked,
-            note=" ".join(each for each in (_FAR_OFF if self.is_far_off else "", self.note, self.beside) if each),
+            note=" ".join(text for text in (self._statement(), far_off, self.note, self.beside) if text),
             subject=self.subject.hit.item.name if self.subject is not None else "",
         )
         return json_part(json_of(meta), label="meta")

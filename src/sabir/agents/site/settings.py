@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
+from msgspec import Meta
 
 FOLDER: Final = "index"  # within the home folder
 
@@ -18,6 +19,8 @@ class SiteSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     model: str | None = None  # the id of the agent that helps to rank and write; None: that of ``search``
     base: str = ""  # the address that a folder's files are published under
     mapping: dict[str, str] = {}  # for CSV: from properties to columns, or = and a constant
+    crawl: bool = False  # whether the start follows links where the address has no sitemap
+    max_pages: Annotated[int, Meta(ge=1)] = 50_000  # pages that the start reads at most
     examples: tuple[str, ...] = ()  # questions to try, for its card; made of its items if there are none
 
     @property

@@ -287,11 +287,17 @@ class Sites:
         name, mapping = site.name, site.mapping or None
         try:
             report = await taken_in(
-                self.index, source, site=name, outbound=self._outbound, sync=True, mapping=mapping, base=site.base
-            )
+                self.index, source, site=name, outbound=self._outbound, sync=True, mapping=mapping, base=site.base,
+                reach=Reach(site.max_pages, crawl=None if site.crawl else False),
+            )  # fmt: skip
         except SabirError as exc:
             logger.error("site %s: %s could not be read: %s", name, source, exc)
             return
+        if report.unfollowed:
+            logger.warning(
+                "Site %s: %s has no sitemap, so only this page was read. To crawl it, run: sabir ingest %s --site %s; "
+                "or set crawl: true to crawl it at every start (up to max_pages)", name, source, source, name,
+            )  # fmt: skip
         for problem in report.problems:
             logger.warning("site %s: %s", name, problem)
         if report.added or report.updated or report.removed:

@@ -328,7 +328,7 @@ def _open_reason(item: Item, day: str, language: str) -> str:
     hours = stated_fact(item, Asked(("openinghours",)), language)
     if language != "en" or stated(item.fields, day):
         return hours
-    return f"{item.name} is closed on {day.title()}s. It is open {in_words(item.fields)}."
+    return f"{item.name} is closed on {day.title()}s. It is open {in_words(item.fields, with_closed=False)}."
 
 
 def _diet_reason(item: Item) -> str:

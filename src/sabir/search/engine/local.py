@@ -29,6 +29,7 @@ from sabir.search.query.conditions import Condition, In
 from .base import Facet, Fields, Found, Hit, IndexedSite, SearchQuery
 from .embed import Embedder, Vectors
 from .lexical import Lexical, Reader
+from .memory import give_back
 from .passages import embedded, item_key, passages
 from .rank import Ranked, above_floor, contenders, fused, of_best
 from .vectors import VectorFile
@@ -125,6 +126,7 @@ class LocalIndex:
             self._known = known
             self._write_fields(known)
         self._seen = self._stamp()
+        give_back()
 
     async def delete(self, site: str, ids: Iterable[str] | None = None) -> int:
         async with self._writing:

@@ -38,7 +38,8 @@ class IngestReport(msgspec.Struct, frozen=True):
     """What a run did. ``read`` records became items: new, changed or unchanged ones, or were ``merged`` with another
     of the same id; the rest is in ``skipped``, counted by reason, and in ``problems``, one by one.
 
-    ``way`` is how the documents were found: file, folder, document, sitemap, schema map or crawl.
+    ``way`` is how the documents were found: file, folder, document, sitemap, schema map or crawl. ``unfollowed``: the
+    source is a site without a sitemap, and its links were left, because no crawl was asked for.
     """
 
     documents: int = 0
@@ -52,6 +53,7 @@ class IngestReport(msgspec.Struct, frozen=True):
     unknown_columns: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     way: str = ""
+    unfollowed: bool = False
     problems: tuple[Problem, ...] = ()
 
     @property

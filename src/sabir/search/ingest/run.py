@@ -165,5 +165,6 @@ class _Run:
             unknown_columns=tuple(self._unknown),
             notes=(*walk.notes, *self._notes),
             way=walk.way,
+            unfollowed=walk.unfollowed,
             problems=tuple(walk.skips.problems),
         )

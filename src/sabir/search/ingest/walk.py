@@ -47,6 +47,7 @@ class Walk:
         self.total = 0
         self.way = ""
         self.incomplete = ""
+        self.unfollowed = False  # whether links were seen and left, because no crawl was asked for
         self.notes: list[str] = []
         self._unread = 0
 
@@ -55,6 +56,14 @@ class Walk:
         documents = "document" if self._unread == 1 else "documents"
         self.incomplete = f"{self._unread} {documents} could not be read"
         self.skips.add(Problem(place, reason))
+
+    def leave_links(self) -> None:
+        """The address is a site, it names no pages, and its links are not to be followed: only its first page is read.
+
+        What an earlier crawl found has not vanished for that.
+        """
+        self.incomplete = "its links were not followed"
+        self.unfollowed = True
 
     # Files
 
@@ -147,6 +156,8 @@ class _Visit:
                 return named
         if self._first and self._crawls(document.url):
             self.scope, self._walk.way = Scope.of(document.url), "crawl"
+        elif self._first and _is_folder(document.url):
+            self._walk.leave_links()
         if self.scope is None or len(document.body) > _KEPT_BODY:
             return ()
         found = await asyncio.to_thread(_links, document, self.scope)
@@ -156,7 +167,7 @@ class _Visit:
 
     def _crawls(self, url: str) -> bool:
         wanted = self._reach.crawl
-        return wanted if wanted is not None else urlsplit(url).path.endswith("/") or not urlsplit(url).path
+        return wanted if wanted is not None else _is_folder(url)
 
     def _enqueue(self, urls: tuple[str, ...], place: str) -> None:
         limit = self._reach.max_pages
@@ -175,6 +186,12 @@ class _Visit:
     def summary(self) -> str:
         pages = "page" if self._read == 1 else "pages"
         return f"no sitemap: {self._read} {pages} found by their links, at least {self._reach.delay:g} s apart"
+
+
+def _is_folder(url: str) -> bool:
+    """Whether an address stands for a site or a part of it, and not for one page."""
+    path = urlsplit(url).path
+    return not path or path.endswith("/")
 
 
 def _links(document: Document, scope: Scope) -> Links:

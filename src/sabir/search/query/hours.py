@@ -67,7 +67,7 @@ def stated(fields: Mapping[str, JSON], day: str, language: str = "en") -> str:
     return _timed(_NAMES[language][WEEKDAYS.index(day)], texts, language) if texts else ""
 
 
-def in_words(fields: Mapping[str, JSON], language: str = "en") -> str:
+def in_words(fields: Mapping[str, JSON], language: str = "en", *, with_closed: bool = True) -> str:
     """All opening hours in words for people: "Wed–Sun 11:30–21:00, closed Mon and Tue"; empty if none are stated."""
     by_day = _by_day(fields)
     if not by_day:
@@ -84,7 +84,7 @@ def in_words(fields: Mapping[str, JSON], language: str = "en") -> str:
         said = _DAILY[language] if len(days) == len(WEEKDAYS) else ", ".join(_runs(days, names))
         pieces.append(_timed(said, texts, language))
     closed = [names[number] for number, day in enumerate(WEEKDAYS) if day not in by_day]
-    if 0 < len(closed) <= _CLOSED_DAYS:
+    if with_closed and 0 < len(closed) <= _CLOSED_DAYS:
         pieces.append(_CLOSED[language].format(_listed(closed, language)))
     return ", ".join(pieces)
 

@@ -113,7 +113,12 @@ class ResponseReader:
         parts += self._data
         parts += [json_part(item, label=RESULT) for item in results]
         parts += [json_part({"text": summary, "citations": []}, label="summary") for summary in self._summaries]
-        return Message.of(text_part(text or _listed(results)), *parts)
+        return Message.of(text_part(text or self._shown(results)), *parts)
+
+    def _shown(self, results: list[Json]) -> str:
+        """What to say of results: the sentence that answers, where the server sent one in ``_meta.note``, or names."""
+        note = self._meta.get("note")
+        return note if results and isinstance(note, str) and note else _listed(results)
 
     def _text(self) -> str:
         if self.error is not None:
