@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 
+import pytest
+
+from sabir.errors import ShuttingDown
 from sabir.http.heavy import DISTANCE, Heavy
 
 COST = 25_000  # 0.1 s
@@ -16,6 +19,11 @@ class Charge:
     def __init__(self, address: str | None) -> None:
         self.paced_as = address
         self.charged = 0
+        self.stops = False
+
+    def check_running(self) -> None:
+        if self.stops:
+            raise ShuttingDown
 
     def charge_cost(self, cost: int) -> None:
         self.charged += cost
@@ -63,3 +71,13 @@ async def test_later_work_on_the_same_message_keeps_no_distance() -> None:
     async with heavy.work(COST):
         pass
     assert time.monotonic() - began < COST * DISTANCE
+
+
+async def test_whoever_keeps_a_distance_notices_that_the_gateway_stops() -> None:
+    heavy, charge = Heavy(), Charge("a")
+    charge.stops = True
+    async with heavy.work(100 * COST, charge):
+        pass
+    with pytest.raises(ShuttingDown):
+        async with asyncio.timeout(5), heavy.work(COST, charge):
+            pass

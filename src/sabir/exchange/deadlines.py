@@ -23,7 +23,7 @@ TICK: Final = 0.1  # seconds
 class TurnTimer:
     """The turns that run now, each with the task that runs it."""
 
-    __slots__ = ("_cancelled", "_loop", "_running", "_ticking", "cancel_tasks", "idle", "stopping")
+    __slots__ = ("_cancelled", "_loop", "_running", "_ticking", "cancel_tasks", "draining", "idle", "stopping")
 
     def __init__(self) -> None:
         # Ends the caller's tasks in a conversation, those too that wait for their turn; says how many there were.
@@ -33,6 +33,7 @@ class TurnTimer:
         self._ticking = False
         self._loop: asyncio.AbstractEventLoop | None = None  # told, not asked for each time: that is a system call
         self.idle = asyncio.Event()  # set, by who counts, when the last Ask of a gateway that stops has ended
+        self.draining = False  # set when the gateway stops: what has not reached its agent is ended
         self.stopping = False  # set when the gateway has waited long enough: whatever runs still is ended
 
     def enter(self, sink: EventSink) -> None:
@@ -67,7 +68,11 @@ class TurnTimer:
         return taken
 
     async def drain(self, seconds: float, is_idle: Callable[[], bool]) -> None:
-        """Wait until nothing is asked any more, this long; then end whatever runs still."""
+        """Wait until nothing is asked any more, this long; then end whatever runs still.
+
+        Messages that filters still check are ended at once: no agent has them yet, and a caller can ask again.
+        """
+        self.draining = True
         for wait in (seconds, 1.0):
             self.idle.clear()
             if not is_idle():
@@ -85,8 +90,11 @@ class TurnTimer:
             slow, sink.on_slow = sink.on_slow, None
             if slow is not None:
                 slow(task)
-            if sink.turn is None or not (self.stopping or now >= sink.turn.deadline):
+            if sink.turn is None:
                 continue
-            if sink.take(TurnStep.STOP if self.stopping else TurnStep.EXPIRE) and task is not None:
+            is_stopped = self.stopping or (self.draining and sink.is_screened)
+            if not is_stopped and now < sink.turn.deadline:
+                continue
+            if sink.take(TurnStep.STOP if is_stopped else TurnStep.EXPIRE) and task is not None:
                 task.cancel("the turn is past its deadline")
         asyncio.get_running_loop().call_later(TICK, self._tick)

@@ -83,6 +83,7 @@ class EventSink(msgspec.Struct, eq=False):
     state: TurnState = TurnState.ASKED
     on_slow: OnSlow | None = None  # called once if the turn takes a while, with the task that runs it
     waiting: Waiting | None = None  # the answer it waits for, while it does
+    is_screened: bool = False  # while filters check the message, before the agent has it
     timeline: Timeline = NO_TIMELINE  # set by the exchange, for callers who asked for one
 
     def take(self, step: TurnStep) -> bool:

@@ -43,7 +43,9 @@ async def answer_of(agent: Agent, turn: Turn, sink: EventSink, services: Service
     services.timer.enter(sink)
     try:
         if filters.filters:
+            sink.is_screened = True
             turn.message = sink.asked = await filters.inbound(turn.message, turn.caller)
+            sink.is_screened = False
         unreadable = agent.card.cannot_read(turn.message)
         if unreadable is not None:
             return Message("text", "english", unreadable)

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 from starlette.types import Send
 
-from sabir.errors import BadInput, NotFound, RateLimited, Refused, SabirError
+from sabir.errors import BadInput, NotFound, RateLimited, Refused, SabirError, ShuttingDown
 from sabir.exchange.request import EventSink, TurnRequest
 from sabir.guard import Credentials
 from sabir.guard.identity.callers import stranger_at
@@ -92,6 +92,13 @@ class Admission(msgspec.Struct, eq=False):
         """The address, unless it is not metered: ``Heavy`` keeps its costly messages apart."""
         address = self.credentials.address
         return None if not address or self.services.guard.rates.spares(address) else rate_limit_key(address)
+
+    def check_running(self) -> None:
+        """Raises:
+        ShuttingDown: the gateway stops, so that nothing new is begun.
+        """
+        if self.services.exchange.closing:
+            raise ShuttingDown
 
     async def rejected(self, exc: E, agent: str | None = None) -> E | RateLimited:
         """Account for a rejection: invalid input is charged, and what was refused is audited, once.

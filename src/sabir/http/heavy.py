@@ -19,6 +19,7 @@ from sabir.limits import FEW_VALUES
 REST: Final = 2.0  # times what the work took: how long the next one waits
 DISTANCE: Final = 4e-6  # seconds for each unit of cost, between two messages of one address; 60 ms for 1 MB of text
 MAX_SLOWNESS: Final = 8.0
+LOOK_SECONDS: Final = 0.25  # after which one that waits notices that the gateway stops
 MAX_ADDRESSES: Final = 10_000
 
 
@@ -28,6 +29,11 @@ class Charged(Protocol):
     @property
     def paced_as(self) -> str | None:
         """The name under which its messages keep their distance; None if they need not."""
+
+    def check_running(self) -> None:
+        """Raises:
+        ShuttingDown: the gateway stops, so that nothing new is begun.
+        """
 
     def charge_cost(self, cost: int) -> None: ...
 
@@ -49,7 +55,7 @@ class Heavy:
             return
         if charged is not None:
             charged.charge_cost(cost)
-            await self._keep_distance(charged.paced_as, cost)
+            await self._keep_distance(charged, cost)
         if self._turn is None:
             self._turn = asyncio.Lock()
         async with self._turn:
@@ -63,7 +69,8 @@ class Heavy:
                 self._free_at = now + REST * took
                 self._slowness = min(MAX_SLOWNESS, max(1.0, took / max(1e-4, time.thread_time() - began_cpu)))
 
-    async def _keep_distance(self, name: str | None, cost: int) -> None:
+    async def _keep_distance(self, charged: Charged, cost: int) -> None:
+        name = charged.paced_as
         if name is None:
             return
         now = time.monotonic()
@@ -71,5 +78,7 @@ class Heavy:
             self._next_at = {known: at for known, at in self._next_at.items() if at > now}
         begins = max(now, self._next_at.get(name, now))
         self._next_at[name] = begins + DISTANCE * cost * self._slowness
-        if begins > now:
-            await asyncio.sleep(begins - now)
+        while begins > now:
+            await asyncio.sleep(min(LOOK_SECONDS, begins - now))
+            charged.check_running()
+            now = time.monotonic()

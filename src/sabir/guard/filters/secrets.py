@@ -38,7 +38,8 @@ SECRET_SHAPES: Final[tuple[tuple[str, str], ...]] = (
     ("url password", r"(?<=://)[^\s/:@]{1,128}:[^\s/:@]{1,256}(?=@)"),
     ("bearer", r"(?<=\b[Bb]earer )[A-Za-z0-9._~+/=-]{16,8192}"),
 )  # fmt: skip
-_LONG: Final = frozenset({"private key", "sabir token", "jwt", "bearer"})
+# What is in every one of these: a long text without it is not searched for them.
+_LONG: Final = {"private key": "-----BEGIN ", "sabir token": "sb1.", "jwt": "eyJ", "bearer": "earer "}
 _LONGEST: Final = 2 * 8192 + 2048 + 100  # characters that one of these can match
 _LONGEST_SHORT: Final = 700
 # key = value, where the key says that the value is a secret and the value looks like chance.
@@ -47,28 +48,34 @@ _ASSIGNED: Final = re.compile(
     (?P<is>["']?\s{0,3}(?::|=|:=|=>)\s{0,3}["']?)(?P<value>[^\s"'<>,;]{8,512})"""
 )
 
+_ASSIGNED_WORDS: Final = ("passw", "secret", "api", "access", "auth", "private")
+
 
 class Secrets(TextFilter):
     """Takes credentials out of what goes out."""
 
     name = "secrets"
     _shapes = re.compile("|".join(f"(?:{shape})" for _, shape in SECRET_SHAPES))
-    _long_shapes = tuple(re.compile(shape) for name, shape in SECRET_SHAPES if name in _LONG)
+    _long_shapes = tuple((_LONG[name], re.compile(shape)) for name, shape in SECRET_SHAPES if name in _LONG)
     _short_shapes = re.compile("|".join(f"(?:{shape})" for name, shape in SECRET_SHAPES if name not in _LONG))
 
     def words(self, text: str) -> str:
         if len(text) < 16:
             return text
         if self._shapes.search(text) is not None:
-            for shape in self._long_shapes:  # first, so that a key in front of one does not hide where it begins
+            for _, shape in self._long_shapes:  # first, so that a key in front of one does not hide where it begins
                 text = shape.sub(REDACTED, text)
             text = self._short_shapes.sub(REDACTED, text)
         return _ASSIGNED.sub(self._assigned, text)
 
     async def long_words(self, text: str) -> str:
-        for shape in self._long_shapes:
-            text = await substitute(shape, REDACTED, text, _LONGEST)
+        for literal, shape in self._long_shapes:
+            if literal in text:
+                text = await substitute(shape, REDACTED, text, _LONGEST)
         text = await substitute(self._short_shapes, REDACTED, text, _LONGEST_SHORT)
+        lower = text.lower()
+        if not any(word in lower for word in _ASSIGNED_WORDS):
+            return text
         return await substitute(_ASSIGNED, self._assigned, text, _LONGEST_SHORT)
 
     @staticmethod

@@ -47,10 +47,10 @@ def overlapping(text: str, overlap: int) -> Iterator[str]:
 
 
 class SlicePace:
-    """Lets others run after so many characters were looked at.
+    """Lets others run after so many characters were checked.
 
-    Where several long texts are looked at, they take turns, and between two slices the loop is free for as long as a
-    slice took: the more of them there are, the longer each takes, and nobody else waits for that.
+    Between two slices the loop is free for as long as a slice took, because an answer to somebody else needs more than
+    one pass of it. Several long texts take turns: the more there are, the longer each takes, and nobody else waits.
     """
 
     def __init__(self) -> None:
@@ -64,12 +64,11 @@ class SlicePace:
             await self.rest()
 
     async def rest(self) -> None:
-        """To be called behind each slice."""
+        """To be called after each slice."""
         took = time.thread_time() - self._began
         turn = _turns.setdefault(asyncio.get_running_loop(), asyncio.Lock())
-        is_alone = not turn.locked()
         async with turn:
-            await asyncio.sleep(0 if is_alone else took)
+            await asyncio.sleep(took)
         self._began = time.thread_time()
 
 

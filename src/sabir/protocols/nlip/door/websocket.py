@@ -18,7 +18,16 @@ from starlette.routing import BaseRoute, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.types import Message as Packet
 
-from sabir.errors import BadInput, BadMessage, RateLimited, SabirError, TooLarge, Unauthenticated, Unreadable
+from sabir.errors import (
+    BadInput,
+    BadMessage,
+    RateLimited,
+    SabirError,
+    ShuttingDown,
+    TooLarge,
+    Unauthenticated,
+    Unreadable,
+)
 from sabir.events import Delta, Event, Progress, Question, Reply
 from sabir.exchange.request import EventSink, TurnRequest
 from sabir.guard import Credentials
@@ -175,7 +184,7 @@ class Connection:
             with suppress(RateLimited):  # nonsense counts; when the account is empty, the next frame is not read
                 rates.check_address(address)
             return await self._undecoded(exc, binary)
-        except RateLimited as exc:
+        except (RateLimited, ShuttingDown) as exc:
             await self._admission().rejected(exc)
             return await self._put(nlip.coded_error(exc), binary, None)
         self._failures = 0
