@@ -68,7 +68,7 @@ class Signature:
         try:
             read = msgspec.convert(arguments, self.kind, strict=False)
         except msgspec.ValidationError as exc:
-            raise _invalid(str(exc)) from None
+            raise self._invalid(str(exc)) from None
         return {name: getattr(read, name) for name in self.kind.__struct_fields__}
 
     def check(self, name: str, value: Any) -> None:
@@ -81,7 +81,27 @@ class Signature:
         try:
             msgspec.convert(value, hints[name], strict=False)
         except msgspec.ValidationError as exc:
-            raise BadInput("arguments", f"$.{name}", _invalid(str(exc)).expected) from None
+            place, dots, rest = str(exc).partition(" - at `$")
+            raise self._invalid(f"{place} - at `$.{name}{rest if dots else '`'}") from None
+
+    def _invalid(self, problem: str) -> BadInput:
+        """msgspec's sentence as an error that says where, and what was expected."""
+        words, _, path = problem.partition(" - at `$")
+        where = f"${path.rstrip('`')}"
+        if words.startswith("Object missing required field"):
+            return BadInput("arguments", f"{where}.{_named_in(words)}", "a value, because it is required")
+        if words.startswith("Object contains unknown field") and where == "$":
+            known = ", ".join(self.kind.__struct_fields__) or "no arguments"
+            return BadInput("arguments", f"{where}.{_named_in(words)}", f"only {known}")
+        if words.startswith("Invalid enum value"):
+            given = words.removeprefix("Invalid enum value ")
+            schema = self.schema.get("properties", {}).get(where.removeprefix("$."), {})
+            known = ", ".join(str(value) for value in _choices(schema, self.schema.get("$defs", {})))
+            return BadInput(
+                "arguments", where, f"one of {known}, not {given}" if known else f"a value other than {given}"
+            )
+        expected = words.removeprefix("Expected ")
+        return BadInput("arguments", where, expected[0].lower() + expected[1:])
 
     def missing(self, arguments: Mapping[str, Any]) -> list[str]:
         """The required arguments that are not given."""
@@ -131,8 +151,14 @@ def _flat(schema: dict[str, Any]) -> dict[str, Any]:
     return flat
 
 
-def _invalid(problem: str) -> BadInput:
-    """msgspec's sentence as an error that says where, and what was expected."""
-    words, _, path = problem.partition(" - at `$")
-    expected = words.removeprefix("Expected ")
-    return BadInput("arguments", f"${path.rstrip('`')}", expected[0].lower() + expected[1:])
+def _named_in(words: str) -> str:
+    return words.partition("`")[2].partition("`")[0]
+
+
+def _choices(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> list[Any]:
+    """The values that a schema allows, where it names them."""
+    if "$ref" in schema:
+        schema = definitions.get(schema["$ref"].rpartition("/")[2], {})
+    if "enum" in schema:
+        return list(schema["enum"])
+    return [value for option in schema.get("anyOf", ()) for value in _choices(option, definitions)]
