@@ -126,15 +126,28 @@ def test_a_question_without_an_answer_and_an_unknown_agent_are_errors(sabir: Sab
 def test_a_terminal_shows_one_table_that_is_drawn_again() -> None:
     out = io.StringIO()
     view = LiveView(["alice", "bob"], out, redraws=True)
-    for event in (MemberAnswered(0, "x", tokens=7), MemberInterrupted(1), MemberVoted(1, 0), MemberFailed(0, "gone")):
+    view.start()
+    for event in (
+        MemberAnswered(0, "Use\na queue.", tokens=7),
+        MemberInterrupted(1),
+        MemberVoted(1, 0, "it is short"),
+        MemberAnswered(0, "x" * 500),
+        MemberVoted(1, 0),
+        MemberFailed(0, "gone"),
+    ):
         view.show(event)
     view.show(PanelEnded("all members have voted", 0))
-    frames = out.getvalue().split("\x1b[2F\x1b[0J")
-    assert len(frames) == 4
-    first, last = frames[0].splitlines(), frames[-1].splitlines()
-    assert first[0].split() == ["alice", "has", "given", "answer", "1", "7", "tokens"] and "thinking" in first[1]
+    frames = [frame.splitlines() for frame in out.getvalue().split("\x1b[2F\x1b[0J")]
+    words = [[" ".join(line.split()) for line in frame] for frame in frames]
+    assert words[0] == ["alice thinks 0 tokens", "bob thinks 0 tokens"]  # before anything has happened
+    assert words[1][0] == "alice answers: Use a queue. 7 tokens"
+    assert words[2][1] == "bob thinks again, with the answer of alice 0 tokens"
+    assert words[3][1] == "bob votes for alice because it is short 0 tokens"
+    assert words[4][0].startswith("alice answers again: xxxx") and "thinks again" in words[4][1]  # the vote is over
+    assert len({len(line) for frame in frames for line in frame[:2]}) == 1  # no line wraps, whatever is in it
+    last = frames[-1]
     assert "failed: gone" in last[0] and "votes for alice" in last[1]
-    assert last[2] == "  all members have voted; alice presents"
+    assert last[2] == "  All members have voted. alice presents the answer."
 
 
 def test_what_a_member_says_does_nothing_to_the_terminal() -> None:

@@ -1,7 +1,8 @@
-"""What the members of an ensemble are doing, as it happens: a small table on a terminal, else a line an event."""
+"""What the members of an ensemble do, as it happens: a small table on a terminal, elsewhere a line for each event."""
 
 from __future__ import annotations
 
+import shutil
 from typing import Final, TextIO
 
 import msgspec
@@ -16,9 +17,10 @@ from sabir.agents.ensemble.state import (
 )
 from sabir.turn import Journal
 
-from .printing import say
+from .printing import MIN_WIDTH, say
 
 _EVENTS: Final = msgspec.json.Decoder(PanelEvent)
+SNIPPET: Final = 80  # characters of an answer that are shown
 _UP: Final = "\x1b[{}F\x1b[0J"  # so many lines up, and clear from there
 
 
@@ -30,32 +32,54 @@ class LiveView:
         self._members = members
         self._out = out
         self._redraws = redraws
-        self._state = dict.fromkeys(members, "is thinking")
+        self._state = dict.fromkeys(members, "thinks")
         self._tokens = dict.fromkeys(members, 0)
         self._answers = dict.fromkeys(members, 0)
+        self._newest = ""  # who answered last
         self._drawn = 0
+
+    def start(self) -> None:
+        """Show who is asked, before anything has happened."""
+        if self._redraws:
+            self._redraw()
+        else:
+            self._line(f"Asking {', '.join(self._members)}")
 
     def show(self, event: PanelEvent) -> None:
         """Take one event in, and show it."""
         if isinstance(event, PanelEnded):
-            self._line(f"{event.reason}; {self._name(event.winner)} presents")
+            reason = f"{event.reason[:1].upper()}{event.reason[1:]}"
+            self._line(f"{reason}. {self._name(event.winner)} presents the answer.")
+            if self._redraws:
+                self._line("")
             return
         name = self._name(event.member)
         self._tokens[name] += event.tokens
         match event:
             case MemberAnswered():
                 self._answers[name] += 1
-                self._state[name] = f"has given answer {self._answers[name]}"
+                self._newest = name
+                for voter in [each for each, state in self._state.items() if state.startswith("votes")]:
+                    self._state[voter] = self._again()  # a new answer ends the votes
+                self._state[name] = f"answers: {_short(event.content)}"
+                if self._answers[name] > 1:
+                    self._state[name] = f"answers again: {_short(event.content)}"
             case MemberVoted():
-                self._state[name] = f"votes for {self._name(event.choice)}"
+                reason = f" because {_short(event.reason)}" if event.reason else ""
+                self._state[name] = f"votes for {self._name(event.choice)}{reason}"
             case MemberFailed():
-                self._state[name] = f"failed: {event.reason}"
+                self._state[name] = f"failed: {_short(event.reason)}"
             case MemberInterrupted():
-                self._state[name] = "starts over"
+                self._state[name] = (
+                    f"thinks again, with the answer of {self._newest}" if self._newest else "thinks again"
+                )
         if self._redraws:
             self._redraw()
         else:
             self._line(f"{name} {self._state[name]}")
+
+    def _again(self) -> str:
+        return f"thinks again, with the answer of {self._newest}" if self._newest else "thinks again"
 
     def _name(self, member: int) -> str:
         return self._members[member] if member < len(self._members) else f"member {member + 1}"
@@ -63,14 +87,24 @@ class LiveView:
     def _redraw(self) -> None:
         if self._drawn:
             self._out.write(_UP.format(self._drawn))
-        width = max(map(len, self._members))
+        columns = max(MIN_WIDTH, shutil.get_terminal_size().columns) - 1  # a line that wraps would be drawn twice
+        names = min(max(map(len, self._members)), columns // 3)
         for name in self._members:
-            say(f"  {name:<{width}}  {self._state[name][:60]:<60}  {self._tokens[name]:>8} tokens", file=self._out)
+            tokens = f"{self._tokens[name]:>7} tokens"
+            room = columns - names - len(tokens) - 6
+            state = self._state[name] if len(self._state[name]) <= room else f"{self._state[name][: room - 1]}…"
+            say(f"  {name[:names]:<{names}}  {state:<{room}}  {tokens}", file=self._out)
         self._out.flush()
         self._drawn = len(self._members)
 
     def _line(self, text: str) -> None:
-        say(f"  {text}", file=self._out, flush=True)
+        say(f"  {text}" if text else "", file=self._out, flush=True)
+
+
+def _short(text: str) -> str:
+    """The beginning of a text, in one line."""
+    line = " ".join(text.split())
+    return line if len(line) <= SNIPPET else f"{line[: SNIPPET - 1]}…"
 
 
 class WatchedJournal:

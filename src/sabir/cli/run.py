@@ -99,7 +99,9 @@ class _Asking:
         members = self._members()
         if members and self._shown is not None:
             exchange = self._gateway.exchange
-            exchange.journal = _PanelJournal(exchange.journal, self._view(members), self._sink)
+            view = self._view(members)
+            view.start()
+            exchange.journal = _PanelJournal(exchange.journal, view, self._sink)
         credentials = Credentials(caller=_CALLER)
         await self._gateway.exchange.ask(
             TurnRequest(message, DOOR, self._name, credentials, seconds=self._seconds), self._sink
