@@ -1,6 +1,6 @@
 # Two commands matter: `make run` and `make test`. Everything they need, they install into .venv/.
 # `make run EXTRAS=postgres,nats` installs those extras, too.
-.PHONY: run test quick check bench docs durability install services format clean
+.PHONY: run test quick check bench docs pictures durability install services format clean
 
 run: ## install what the default configuration needs, and serve on 127.0.0.1:8080
 	@./scripts/install run
@@ -26,6 +26,10 @@ bench: ## every benchmark, Sabir beside its peers
 docs: ## write the generated pages, and build the site that a gateway serves at /docs
 	@./scripts/install test
 	@./scripts/docs
+
+pictures: ## take the pictures of the README anew, in Chromium and in a terminal
+	@./scripts/install test
+	@./.venv/bin/python scripts/pictures/take.py
 
 durability: ## kill -9 at random moments, many times
 	@./scripts/install test

@@ -28,13 +28,9 @@ from sabir import agent
 
 
 @agent(description="{about}")
-async def {identifier}(turn, town: str = "Heron Harbour"):
-    """Greets the caller.
-
-    Args:
-        town: where the caller is.
-    """
-    return f"Hello from {{town}}! You said: {{turn.text}}"
+async def {identifier}(turn):
+    """Answers one message; `turn.text` is what was said."""
+    return f"You said: {{turn.text}}"
 '''
 
 TEST: Final = '''"""`pytest` runs this without a server."""

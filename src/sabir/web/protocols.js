@@ -403,6 +403,7 @@ export class Mcp extends Protocol {
       if (part?.label === "result") yield { kind: "item", item: JSON.parse(block.text) };
       else if (OUTCOMES.includes(part?.label)) yield { kind: "outcome", outcome: JSON.parse(block.text) };
       else if (part?.label === "meta") yield { kind: "meta", meta: metaOf(JSON.parse(block.text)) };
+      else if (part?.label && part.format === "structured") continue; // data beside the words
       else if (block.type === "text" && !members.includes(part?.label)) words.push(block.text);
       else if (block.data) yield { kind: "file", file: { name: block.type, type: block.mimeType, bytes: unbase64(block.data) } };
       else if (block.type === "resource_link") yield { kind: "file", file: { name: block.name, url: block.uri } };

@@ -5,8 +5,8 @@ import { button, make, visible } from "./dom.js";
 const AGENTS = 30; // whose tasks are looked for
 
 export async function render(root, place) {
-  const tasks = make("div", {});
-  const sessions = make("div", {});
+  const tasks = make("div", {}, make("p", { className: "empty" }, "Looking…"));
+  const sessions = make("div", {}, make("p", { className: "empty" }, "Looking…"));
   const inbox = make("div", {});
   root.replaceChildren(
     make("h1", {}, "Activity"),

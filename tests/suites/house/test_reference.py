@@ -1,4 +1,4 @@
-"""The reference is complete: every path that a gateway serves and every metric that it reports is documented."""
+"""The reference is complete: every path that a gateway serves and every metric is documented, and the README has pictures."""
 
 from __future__ import annotations
 
@@ -41,6 +41,14 @@ def test_the_reference_names_no_path_that_is_not_served(tmp_path: Path) -> None:
     named = [line.split("|")[1] for line in HTTP.splitlines() if line.startswith("| `/")]
     listed = {path for cell in named for path in re.findall(r"`(/[^`]*)`", cell)}
     assert sorted(path for path in listed - known if not path.startswith("/a2a/{agent}/")) == []
+
+
+def test_the_readme_shows_the_page_and_a_terminal() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    pictures = [ROOT / path for path in re.findall(r"!\[[^\]]+\]\(([^)]+)\)", readme)]
+    assert [path.suffix for path in pictures].count(".png") == 3
+    assert [path.name for path in pictures if path.suffix == ".svg"] == ["terminal.svg"]
+    assert [path.name for path in pictures if not 1_000 < path.stat().st_size < 300_000] == []
 
 
 def test_every_metric_is_in_the_reference() -> None:

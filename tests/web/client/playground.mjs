@@ -1,11 +1,8 @@
 // node playground.mjs CHROMIUM URL SHOTS OTHER: every view of the page, over every protocol.
-import { browse, serious, PHONE, WIDE } from "./browser.mjs";
+import { browse, ended, last, serious, PHONE, WIDE } from "./browser.mjs";
 
 const [chromium, url, shots, other] = process.argv.slice(2);
 const PROTOCOLS = ["nlip", "nlip-ws", "nlweb", "mcp", "a2a", "acl"];
-
-const ended = (page) => page.waitForFunction(() => !document.querySelector(".status"));
-const last = (page, inner) => page.locator(`.turn:last-of-type ${inner}`);
 
 async function ready(open, options) {
   const page = await open(options);
@@ -147,7 +144,7 @@ async function views(page) {
   for (const view of ["agents", "activity", "operate"]) {
     await page.click(`nav a[data-view=${view}]`);
     await page.waitForSelector(`#view-${view} h1`);
-    await page.waitForLoadState("networkidle").catch(() => {});
+    await page.waitForFunction((name) => !/Looking…/.test(document.getElementById(`view-${name}`).innerText), view);
     await page.screenshot({ path: `${shots}/view-${view}.png` });
     found[view] = { text: await page.locator(`#view-${view}`).innerText(), axe: await serious(page) };
   }

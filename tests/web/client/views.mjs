@@ -1,11 +1,9 @@
 // node views.mjs CHROMIUM URL SHOTS: the timeline of a turn, and the members of a panel while they answer.
-import { browse, serious, PHONE, WIDE } from "./browser.mjs";
+import { browse, ended, last, serious, PHONE, WIDE } from "./browser.mjs";
 
 const [chromium, url, shots] = process.argv.slice(2);
 const PROTOCOLS = ["nlip", "nlip-ws", "nlweb", "mcp", "a2a", "acl"];
 
-const ended = (page) => page.waitForFunction(() => !document.querySelector(".status"));
-const last = (page, inner) => page.locator(`.turn:last-of-type ${inner}`);
 const texts = (page, inner) => last(page, inner).allInnerTexts();
 const ring = () => fetch(`${url}/nlip/bell`, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ format: "text", subformat: "english", content: "ring" }) });
 
