@@ -1,4 +1,4 @@
-"""The reference is complete: every path that a gateway serves and every metric is documented, and the README has pictures."""
+"""The reference is complete: every path that a gateway serves and every metric is documented."""
 
 from __future__ import annotations
 
