@@ -1,6 +1,6 @@
 """Takes the pictures of the README: three of the page in Chromium, and one of a terminal session.
 
-``take.py [FOLDER]``. The commands of the session are really run; each line appears in the SVG when it did in the terminal.
+``take.py [FOLDER]``. The commands of the session are really run, and the SVG shows what they printed, line by line.
 """
 
 from __future__ import annotations
