@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
-import os
-import pty
-import re
-import select
 import subprocess
 import sys
-import termios
-import time
 from collections.abc import AsyncIterator, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cli.terminal import Terminal
 from conftest import Served, serving
 from free_ports import free_port
 from sabir import Gateway, agent
 from sabir.events import Progress
 from sabir.turn import Turn
-
-ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|\x1b[=>]|\r")
 
 
 @agent(description="Writes in pieces")
@@ -49,43 +40,6 @@ async def barista(turn: Turn) -> str:
 @agent(description="Tells what it was given")
 async def clerk(turn: Turn) -> str:
     return f"got {[part.label for part in turn.message.parts if part.label]}"
-
-
-class Terminal:
-    """A program on a pseudo-terminal."""
-
-    def __init__(self, command: list[str], folder: Path) -> None:
-        self.fd, inner = pty.openpty()
-        environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "40"}
-        self.process = subprocess.Popen(
-            command,
-            cwd=folder,
-            stdin=inner,
-            stdout=inner,
-            stderr=inner,
-            env=environment,
-            start_new_session=True,
-            preexec_fn=partial(fcntl.ioctl, 0, termios.TIOCSCTTY, 0),  # so that Ctrl-C reaches it
-        )
-        os.close(inner)
-        self.seen = ""
-
-    def type(self, text: str) -> None:
-        os.write(self.fd, text.encode())
-
-    def until(self, words: str, seconds: float = 40.0) -> None:
-        """Read until these words are on the screen; what was seen before does not count again."""
-        end = time.monotonic() + seconds
-        while words not in self.seen:
-            assert time.monotonic() < end, self.seen[-2000:]
-            if select.select([self.fd], [], [], 0.2)[0]:
-                self.seen += ESCAPES.sub("", os.read(self.fd, 65536).decode(errors="replace"))
-        self.seen = self.seen.partition(words)[2]
-
-    def close(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        os.close(self.fd)
 
 
 @pytest.fixture

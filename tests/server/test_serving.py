@@ -194,7 +194,7 @@ def test_running_turns_finish_and_new_ones_get_503(tmp_path: Path) -> None:
         assert running.process.wait(15) in (0, -signal.SIGTERM)
         assert running.process.stderr is not None
         told = running.process.stderr.read()
-        assert re.search(r"INFO told to stop; 1 turn is waited for, up to 30 s\n(?s:.*)INFO stopped\n$", told), told
+        assert re.search(r"INFO Stopping; waiting up to 30 s for 1 running turn\n(?s:.*)INFO Stopped\n$", told), told
 
 
 def test_a_gateway_with_nothing_to_do_says_that_it_stops_and_has_stopped(tmp_path: Path) -> None:
@@ -203,7 +203,7 @@ def test_a_gateway_with_nothing_to_do_says_that_it_stops_and_has_stopped(tmp_pat
         running.process.wait(15)
         assert running.process.stderr is not None
         lines = [line.partition(" INFO ")[2] for line in running.process.stderr.read().splitlines()]
-        assert lines == ["told to stop; no turn is under way", "stopped"]
+        assert lines == ["Stopping; no turn is running", "Stopped"]
 
 
 def test_the_collector_passes_over_what_was_there_at_the_start(tmp_path: Path) -> None:

@@ -1,20 +1,39 @@
-"""``sabir serve [sabir.yaml]``: run the gateway in the foreground until SIGINT or SIGTERM."""
+"""``sabir serve [sabir.yaml | app.py]``: run the gateway in the foreground until SIGINT or SIGTERM."""
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import logging
-import sys
-from typing import Any
+from typing import Any, Final
 
-from sabir.config.build import gateway_of
-from sabir.config.load import file_of, load
+from sabir.config.app_file import is_app
+from sabir.config.load import load
 from sabir.config.settings import Settings
-from sabir.observe.logs import JsonLines, Scrub
+from sabir.errors import ConfigError, SabirError
+from sabir.gateway.banner import Announcement
+from sabir.gateway.gateway import Gateway
+from sabir.observe.settings import ObserveSettings
+from sabir.observe.traces import observer_of
+
+from .failures import failure_of, report
+from .log_setup import set_up_logging
+from .served import GatewaySource, source_of
+from .status import LiveStatus, wants_status
+
+__all__ = ["add", "run", "set_up_logging"]
+
+logger = logging.getLogger("sabir")
+
+MISCONFIGURED: Final = 2
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("config", nargs="?", help="configuration file (default: sabir.yaml, if it exists)")
+    parser.add_argument(
+        "config",
+        nargs="?",
+        help="configuration file, or app.py or app.py:name with agents (default: sabir.yaml, if it exists)",
+    )
     parser.add_argument("--host", help="address to listen on (default 127.0.0.1)")
     parser.add_argument("--port", type=int, help="port to listen on (default 8080; 0: any free port)")
     parser.add_argument("--socket", metavar="PATH", help="also listen on a Unix socket, for programs on this machine")
@@ -31,13 +50,68 @@ def add(parser: argparse.ArgumentParser) -> None:
         default=None,
         help="serve plain HTTP: a proxy in front terminates TLS",
     )
+    parser.add_argument(
+        "--reload", action="store_true", help="with app.py: reload when it changes, as `sabir dev` does"
+    )
     parser.add_argument("--log-level", choices=["debug", "info", "warning", "error"], help="default: info")
+    parser.add_argument("--access-log", action="store_true", default=None, help="log every request")
+    parser.add_argument("--plain", action="store_true", help="print lines also on a terminal, and no live status")
+    parser.add_argument(
+        "--json", action="store_true", default=None, help="log as JSON lines, from the first line to the last"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    settings = load(arguments.config, flags=flags_of(arguments))
-    set_up_logging(settings)
-    return gateway_of(settings, file_of(arguments.config)).run()
+    if arguments.reload:
+        return _reloading(arguments)
+    source = source_of(arguments.config)
+    settings = load(source.file, flags=flags_of(arguments))
+    handler = set_up_logging(settings)
+    if settings.log.json:
+        return _serve_in_json(source, settings)
+    gateway = source.gateway(settings)
+    if arguments.plain or not wants_status(as_json=False, workers=gateway.serving.workers):
+        return gateway.run()
+    return _serve_with_status(gateway, handler)
+
+
+def _serve_in_json(source: GatewaySource, settings: Settings) -> int:
+    """Serve, with a log that is all JSON, a failure to start included."""
+    try:
+        return source.gateway(settings).run(on_ready=_log_ready)
+    except SabirError as exc:
+        report(failure_of(exc), as_json=True)
+        return MISCONFIGURED if isinstance(exc, ConfigError) else 1
+
+
+def _log_ready(announced: Announcement) -> None:
+    logger.info("Listening on %s", announced.url, extra={"fields": announced.data()})
+
+
+def _serve_with_status(gateway: Gateway, handler: logging.Handler) -> int:
+    observer = gateway.exchange.observer
+    if observer is None:  # /metrics stays as it is configured: only the screen reads these
+        observer = gateway.exchange.observer = observer_of(ObserveSettings(metrics=True))
+    status = LiveStatus(gateway.doors, observer.metrics, handler)
+    with status.around():
+        return gateway.run(on_ready=status.start)
+
+
+def _reloading(arguments: argparse.Namespace) -> int:
+    """``serve app.py --reload`` is ``dev app.py``."""
+    if not is_app(arguments.config):
+        raise ConfigError("--reload: expected a Python file with agents, such as app.py")
+    dev = importlib.import_module(f"{__package__}.dev")
+    given = argparse.Namespace(
+        app=arguments.config,
+        host=arguments.host or "127.0.0.1",
+        port=8080 if arguments.port is None else arguments.port,
+        home=arguments.home or ".sabir",
+        no_reload=False,
+        log_level=arguments.log_level or "info",
+        json=bool(arguments.json),
+    )
+    return int(dev.run(given))
 
 
 def flags_of(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -45,18 +119,9 @@ def flags_of(arguments: argparse.Namespace) -> dict[str, Any]:
     names = ("host", "port", "socket", "workers", "home", "store", "durability", "behind_tls_proxy")
     flags = {name: getattr(arguments, name) for name in names}
     tls = {"cert": arguments.tls_cert, "key": arguments.tls_key, "dev": arguments.dev_tls}
-    given = {name: value for name, value in tls.items() if value is not None}
-    return {**flags, "tls": given or None, "log": {"level": arguments.log_level} if arguments.log_level else None}
+    log = {"level": arguments.log_level, "json": arguments.json, "access": arguments.access_log}
+    return {**flags, "tls": _given(tls), "log": _given(log)}
 
 
-def set_up_logging(settings: Settings) -> None:
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(
-        JsonLines() if settings.log.json else logging.Formatter("%(asctime)s %(levelname)s %(message)s")
-    )
-    handler.addFilter(Scrub())
-    root = logging.getLogger()
-    root.handlers[:] = [handler]
-    root.setLevel(settings.log.level.upper())
-    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
-    logging.getLogger("httpx2").setLevel(logging.WARNING)
+def _given(values: dict[str, Any]) -> dict[str, Any] | None:
+    return {name: value for name, value in values.items() if value is not None} or None

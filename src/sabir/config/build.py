@@ -185,6 +185,7 @@ def serving_of(settings: Settings) -> Serving:
         home=settings.home,
         max_message=settings.limits.body,
         graceful_seconds=settings.graceful_seconds,
+        access_log=settings.log.access,
     )
 
 

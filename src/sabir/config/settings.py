@@ -86,8 +86,11 @@ class AgentSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
 
 
 class Log(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is logged, and how."""
+
     level: Annotated[str, Meta(extra_json_schema={"pattern": f"^(?i:{'|'.join(LEVELS)})$"})] = "info"
     json: bool = False
+    access: bool = False  # one line for each request
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

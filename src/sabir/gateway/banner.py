@@ -6,52 +6,95 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Final
 
 from sabir.card import Card
 from sabir.http.door import Door
 from sabir.server.settings import Serving
 
+EVERYWHERE: Final = ("0.0.0.0", "::")  # all addresses of this machine
+
 
 def url_of(serving: Serving) -> str:
     """The address at which a gateway listens, as a client on this machine would write it."""
     host = f"[{serving.host}]" if ":" in serving.host else serving.host
-    if serving.host in ("0.0.0.0", "::"):
+    if serving.host in EVERYWHERE:
         host = "localhost"
     return f"{'https' if serving.tls.is_on else 'http'}://{host}:{serving.port}"
 
 
-def banner(
+@dataclass(frozen=True, kw_only=True)
+class Announcement:
+    """What a gateway says when it answers: where it is, by which protocols, and with which agents."""
+
+    url: str  # where it listens
+    public_url: str  # what cards and links name
+    agents: tuple[str, ...]
+    default: str
+    addresses: tuple[tuple[str, str], ...]  # by what they are
+    gateways: tuple[tuple[str, str], ...] = ()
+    socket: str | None = None
+    unavailable: tuple[str, ...] = ()
+    command: str = ""  # to try it
+
+    def lines(self) -> list[str]:
+        """The lines to print."""
+        public = "" if self.public_url == self.url else f", public at {self.public_url}"
+        lines = [f"Sabir is listening on {self.url}{public}"]
+        lines.append(f"  agents: {', '.join(self.agents)} (default: {self.default})")
+        lines += [f"  gateway {name}: {address}" for name, address in self.gateways]
+        if self.socket:
+            lines.append(f"  Unix socket: {self.socket}")
+        width = max(len(name) for name, _ in self.addresses)
+        lines += [f"  {name:<{width}}  {address}" for name, address in self.addresses]
+        lines += [f"  unavailable: {reason}" for reason in self.unavailable]
+        return [*lines, f"Try:  {self.command}"]
+
+    def data(self) -> dict[str, Any]:
+        """The same for programs."""
+        return {
+            "url": self.url,
+            "public_url": self.public_url,
+            "agents": list(self.agents),
+            "default": self.default,
+            "addresses": dict(self.addresses),
+        }
+
+
+def announcement(
     serving: Serving,
+    public_url: str,
     agents: Iterable[str],
     default: Card,
     doors: Sequence[Door],
     gateways: Iterable[tuple[str, str]],
     unavailable: Iterable[str],
-) -> list[str]:
-    """The lines to print once the gateway answers."""
+) -> Announcement:
+    """What to say once the gateway answers."""
     url = url_of(serving)
-    lines = [f"Sabir is listening on {url}", f"  agents: {', '.join(agents)} (default: {default.name})"]
-    lines += [f"  gateway {name}: {address}" for name, address in gateways]
-    if serving.socket:
-        lines.append(f"  Unix socket: {serving.socket}")
-    lines += _addresses(url, doors)
-    lines += [f"  unavailable: {reason}" for reason in unavailable]
     example = next((example for skill in default.skills for example in skill.examples), "Hello")
-    lines.append(f'Try:  {command()} ask {url} "{example}"{_trust(serving)}')
-    return lines
+    return Announcement(
+        url=url,
+        public_url=public_url,
+        agents=tuple(agents),
+        default=default.name,
+        addresses=tuple(addresses_of(public_url, doors)),
+        gateways=tuple(gateways),
+        socket=serving.socket,
+        unavailable=tuple(unavailable),
+        command=f'{command()} ask {url} "{example}"{_trust(serving)}',
+    )
 
 
-def _addresses(url: str, doors: Sequence[Door]) -> list[str]:
-    rows = [row for door in reversed(doors) for row in door.addresses()]  # NLIP first, health last
-    width = max(len(name) for name, _ in rows)
-    lines = []
-    for name, path in rows:
-        base = url.replace("http", "ws", 1) if "WebSocket" in name else url
-        address = f"{base}{path}" if path.startswith("/") else path
-        lines.append(f"  {name:<{width}}  {address}")
-    return lines
+def addresses_of(url: str, doors: Sequence[Door]) -> Iterator[tuple[str, str]]:
+    """What can be reached below an address: NLIP first, health last."""
+    for door in reversed(doors):
+        for name, path in door.addresses():
+            base = url.replace("http", "ws", 1) if "WebSocket" in name else url
+            yield name, f"{base.rstrip('/')}{path}" if path.startswith("/") else path
 
 
 def _trust(serving: Serving) -> str:

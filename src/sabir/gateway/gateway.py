@@ -13,7 +13,7 @@ import os
 import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,10 +21,10 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final, Self, Unpack
 
 import msgspec
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sabir.agent import Agent
-from sabir.agents.concierge import Concierge, ConciergeServices, Reader
+from sabir.agents.concierge import Concierge, Reader
 from sabir.agents.control.intents import infer_control
 from sabir.agents.group import with_listed_groups
 from sabir.agents.multicast import GroupDoor
@@ -32,7 +32,7 @@ from sabir.aio import cancel_and_wait
 from sabir.bus import open_bus
 from sabir.cluster.directory import Directory
 from sabir.cluster.door import BusDoor
-from sabir.errors import ConfigError, MissingExtra, NotFound, SabirError, StoreUnavailable, for_operator, suggestion
+from sabir.errors import ConfigError, MissingExtra, NotFound, SabirError, StoreUnavailable, for_operator
 from sabir.exchange.conversations import Conversations
 from sabir.exchange.exchange import Exchange
 from sabir.exchange.journal import StoreJournal
@@ -65,15 +65,17 @@ from sabir.stores.clock import CautiousClock
 from sabir.stores.sealing import check_key
 from sabir.tasks import Tasks
 from sabir.turn import Caller
-from sabir.uploads import Uploads
 
+from .access_log import AccessLog
 from .app import GatewayApp
-from .banner import banner, url_of
+from .banner import EVERYWHERE, Announcement, announcement, url_of
+from .checks import check_door_names, companions_of, named_agents
 from .endpoints.health import Health
 from .endpoints.metrics import MetricsDoor
 from .endpoints.oauth_metadata import ProtectedResource
 from .endpoints.playground import Playground
 from .endpoints.well_known import WellKnown
+from .forwarding import ForwardedConcierge, ForwardedServices, ForwardedUploads, Forwarding
 from .mounting import Mounting
 from .options import GatewayOptions, OptionNames, store_of
 
@@ -101,7 +103,7 @@ class Gateway:
             MissingExtra: an option needs an extra that is not installed.
         """
         options = self.options = replace(options or GatewayOptions(), **named)
-        self.agents = _named(with_listed_groups(agents, options.doors))
+        self.agents = named_agents(with_listed_groups(agents, options.doors))
         self.default = options.default or next(iter(self.agents))
         if self.default not in self.agents:
             raise ConfigError(f"default: there is no agent {self.default!r}; there are {', '.join(self.agents)}")
@@ -126,7 +128,7 @@ class Gateway:
             self.doors, self.serving, options.hosts, options.origins, self._lifespan, self.services
         )
         self._mounting = Mounting(self._front, self.public_url)
-        self._beside = _companions(options.beside)
+        self._beside = companions_of(options.beside)
         self._introduce(agents)
         self.remote_gateways = self._build_gateways(options, seal)
         self.services.search_gateways = partial(search_gateways, self.remote_gateways)
@@ -159,7 +161,7 @@ class Gateway:
 
     def _build_exchange(self, options: GatewayOptions) -> Exchange:
         conversations = Conversations(self.store, self.guard.seal, self.guard.quotas)
-        self.uploads = Uploads(self.home, self.store, self.guard.seal, options.uploads)
+        self.uploads = ForwardedUploads(self.home, self.store, self.guard.seal, options.uploads)
         exchange = Exchange(self.agents, self.default, self.store, self.guard, conversations)
         exchange.attachments = self.uploads
         exchange.agreements = Agreements(policies_of(self.facts))
@@ -174,7 +176,7 @@ class Gateway:
 
     def _build_context(self, options: GatewayOptions) -> GatewayServices:
         settings = {MetricsDoor.name: options.observe or ObserveSettings(), **(options.doors or {})}
-        return GatewayServices(
+        return ForwardedServices(
             self.exchange,
             self.tasks,
             self.store,
@@ -214,7 +216,7 @@ class Gateway:
                 item.kept = KeptTokens(self.store, self.guard.seal)
 
     def _concierge(self, reader: Reader | None) -> Concierge:
-        services = ConciergeServices(
+        services = ForwardedConcierge(
             cards=self.services.cards,
             limits=self.services.limits,
             quotas=self.guard.quotas,
@@ -277,7 +279,7 @@ class Gateway:
                 if entry.name not in off:  # what a closed door imports is not paid for
                     makers += self._maker(protocol, entry)
         doors = [make(self.services) for make in makers]
-        _check_names(self.services.settings, {door.name for door in doors})
+        check_door_names(self.services.settings, {door.name for door in doors})
         return [door for door in doors if door.name not in off]
 
     def _maker(self, protocol: Protocol, entry: DoorEntry) -> list[MakeDoor]:
@@ -320,14 +322,14 @@ class Gateway:
         await send({"type": "lifespan.startup.complete"})
         await receive()
         await self.stop()
-        logger.info("stopped")
+        logger.info("Stopped")
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _see_out(self, seconds: float) -> bool:
         """The first step of shutting down."""
         running = self.exchange.running
-        turns = f"{running} {'turn is' if running == 1 else 'turns are'} waited for, up to {seconds:g} s"
-        logger.info("told to stop; %s", turns if running else "no turn is under way")
+        turns = f"{running} running {'turn' if running == 1 else 'turns'}"
+        logger.info("Stopping; %s", f"waiting up to {seconds:g} s for {turns}" if running else "no turn is running")
         return await self.exchange.close(seconds)
 
     async def start(self) -> None:
@@ -439,6 +441,7 @@ class Gateway:
         say: Callable[[str], None] | None = None,
         sock: socket.socket | None = None,
         log_level: str | None = None,
+        on_ready: Callable[[Announcement], object] | None = None,
     ) -> int:
         """Serve until SIGINT or SIGTERM; returns the exit code.
 
@@ -447,6 +450,7 @@ class Gateway:
             port: the port to listen on, 0 for any free one; None: SABIR_PORT, or 8080.
             workers: how many processes serve.
             say: prints the lines that say where it listens.
+            on_ready: called with the same as a value, instead of ``say``.
             sock: a socket that listens already, instead of host and port.
             log_level: ``debug``, ``info``, ``warning`` or ``error``; None: SABIR_LOG__LEVEL, or as logging is set up.
 
@@ -458,7 +462,8 @@ class Gateway:
             given = {"host": host, "port": port, "workers": workers}
             told = {name: value for name, value in given.items() if value is not None}
             set_log_level(log_level)
-            return self._run(from_environment() if self.options.serving is None else {}, told, say or _say, sock)
+            announce = on_ready or partial(_announce, say or _say)
+            return self._run(from_environment() if self.options.serving is None else {}, told, announce, sock)
         except ConfigError as exc:
             print_in_one_line(exc)
             raise
@@ -467,20 +472,15 @@ class Gateway:
         self,
         variables: Mapping[str, Any],
         told: Mapping[str, Any],
-        say: Callable[[str], None],
+        announce: Callable[[Announcement], object],
         sock: socket.socket | None,
     ) -> int:
         serving, sock = self._listen(msgspec.structs.replace(self.serving, **{**variables, **told}), sock)
-        greeting = self.greeting(serving)
-
-        def ready() -> None:
-            for line in greeting:
-                say(line)
-
+        ready = partial(announce, self.announcement(serving))
         with ExitStack() as group:
             if serving.workers > 1 and self.exchange.observer is not None:  # then each tells the metrics of all
                 self.services.group = Path(group.enter_context(TemporaryDirectory(prefix="sabir-")))
-            code = serve(self._front, serving, self._see_out, sock, ready)
+            code = serve(self._outermost(serving), serving, self._see_out, sock, ready)
         return WRONG_USE if code and self._misconfigured else code
 
     def _listen(self, serving: Serving, sock: socket.socket | None = None) -> tuple[Serving, socket.socket]:
@@ -495,6 +495,10 @@ class Gateway:
             concierge = self.exchange.concierge
             if isinstance(concierge, Concierge):
                 concierge.services.public_url = self.public_url
+        if self.options.public_url is None and serving.host in EVERYWHERE and not serving.behind_tls_proxy:
+            logger.warning(
+                "Cards and links name %s, which other machines cannot reach: set public_url", self.public_url
+            )
         self._front.set_allowed_hosts(serving)
         return serving, sock
 
@@ -521,7 +525,7 @@ class Gateway:
         given = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
         variables = from_environment() if self.options.serving is None else {}
         serving, sock = self._listen(msgspec.structs.replace(self.serving, **{**variables, **given}))
-        server = EmbeddedServer(uvicorn_config(self._front, serving))
+        server = EmbeddedServer(uvicorn_config(self._outermost(serving), serving))
         task = asyncio.create_task(server.serve(sockets=[sock]), name="serving")
         try:
             await server.answers(task)
@@ -531,23 +535,18 @@ class Gateway:
             server.should_exit = True
             await task
 
-    def greeting(self, serving: Serving) -> list[str]:
-        """The lines to print once the gateway answers."""
+    def _outermost(self, serving: Serving) -> ASGIApp:
+        """The application that the server runs: the gateway, and around it what the settings ask for."""
+        app: ASGIApp = self._front
+        if serving.behind_tls_proxy and self.options.public_url is None:
+            app = Forwarding(app, self.services, self.options.hosts)
+        return AccessLog(app, behind_proxy=serving.behind_tls_proxy) if serving.access_log else app
+
+    def announcement(self, serving: Serving) -> Announcement:
+        """What to say once the gateway answers."""
         card = self.agents[self.default].card
-        gateways = [(remote_gateway.name, remote_gateway.address) for remote_gateway in self.remote_gateways]
-        return banner(serving, self.agents, card, self.doors, gateways, self.absent)
-
-
-def _check_names(settings: Iterable[str], made: Iterable[str]) -> None:
-    """Reject settings for unknown doors: a misspelt name must not leave a door open.
-
-    Raises:
-        ConfigError: unknown door; names the nearest.
-    """
-    known = {*made, BusDoor.name, GroupDoor.name, *registry.doors()}
-    for name in settings:
-        if name not in known:
-            raise ConfigError(f"unknown key doors.{name}: {suggestion(name, sorted(known), 'there are', 'doors.')}")
+        gateways = [(gateway.name, gateway.address) for gateway in self.remote_gateways]
+        return announcement(serving, self.public_url, self.agents, card, self.doors, gateways, self.absent)
 
 
 async def _meet(peers: Sequence[Peer]) -> None:
@@ -566,32 +565,6 @@ def _say(line: str) -> None:
     print(line, file=sys.stdout, flush=True)
 
 
-def _companions(beside: Iterable[Any]) -> tuple[AbstractAsyncContextManager[object], ...]:
-    """What is opened and closed with the gateway.
-
-    Raises:
-        ConfigError: it cannot be opened, such as an agent, which belongs before the options.
-    """
-    companions = tuple(beside)
-    for companion in companions:
-        if not isinstance(companion, AbstractAsyncContextManager):
-            name = getattr(getattr(companion, "card", None), "name", type(companion).__name__)
-            hint = f"; agents come first: Gateway({name}, …)" if isinstance(companion, Agent) else ""
-            raise ConfigError(f"beside: expected async context managers, such as a search index, not {name!r}{hint}")
-    return companions
-
-
-def _named(agents: Sequence[Agent]) -> dict[str, Agent]:
-    if not agents:
-        raise ConfigError("a gateway needs an agent")
-    named: dict[str, Agent] = {}
-    for agent in agents:
-        if not isinstance(agent, Agent):
-            raise ConfigError(f"{getattr(agent, '__name__', agent)!r} is not an agent; decorate it with @agent")
-        name = agent.card.name
-        if name in reserved_names():
-            raise ConfigError(f"an agent cannot be called {name!r}: the path /nlip/{name} is taken")
-        if name in named:
-            raise ConfigError(f"two agents are called {name!r}")
-        named[name] = agent
-    return named
+def _announce(say: Callable[[str], None], announced: Announcement) -> None:
+    for line in announced.lines():
+        say(line)

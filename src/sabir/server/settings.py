@@ -44,6 +44,7 @@ class Serving(msgspec.Struct, frozen=True):
     graceful_seconds: float = 30.0
     idle_seconds: float = 75.0
     ws_ping_seconds: float = 20.0
+    access_log: bool = False
 
 
 def from_environment() -> dict[str, Any]:

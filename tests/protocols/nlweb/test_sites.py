@@ -380,15 +380,15 @@ def test_cards_have_examples_of_the_sites_own_items(ferry: dict[str, Any], tmp_p
         assert examples(served)["ferry.example"] == ["Is there one at ten?"]
     own["name"] = "unread.example"
     unread = gateway_of(settings_of({**ferry, "home": str(tmp_path / "unread")}))
-    assert "what is new here?" in unread.greeting(unread.serving)[-1]
+    assert "what is new here?" in unread.announcement(unread.serving).command
     with serving(unread) as served:
         assert ask(served, "what is new here?")["structuredData"][0]["name"] == "Ferry times"
         told = ask(served, "xylophone")["error"]["message"]
         assert told.startswith('I found nothing for that. Ask, for example: "Ferry times".')
         assert ask(served, "hello")["content"][0]["text"].endswith('Ask, for example: "Ferry times".')
     with serving(gateway_of(settings_of({"home": str(tmp_path / "new")}))) as served:
-        greeting = served.gateway.greeting(served.gateway.serving)
-        assert "vegetarian dinner under 30 minutes without nuts" in greeting[-1]
+        command = served.gateway.announcement(served.gateway.serving).command
+        assert "vegetarian dinner under 30 minutes without nuts" in command
         assert "something protein rich that has cinnamon in it" in examples(served)["sites"]
 
 

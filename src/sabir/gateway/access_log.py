@@ -1,0 +1,59 @@
+"""The access log: one line for each request, on request. No query, no body, no credentials."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from sabir.http.request import forwarded_address, headers_of
+
+logger = logging.getLogger("sabir.access")
+
+
+class AccessLog:
+    """An ASGI application that logs every request to another one when it has ended."""
+
+    def __init__(self, app: ASGIApp, *, behind_proxy: bool = False) -> None:
+        self._app = app
+        self._behind_proxy = behind_proxy
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        began = time.perf_counter()
+        status = 0  # of a client that went away before it was answered
+
+        async def watched(packet: Any) -> None:
+            nonlocal status
+            if packet["type"] in ("http.response.start", "websocket.http.response.start"):
+                status = packet["status"]
+            elif packet["type"] == "websocket.accept":
+                status = 101
+            await send(packet)
+
+        try:
+            await self._app(scope, receive, watched)
+        finally:
+            milliseconds = round((time.perf_counter() - began) * 1000, 1)
+            method = scope["method"] if scope["type"] == "http" else "WEBSOCKET"
+            fields = {
+                "client": self._client(scope),
+                "method": method,
+                "path": scope["path"],
+                "status": status,
+                "ms": milliseconds,
+            }
+            words = (fields["client"] or "-", method, scope["path"], status, milliseconds)
+            logger.info("%s %s %s %s %s ms", *words, extra={"fields": fields})
+
+    def _client(self, scope: Scope) -> str:
+        client = scope.get("client")
+        address = str(client[0]) if client else ""
+        if self._behind_proxy:
+            forwarded = headers_of(scope).get(b"x-forwarded-for")
+            address = (forwarded_address(forwarded) if forwarded else "") or address
+        return address
