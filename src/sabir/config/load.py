@@ -16,7 +16,7 @@ import msgspec
 import yaml
 
 from sabir.errors import ConfigError, suggestion
-from sabir.http.door import choices, struct_in
+from sabir.http.setting_types import choices, struct_in
 
 from .settings import Settings
 from .validate import check

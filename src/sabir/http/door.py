@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar, get_args, get_origin, get_type_hints, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 import uvicorn
@@ -31,6 +30,7 @@ from sabir.turn import Caller
 from sabir.uploads import Uploads
 
 from .heavy import Heavy
+from .setting_types import choices
 
 MakeServer = Callable[[uvicorn.Config], uvicorn.Server]
 SearchGateways = Callable[..., Awaitable[list[Any]]]
@@ -287,31 +287,6 @@ def typed(place: str, kind: type[S], given: Mapping[str, Any]) -> S:
         if said.startswith("Invalid enum value"):
             said = f"expected {choices(kind, where)}, not {said.removeprefix('Invalid enum value ')}"
         raise ConfigError(f"{place}{where}: {said[0].lower()}{said[1:]}") from None
-
-
-def choices(kind: type, place: str) -> str:
-    """The values that a ``Literal`` at this place of a type allows, as words: ``a, b or c``."""
-    hint: Any = kind
-    for step in re.findall(r"[a-z_]\w*", re.sub(r"\[[^\[\]]*\]", "", place)):
-        inner = struct_in(hint)
-        if inner is not None:
-            hint = get_type_hints(inner, include_extras=True)[step]
-    *others, last = (str(value) for value in _literals(hint))
-    return f"{', '.join(others)} or {last}" if others else last
-
-
-def struct_in(hint: Any) -> type | None:
-    """The Struct inside a type hint, such as ``tuple[Rule, ...] | None``."""
-    if isinstance(hint, type) and get_origin(hint) is None:
-        return hint if issubclass(hint, msgspec.Struct) else None
-    return next((found for arg in get_args(hint) if (found := struct_in(arg)) is not None), None)
-
-
-def _literals(hint: Any) -> list[Any]:
-    """The values of a ``Literal``, also inside a union."""
-    if get_origin(hint) is Literal:
-        return list(get_args(hint))
-    return [value for arg in get_args(hint) for value in _literals(arg)]
 
 
 Stopper = Callable[[], Awaitable[None]]

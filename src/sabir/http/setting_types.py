@@ -1,0 +1,36 @@
+"""What the types of settings say: the Struct inside a type hint, and the words that a ``Literal`` allows.
+
+Apart from the doors, because commands that serve nothing read settings too, and should not load a server for it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import msgspec
+
+
+def choices(kind: type, place: str) -> str:
+    """The values that a ``Literal`` at this place of a type allows, as words: ``a, b or c``."""
+    hint: Any = kind
+    for step in re.findall(r"[a-z_]\w*", re.sub(r"\[[^\[\]]*\]", "", place)):
+        inner = struct_in(hint)
+        if inner is not None:
+            hint = get_type_hints(inner, include_extras=True)[step]
+    *others, last = (str(value) for value in _literals(hint))
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+def struct_in(hint: Any) -> type | None:
+    """The Struct inside a type hint, such as ``tuple[Rule, ...] | None``."""
+    if isinstance(hint, type) and get_origin(hint) is None:
+        return hint if issubclass(hint, msgspec.Struct) else None
+    return next((found for arg in get_args(hint) if (found := struct_in(arg)) is not None), None)
+
+
+def _literals(hint: Any) -> list[Any]:
+    """The values of a ``Literal``, also inside a union."""
+    if get_origin(hint) is Literal:
+        return list(get_args(hint))
+    return [value for arg in get_args(hint) for value in _literals(arg)]
