@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import argparse
 import os
-from typing import Any
+from datetime import datetime
+from typing import Any, Final
 
-from sabir.protocols.acl.wire.envelope import Envelope
+from sabir.protocols.acl.wire.envelope import Envelope, time_of
 from sabir.protocols.peer import Identity
 
+from .address import address_of
 from .ask import service_of, trust
 from .printing import show
 
-EPILOG = "SABIR_TOKEN is the API key or token to send, if the server requires one."
+EPILOG = "SABIR_URL is the address if none is given; SABIR_TOKEN is the API key or token to send."
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -22,6 +24,24 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--socket", metavar="PATH", help="connect to this Unix socket (sabir serve --socket)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--trace", action="store_true", help="show the bytes on the wire")
+
+
+def add_address(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("url", metavar="URL", nargs="?", help="address of the ACL door, e.g. http://127.0.0.1:8080/acl")
+
+
+def settle_address(arguments: argparse.Namespace, following: str, default: str | None = None) -> None:
+    """Find the address; a lone argument is the one that follows it, where SABIR_URL holds the address.
+
+    Raises:
+        ConfigError: there is no address.
+    """
+    given = arguments.url
+    is_lone = getattr(arguments, following) == default
+    if given is not None and "://" not in given and is_lone and os.environ.get("SABIR_URL"):
+        setattr(arguments, following, given)
+        given = None
+    arguments.url = address_of(given)
 
 
 def link_options(arguments: argparse.Namespace, url: str) -> dict[str, Any]:
@@ -38,17 +58,29 @@ def link_options(arguments: argparse.Namespace, url: str) -> dict[str, Any]:
     return options
 
 
+_WORDS: Final = (
+    "result_summary", "task_description", "question", "answer", "note", "partial", "reason_text", "error_text", "text",
+    "comments", "event", "proposal", "condition", "reference", "value", "result", "query_type", "topic",
+)  # fmt: skip
+_LONGEST: Final = 300  # characters of a message in a line
+
+
 def in_a_line(envelope: Envelope) -> str:
-    """A message for people: who says what to whom, and the words of it."""
+    """A message for people: when, from whom to whom, the act, and its words."""
     payload = envelope.payload
-    words = next(
-        (
-            str(payload[name])
-            for name in ("result_summary", "task_description", "question", "answer", "note", "partial", "reason_text",
-                         "error_text", "text", "comments", "event", "proposal")
-            if payload.get(name)
-        ),
-        "",
-    )  # fmt: skip
-    receiver = ", ".join(envelope.receiver_ids)
-    return f"{envelope.timestamp}  {envelope.sender_id} → {receiver}  {envelope.performative}  {words}".rstrip()
+    words = next((str(payload[name]) for name in _WORDS if payload.get(name) not in (None, "", {}, [])), "")
+    words = " ".join(words.split())
+    if len(words) > _LONGEST:
+        words = f"{words[:_LONGEST]}…"
+    parties = f"{envelope.sender_id} → {', '.join(envelope.receiver_ids)}"
+    return f"{moment(envelope.timestamp)}  {parties:<20}  {envelope.performative:<15}  {words}".rstrip()
+
+
+def moment(stamp: str) -> str:
+    """A time of a message as people here read it: of today the time alone."""
+    at = time_of(stamp)
+    if at is None:
+        return stamp
+    local = datetime.fromtimestamp(at).astimezone()
+    is_today = local.date() == datetime.now().astimezone().date()
+    return f"{local:%H:%M:%S}" if is_today else f"{local:%Y-%m-%d %H:%M}"

@@ -16,6 +16,7 @@ from sabir.protocols.acl.peer.messenger import Messenger
 from sabir.protocols.acl.wire.envelope import Envelope, plain
 
 from .acl_options import add_options, link_options
+from .address import address_of
 from .printing import say, say_json
 
 REFACTOR = "elizaos:ontology:code/general/refactor_request"
@@ -27,6 +28,7 @@ COMMANDS = {
         "improve readability and performance",
     ),
 }
+HERE = "http://127.0.0.1:8080/acl"
 LANGUAGES = {".py": "python", ".js": "javascript", ".ts": "typescript", ".rs": "rust", ".go": "go", ".java": "java"}
 
 
@@ -34,15 +36,14 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="the source file")
     parser.add_argument("action", metavar="ACTION", choices=list(COMMANDS), help="what to ask for: refactor")
     parser.add_argument("--select", metavar="FROM:TO", help="the lines, counted from 1 (default: the whole file)")
-    parser.add_argument(
-        "--url", default="http://127.0.0.1:8080/acl", help="address of the ACL door (default: %(default)s)"
-    )
+    parser.add_argument("--url", help=f"address of the ACL door (default: SABIR_URL, or {HERE})")
     parser.add_argument("--agent", default="Jules", help="the agent to ask (default: %(default)s)")
     parser.add_argument("--seconds", type=float, default=120.0, help="how long to wait (default: %(default)g)")
     add_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
+    arguments.url = address_of(arguments.url or os.environ.get("SABIR_URL") or HERE)
     return asyncio.run(_ask(arguments))
 
 

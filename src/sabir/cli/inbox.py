@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import sys
 from contextlib import aclosing, suppress
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -13,12 +14,15 @@ from sabir.errors import ConfigError, PeerUnavailable
 from sabir.protocols.acl.peer.link import Link
 from sabir.protocols.acl.wire.envelope import decode, envelope_of
 
-from .acl_options import add_options, in_a_line, link_options
+from .acl_options import add_address, add_options, in_a_line, link_options, moment, settle_address
 from .printing import say, say_json
+
+_STATES: Final = {"waiting": "waiting for input", "sent": "waiting for a reply", "called": "waiting for a proposal"}
+_DUE: Final = {"reply_by": "reply due", "result": "result due", "lease": "lease ends"}
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("url", metavar="URL", help="address of the ACL door, e.g. http://127.0.0.1:8080/acl")
+    add_address(parser)
     parser.add_argument("agent", metavar="AGENT", nargs="?", help="whose inbox")
     parser.add_argument("--conversation", metavar="ID", help="show a conversation instead")
     parser.add_argument("--follow", action="store_true", help="keep printing new messages, and acknowledge each")
@@ -27,6 +31,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    settle_address(arguments, "agent")
     if (arguments.agent is None) == (arguments.conversation is None):
         raise ConfigError("inbox: give an AGENT, or --conversation ID")
     return asyncio.run(_run(arguments))
@@ -41,6 +46,8 @@ async def _run(arguments: argparse.Namespace) -> int:
             listed = (await link.waiting(arguments.agent))["messages"]
             numbers = [item["id"] for item in listed if item["id"] <= arguments.through]
             await link.acknowledge_numbers(arguments.agent, numbers)
+            if not arguments.json:
+                say(f"Acknowledged {len(numbers)} message{'' if len(numbers) == 1 else 's'}.")
         elif arguments.follow:
             await _follow(link, arguments)
         else:
@@ -62,15 +69,33 @@ def _show_inbox(told: dict[str, Any], as_json: bool) -> None:
 
 
 async def _follow(link: Link, arguments: argparse.Namespace) -> None:
+    """Print messages until the command is stopped.
+
+    Raises:
+        PeerUnavailable: the gateway cannot be reached at the start; later its return is waited for.
+    """
+    waiting = await link.waiting(arguments.agent)
+    if not arguments.json and sys.stderr.isatty():
+        say(f"Messages to {waiting['agent_id']}; Ctrl-C stops.", file=sys.stderr)
     last: int | None = None
     while True:
-        with suppress(PeerUnavailable):  # the stream was lost; it goes on where it was
+        try:
             async with aclosing(link.events(arguments.agent, last)) as events:
                 async for number, data in events:
                     say(data.decode() if arguments.json else f"{number:>6}  {in_a_line(decode(data))}", flush=True)
                     await link.acknowledge_numbers(arguments.agent, [number])
                     last = number
+        except PeerUnavailable as exc:
+            say(f"sabir: {exc}; trying again", file=sys.stderr)
+            await _until_back(link, arguments.agent)
+
+
+async def _until_back(link: Link, agent: str) -> None:
+    while True:
         await asyncio.sleep(1.0)
+        with suppress(PeerUnavailable):
+            await link.waiting(agent)
+            return
 
 
 def _show_conversation(view: dict[str, Any], as_json: bool) -> None:
@@ -78,7 +103,8 @@ def _show_conversation(view: dict[str, Any], as_json: bool) -> None:
         return say_json(msgspec.json.encode(view))
     say(f"Conversation {view['conversation_id']}")
     for item in view["dialogues"]:
-        until = f", waits for {item['waits_for']} until {item['until']}" if "until" in item else ""
-        say(f"  {item['initiator']} with {item['participant']} ({item['protocol']}): {item['state']}{until}")
+        state = _STATES.get(item["state"], item["state"])
+        until = f"; {_DUE[item['waits_for']]} {moment(item['until'])}" if "until" in item else ""
+        say(f"  {item['initiator']} and {item['participant']} ({item['protocol']}): {state}{until}")
     for message in view["messages"]:
         say(f"  {in_a_line(envelope_of({k: v for k, v in message.items() if k != 'at'}))}")

@@ -18,12 +18,12 @@ from sabir.protocols.acl.wire.acts import PROTOCOL
 from sabir.protocols.acl.wire.comments import without_comments
 from sabir.protocols.acl.wire.envelope import Envelope, envelope_of, json_of, plain, stamp
 
-from .acl_options import add_options, in_a_line, link_options
+from .acl_options import add_address, add_options, in_a_line, link_options, settle_address
 from .printing import say, say_json
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("url", metavar="URL", help="address of the ACL door, e.g. http://127.0.0.1:8080/acl")
+    add_address(parser)
     parser.add_argument("file", metavar="FILE", nargs="?", default="-", help="the message (default: standard input)")
     parser.add_argument("--wait", metavar="SECONDS", type=int, help="wait for the first reply, and print it")
     parser.add_argument("--sender", metavar="NAME", help="the sender, if the message has none")
@@ -32,6 +32,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    settle_address(arguments, "file", "-")
     envelope = message_of(_text(arguments.file), arguments)
     told = asyncio.run(_send(arguments, envelope))
     if arguments.json:
@@ -41,13 +42,17 @@ def run(arguments: argparse.Namespace) -> int:
         say(in_a_line(reply))
         say_json(msgspec.json.encode(reply.payload))
     else:
-        again = " (it was sent before)" if told.get("duplicate") else ""
-        say(f"Accepted: message {told.get('message_id')} of conversation {told.get('conversation_id')}{again}")
+        if told.get("duplicate"):
+            say(f"Message {told.get('message_id')} was accepted before; nothing was sent again.")
+        else:
+            say(f"Accepted: message {told.get('message_id')} of conversation {told.get('conversation_id')}")
     return 0
 
 
 def _text(name: str) -> str:
     if name == "-":
+        if sys.stdin.isatty():
+            say("Type the message as JSON, then Ctrl-D:", file=sys.stderr)
         return sys.stdin.read()
     try:
         return Path(name).read_text(encoding="utf-8")
