@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from model_servers import DIALECTS, Broken, ModelServer, Step, calls, model_server
 from sabir import Message, Part, Turn
@@ -203,3 +204,100 @@ async def test_the_options_of_the_configuration_go_along(vendor: str) -> None:
     told = {**body, **body.get("generationConfig", {}), **body.get("options", {})}
     assert told["temperature"] == 0.5
     assert 77 in (told.get("max_tokens"), told.get("maxOutputTokens"), told.get("num_predict"))
+
+
+# -- what services do that their documentation does not say -----------------------------------------------
+
+
+def chunks(*values: Any) -> Response:
+    lines = "".join(f"data: {json.dumps(value)}\n\n" for value in values)
+    return Response(f"{lines}data: [DONE]\n\n", media_type="text/event-stream")
+
+
+def fragments(*deltas: dict[str, Any]) -> Response:
+    end = {"choices": [{"delta": {}, "finish_reason": "tool_calls"}]}
+    return chunks(*({"choices": [{"delta": {"tool_calls": [delta]}}]} for delta in deltas), end)
+
+
+ODD_PIECES = {
+    "one character at a time": [
+        {"index": 0, "id": "a", "function": {"name": "weather", "arguments": None}},
+        *({"index": 0, "function": {"arguments": letter}} for letter in json.dumps({"town": "Oslo"})),
+    ],
+    "arguments before the name": [
+        {"index": 0, "id": "a", "function": {"arguments": '{"town": '}},
+        {"index": 0, "function": {"name": "weather", "arguments": '"Oslo"}'}},
+    ],
+    "a piece without a function": [
+        {"index": 0, "id": "a", "function": {"name": "weather", "arguments": '{"town": "Oslo"}'}},
+        {"index": 0, "function": None},
+    ],
+    "no index and no id": [{"function": {"name": "weather", "arguments": '{"town": "Oslo"}'}}],
+}
+
+
+@pytest.mark.parametrize("kind", list(ODD_PIECES))
+async def test_a_call_in_odd_pieces_is_put_together(kind: str) -> None:
+    with model_server("openai", fragments(*ODD_PIECES[kind]), "Rain.") as server:
+        events = await heard(agent(server, tools=[weather]))
+    assert reply(events).text.strip() == "Rain."
+    assert json.loads(server.requests[1].results[0])["town"] == "Oslo"
+
+
+async def test_calls_that_all_have_the_index_0_stay_apart() -> None:
+    towns = ("Oslo", "Rome")
+    pieces = [
+        {"index": 0, "id": f"id-{town}", "function": {"name": "weather", "arguments": json.dumps({"town": town})}}
+        for town in towns
+    ]
+    with model_server("openai", fragments(*pieces), "Rain.") as server:
+        await heard(agent(server, tools=[weather]))
+    assert [json.loads(result)["town"] for result in server.requests[1].results] == list(towns)
+
+
+async def test_usage_that_comes_with_every_piece_is_counted_once() -> None:
+    usage = [{"prompt_tokens": 30, "completion_tokens": count, "total_tokens": 30 + count} for count in (1, 2, 12)]
+    values = [{"choices": [{"delta": {"content": "a"}}], "usage": each} for each in usage]
+    end = {"choices": [{"delta": {}, "finish_reason": "stop"}]}
+    turn = Turn(Message.text("Hi"))
+    with model_server("openai", chunks(*values, end)) as server:
+        await heard(agent(server), turn)
+    assert turn.meter.tokens == 42
+
+
+BROKEN_OFF = {
+    "gemini": 'data: {"candidates": [{"content": {"parts": [{"text": "a"}]}}], "usageMetadata": '
+    '{"promptTokenCount": 30, "candidatesTokenCount": 12, "totalTokenCount": 42}}\n\n',
+    "claude": 'data: {"type": "message_start", "message": {"usage": {"input_tokens": 30, "output_tokens": 12}}}\n\n',
+}
+
+
+@pytest.mark.parametrize("vendor", list(BROKEN_OFF))
+async def test_what_an_answer_that_broke_off_has_used_is_on_the_account(vendor: str) -> None:
+    turn = Turn(Message.text("Hi"))
+    step = Response(BROKEN_OFF[vendor], media_type="text/event-stream")
+    with model_server(vendor, step) as server, pytest.raises(PeerUnreadable, match="stopped in the middle"):
+        await heard(agent(server), turn)
+    assert turn.meter.tokens == 42
+
+
+@pytest.mark.parametrize("later", ["0", "0.01", "Wed, 21 Oct 2015 07:28:00 GMT", "soon"])
+async def test_every_form_of_retry_after_is_heeded(later: str) -> None:
+    busy = DIALECTS["openai"].refuses(429, "busy", **{"retry-after": later})
+    with model_server("openai", busy, "Now") as server:
+        assert reply(await heard(agent(server))).text.strip() == "Now"
+
+
+@pytest.mark.parametrize("later", ["3600", "Wed, 21 Oct 2099 07:28:00 GMT"])
+async def test_a_service_that_wants_to_be_left_alone_for_long_is_not_waited_for(later: str) -> None:
+    busy = DIALECTS["openai"].refuses(429, "busy", **{"retry-after": later})
+    with model_server("openai", busy, "Now") as server, pytest.raises(PeerRefused, match="busy"):
+        await heard(agent(server))
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("key", ["message", "detail", "error"])
+async def test_errors_are_read_in_every_form(key: str) -> None:
+    step = JSONResponse({key: "no such model"}, 404)
+    with model_server("openai", step) as server, pytest.raises(PeerRefused, match="no such model"):
+        await heard(agent(server))

@@ -58,6 +58,7 @@ class ClaudeModel:
                 text = reading.add(data)
                 if text:
                     yield text
+        yield reading.usage()
         for piece in reading.rest():
             yield piece
 
@@ -164,20 +165,23 @@ class _Reading:
             self._given = max(self._given, usage.all_input)
             self._written = max(self._written, usage.output_tokens)
 
+    def usage(self) -> ModelUsage:
+        """What was used so far."""
+        return ModelUsage(self._given + self._written, self._written)
+
     def rest(self) -> list[ModelPiece]:
-        """The tool calls and the usage.
+        """The tool calls.
 
         Raises:
             PeerUnreadable: the answer broke off, or a call has invalid arguments.
         """
         if not self._ended:
             raise PeerUnreadable(self._place, "it stopped in the middle of its answer")
-        calls: list[ModelPiece] = [
+        return [
             ToolCall(block.id or f"call_{index}", block.name, arguments_of(block.name, "".join(pieces), self._place))
             for index, (block, pieces) in sorted(self._blocks.items())
             if block.name != SHAPED
         ]
-        return [*calls, ModelUsage(self._given + self._written, self._written)]
 
 
 class _Usage(msgspec.Struct):

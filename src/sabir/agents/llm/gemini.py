@@ -59,11 +59,11 @@ class GeminiModel:
                             calls.append(part.functionCall.call(len(calls), part.thoughtSignature))
                         elif part.text and not part.thought:
                             yield part.text
+        yield usage
         if not ended:
             raise PeerUnreadable(self.service.place, "it stopped in the middle of its answer")
         for call in calls:
             yield call
-        yield usage
 
     def _body(self, messages: Sequence[ModelMessage], options: ModelOptions) -> dict[str, Any]:
         body: dict[str, Any] = {"contents": _contents(messages)}

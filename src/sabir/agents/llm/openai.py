@@ -45,6 +45,7 @@ class OpenAIModel:
         chosen = options or ModelOptions()
         clock = Clock(chosen.seconds)
         calls = _Calls()
+        usage: _UsageBody | None = None  # some services repeat it with every piece, so the last one counts
         ended = False
         async with self.service.asked("/chat/completions", self._body(messages, chosen), clock) as response:
             async for data in events_of(response, clock, self.service):
@@ -54,8 +55,9 @@ class OpenAIModel:
                     calls.add(choice.delta.tool_calls or ())
                     if choice.delta.content:
                         yield choice.delta.content
-                if chunk.usage is not None:
-                    yield chunk.usage.total()
+                usage = chunk.usage or usage
+        if usage is not None:
+            yield usage.total()
         if not ended:
             raise PeerUnreadable(self.service.place, "it stopped in the middle of its answer")
         for call in calls.whole(self.service.place):
@@ -92,7 +94,8 @@ class OpenAIModel:
         except msgspec.DecodeError:
             raise PeerUnreadable(self.service.place, "its answer is not a chat completion") from None
         if chunk.error is not None:
-            raise PeerRefused(self.service.place, chunk.error.message[:300] or "it failed")
+            words = chunk.error if isinstance(chunk.error, str) else chunk.error.message
+            raise PeerRefused(self.service.place, words[:300] or "it failed")
         return chunk
 
     async def aclose(self) -> None:
@@ -129,40 +132,52 @@ def _images(parts: Sequence[Part]) -> list[dict[str, Any]]:
 
 
 class _Calls:
-    """Tool calls, which arrive in fragments: the name first, then pieces of JSON text."""
+    """Tool calls, which arrive in fragments: the name first, then pieces of JSON text.
+
+    Fragments of one call have the same index. Some services give every call the index 0, and then a new id begins a new
+    call.
+    """
 
     def __init__(self) -> None:
-        self._by_index: dict[int, _CallDelta] = {}
+        self._calls: list[_CallDelta] = []
+        self._current: dict[int, _CallDelta] = {}  # by index
 
     def add(self, deltas: Sequence[_CallDelta]) -> None:
         for delta in deltas:
-            known = self._by_index.setdefault(delta.index, _CallDelta(delta.index))
+            known = self._current.get(delta.index)
+            if known is None or (delta.id and known.id and delta.id != known.id):
+                known = self._current[delta.index] = _CallDelta(delta.index, function=_FunctionDelta())
+                self._calls.append(known)
+            function, given = known.function, delta.function
+            assert function is not None
             known.id = delta.id or known.id
-            known.function.name = delta.function.name or known.function.name
-            known.function.arguments += delta.function.arguments or ""
+            if given is not None:
+                function.name = given.name or function.name
+                function.arguments = (function.arguments or "") + (given.arguments or "")
 
     def whole(self, place: str) -> list[ToolCall]:
         """Raises:
         PeerUnreadable: a call has no name, or its arguments are not a JSON object.
         """
         calls = []
-        for index, delta in sorted(self._by_index.items()):
-            if not delta.function.name:
+        for number, delta in enumerate(sorted(self._calls, key=lambda call: call.index)):
+            function = delta.function
+            if function is None or not function.name:
                 raise PeerUnreadable(place, "it called a tool without a name")
-            arguments = arguments_of(delta.function.name, delta.function.arguments, place)
-            calls.append(ToolCall(delta.id or f"call_{index}", delta.function.name, arguments))
+            arguments = arguments_of(function.name, function.arguments or "", place)
+            calls.append(ToolCall(delta.id or f"call_{number}", function.name, arguments))
         return calls
 
 
 class _FunctionDelta(msgspec.Struct):
     name: str | None = None
-    arguments: str = ""
+    arguments: str | None = None
 
 
 class _CallDelta(msgspec.Struct):
     index: int = 0
     id: str | None = None
-    function: _FunctionDelta = msgspec.field(default_factory=_FunctionDelta)
+    function: _FunctionDelta | None = None
 
 
 class _Delta(msgspec.Struct):
@@ -190,4 +205,4 @@ class _UsageBody(msgspec.Struct):
 class _Chunk(msgspec.Struct):
     choices: list[_Choice] = []
     usage: _UsageBody | None = None
-    error: ServiceProblem | None = None
+    error: ServiceProblem | str | None = None

@@ -6,10 +6,13 @@ A key comes from the configuration or the environment; it is sent to its service
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import random
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
 import httpx2
@@ -33,6 +36,8 @@ class ServiceProblem(msgspec.Struct):
 
 class _ErrorBody(msgspec.Struct):
     error: ServiceProblem | str | None = None
+    message: Any = None  # of services without ``error``
+    detail: Any = None
 
 
 class ModelService:
@@ -137,7 +142,8 @@ class ModelService:
         return await self._client.send(request, stream=True)
 
     async def _pause(self, attempt: int, later: str | None, clock: Clock) -> None:
-        wait = float(later) if later is not None else 0.25 * 2**attempt * random.uniform(0.5, 1.0)
+        wanted = _seconds_in(later)
+        wait = wanted if wanted is not None else 0.25 * 2**attempt * random.uniform(0.5, 1.0)
         await asyncio.sleep(min(wait, clock.left))
 
     async def _refusal(self, response: httpx2.Response, clock: Clock) -> PeerRefused:
@@ -171,7 +177,9 @@ def _problem_in(body: bytes) -> str:
     """What an error says: services send an object, a text, or a list of one object."""
     told = msgspec.json.decode(body, type=_ErrorBody | list[_ErrorBody])
     first = told if isinstance(told, _ErrorBody) else next(iter(told), _ErrorBody())
-    return first.error.message if isinstance(first.error, ServiceProblem) else first.error or ""
+    error = first.error.message if isinstance(first.error, ServiceProblem) else first.error
+    others = (words for words in (first.message, first.detail) if isinstance(words, str))
+    return error or next(others, "")
 
 
 async def lines_of(response: httpx2.Response, clock: Clock, service: ModelService) -> AsyncGenerator[str, None]:
@@ -202,9 +210,22 @@ async def events_of(response: httpx2.Response, clock: Clock, service: ModelServi
 
 def _soon(later: str | None, clock: Clock) -> bool:
     """Whether a service's wish to be asked later leaves time for it."""
+    wanted = _seconds_in(later)
+    return wanted is None or wanted < min(10.0, clock.left)
+
+
+def _seconds_in(later: str | None) -> float | None:
+    """The seconds that ``Retry-After`` names, as a number or as a date; None if it names none."""
     if later is None:
-        return True
-    return later.isdigit() and float(later) < min(10.0, clock.left)
+        return None
+    try:
+        seconds = float(later)
+    except ValueError:
+        try:
+            seconds = parsedate_to_datetime(later).timestamp() - time.time()
+        except ValueError:
+            return None
+    return max(0.0, seconds) if math.isfinite(seconds) else None
 
 
 def secret(written: str | None, variable: str | None = None) -> str:
