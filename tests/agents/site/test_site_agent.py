@@ -11,7 +11,7 @@ import pytest
 
 from sabir.agents.site.agent import Site, SiteAsk
 from sabir.errors import TurnFailed
-from sabir.events import Delta, Event, Fault, Question, Reply
+from sabir.events import Delta, Event, Fault, Progress, Question, Reply
 from sabir.message import Message, Part, json_part, text_part
 from sabir.search import Hit, Item, LocalIndex, OfType, SearchQuery, ingest
 from sabir.search.answers.clarify import QUESTIONS
@@ -495,3 +495,14 @@ async def test_who_asks_for_nothing_in_particular_is_shown_what_there_is(text: s
     index = LocalIndex(None, None)
     await index.put([Item("1", "s", "Ferry times"), Item("2", "s", "Ferry prices")])
     assert set(ids(await Asker(agent(index)).reply(text))) == {"1", "2"}
+
+
+async def test_a_search_that_takes_long_reports_progress_without_a_model(
+    shop: LocalIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = [event async for event in Site(shop, questions=False)(Turn(Message.text("pumpkin soup")))]
+    assert not [event for event in events if isinstance(event, Progress)]
+    monkeypatch.setattr("sabir.agents.site.agent.SOON", 0.0)
+    events = [event async for event in Site(shop, questions=False)(Turn(Message.text("pumpkin soup")))]
+    reported = [event.fraction for event in events if isinstance(event, Progress)]
+    assert reported == [0.1, 0.4] and isinstance(events[-1], Reply)

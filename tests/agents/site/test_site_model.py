@@ -153,15 +153,28 @@ async def test_nonsense_of_a_model_changes_nothing(shop: LocalIndex, nonsense: s
 
 
 async def told(index: LocalIndex, speaks: Callable[[Turn], AsyncIterator[str]], seconds: float = 60.0) -> list[str]:
-    """The ids of what is found, ranked by an agent that speaks piece by piece."""
+    """The ids of the whole answer, ranked by an agent that speaks piece by piece."""
     judge = agent(name="judge")(speaks)
     site = Site(index, model=AgentModel(judge), questions=False, now=lambda: NOW)
     turn = Turn(Message.of(text_part("a recipe with curry or soup")), deadline=time.monotonic() + seconds)
-    return [
-        event.part.value["@id"]
-        async for event in site(turn)
-        if isinstance(event, Delta) and event.part.label == "result"
-    ]
+    [reply] = [event async for event in site(turn) if isinstance(event, Reply)]
+    return [part.value["@id"] for part in reply.message.parts if part.label == "result"]
+
+
+async def test_a_model_that_was_late_for_a_list_is_left_alone_for_a_while(shop: LocalIndex) -> None:
+    calls: list[str] = []
+
+    async def silent(turn: Turn) -> AsyncIterator[str]:
+        calls.append(turn.text)
+        await asyncio.Event().wait()
+        yield ""
+
+    site = Site(shop, model=AgentModel(agent(name="hung")(silent)), questions=False, now=lambda: NOW)
+    site.patience = 0.05
+    for _ in range(3):
+        events = [event async for event in site(Turn(Message.of(text_part("pumpkin soup"))))]
+        assert isinstance(events[-1], Reply)
+    assert len(calls) == 1
 
 
 async def test_a_model_that_stops_in_the_middle_has_ranked_what_it_named(shop: LocalIndex) -> None:

@@ -84,6 +84,28 @@ async def test_words_are_found_with_and_without_accents_and_in_scripts_without_s
     assert (await ids(engine, question))[0] == first
 
 
+# The language, what an item says, and questions with another form of its word; none is found by an English stem.
+FORMS = [
+    ("de", "Häuser am See", "Wo ist das Haus?"),
+    ("de", "Häuser am See", "places with Haus"),
+    ("de", "Gebackene Äpfel", "Wie mache ich einen gebackenen Fisch?"),
+    ("es", "Coplas cantadas", "¿Dónde se puede cantar?"),
+    ("fr", "Chevaux de trait", "Où est le cheval ?"),
+]
+
+
+async def test_other_forms_of_a_word_are_found_by_the_rules_of_its_language(engine: Engine) -> None:
+    for number, (language, said, _) in enumerate(FORMS):
+        right = Item(f"{number}", f"site{number}", said, ("Article",), fields={"inLanguage": language})
+        other = Item(f"z{number}", f"site{number}", "Zebra", ("Article",), fields={"inLanguage": language})
+        await engine.put([right, other])
+    await engine.settled()
+    for number, (_, said, asked) in enumerate(FORMS):
+        found = await engine.search(SearchQuery(asked, (OnSite((f"site{number}",)),)))
+        lexical = [hit.item.id for hit in found.hits if hit.lexical > 0]
+        assert lexical == [f"{number}"], (said, asked)
+
+
 async def test_an_item_of_the_same_site_and_id_is_replaced(engine: Engine) -> None:
     await engine.put([words(1, "old zebra")])
     await engine.put([words(1, "new giraffe")])

@@ -38,6 +38,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from sabir.aio import cancel_and_wait
 from sabir.card import Card, Skill
 from sabir.errors import SabirError, TurnFailed
 from sabir.events import Delta, Event, Fault, Field, Progress, Question, Reply
@@ -62,7 +63,9 @@ from .subject import with_subject
 from .wording import answers_in, introduction, is_greeting, listing, nothing
 
 MODES: Final = ("list", "summarize", "generate")
-PATIENCE: Final = 1.0  # seconds that the list waits for a model
+PATIENCE: Final = 1.0  # seconds that the end of a list waits for a model; its results do not wait
+SOON: Final = 2.0  # seconds; a search that takes longer reports progress
+REST: Final = 30.0  # seconds that a model which was late is not asked about lists
 MODEL_CALLS: Final = 2  # of one question
 _MODEL_SECONDS: Final = 8.0  # for a summary, which follows the list
 _WEAK: Final = 40.0  # a score below which the best that rules found may not be what was meant
@@ -91,10 +94,19 @@ class Site:
         self.engine = engine
         self.site = site
         self.model = model
-        self.patience = PATIENCE  # seconds that results wait for the model
+        self.patience = PATIENCE  # seconds that the end of a list waits for the model
         self.weight = weight
         self.card = _card(site, name, description, tuple(examples))
         self._questions, self._limit, self._now = questions, limit, now
+        self._rested = 0.0  # the time at which the model may help with lists again
+
+    @property
+    def model_rests(self) -> bool:
+        """Whether the model was late for a list a moment ago: it is not asked about lists until it had a rest."""
+        return time.monotonic() < self._rested
+
+    def let_model_rest(self) -> None:
+        self._rested = time.monotonic() + REST
 
     def __call__(self, turn: Turn, /) -> AsyncIterator[Event]:
         return self._answer(turn)
@@ -133,17 +145,24 @@ class Site:
             yield Reply(Message.text(introduction(self.card)))
             return
         search = _Search(self, ask, turn, self._now(), self._limit)
-        if self.model is not None:  # which may take its time
-            yield Progress(0.1, "Understanding the question")
-        await search.run(readable(turn.text))
-        if self.model is not None:
+        text = readable(turn.text)
+        searching = asyncio.create_task(search.run(text))
+        try:
+            done, _ = await asyncio.wait({searching}, timeout=SOON)
+            if not done:
+                yield Progress(0.1, "Searching")
+            await searching
+        finally:
+            if not searching.done():
+                await cancel_and_wait([searching])
+        if self.model is not None or not done:
             yield Progress(0.4, f"Found {search.total}")
         yield Delta(search.meta())
         if self._questions and ask.questions and await search.asked_back():
             yield Delta(search.meta())
         elif self._questions and not ask.questions:
             await search.suggest()
-        async for event in _answer_events(search, search.ask.modes or ("list",)):
+        async for event in _answer_events(search, text, search.ask.modes or ("list",)):
             yield event
 
     async def _missing_site(self, ask: SiteAsk) -> str:
@@ -173,7 +192,9 @@ class _Search(Finding):
 
     def __init__(self, agent: Site, ask: SiteAsk, turn: Turn, now: datetime, limit: int) -> None:
         super().__init__(agent.engine, agent.site, ask, now, limit)
+        self._agent = agent
         self.model, self.weight, self.turn = agent.model, agent.weight, turn
+        self._searched: dict[str, Any] = {}  # the filters of the last search
         self.beside = ""  # a question back that is said beside the results
         self._calls = 0  # of the model
         self._patience = agent.patience
@@ -190,33 +211,49 @@ class _Search(Finding):
             self.start = self.limit * (1 + sum(1 for item in reversed(previous) if is_more(item)))
         ruled = self._by_rule(text)
         follows = bool(previous) and (is_more(text) or ruled != " ".join(text.split()))
-        self.question = self.ask.rewritten or await self._on_its_own(text, ruled)
+        self.question = self.ask.rewritten or ruled
         given = {**self.ask.filters, **elicit.answered(self.answers)}
         kept = self._last_meta().get("filters") if follows else None
         carried = {**await self._chosen_anew(kept, text), **given} if isinstance(kept, dict) else given
+        self._searched = carried
         await self.find(carried)
-        if not previous and not self.ask.rewritten:
-            await self._rephrased(text, carried)
         if not self.pool and carried != given:  # what was asked before no longer fits: "what about desserts?"
             await self.find(given)
         if not self.pool and follows and _ABOUT.match(text) and not self.ask.rewritten:  # another kind of thing
             self.question = _ABOUT.sub("", " ".join(text.split()))
             await self.find(given)
 
-    async def _rephrased(self, text: str, given: dict[str, Any]) -> None:
-        """Ask the model for a first question that rules found little for, and keep its words if they find more."""
-        weak = not self.pool or self.pool[0].score < _WEAK
-        if self.model is None or self.subject is not None or not (weak or language_of(text) != "en"):
+    async def improve(self, text: str, *, ranks: bool) -> None:
+        """Let the model rewrite the question and, with ``ranks``, put what was found in order.
+
+        The list that rules found is out by then: a model that hangs changes nothing but the time at which the answer
+        ends, and it is left alone for a while after that.
+        """
+        if self.model is None or self._agent.model_rests:
+            return
+        self._until = time.monotonic() + self._patience
+        if not self.ask.rewritten:
+            await self._rephrase(text)
+        if ranks and self.pool and self.parsed.text and not self.parsed.order and self._calls < MODEL_CALLS:
+            async with aclosing(await self._judged(self.page.stop, by_model=True)) as judged:
+                self.hits = tuple([hit async for hit in judged])[self.page]
+
+    async def _rephrase(self, text: str) -> None:
+        """Ask the model for the question on its own, where it follows another or rules found little for it; keep the
+        model's words if they find more."""
+        previous = self._understood()
+        is_weak = not self.pool or self.pool[0].score < _WEAK
+        if not previous and (self.subject is not None or not (is_weak or language_of(text) != "en")):
             return
         before, best = self.question, self.pool[0].score if self.pool else 0.0
-        rewritten = await self._in_patience(lambda model: model.rewrite(self.turn, text, ()), before)
+        rewritten = await self._in_patience(lambda model: model.rewrite(self.turn, text, previous), before)
         if rewritten == before:
             return
         self.question = rewritten
-        await self.find(given)
-        if not self.pool or self.pool[0].score <= best:
+        await self.find(self._searched)
+        if not self.pool or (not previous and self.pool[0].score <= best):
             self.question = before
-            await self.find(given)
+            await self.find(self._searched)
 
     async def _chosen_anew(self, kept: dict[str, Any], text: str) -> dict[str, Any]:
         """Filters of before, but for a choice that a follow-up takes back by another: "what about breakfast?"."""
@@ -245,8 +282,8 @@ class _Search(Finding):
                 place += 1
         self.hits = tuple(shown)
 
-    async def _judged(self, count: int | None) -> AsyncGenerator[Hit, None]:
-        """The best of the pool in order: by the model in one call, if there is one, and else by what is known."""
+    async def _judged(self, count: int | None, *, by_model: bool = False) -> AsyncGenerator[Hit, None]:
+        """The best of the pool in order: by what is known, or by the model in one call."""
         said = from_text(", ".join(self.ask.memory), await self.engine.fields(), self.now).conditions
         wishes = [item for item in said if all(isinstance(one, Is | Has) for one in inner((item,)))]
         languages = accepted(self.ask.languages)
@@ -257,8 +294,7 @@ class _Search(Finding):
             own = await self._tried(self.weight(self.turn, hit), 1.0) if self.weight is not None else 1.0
             return own * evident(hit, wishes, languages, now)
 
-        lists = (self.ask.modes or ("list",)) == ("list",)  # a call is kept for a summary
-        if self.model is None or not self.pool or not self.parsed.text or not lists or self._calls >= MODEL_CALLS:
+        if not by_model or self.model is None:
             return settled(self.pool, weigh, count)
         self._calls += 1
         asker = [*self.ask.memory, self.ask.about, f"reads {self.ask.languages}" if languages else ""]
@@ -391,19 +427,16 @@ class _Search(Finding):
         previous = tuple(glossed(item, language) for item in self._understood())
         return decontextualized(glossed(text, language), previous, names) if previous else text
 
-    async def _on_its_own(self, text: str, ruled: str) -> str:
-        previous = self._understood()
-        if not previous:
-            return ruled
-        return await self._in_patience(lambda model: model.rewrite(self.turn, text, previous), ruled)
-
     async def _in_patience(self, call: Callable[[SiteModel], Awaitable[T]], otherwise: T) -> T:
         """What the model says before the list is due, or what is known without it."""
         left = min(self._until - time.monotonic(), self.turn.remaining / 2)
         if self.model is None or self._calls >= MODEL_CALLS or left <= 0:
             return otherwise
         self._calls += 1
-        return await self._tried(call(self.model), otherwise, left)
+        said = await self._tried(call(self.model), otherwise, left)
+        if time.monotonic() >= self._until:
+            self._agent.let_model_rest()
+        return said
 
     async def quotes(self, mode: str) -> tuple[Quote, ...]:
         """Sentences that answer, each from a source; the model's only where a source holds them."""
@@ -455,7 +488,10 @@ class _Search(Finding):
                 try:
                     async with asyncio.timeout(max(0.0, end - time.monotonic())):
                         piece = await anext(pieces)
-                except (StopAsyncIteration, SabirError, TimeoutError):
+                except TimeoutError:
+                    self._agent.let_model_rest()
+                    return
+                except (StopAsyncIteration, SabirError):
                     return
                 yield piece
                 end = time.monotonic() + min(self._patience, self.turn.remaining / 2)
@@ -467,14 +503,22 @@ def _question_of(past: PastTurn) -> str:
     return understood if isinstance(understood, str) and understood else past.asked.text
 
 
-async def _answer_events(search: _Search, modes: tuple[str, ...]) -> AsyncIterator[Event]:
+async def _answer_events(search: _Search, text: str, modes: tuple[str, ...]) -> AsyncIterator[Event]:
     parts: list[Part] = []
+    shown: set[str] = set()
     async with aclosing(search.ranked()) as ranked:
         async for hit in ranked:
-            part = json_part(result(hit, search.parsed.text, facts(hit.item, search.parsed)), label="result")
-            parts.append(part)
-            yield Delta(part)
+            parts.append(_result_part(search, hit))
+            shown.add(hit.item.id)
+            yield Delta(parts[-1])
             await asyncio.sleep(0)  # each result leaves before the next is ranked
+    if search.model is not None:  # which may take its time: the list is out
+        yield Progress(0.5, "Asking the model")
+        await search.improve(text, ranks=modes == ("list",))
+        parts = [_result_part(search, hit) for hit in search.hits]
+        for part, hit in zip(parts, search.hits, strict=True):
+            if hit.item.id not in shown:
+                yield Delta(part)
     texts: list[str] = []
     for mode in modes if search.hits else ("list",):
         if mode == "list":
@@ -498,6 +542,12 @@ async def _answer_events(search: _Search, modes: tuple[str, ...]) -> AsyncIterat
 
 
 _FAR_OFF: Final = "Nothing here is plainly about that."
+
+
+def _result_part(search: _Search, hit: Hit) -> Part:
+    return json_part(result(hit, search.parsed.text, facts(hit.item, search.parsed)), label="result")
+
+
 _SUMMED: Final = 4  # results of which a summary states the fields
 _GENERATED: Final = 6  # and an answer
 _LABELS: Final = {"summarize": "summary", "generate": "answer"}

@@ -1,7 +1,8 @@
 """PostgresIndex: the engine for those who outgrow one machine. PostgreSQL with pgvector, any number of processes.
 
-Words are ranked by BM25 over a table of postings, made by PostgreSQL's own English stemmer, meaning by an HNSW
-index of half-precision vectors; both are joined as in the embedded engine, so that scores mean the same.
+Words are ranked by BM25 over a table of postings, made by PostgreSQL's own stemmers (English, and that of the language
+of the item or the question), meaning by an HNSW index of half-precision vectors; both are joined as in the embedded
+engine, so that scores mean the same.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any, Final, Self
 
@@ -19,14 +21,15 @@ from sabir.errors import ConfigError, MissingExtra, SabirError, StoreUnavailable
 from sabir.search.items.attributes import Attributes, attributes
 from sabir.search.items.item import Item
 from sabir.search.query.conditions import Condition, In
-from sabir.search.query.glossary import likenesses, telling
+from sabir.search.query.glossary import language_of, likenesses, telling
 from sabir.search.query.words import alike, fold, segmented
 
 from .base import Facet, Fields, Found, Hit, IndexedSite, SearchQuery
 from .embed import Embedder, Vectors
-from .passages import embedded, item_key, passages
+from .passages import Passage, embedded, item_key, passages
 from .postgres_where import Where
 from .rank import Ranked, above_floor, contenders, fused, of_best, rarity, unknown
+from .stems import READ, STEMMERS, language_of_item
 
 try:
     import asyncpg
@@ -73,6 +76,12 @@ FROM unnest($1::bigint[], $2::text[], $3::text[]) AS p (key, body, name)
 CROSS JOIN LATERAL (VALUES ('b'::"char", p.body), ('n'::"char", p.name)) AS f (field, text)
 CROSS JOIN LATERAL unnest(to_tsvector('english', f.text)) AS t
 WHERE octet_length(t.lexeme) < 200
+"""
+_MAX_TERM: Final = 200  # bytes
+_STEMS: Final = """
+SELECT r.key, r.field, t.lexeme, coalesce(array_length(t.positions, 1), 1) AS count
+FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[]) AS r (key, field, configuration, text)
+CROSS JOIN LATERAL unnest(to_tsvector(r.configuration::regconfig, r.text)) AS t
 """
 _LENGTHS: Final = """
 UPDATE search_passages AS p SET length = coalesce(
@@ -161,12 +170,33 @@ class PostgresIndex:
             texts = [(_worded(part.text), _worded(item.name)) for part, item in parts]
             await connection.execute(_POSTINGS, inserted, [body for body, _ in texts], [name for _, name in texts])
             await connection.execute(_LENGTHS, inserted)
+            await self._add_stems(connection, parts)
             await connection.executemany(
                 "INSERT INTO search_fields (kind, name) VALUES ($1, $2) ON CONFLICT DO NOTHING",
                 sorted((kind, name) for kind in Fields.__struct_fields__ for name in getattr(fields, kind)),
             )
         await self._measure()
         self._wake()
+
+    async def _add_stems(self, connection: Any, parts: Sequence[tuple[Passage, Item]]) -> None:
+        """Beside the English stems of texts in other languages, those of their own."""
+        languages = {item_key(item.site, item.id): language_of_item(item) for _, item in parts}
+        rows = [
+            (part.key, field, STEMMERS[language], segmented(_clean(text)))
+            for part, item in parts
+            if (language := languages[item_key(item.site, item.id)]) in STEMMERS
+            for field, text in (("b", part.text), ("n", item.name))
+        ]
+        if not rows:
+            return
+        counts: Counter[tuple[str, str, int]] = Counter()
+        for row in await connection.fetch(_STEMS, *map(list, zip(*rows, strict=True))):
+            counts[fold(row["lexeme"]), row["field"], row["key"]] += row["count"]
+        await connection.executemany(
+            'INSERT INTO search_postings (term, field, passage, count) VALUES ($1, $2::text::"char", $3, $4)'
+            " ON CONFLICT DO NOTHING",
+            [(*key, count) for key, count in counts.items() if len(key[0].encode()) < _MAX_TERM],
+        )
 
     async def delete(self, site: str, ids: Iterable[str] | None = None) -> int:
         statement, arguments = "DELETE FROM search_items WHERE site = $1", [site]
@@ -277,13 +307,15 @@ class PostgresIndex:
 
     async def _weights(self, text: str) -> tuple[list[tuple[str, str, float]], float]:
         """Of each term and field the weight by rarity, and the most that they can give together."""
-        names = await self._names(text)
-        rows = await self._pool.fetch(
-            "SELECT term, field::text AS field, count(*) AS n FROM search_postings"
-            " WHERE term = ANY($1::text[]) GROUP BY term, field",
-            list({name for item in names for name in item}),
-        )
-        having = {(row["term"], row["field"]): row["n"] for row in rows}
+        language = language_of(text)
+        names = await self._names(text, (language,))
+        having = await self._having(names)
+        known = {term for term, _ in having}
+        if language not in STEMMERS and any(known.isdisjoint(item) for item in names):
+            # Its words may still be of the site's language: "recipes with Kraut".
+            others = await self._names(text, READ)
+            names = [other if known.isdisjoint(item) else item for item, other in zip(names, others, strict=True)]
+            having = await self._having(names)
         weights: list[tuple[list[str], str, float]] = []
         strange = 0
         for item in names:
@@ -299,21 +331,39 @@ class PostgresIndex:
         highest = (sum(weight for _, _, weight in weights) + worth * strange) * (_K1 + 1)
         return [(name, field, weight) for there, field, weight in weights for name in there], highest
 
-    async def _names(self, text: str) -> list[tuple[str, ...]]:
-        """Each word of a text as the index has it, with those that say the same."""
-        text = telling(text)
-        pairs = list(alike(text, likenesses()).items())
-        texts = [_worded(text), *(_worded(item) for pair in pairs for item in pair)]
+    async def _having(self, names: Sequence[tuple[str, ...]]) -> dict[tuple[str, str], int]:
+        """How many passages have each of these terms, by field."""
         rows = await self._pool.fetch(
-            "SELECT t.n, u.lexeme, u.positions FROM unnest($1::text[]) WITH ORDINALITY AS t (words, n),"
-            " unnest(to_tsvector('english', t.words)) AS u",
-            texts,
+            "SELECT term, field::text AS field, count(*) AS n FROM search_postings"
+            " WHERE term = ANY($1::text[]) GROUP BY term, field",
+            list({name for item in names for name in item}),
+        )
+        return {(row["term"], row["field"]): row["n"] for row in rows}
+
+    async def _names(self, text: str, languages: Sequence[str]) -> list[tuple[str, ...]]:
+        """Each word of a text as the index has it, with its stems in these languages and those that say the same."""
+        text = telling(text)
+        texts = [("english", _worded(text))]
+        for word, others in alike(text, likenesses()).items():
+            texts += [("english", _worded(word)), ("english", _worded(others))]
+        for language in languages:
+            for word in dict.fromkeys(text.split()) if language in STEMMERS else ():
+                texts += [("english", _worded(word)), (STEMMERS[language], segmented(_clean(word)))]
+        rows = await self._pool.fetch(
+            "SELECT t.n, u.lexeme, u.positions"
+            " FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS t (configuration, words, n),"
+            " unnest(to_tsvector(t.configuration::regconfig, t.words)) AS u",
+            [configuration for configuration, _ in texts],
+            [words for _, words in texts],
         )
         found: list[list[str]] = [[] for _ in texts]
         for row in rows:
-            found[row["n"] - 1] += [row["lexeme"]] * len(row["positions"] or (1,))
-        others = {stem: found[at + 1] for at in range(1, len(texts), 2) for stem in found[at]}
-        return [tuple(dict.fromkeys((term, *others.get(term, ())))) for term in found[0]]
+            found[row["n"] - 1] += [fold(row["lexeme"])] * len(row["positions"] or (1,))
+        others_of: dict[str, list[str]] = {}
+        for at in range(1, len(texts), 2):
+            for stem in found[at]:
+                others_of.setdefault(stem, []).extend(found[at + 1])
+        return [tuple(dict.fromkeys((term, *others_of.get(term, ())))) for term in found[0]]
 
     async def _best(
         self,
