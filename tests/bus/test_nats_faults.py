@@ -378,7 +378,7 @@ def test_addresses_are_read_and_wrong_ones_explained() -> None:
     ]
     with pytest.raises(ConfigError, match="bus: 'prefx' is not an option of a NATS address; known: credentials, "):
         open_bus("nats://a?prefx=mine")
-    with pytest.raises(ConfigError, match="bus: expected memory:, store:, nats://host:port, sqlite:///path or postgresql://"):
+    with pytest.raises(ConfigError, match="bus: expected memory:, store:, nats://host:port, sqlite:///path"):
         open_bus("redis://a")
     with pytest.raises(ConfigError, match="bus: replicas is a number"):
         open_bus("nats://a?replicas=many")

@@ -2,8 +2,9 @@
 
 In nats-py a publish is written by one task, the socket is read by another and a message is handled by a third: each is
 a turn of the loop, and a question with its answer takes them on both sides. A call is worth nothing late, so here
-what is posted is written at the end of the current turn of the loop, and what comes for a call is handled where it arrives. Everything else (connecting,
-log-in, TLS, subscriptions, JetStream) is nats-py's, and so is what is not whole messages for calls.
+what is posted is written at the end of the current turn of the loop, together with what else was posted in it, and what
+comes for a call is handled where it arrives. Everything else (connecting, log-in, TLS, subscriptions, JetStream) is
+nats-py's, and so is what is not whole messages for calls.
 
 The short way needs names that nats-py does not promise: ``_transport`` with its reader and writer, ``_ps`` with its
 buffer, ``_pending_data_size``, ``_read_loop``, ``_process_msg``. Where one of them is missing, or the connection is not
