@@ -17,6 +17,7 @@ import requirement_ids
 
 import edge_rules
 from sabir import errors
+from sabir.cli.failures import CODES, code_of
 from sabir.cli.main import COMMANDS, parser
 from sabir.conformance.page import page as check_page
 
@@ -68,10 +69,13 @@ def errors_page() -> str:
         *(f"- **{title}**: {about}" for title, about in PROTOCOLS.values()),
         "",
         "An error message says where the problem is and what was expected; it never repeats content or secrets.",
-        "Errors that a retry may cure carry the time to wait (`Retry-After` over HTTP). `sabir` commands exit with 1",
-        "(failed), 2 (wrong use or configuration), 3 (unreachable) or 4 (refused).\n",
-        f"| error | meaning | {' | '.join(PROTOCOLS[name][0] for name in found)} |",
-        f"|---|---|{'---|' * len(found)}",
+        "Errors that a retry may cure carry the time to wait (`Retry-After` over HTTP).\n",
+        "`sabir` commands exit with 1 (failed), 2 (invalid usage or configuration), 3 (unreachable), 4 (refused) or",
+        "130 (interrupted). With `--json`, a failure is one line on standard error:",
+        '`{"error": {"code", "message", "hint"}}`. Its code is in the table, or is',
+        f"{', '.join(f'`{code}`' for code in CODES[:-1])} or `{CODES[-1]}`.\n",
+        f"| error | meaning | `sabir --json` | {' | '.join(PROTOCOLS[name][0] for name in found)} |",
+        f"|---|---|---|{'---|' * len(found)}",
     ]
     tables = [importlib.import_module(name).CODES for name in found]
     meanings = dict(re.findall(r"([A-Z]\w+) {2,}(\S.*)", errors.__doc__ or ""))
@@ -79,7 +83,7 @@ def errors_page() -> str:
         if error.__module__ == "sabir.errors":
             codes = [_written(table[error]) for table in tables]
             meaning = meanings.get(error.__name__, "the root of all errors")
-            lines.append(f"| `{error.__name__}` | {meaning} | {' | '.join(codes)} |")
+            lines.append(f"| `{error.__name__}` | {meaning} | `{code_of(error)}` | {' | '.join(codes)} |")
     return "\n".join(lines) + "\n"
 
 

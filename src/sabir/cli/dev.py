@@ -39,7 +39,12 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", type=int, default=8080, help="port to listen on (default 8080; 0: any free port)")
     parser.add_argument("--home", metavar="DIR", default=".sabir", help="where state is kept (default ./.sabir)")
     parser.add_argument("--no-reload", action="store_true", help="do not watch the file")
-    parser.add_argument("--log-level", choices=["debug", "info", "warning", "error"], default="info")
+    parser.add_argument(
+        "--log-level",
+        choices=["debug", "info", "warning", "error"],
+        default="info",
+        help="how much is logged (default info)",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -26,6 +26,13 @@ _NOT_FOUND = 404
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
+BAD_USAGE = "bad_usage"
+OS_ERROR = "os_error"
+INTERRUPTED = "interrupted"
+INTERNAL = "internal_error"
+CODES = (BAD_USAGE, OS_ERROR, INTERRUPTED, INTERNAL)  # beside those of the errors
+
+
 class CommandFailure(NamedTuple):
     """What went wrong: a word for programs, a sentence for people, and the next step where one is known."""
 
@@ -44,9 +51,9 @@ def failure_of(exc: BaseException) -> CommandFailure:
     if isinstance(exc, SabirError):
         return CommandFailure(code_of(type(exc)), for_operator(exc), hint_of(exc))
     if isinstance(exc, OSError) and exc.strerror:
-        return CommandFailure("os_error", f"{exc.filename}: {exc.strerror}" if exc.filename else exc.strerror)
+        return CommandFailure(OS_ERROR, f"{exc.filename}: {exc.strerror}" if exc.filename else exc.strerror)
     if isinstance(exc, KeyboardInterrupt | EOFError):
-        return CommandFailure("interrupted", "interrupted")
+        return CommandFailure(INTERRUPTED, "interrupted")
     return CommandFailure(
         "internal_error", f"{type(exc).__name__}: {exc}", "this is a defect of Sabir: please report it"
     )

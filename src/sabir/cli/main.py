@@ -24,6 +24,7 @@ from sabir.errors import (
 )
 from sabir.observe.logs import inert
 
+from . import failures
 from .failures import CommandFailure, failure_of, report
 
 # Each is a module beside this one, with add(parser) and run(arguments) -> exit code. It is loaded when it is needed:
@@ -222,7 +223,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _bad_usage(exc: BadUsage, *, as_json: bool) -> int:
     if as_json:
-        report(CommandFailure("bad_usage", str(exc), f"`{exc.parser.prog} --help` shows how to use it"), as_json=True)
+        report(
+            CommandFailure(failures.BAD_USAGE, str(exc), f"`{exc.parser.prog} --help` shows how to use it"),
+            as_json=True,
+        )
         return BAD_USAGE
     exc.parser.print_usage(sys.stderr)
     print(inert(f"{exc.parser.prog}: error: {exc}"), file=sys.stderr)

@@ -29,7 +29,12 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--home", metavar="DIR", help="where state is kept (default: .sabir beside the configuration, or ./.sabir)"
     )
     parser.add_argument("--store", metavar="URL", help="memory:, sqlite:///path or postgresql://…")
-    parser.add_argument("--log-level", choices=["debug", "info", "warning", "error"], default="warning")
+    parser.add_argument(
+        "--log-level",
+        choices=["debug", "info", "warning", "error"],
+        default="warning",
+        help="how much is logged (default warning)",
+    )
     parser.add_argument(
         "--print-config", action="store_true", help="print the JSON for the settings of an MCP client, and stop"
     )

@@ -45,7 +45,12 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quiet", action="store_true", help="do not show what the members do")
     parser.add_argument("--json", action="store_true", help="print the reply as NLIP JSON")
     parser.add_argument("--timeout", type=float, metavar="S", help="seconds to wait (default: as configured)")
-    parser.add_argument("--log-level", choices=["debug", "info", "warning", "error"], default="error")
+    parser.add_argument(
+        "--log-level",
+        choices=["debug", "info", "warning", "error"],
+        default="error",
+        help="how much is logged (default error)",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
