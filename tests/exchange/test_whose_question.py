@@ -1,4 +1,4 @@
-"""A message goes to the agent it names, also while another agent of the conversation waits for an answer."""
+"""Whose question an NLIP message answers. ``tests/suites/bridge/test_whose_question.py`` asks over every protocol."""
 
 from __future__ import annotations
 
@@ -42,14 +42,6 @@ def tokens_of(message: dict[str, Any]) -> list[Any]:
     return [part for part in message["submessages"] if part["format"] == "token"]
 
 
-def test_a_message_to_another_agent_is_not_taken_for_the_answer(gateway: Served) -> None:
-    asked = say(f"{gateway.url}/nlip/taxi", "hi", [])
-    assert asked["content"] == "Where to?"
-    tokens = tokens_of(asked)
-    assert say(f"{gateway.url}/nlip/echo", "hello", tokens)["content"] == "You said: hello"
-    assert say(f"{gateway.url}/nlip/taxi", "harbour", tokens)["content"] == "A taxi to the harbour"
-
-
 @pytest.mark.parametrize("path", ["/nlip", "/nlip/taxi"])
 def test_where_no_agent_is_named_the_one_that_asked_gets_the_answer(gateway: Served, path: str) -> None:
     tokens = tokens_of(say(f"{gateway.url}/nlip", "hi", []))  # taxi is the default
@@ -67,14 +59,3 @@ def test_the_question_of_a_task_keeps_its_form_and_its_tokens(gateway: Served) -
     form = next(part["content"] for part in question["submessages"] if part.get("label") == "question")
     expected = {"id": "where", "text": "Where to", "type": "single_select", "options": ["airport", "harbour"]}
     assert form["questions"] == [expected]
-
-
-def test_over_nlweb_a_question_to_another_agent_is_not_taken_for_the_answer(gateway: Served) -> None:
-    def ask(agent_name: str, text: str, session: Any = None) -> dict[str, Any]:
-        meta = {"api_version": "0.54", **({"session_context": session} if session else {})}
-        body = {"query": {"text": text}, "prefer": {"streaming": False}, "meta": meta}
-        return dict(httpx2.post(f"{gateway.url}/ask/{agent_name}", json=body).json())
-
-    session = ask("taxi", "hi")["_meta"]["session_context"]
-    assert "You said: hello" in str(ask("echo", "hello", session))
-    assert "A taxi to the harbour" in str(ask("taxi", "harbour", session))
