@@ -271,6 +271,11 @@ async def _large_integer(target: CoreTarget) -> None:
     await ask(target, part("structured", "json", {"n": BEYOND_64_BITS}), "an integer beyond 64 bits")
 
 
+@check("CORE-5.0.4-control", "ECMA-430 5, ECMA-404 9", "must", "control characters in a text do not break it")
+async def _control_characters(target: CoreTarget) -> None:
+    await ask(target, {**HELLO, "content": "a\x00b\x1b[2Jc"}, "a text with control characters")
+
+
 @check("CORE-5.1.5", "ECMA-430 5.1.5", "must", "several submessages are taken")
 async def _several(target: CoreTarget) -> None:
     parts = [{**HELLO, "content": word, "label": str(number)} for number, word in enumerate(("one", "two", "three"))]

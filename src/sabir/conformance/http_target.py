@@ -32,6 +32,15 @@ class Response:
         """The media type, without parameters."""
         return str(self.headers.get("content-type", "")).partition(";")[0].strip().lower()
 
+    @property
+    def charset(self) -> str:
+        """The charset that the content type names, if it does."""
+        for parameter in str(self.headers.get("content-type", "")).split(";")[1:]:
+            name, _, value = parameter.partition("=")
+            if name.strip().lower() == "charset":
+                return value.strip().strip('"').lower()
+        return ""
+
     def applied(self) -> set[str]:
         """The preferences that it says it applied (RFC 7240 3), without their values' quotes."""
         said = ",".join(self.headers.get_list("preference-applied"))

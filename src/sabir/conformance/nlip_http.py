@@ -84,6 +84,7 @@ async def _answer_type(target: HttpTarget) -> None:
     response = await target.post(HELLO)
     kind = response.kind
     demand(kind == "application/json" or kind.endswith("+json"), f"its content type is {kind or 'missing'}")
+    demand(response.charset in ("", "utf-8"), f"its content type has the charset {response.charset}, and JSON is UTF-8")
 
 
 @check("HTTP-6.2-accept", "ECMA-431 6", "should", "the answer is an NLIP message whatever Accept says")
@@ -398,7 +399,7 @@ async def _async_control(target: HttpTarget) -> None:
 
 
 async def _streamed(target: HttpTarget, message: Json) -> list[bytes]:
-    """The data of the events that answer a message.
+    """The data of the events that answer a message. An event ends with a blank line; clients drop one that does not.
 
     Raises:
         Skipped: it does not stream.
@@ -406,7 +407,7 @@ async def _streamed(target: HttpTarget, message: Json) -> list[bytes]:
     response = await target.post(message, accept=EVENTS)
     if response.kind != EVENTS:
         raise Skipped("it does not stream")
-    blocks = response.body.replace(b"\r\n", b"\n").split(b"\n\n")
+    blocks = response.body.replace(b"\r\n", b"\n").split(b"\n\n")[:-1]
     lines = [[line[5:].removeprefix(b" ") for line in block.split(b"\n") if line[:5] == b"data:"] for block in blocks]
     data = [b"\n".join(item) for item in lines if item]
     demand(data, "no event has data")

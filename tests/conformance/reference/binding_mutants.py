@@ -19,6 +19,7 @@ from .faults import (
     http,
     ignoring,
     parts,
+    posted,
     quirk,
     refusing,
     responding,
@@ -40,6 +41,11 @@ http(
         lambda _, response: response.headers.get("content-type") == "application/json",
         headers={"content-type": "text/html"},
     ),
+)
+http(
+    "says that JSON is in Latin-1",
+    "HTTP-6.2-type",
+    **responding(posted, headers={"content-type": "application/json; charset=iso-8859-1"}),
 )
 http(
     "gives browsers a page",
@@ -159,6 +165,17 @@ http(
     response=lambda request, response: (
         replace(response, body=response.body.replace(b'"submessages"', b'"messagetype": "partial", "submessages"'))
         if response.headers["content-type"] == "text/event-stream" and b"control" not in response.body
+        else response
+    ),
+)
+http(
+    "does not end the last event of a stream",
+    "D-34",
+    "CORE-6.2-events",
+    "CORE-6.3-events",
+    response=lambda request, response: (
+        replace(response, body=response.body.rstrip(b"\n"))
+        if response.headers["content-type"] == "text/event-stream"
         else response
     ),
 )

@@ -75,6 +75,11 @@ amqp(
     "CORE-5.0.4-number",
     **refusing(lambda m: isinstance(m.get("content"), dict) and m["content"].get("n", 0) >= 2**64, 500),
 )
+everywhere(
+    "fails on control characters",
+    "CORE-5.0.4-control",
+    **refusing(lambda m: "\0" in str(m.get("content")), 500),
+)
 http(
     "does not take three submessages",
     "CORE-5.1.5",
