@@ -174,14 +174,14 @@ class Acl:
                 # It has reached its receiver, and need not wait in the inbox for it.
                 await self.dialogues.store.drop_letter(envelope.sender_id, letter_id(reply))
                 return
-        told: dict[str, Any] = {"status": "accepted", "message_id": envelope.message_id}
+        receipt: dict[str, Any] = {"status": "accepted", "message_id": envelope.message_id}
         if len(posted) == 1:
-            told["conversation_id"] = posted[0].dialogue.conversation
-            told["duplicate"] = posted[0].duplicate
+            receipt["conversation_id"] = posted[0].dialogue.conversation
+            receipt["duplicate"] = posted[0].duplicate
         else:
-            told["receivers"] = [item.dialogue.peer_of(envelope.sender_id) for item in posted]
-            told["conversation_id"] = envelope.conversation_id or envelope.message_id
-        await respond(send, 202, told)
+            receipt["receivers"] = [item.dialogue.peer_of(envelope.sender_id) for item in posted]
+            receipt["conversation_id"] = envelope.conversation_id or envelope.message_id
+        await respond(send, 202, receipt)
 
     async def _refuse(
         self,
@@ -205,24 +205,24 @@ class Acl:
     async def inbox(self, scope: Scope, receive: Receive, send: Send) -> None:
         """What waits for an agent: a stream, a list, or an acknowledgement."""
         agent, admission = scope["path_params"]["agent"], self.admission(scope)
-        told = admission.with_rate_limit_headers(send)
+        limited = admission.with_rate_limit_headers(send)
         try:
             await self.check_reader(agent, await admission.authenticate_and_charge())
             headers = headers_of(scope)
             inbox = Inbox(self.dialogues, (agent,), self.stopping)
             if scope["method"] == "POST":
                 given = await self._read(scope, receive, admission)
-                return await respond(told, 200, {"acknowledged": await self._acknowledged(agent, inbox, given)})
+                return await respond(limited, 200, {"acknowledged": await self._acknowledged(agent, inbox, given)})
             if scope["method"] != "GET":
                 raise BadMethod(PROTOCOL, "method", "GET, POST")
             last = headers.get(b"last-event-id", b"").decode("latin-1")
             if last.isascii() and last.isdigit():
                 await inbox.acknowledge(int(last[:18]))
             if accept_of(headers.get(b"accept", b"")).wants_json:
-                return await respond(told, 200, await self._listed(agent))
-            await self._stream(inbox, receive, told, ide=False)
+                return await respond(limited, 200, await self._listed(agent))
+            await self._stream(inbox, receive, limited, ide=False)
         except (SabirError, Rejected) as exc:
-            await self._refuse(told, exc, admission)
+            await self._refuse(limited, exc, admission)
 
     async def _acknowledged(self, agent: str, inbox: Inbox, given: JSON) -> int:
         """Acknowledge everything up to a number that was given in a stream, or exactly these numbers of a list."""
@@ -256,7 +256,7 @@ class Acl:
     async def events(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Events for the two known clients: what is addressed to this caller, and to nobody else (ACL-44)."""
         admission = self.admission(scope)
-        told = admission.with_rate_limit_headers(send)
+        limited = admission.with_rate_limit_headers(send)
         try:
             if scope["method"] != "GET":
                 raise BadMethod(PROTOCOL, "method", "GET")
@@ -270,9 +270,9 @@ class Acl:
             last = headers_of(scope).get(b"last-event-id", b"").decode("latin-1")
             if last.isascii() and last.isdigit():
                 await inbox.acknowledge(int(last[:18]))
-            await self._stream(inbox, receive, told, ide=scope["path"] == "/mcp-events")
+            await self._stream(inbox, receive, limited, ide=scope["path"] == "/mcp-events")
         except (SabirError, Rejected) as exc:
-            await self._refuse(told, exc, admission)
+            await self._refuse(limited, exc, admission)
 
     async def _stream(self, inbox: Inbox, receive: Receive, send: Send, *, ide: bool) -> None:
         await start_events(send)
@@ -305,7 +305,7 @@ class Acl:
     async def conversation(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Who said what, for those who take part in it (ACL-29)."""
         admission = self.admission(scope)
-        told = admission.with_rate_limit_headers(send)
+        limited = admission.with_rate_limit_headers(send)
         try:
             caller = await admission.authenticate_and_charge()
             view = await self.dialogues.view(scope["path_params"]["id"])
@@ -316,14 +316,14 @@ class Acl:
                 view["messages"] = [m for m in view["messages"] if _concerns(m, names)]
             if not view["dialogues"]:
                 raise NotFound("conversation not found, or not yours")
-            await respond(told, 200, view)
+            await respond(limited, 200, view)
         except SabirError as exc:
-            await self._refuse(told, exc, admission)
+            await self._refuse(limited, exc, admission)
 
     async def search(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The directory over HTTP: GET searches; POST is an action of ``df``."""
         admission = self.admission(scope)
-        told = admission.with_rate_limit_headers(send)
+        limited = admission.with_rate_limit_headers(send)
         try:
             caller = await admission.authenticate_and_charge()
             if scope["method"] == "POST":
@@ -331,19 +331,19 @@ class Acl:
                 action = str(given.get("action", "")) if isinstance(given, dict) else ""
                 parameters = given.get("parameters") if isinstance(given, dict) else None
                 found = await self.yellow_pages.do(action, parameters if isinstance(parameters, dict) else {}, caller)
-                return await respond(told, 200, found)
+                return await respond(limited, 200, found)
             if scope["method"] != "GET":
                 raise BadMethod(PROTOCOL, "method", "GET, POST")
             asked = parse_qs(scope["query_string"].decode("latin-1"))
             found = await self.yellow_pages.do("search", _search_of(asked), caller)
-            await respond(told, 200, found)
+            await respond(limited, 200, found)
         except SabirError as exc:
-            await self._refuse(told, exc, admission)
+            await self._refuse(limited, exc, admission)
 
     async def well_known(self, scope: Scope, receive: Receive, send: Send) -> None:
         """What a plugin needs to begin: where to post, and who is here (C-11)."""
         admission = self.admission(scope)
-        told = admission.with_rate_limit_headers(send)
+        limited = admission.with_rate_limit_headers(send)
         try:
             if scope["method"] not in ("GET", "HEAD"):
                 raise BadMethod(PROTOCOL, "method", "GET")
@@ -355,7 +355,7 @@ class Acl:
                 for card in self.services.cards(caller, DOOR)
             ]
             await respond(
-                told,
+                limited,
                 200,
                 {
                     "mcp_versions": [VERSION],
@@ -371,7 +371,7 @@ class Acl:
                 },
             )
         except SabirError as exc:
-            await self._refuse(told, exc, admission)
+            await self._refuse(limited, exc, admission)
 
 
 @dataclass(frozen=True, slots=True)

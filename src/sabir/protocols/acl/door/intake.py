@@ -106,8 +106,8 @@ class Intake:
             detail,
         )
         local = receiver in self._services.agents or receiver == DF
-        told = msgspec.json.encode(caller) if local else None
-        posted = await self._dialogues.post(envelope, receiver, audit=line, caller=told)
+        encoded = msgspec.json.encode(caller) if local else None
+        posted = await self._dialogues.post(envelope, receiver, audit=line, caller=encoded)
         if posted.duplicate and envelope.signature is not None:
             # A retry of its sender, or a replay: nobody handles it, and the log shows that it came.
             replay = msgspec.structs.replace(

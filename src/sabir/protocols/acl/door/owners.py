@@ -22,7 +22,7 @@ _KNOWN_SECONDS: Final = 30.0  # a claim is looked up again after so long
 
 
 def owner_id(caller: Caller) -> str:
-    """Under which name a caller owns agents. Strangers are told apart by their address, which is all that is known."""
+    """The name under which a caller owns agents. Anonymous callers are distinguished by their address."""
     return f"anonymous@{caller.address}" if caller.is_anonymous else caller.id
 
 

@@ -1,4 +1,4 @@
-"""What an ACL agent is told of its tasks: the events of a task become acts, from the last one that was sent.
+"""What an ACL agent receives about its tasks: the events of a task become acts, from the last one that was sent.
 
 Who reports a task is in the store with a lease: after a restart, or the loss of a node, another goes on. Ids of
 messages follow from the task and the event, so that what was sent before is a duplicate and is dropped.

@@ -101,11 +101,11 @@ class _Connection:
             envelope = self._door.intake.read(value)
             self._door.services.rates.check_caller(self._caller)
             posted = await self._door.intake.accept(envelope, self._caller, self._admission)
-            told: dict[str, Any] = {"accepted": envelope.message_id}
+            receipt: dict[str, Any] = {"accepted": envelope.message_id}
             if posted:
-                told["conversation_id"] = posted[0].dialogue.conversation
-                told["duplicate"] = posted[0].duplicate
-            await self._frame(told)
+                receipt["conversation_id"] = posted[0].dialogue.conversation
+                receipt["duplicate"] = posted[0].duplicate
+            await self._frame(receipt)
         except (SabirError, Rejected) as exc:
             if isinstance(exc, SabirError):
                 exc = await self._admission.rejected(exc)

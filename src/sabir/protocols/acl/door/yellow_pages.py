@@ -52,7 +52,7 @@ class DirectorySearch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     template: Template = Template()
     max_results: Annotated[int, msgspec.Meta(ge=1)] = 100
-    max_depth: Annotated[int, msgspec.Meta(ge=0)] = 0  # how many gateways away an agent may be
+    max_depth: Annotated[int, msgspec.Meta(ge=0)] = 0  # how many gateways may lie between
     via: tuple[str, ...] = ()  # the gateways that were asked before; written by gateways
 
 
@@ -189,7 +189,7 @@ class YellowPages:
     # -- subscribers --------------------------------------------------------------------------------
 
     async def _watch(self) -> None:
-        """Tell subscribers of changes. One node tells of each, because ids of notifications follow from the change."""
+        """Notify subscribers of changes. Each gets one notification, because its id follows from the change."""
         async for change in self._directory.changes():
             with suppress(StoreUnavailable):
                 await self._notify(change.kind, change.entry)

@@ -1,8 +1,8 @@
-"""Codons: conversations put together to patterns (draft 9).
+"""Codons: conversations combined into patterns (draft 9).
 
 Each is a function over a ``Messenger``: ``whispering_wind`` asks many what they can do and ranks them, ``delegate``
-gives a task away, ``contract_net`` lets agents bid, ``subscribe`` follows a topic and renews its lease, ``run_saga``
-does steps one after the other and undoes them when one fails.
+hands a task to another agent, ``contract_net`` lets agents bid, ``subscribe`` follows a topic and renews its lease,
+``run_saga`` runs steps one after the other and undoes them when one fails.
 """
 
 from __future__ import annotations
@@ -279,9 +279,9 @@ async def _step(messenger: Messenger, saga: Saga, step: SagaStep, task: str, nam
     )
     before = await messenger.link.conversation(message_id)
     for message in before.get("messages", ()):
-        told = envelope_of({key: value for key, value in message.items() if key != "at"})
-        if told.performative in ("INFORM_RESULT", "FAILURE", "TASK_REJECT", "NOT_UNDERSTOOD"):
-            return told
+        envelope = envelope_of({key: value for key, value in message.items() if key != "at"})
+        if envelope.performative in ("INFORM_RESULT", "FAILURE", "TASK_REJECT", "NOT_UNDERSTOOD"):
+            return envelope
     return await conversation.result(step.seconds)
 
 

@@ -51,7 +51,7 @@ class Link:
         await self._client.aclose()
 
     async def post(self, envelope: Envelope, *, seconds: float = 30.0, wait: int | None = None) -> dict[str, Any]:
-        """Send a message; the acknowledgement, once it is stored over there. With ``wait``, the first reply.
+        """Send a message; returns the acknowledgement once it is stored remotely, or, with ``wait``, the first reply.
 
         Raises:
             PeerUnavailable: nobody answers, or it is busy.

@@ -71,23 +71,23 @@ class AclPeer(Peer):
         """Learn what the agent says of itself."""
         link = Link(self.url, **self._link_options({}))
         try:
-            told = await link.about()
+            about = await link.about()
         finally:
             await link.close()
-        listed = [item for item in told.get("agents", ()) if isinstance(item, dict)]
+        listed = [item for item in about.get("agents", ()) if isinstance(item, dict)]
         if self.agent is None and listed:
             self.agent = str(listed[0].get("agent_id"))
-        about = next((item for item in listed if item.get("agent_id") == self.agent), None)
-        if about is not None:
-            changes: dict[str, Any] = {"description": str(about.get("description", ""))}
+        entry = next((item for item in listed if item.get("agent_id") == self.agent), None)
+        if entry is not None:
+            changes: dict[str, Any] = {"description": str(entry.get("description", ""))}
             with suppress(PeerError, TimeoutError):
                 changes["skills"] = await self._skills()
             self.card = msgspec.structs.replace(self.card, **changes)
 
     async def _skills(self) -> tuple[Skill, ...]:
         messenger = self._messenger(Call())
-        told = await messenger.capabilities(await self._agent(), seconds=10.0)
-        actions = told.get("capabilities", {}).get("actions", ())
+        answer = await messenger.capabilities(await self._agent(), seconds=10.0)
+        actions = answer.get("capabilities", {}).get("actions", ())
         return tuple(
             Skill(str(action["name"]), str(action["name"]), str(action.get("description", "")))
             for action in actions
@@ -166,7 +166,7 @@ class AclPeer(Peer):
         raise PeerRefused(self.address, fault.reason, str(code) if code else None)
 
     async def _let_go(self, conversation: AclConversation) -> None:
-        """Nobody waits any more: the other side is told."""
+        """Nobody waits any more: cancel the remote task."""
         with suppress(SabirError, TimeoutError):
             async with asyncio.timeout(_GOODBYE):
                 await conversation.cancel("the caller has left")
@@ -188,7 +188,7 @@ class AclPeer(Peer):
         }
 
     def _messenger(self, call: Call) -> Messenger:
-        """Our side over there, one for each identity that is shown: an inbox belongs to one."""
+        """Our messenger at the remote gateway, one for each identity: an inbox belongs to one."""
         key = () if call.anonymous else tuple(sorted(call.headers.items()))
         known = self._messengers.get(key)
         if known is None:
@@ -201,7 +201,7 @@ class AclPeer(Peer):
         return known
 
     def _place(self, call: Call) -> str:
-        """The id of a conversation over there."""
+        """The remote id of a conversation."""
         known = self._conversations.get(call.conversation)
         if known is None:
             known = self._conversations[call.conversation] = str(uuid4())

@@ -1,7 +1,7 @@
 """The envelope of the IDE extension, read into the draft's and answered in its own form (A-8).
 
 ``{conversation_id, performative, ontology, payload, sender: "name", receiver: "name" | "*", timestamp?, error?}``.
-It is told apart by ``sender`` being a string. Its words ``REQUEST``, ``ACCEPT`` … are old names of the refined acts,
+It is recognised by ``sender`` being a string. Its words ``REQUEST``, ``ACCEPT`` … are old names of the refined acts,
 and are read here only (ACL-16).
 """
 
