@@ -12,7 +12,7 @@ name, where it can be listed and replayed.
 
 **Calls** are answered. ``call`` reaches one of the nodes that ``serve`` a name, streams what it sends
 back, can send more (an answer to a question), and takes the call back when it is left. A call is kept
-nowhere: if either side dies, the other is told.
+nowhere: if either side dies, the other gets an error.
 
 Every method may raise ``BusUnavailable``; the work is then not done, and may be tried again with the
 same letter ids.
@@ -78,7 +78,7 @@ class Receiving(msgspec.Struct, frozen=True):
 
     width: int = 16  # letters handled at once
     ordered: bool = False
-    idle_seconds: float | None = None  # a member of a group that is away for so long has left
+    idle_seconds: float | None = None  # a member of a group that is absent for so long has left
 
 
 class Load(msgspec.Struct, frozen=True):
@@ -111,7 +111,7 @@ class BusCall(Protocol):
         Raises:
             PeerUnavailable: nobody serves the name, or the one who did is gone.
             DeadlineExceeded: the time of the call is over.
-            SabirError: what the server raised, told by its fault code.
+            SabirError: what the server raised, by its fault code.
         """
 
     async def send(self, body: bytes) -> None:
@@ -177,7 +177,7 @@ class Bus(Protocol):
         """How many frames wait in an inbox or are in somebody's hands (a frame holds one or more letters)."""
 
     async def discard(self, name: str) -> None:
-        """Throw away an inbox and what waits in it."""
+        """Discard an inbox and what waits in it."""
 
     # -- letters to a group ----------------------------------------------------------------------
 
@@ -188,7 +188,7 @@ class Bus(Protocol):
         """Handle a group's letters as this member. It stays a member, and letters wait for it, until it leaves."""
 
     async def leave(self, group: str, member: str) -> None:
-        """No longer be a member; what waits for it is thrown away."""
+        """Leave a group; what waits for the member is discarded."""
 
     # -- dead letters ----------------------------------------------------------------------------
 
@@ -202,7 +202,7 @@ class Bus(Protocol):
         """Send dead letters again (all, or those of these numbers); says how many."""
 
     async def discard_dead(self, name: str, *numbers: int) -> int:
-        """Throw dead letters away (all, or those of these numbers); says how many."""
+        """Discard dead letters (all, or those with these numbers); returns how many."""
 
     # -- calls -----------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ numbered, so that a lost one ends the call instead of leaving a hole; the server
 ``Limits.window`` pieces ahead of the caller; a side that gives no sign of life is gone.
 
 What a server sends waits for the end of the moment (one turn of the loop), because most answers are one piece and
-end with it: then one packet tells that the call was taken, what is answered, and that this was all.
+end with it: then one packet says that the call was taken, carries the answer, and ends it.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class BusCalling:
         self._taken: asyncio.Event | None = None  # made by who waits for it
         self._server = ""  # the node that has taken it, where more goes
         self._sent = self._used = 0
-        self._uncredited = self._uncredited_bytes = 0  # what was taken and not told to the server yet
+        self._uncredited = self._uncredited_bytes = 0  # taken, and not yet reported to the server
 
     async def __aenter__(self) -> BusCalling:
         if self._seconds is not None:
@@ -100,7 +100,7 @@ class BusCalling:
 
     @property
     def lingers(self) -> bool:
-        """Whether nobody has taken it yet: who still may is to be told that it was left."""
+        """Whether nobody has taken it yet; if so, possible takers must learn that it was abandoned."""
         return not self._server and not self._pieces.over
 
     def __aiter__(self) -> AsyncIterator[bytes]:
@@ -131,7 +131,7 @@ class BusCalling:
                 await self._post(Kind.CREDIT, self._used)
 
     def late(self) -> DeadlineExceeded:
-        """Its time is over; who waits for it is told."""
+        """Its time is over; whoever waits for it gets an error."""
         exc = DeadlineExceeded(f"{self.name} did not answer in time")
         self._pieces.interrupt(exc)
         return exc
@@ -236,7 +236,7 @@ class Served:
         self._over = False
 
     async def run(self, server: Server) -> None:
-        """Answer the call; whatever goes wrong is told to the caller."""
+        """Answer the call; errors go to the caller."""
         self._calls.soon(self)
         try:
             if self._chunks_to_come:
@@ -304,7 +304,7 @@ class Served:
 
     @property
     def owes(self) -> bool:
-        """Whether there is something that the caller was not told yet."""
+        """Whether there is something that the caller has not received yet."""
         return self._held is not None or not self._acknowledged
 
     def moment_over(self, *, more: bool) -> Awaitable[None] | None:
@@ -349,7 +349,7 @@ class Served:
             self.task.cancel()
 
     def end(self) -> None:
-        """Nothing more goes back; other tasks that still send are told."""
+        """Nothing more goes back; other tasks that still send get an error."""
         self._over = True
         self._wake()
 
@@ -500,17 +500,17 @@ class Calls:
         served.end()
         del self._served[served.key]
         if task.cancelled():
-            told = served.failed(f"{served.name} is stopping", "unavailable")
+            report = served.failed(f"{served.name} is stopping", "unavailable")
         elif (exc := task.exception()) is None or isinstance(exc, BusUnavailable):
             return
         else:
             logger.error("the server of %s failed", served.name, exc_info=exc)
-            told = served.failed(f"{served.name} failed", "failed")
-        self.later(told)
+            report = served.failed(f"{served.name} failed", "failed")
+        self.later(report)
 
-    def later(self, told: Coroutine[None, None, None]) -> None:
+    def later(self, report: Coroutine[None, None, None]) -> None:
         """Tell the other side something that nobody here waits for."""
-        ending = asyncio.create_task(told)
+        ending = asyncio.create_task(report)
         self._ending.add(ending)
         ending.add_done_callback(self._ending.discard)
 

@@ -43,7 +43,7 @@ class BusLimits(msgspec.Struct, frozen=True):
     in_hand: int = 1024  # letters a receiver holds before it takes no more
     seen: int = 8_192  # ids of handled letters that are remembered, for each inbox
     stop_seconds: float = 5.0  # what was begun may be finished this long after a stop
-    send_seconds: float = 30.0  # how long send tries while the server is away
+    send_seconds: float = 30.0  # how long send tries while the server is unavailable
     # a server of its own: how it is reached, and how letters are pulled from it
     connect_seconds: float = 10.0
     reconnect_seconds: tuple[float, float] = (0.05, 5.0)  # first and longest wait
@@ -73,7 +73,7 @@ class Kind(IntEnum):
     DATA = 4  # either way: a piece, or its last chunk
     END = 5  # server → caller: that was all
     FAIL = 6  # server → caller: it ended badly
-    CANCEL = 7  # caller → server: taken back
+    CANCEL = 7  # caller → server: cancelled
     CREDIT = 8  # caller → server: so many pieces were taken
     ALIVE = 9  # either way: I am still here
     LAST = 10  # server → caller: a piece, or its last chunk, and that was all

@@ -73,7 +73,7 @@ class NatsBus:
         self._seen: dict[str, Seen] = {}
         self._receivers: set[NatsReceiver | _Serving] = set()
         self._closing = False
-        self._lost_at: float | None = None  # when the connection went, while it is away
+        self._lost_at: float | None = None  # when the connection was lost, while it is
         self._posted: dict[str, list[Packet]] = {}
         self._posted_bytes = 0
         self._writer: asyncio.Task[None] | None = None  # while what was posted has to wait
@@ -146,7 +146,7 @@ class NatsBus:
             await asyncio.wait([self._writer], timeout=self.limits.stop_seconds)
         if not self._nc.is_closed:
             for goodbye in (partial(self._nc.flush, timeout=1), self._nc.close):
-                # A server that is unavailable is not told; uvloop says so by RuntimeError, nats-py by AssertionError.
+                # An unavailable server cannot be notified; uvloop raises RuntimeError then, nats-py AssertionError.
                 with suppress(nats.errors.Error, TimeoutError, OSError, RuntimeError, AssertionError):
                     async with asyncio.timeout(self.limits.stop_seconds):
                         await goodbye()

@@ -13,7 +13,7 @@ from sabir.errors import BusUnavailable
 
 from .framing import BusLimits, batches, frame
 
-Publish = Callable[[bytes, str], Awaitable[None]]  # a frame, and the id that tells it from others
+Publish = Callable[[bytes, str], Awaitable[None]]  # a frame, and its unique id
 
 
 class Outbox:
@@ -71,7 +71,7 @@ class Outbox:
                 done.set_result(None)
 
     def _fail(self, exc: BusUnavailable) -> None:
-        """Nothing that waits is sent; whoever waits is told and may try again with the same ids."""
+        """Nothing that waits is sent; whoever waits gets an error and may try again with the same ids."""
         self._letters.clear()
         self._out = self._count
         sent, self._sent = self._sent, []

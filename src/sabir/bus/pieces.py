@@ -60,7 +60,7 @@ class Pieces:
             self._wake()
 
     def interrupt(self, exc: SabirError) -> None:
-        """Who waits now is told this; others may wait again."""
+        """Raise this for whoever waits now; others may wait again."""
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_exception(exc)
 
