@@ -26,10 +26,10 @@ from sabir.stores.rows import value_of
 ENTRIES: Final = "directory"
 OWNERS: Final = "directory-owners"
 VERSION: Final = "directory-version"  # counts the changes of entries, so that nobody reads all of them each time
-GROUP: Final = "sabir.directory"  # where changes are told between nodes
+GROUP: Final = "sabir.directory"  # where nodes announce changes
 NODE_OWNER: Final = "gateway"  # the owner of what the nodes themselves offer
 LEASE_SECONDS: Final = 30.0
-GOODBYE_SECONDS: Final = 1.0  # for the last change to be told; others look now and then in any case
+GOODBYE_SECONDS: Final = 1.0  # for announcing the last change; others look now and then in any case
 _MAX_OFFERS: Final = 100_000
 
 
@@ -119,7 +119,7 @@ class Index:
 
 
 class Directory:
-    """Registers, finds, and tells of changes."""
+    """Registers and finds agents, and announces changes."""
 
     def __init__(self, store: Store, bus: Bus | None = None, *, node: str = "", look_seconds: float = 5.0) -> None:
         self.store = store
@@ -289,7 +289,7 @@ class Directory:
                     for change in _compared(known, records, template):
                         yield change
                 with suppress(TimeoutError):
-                    # Leases that run out are told by nobody, so look now and then.
+                    # Nobody announces a lease that runs out, so look now and then.
                     async with asyncio.timeout(self.look_seconds):
                         await wake.wait()
         finally:
@@ -318,7 +318,7 @@ class Directory:
             wake.set()
         self._unannounced = True
         if self.bus is not None and (self._announcing is None or self._announcing.done()):
-            # Nobody waits for it: a bus that is away tries for longer than anybody should.
+            # Nobody waits for it: an unavailable bus tries for longer than anybody should wait.
             self._announcing = asyncio.create_task(self._announce(self.bus), name="directory: announcing")
 
     async def _announce(self, bus: Bus) -> None:

@@ -4,9 +4,9 @@ A node offers its agents in the directory, under a lease, and serves their turns
 takes those agents up as its own, so that every node answers for every agent. It also takes in answers to questions
 that its turns asked, where those answers came to another node.
 
-A lease that has run out says that a node could not renew it, not that it is gone: the store may have been away, or
-away from that node alone. So it is asked over the bus, by which its turns go, and an agent stays as long as somebody
-answers for it. What a node takes out of the directory by itself is gone at once.
+A lease that has run out says that a node could not renew it, not that it is gone: the store may have been
+unavailable, or out of reach for that node alone. So the node is asked over the bus, by which its turns go, and an agent
+stays as long as a node answers for it. What a node takes out of the directory by itself is gone at once.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ DEPTHS: Final[Mapping[str, str]] = {
     "calls": "Calls to agents on other nodes that have not ended.",
     "serving": "Calls of other nodes that are answered here.",
 }
-AGAIN_SECONDS: Final = 1.0  # until the next try to renew, while the store is away
+AGAIN_SECONDS: Final = 1.0  # until the next try to renew, while the store is unavailable
 LOOK_SECONDS: Final = 2.0  # for the bus to say how many letters are dead
 ANSWER_SECONDS: Final = 5.0  # for a node to say that it answers for an agent
 _TRIES: Final = 3  # nodes that are asked; those before were about to stop
@@ -153,7 +153,7 @@ class BusDoor:
     async def _asked(self, called: Called) -> None:
         """A turn of another node, for an agent of this one."""
         if self.services.exchange.closing:
-            # Others of this name take over; who asked is told so, because nothing has begun here.
+            # Others of this name take over; the caller can try them, because nothing has begun here.
             await self._serve_no_more()
             await called.send(nodes.ELSEWHERE)
             return
@@ -232,7 +232,7 @@ class BusDoor:
                     await receiver.stop()
                 await self.directory.deregister(name, NODE_OWNER, node=self.node)
             await self._offer()
-        except SabirError as exc:  # told again with the next lease
+        except SabirError as exc:  # logged again with the next lease
             logger.warning("Could not announce changes to other nodes: %s", exc)
 
     async def _serve(self, name: str) -> None:
@@ -258,7 +258,7 @@ class BusDoor:
                 await self._renew()
                 renewed = True
             except StoreUnavailable as exc:
-                if renewed and not exc.detail:  # else the store has told the log
+                if renewed and not exc.detail:  # else the store has logged it
                     logger.warning("Could not renew the listing of our agents for other nodes: %s", exc)
                 renewed = False
 
@@ -335,6 +335,6 @@ class BusDoor:
                         return True
         except (PeerUnavailable, DeadlineExceeded):
             pass
-        except SabirError:  # the bus is away, and nobody can be asked anything; or it answers, and did not understand
+        except SabirError:  # the bus is unavailable, or the node did not understand
             return True
         return False

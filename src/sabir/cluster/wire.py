@@ -1,10 +1,10 @@
 """What the nodes of one gateway say to each other about a turn: MessagePack, both ways. Pure.
 
-A node that hands a turn on tells what was said, the conversation so far, and who its caller is: id, kind, name, roles,
+A node that hands a turn on sends what was said, the conversation so far, and who its caller is: id, kind, name, roles,
 and on whose behalf it asks. So an agent sees the same of its caller on whatever node it runs. Credentials, claims,
-addresses and tokens stay where they are; but where there are quotas, it tells whose account the turn goes on, which for
-a stranger is its address, and what the turn has used of its budget. What it uses over there is told back. The bus is
-trusted as far as its own log-in reaches: whoever may publish on it may ask as anybody.
+addresses and tokens are not sent. Where there are quotas, it also sends whose account the turn counts on (for an
+anonymous caller its address) and what the turn has used of its budget; what it uses remotely is reported back. The bus
+is trusted as far as its own login reaches: whoever may publish on it may ask as anybody.
 """
 
 from __future__ import annotations
