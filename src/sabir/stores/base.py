@@ -148,7 +148,7 @@ class Record(msgspec.Struct, frozen=True):
 class Store(Protocol):
     """Where state lives."""
 
-    schema: tuple[int, int]  # its number before it was opened, and now; 0 where there is none
+    schema: tuple[int, int]  # its number before it was opened, and now; 0 for a new store
 
     async def open(self) -> None:
         """Connect and bring the schema up to date."""

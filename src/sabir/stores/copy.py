@@ -61,7 +61,7 @@ async def copy(
             raise ConfigError("copy: the target is not empty; rows of two gateways cannot be mixed")
         resealing = Resealing(opens, seals)
         counts = {table: await _copy_table(table, old, new, on_progress, resealing) for table in TABLES}
-        await new.settle(await old.head())  # an end that was cut off over there is no end here
+        await new.settle(await old.head())  # an end that was cut off there is not one here
         for table, count in counts.items():
             if count != await new.count(table) or count != await old.count(table):
                 raise StoreUnavailable(f"copy: {table} has not arrived whole; nothing was copied")

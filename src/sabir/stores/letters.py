@@ -73,7 +73,7 @@ class DialogueRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class UtteranceRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One message of a conversation: its id is what duplicates are told by."""
+    """One message of a conversation; duplicates are recognised by its id."""
 
     id: str
     sender: str
@@ -93,7 +93,7 @@ class DialogueEntry(msgspec.Struct, frozen=True):
 
     dialogue: DialogueRow | None = None  # None: the state stays
     expect: int = 0  # the version that is stored (0: the dialogue is new)
-    said: tuple[UtteranceRow, ...] = ()  # the first is what came in; duplicates are told by it
+    said: tuple[UtteranceRow, ...] = ()  # the first is what came in, by which duplicates are recognised
     letters: tuple[LetterRow, ...] = ()
     audit: AuditLine | None = None
 

@@ -1,4 +1,4 @@
-"""Rows as they are read from tables. One that cannot be read stops nobody: it is told as what is left of it.
+"""Rows as they are read from tables. One that cannot be read stops nobody: what is left of it is returned.
 
 Whatever was written there (by a fault of ours, another version, a hand in the tables), the others of its table are
 wanted, and a node must start.
@@ -40,7 +40,7 @@ _task = unpacker(TaskRow).decode
 _event = unpacker(TaskEvent).decode
 _anything: Callable[[bytes], Any] = unpacker(dict[Any, Any]).decode
 _MAX_SHOWN: Final = 10_000
-_logged: set[tuple[str, str, int]] = set()  # records that the log was told of; some are looked at every few seconds
+_logged: set[tuple[str, str, int]] = set()  # records that were logged; some are looked at every few seconds
 _KEPT: Final = (("message", Message), ("door", str), ("detail", dict[str, Any]), ("fault", str))
 
 
@@ -164,7 +164,7 @@ def conversations_of(rows: Iterable[Any], opened: Opened = plainly) -> list[Conv
 
 
 def value_of(record: Record, decode: Callable[[bytes], T]) -> T | None:
-    """What a record holds; None if it cannot be read, which is told to the log once."""
+    """What a record holds; None if it cannot be read, which is logged once."""
     try:
         return decode(record.value)
     except WRONG as exc:

@@ -32,7 +32,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 MAGIC: Final = b"\xc1sb1"  # no MessagePack begins so
 LEAST_KEY: Final = 32  # characters; less can be guessed
-CHECK: Final = ("encryption", "check")  # a record that tells whether a key is the right one
+CHECK: Final = ("encryption", "check")  # a record that shows whether a key is the right one
 _KNOWN: Final = b"sabir"
 _NONCE: Final = 12
 _KEY_ID: Final = 4
@@ -86,7 +86,7 @@ def is_sealed(stored: bytes | None) -> bool:
 
 
 def cipher_of(settings: EncryptionSettings | None, environment: Mapping[str, str] = os.environ) -> ContentCipher | None:
-    """The cipher that the configuration describes; None if there is none.
+    """The cipher that the configuration describes, or None.
 
     Raises:
         ConfigError: a key is not set, or too short.

@@ -1,7 +1,7 @@
-"""Riding out a PostgreSQL that is away for a moment: which errors mean that, how long to try again, what to say of it.
+"""Riding out a short outage of PostgreSQL: which errors mean one, how long to try again, what to report.
 
-Callers learn that the store is away, and nothing of what or where it is; its operator reads in the log, or from the
-command that was given, where it should be and what is wrong.
+Callers learn that the store is unavailable, and nothing of what or where it is; its operator reads in the log, or in
+the output of the command, where it should be and what is wrong.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ ERRORS = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.Intern
 # 25006 is a server that has become a standby, 23505 two nodes that made the same row at once.
 _PASSING = ("08", "40", "53", "57", "58", "25006", "23505")
 _FIRST_WAIT, _LONGEST_WAIT = 0.01, 1.0
-_ONE_TRY = 3.0  # seconds for a try when the server is known to be away; enough to connect to one that is back
-_NOTICED = 1.0  # seconds after which it is told that the server is away; before, it was a moment
-_TOLD_AGAIN = 60.0  # seconds until it is told once more
+_ONE_TRY = 3.0  # seconds for a try during an outage; enough to connect to a server that is back
+_NOTICED = 1.0  # seconds after which an outage is logged; before, it was a moment
+_TOLD_AGAIN = 60.0  # seconds until it is logged once more
 
 # What is wrong, in words; the first that fits. Of the server's own words only those of its log-in are shown: they name
 # a user, a database or a host, and never a value.
@@ -109,18 +109,18 @@ def refused(exc: Exception, place: str) -> Exception:
 
 
 class Outage:
-    """Tries calls again while the server is away, for as long as ``patience`` seconds.
+    """Tries calls again during an outage, for as long as ``patience`` seconds.
 
-    Once it has been away for longer, a call is tried once and fails at once, so that nobody queues up
-    behind a server that stays away; the first success ends the outage. A server that takes what it is given and
-    does not answer is away, too: each try has its time, ``seconds``, which the call is to keep.
+    Once the outage is longer, a call is tried once and fails at once, so that nobody queues up
+    behind a dead server; the first success ends the outage. A server that takes what it is given and
+    does not answer is unavailable, too: each try has its time, ``seconds``, which the call is to keep.
     """
 
     def __init__(self, patience: float, place: str = "PostgreSQL") -> None:
         self.patience = patience
         self.place = place
         self.since: float | None = None
-        self._said_at: float | None = None  # when the log was told last
+        self._said_at: float | None = None  # when it was logged last
         self._said = False  # of this outage
 
     @property
@@ -133,7 +133,7 @@ class Outage:
         """The call's result, and whether it took more than one try.
 
         Raises:
-            StoreUnavailable: the server stayed away.
+            StoreUnavailable: the server stayed unavailable.
             ValueError: it cannot store what it was given.
         """
         wait, again, first = _FIRST_WAIT, False, time.monotonic()
@@ -157,7 +157,7 @@ class Outage:
                 return result, again
 
     def failed(self, exc: Exception, begun: float, *, given_up: bool = True) -> Exception:
-        """A call that has failed: noted, told to the log unless it is only a moment, and as its caller is told."""
+        """A call that has failed: noted, logged unless it was only a moment, and as its caller gets it."""
         translated = translate(exc, self.place)
         if isinstance(translated, StoreUnavailable):
             self.since = min(self.since or begun, begun)

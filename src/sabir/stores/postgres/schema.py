@@ -154,8 +154,8 @@ TASK_AGENT = "ALTER TABLE tasks ADD COLUMN agent text NOT NULL DEFAULT ''"
 
 TASKS_BY_STATE = "CREATE INDEX tasks_by_state ON tasks (owner, state)"
 
-# A batch whose writer gave it up, and went on to later ones, may still stand in a server that was silent. It was told
-# as not done; done late it would also make the writer's row forget which batch came last.
+# A batch that its writer gave up before it went on to later ones may still be pending in a silent server. It was
+# reported as not done; done late it would also make the writer's row forget which batch came last.
 WRITE_IN_ORDER = WRITE.replace("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION").replace(
     "IF done = this_batch", "IF done >= this_batch"
 )

@@ -99,7 +99,7 @@ class PostgresStore(PostgresLetters):
                 await first.close(timeout=_GOODBYE)
             self._pool = await asyncpg.create_pool(
                 self._address,
-                min_size=0,  # or the pool logs a trace for each try to have one, while the server is away
+                min_size=0,  # or the pool logs a trace for each attempt during an outage
                 max_size=self._connections,
                 timeout=_CONNECT_SECONDS,
                 command_timeout=_COMMAND_SECONDS,
@@ -134,7 +134,7 @@ class PostgresStore(PostgresLetters):
             try:
                 async with asyncio.timeout(_GOODBYE):
                     await pool.close()
-            except ERRORS:  # it is away, or still busy
+            except ERRORS:  # it is unavailable, or still busy
                 pool.terminate()
 
     def writing(self) -> tuple[int, int, int]:
@@ -345,8 +345,8 @@ class PostgresStore(PostgresLetters):
         return int(row[0]) if row else 0
 
     async def claim_task(self, node: str, lease: float, agents: tuple[str, ...]) -> TaskRow | None:
-        # A claim that was made and not told is not lost: it runs out, and is claimed again. While the server was
-        # away nobody could renew, so after its start the holders have the time of a lease to do so.
+        # A claim whose answer did not arrive runs out, and is claimed again. While the server was down nobody could
+        # renew, so after its start the holders have the time of a lease to do so.
         row = await self._row(
             f"UPDATE tasks SET node = $1, lease = {_CLOCK} + $2, attempts = attempts + 1, version = version + 1"
             f" WHERE id = (SELECT id FROM tasks WHERE state IN ({_RUNNABLE})"
