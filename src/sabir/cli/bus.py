@@ -67,8 +67,8 @@ async def _run(arguments: argparse.Namespace) -> int:
     else:
         say(_in_words(arguments, result))
     if missing:
-        told = ", ".join(map(str, missing))
-        say(f"sabir: {told}: no dead letter to {arguments.name} has this number", file=sys.stderr)
+        numbers = ", ".join(map(str, missing))
+        say(f"sabir: {numbers}: no dead letter to {arguments.name} has this number", file=sys.stderr)
     return 1 if missing else 0
 
 

@@ -57,15 +57,15 @@ async def _run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _show_inbox(told: dict[str, Any], as_json: bool) -> None:
+def _show_inbox(listed: dict[str, Any], as_json: bool) -> None:
     if as_json:
-        return say_json(msgspec.json.encode(told))
-    for item in told["messages"]:
+        return say_json(msgspec.json.encode(listed))
+    for item in listed["messages"]:
         say(f"{item['id']:>6}  {in_a_line(envelope_of(item['message']))}")
-    if not told["messages"]:
-        say(f"Nothing waits for {told['agent_id']}.")
-    if told.get("dead"):
-        say(f"{told['dead']} dead: see sabir bus dead {told['agent_id']}")
+    if not listed["messages"]:
+        say(f"Nothing waits for {listed['agent_id']}.")
+    if listed.get("dead"):
+        say(f"{listed['dead']} dead: see sabir bus dead {listed['agent_id']}")
 
 
 async def _follow(link: Link, arguments: argparse.Namespace) -> None:

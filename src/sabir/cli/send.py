@@ -34,18 +34,18 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     settle_address(arguments, "file", "-")
     envelope = message_of(_text(arguments.file), arguments)
-    told = asyncio.run(_send(arguments, envelope))
+    answer = asyncio.run(_send(arguments, envelope))
     if arguments.json:
-        say_json(msgspec.json.encode(told))
-    elif "performative" in told:
-        reply = envelope_of(told)
+        say_json(msgspec.json.encode(answer))
+    elif "performative" in answer:
+        reply = envelope_of(answer)
         say(in_a_line(reply))
         say_json(msgspec.json.encode(reply.payload))
     else:
-        if told.get("duplicate"):
-            say(f"Message {told.get('message_id')} was accepted before; nothing was sent again.")
+        if answer.get("duplicate"):
+            say(f"Message {answer.get('message_id')} was accepted before; nothing was sent again.")
         else:
-            say(f"Accepted: message {told.get('message_id')} of conversation {told.get('conversation_id')}")
+            say(f"Accepted: message {answer.get('message_id')} of conversation {answer.get('conversation_id')}")
     return 0
 
 
@@ -82,9 +82,9 @@ async def _send(arguments: argparse.Namespace, envelope: Envelope) -> dict[str, 
     try:
         if arguments.wait is None:
             return await link.post(envelope)
-        told = await link.post(envelope, wait=arguments.wait, seconds=arguments.wait + 30.0)
+        answer = await link.post(envelope, wait=arguments.wait, seconds=arguments.wait + 30.0)
     finally:
         await link.close()
-    if "performative" in told:
-        return plain(envelope_of(told))
-    return told
+    if "performative" in answer:
+        return plain(envelope_of(answer))
+    return answer
