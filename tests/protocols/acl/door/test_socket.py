@@ -105,7 +105,7 @@ def test_commands_and_agents_use_the_socket(tmp_path: Path) -> None:  # ACL-45
                 return str((await (await eddy.request("echo", "hello")).result(30)).payload["result_summary"])
 
         summary = asyncio.run(ask())
-    assert "echo → ada  TASK_ACCEPT" in done.stdout, done.stderr
+    assert done.stdout.splitlines()[0].split()[1:] == ["echo", "→", "ada", "TASK_ACCEPT"], done.stderr
     assert "hello" in summary
 
 
