@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-CHECKPOINT_BYTES: Final = 16 * 1024 * 1024  # written since the last checkpoint
+CHECKPOINT_BYTES: Final = 32 * 1024 * 1024  # written since the last checkpoint
 
 
 class Checkpointer:

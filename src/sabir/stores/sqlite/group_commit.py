@@ -32,7 +32,9 @@ Group: TypeAlias = list[tuple[Job, asyncio.Future[Any]]]
 Outcome: TypeAlias = tuple[asyncio.Future[Any], Any, Exception | None]
 MAX_GROUP = 512
 LARGE = 64 * 1024  # bytes of a job from which it is committed apart from other large ones
-_PAGES = 4 * 4096  # bytes that a job writes besides its content: the pages of tables and indexes that it touches
+# About how many bytes the log grows by a commit and by each of its jobs, besides their content (measured).
+_COMMIT_BYTES = 32 * 1024
+_JOB_BYTES = 3 * 1024
 # What a job can raise besides SQLite's own errors: text that is not UTF-8, numbers that are too big, an invalid body.
 _JOB_ERRORS = (sqlite3.Error, ValueError, TypeError, OverflowError, msgspec.MsgspecError)
 
@@ -54,7 +56,7 @@ class GroupCommit:
         self._waiting: Group = []
         self._large: deque[tuple[Job, asyncio.Future[Any]]] = deque()
         self._bytes = 0  # of the jobs that were submitted since the last commit
-        self._wake = threading.Semaphore(0)
+        self._wake = threading.Lock()  # held while the writer has nothing to do; half the cost of a semaphore
         self._lock = threading.Lock()
         self._idle = True
         self._closing = False
@@ -73,6 +75,7 @@ class GroupCommit:
         """Begin to write through this connection; the thread owns it from now on."""
         self._loop = asyncio.get_running_loop()
         self._closing = False
+        self._wake.acquire(blocking=False)
         self._thread = threading.Thread(target=self._run, args=(connection,), name="sabir-store", daemon=True)
         self._thread.start()
 
@@ -80,7 +83,7 @@ class GroupCommit:
         """Finish what was submitted, then end the thread."""
         self._hand_over()
         self._closing = True
-        self._wake.release()
+        self._wake_writer()
         if self._thread is not None:
             await asyncio.get_running_loop().run_in_executor(None, self._thread.join)
 
@@ -176,7 +179,7 @@ class GroupCommit:
 
     def _wrote(self, jobs: int) -> None:
         size, self._bytes = self._bytes, 0
-        self._committed(size + jobs * _PAGES)
+        self._committed(size + _COMMIT_BYTES + jobs * _JOB_BYTES)
         self.wrote_at = time.monotonic()
         if self.failed_at is not None:
             self.failed_at = None
