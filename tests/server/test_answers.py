@@ -231,3 +231,66 @@ async def test_a_long_body_before_the_beginning_of_a_head_does_not_count_as_head
     protocol.data_received(second[10:])
     await settle()
     assert b"".join(wire.written).count(b"HTTP/1.1 200 OK") == 2
+
+
+async def test_the_last_piece_of_a_stream_goes_out_with_its_end() -> None:
+    """Two writes for each streamed answer made ``/mcp/{agent}`` dearer than before (issue 11, line 5)."""
+    go_on = asyncio.Event()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send(start())
+        await go_on.wait()
+        await send(body(b"ab", more=True))
+        await send(body(b"cd", more=True))
+        await send(body(b""))
+
+    protocol, wire = connect(app)
+    protocol.data_received(request())
+    await settle()
+    assert len(wire.written) == 1 and wire.written[0].endswith(b"transfer-encoding: chunked\r\n\r\n")
+    go_on.set()
+    await settle()
+    assert wire.written[1:] == [b"2\r\nab\r\n2\r\ncd\r\n0\r\n\r\n"]
+
+
+async def test_a_piece_of_a_stream_does_not_wait_for_the_next() -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send(start())
+        await send(body(b"ab", more=True))
+        await asyncio.Event().wait()
+
+    protocol, wire = connect(app)
+    protocol.data_received(request())
+    await settle()
+    assert b"".join(wire.written).endswith(b"\r\n\r\n2\r\nab\r\n")
+
+
+async def test_long_pieces_of_a_stream_keep_their_order() -> None:
+    long = b"x" * 200_000
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send(start())
+        for piece in (b"a", long, b"b", long):
+            await send(body(piece, more=True))
+        await send(body(b"c"))
+
+    protocol, wire = connect(app)
+    protocol.data_received(request())
+    await settle()
+    content = b"".join(wire.written).partition(b"\r\n\r\n")[2]
+    chunk = b"30d40\r\n" + long + b"\r\n"
+    assert content == b"1\r\na\r\n" + chunk + b"1\r\nb\r\n" + chunk + b"1\r\nc\r\n0\r\n\r\n"
+
+
+async def test_what_was_sent_of_a_stream_that_fails_is_written_before_the_end() -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send(start())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        await send(body(b"ab", more=True))
+        raise ValueError("a bug of the application")
+
+    protocol, wire = connect(app)
+    protocol.data_received(request())
+    await settle(10)
+    assert b"".join(wire.written).endswith(b"2\r\nab\r\n") and wire.closed

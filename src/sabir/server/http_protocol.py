@@ -95,7 +95,7 @@ class Cycle(RequestResponseCycle):
     It does what uvicorn's own does, and costs half as much: a body that has come is handed over without an event to
     wait for, and the head of an answer is written together with the first piece of its body, in one system call. ASGI
     asks for the latter: a response does not start before its first body message. A head without a length, as that of a
-    stream, goes out in the next pass of the event loop if nothing has followed it by then.
+    stream, goes out in the next pass of the event loop, as do the pieces of a stream.
     """
 
     # What most requests have in common stands here; uvicorn's own sets it each time.
@@ -108,6 +108,7 @@ class Cycle(RequestResponseCycle):
     _news = False  # whether there is something to receive
     _event: asyncio.Event | None = None  # made when somebody waits
     _head: bytes | None = None  # of the answer, until it is written
+    _pieces = b""  # of a stream, until they are written
 
     def __init__(self, connection: Http, scope: Any, keep_alive: bool, expect_100_continue: bool) -> None:
         self.connection = connection
@@ -157,9 +158,10 @@ class Cycle(RequestResponseCycle):
         if self._head is not None:
             self.response_started = False  # nothing of the answer was written
         if not self.response_started and not self.disconnected:
-            self._head, self.chunked_encoding, self.expected_content_length = None, None, 0
+            self._head, self._pieces, self.chunked_encoding, self.expected_content_length = None, b"", None, 0
             await self.send_500_response()
         else:
+            self.flush()
             self.connection.close()
 
     async def receive(self) -> Any:
@@ -228,19 +230,19 @@ class Cycle(RequestResponseCycle):
             self.connection.loop.call_soon(self.flush)
 
     def flush(self) -> None:
-        """Write the head of the answer, if that has not happened yet."""
+        """Write what of the answer is ready and was not written yet: its head, and pieces of a stream."""
         head, self._head = self._head, None
-        if head is not None:
-            self.transport.write(head)
+        pieces, self._pieces = self._pieces, b""
+        if head is not None or pieces:
+            self.transport.write((head or b"") + pieces)
 
     def _write(self, body: bytes, *, more: bool) -> None:
         """Write a piece of the answer, with the head in front of the first."""
         if self.scope["method"] == "HEAD":
             self.expected_content_length, body = 0, b""
         elif self.chunked_encoding:
-            body = b"%x\r\n%s\r\n" % (len(body), body) if body else b""
-            if not more:
-                body += b"0\r\n\r\n"
+            self._write_chunk(body, more=more)
+            return
         elif len(body) > self.expected_content_length:
             raise RuntimeError("Response content longer than Content-Length")
         else:
@@ -253,6 +255,23 @@ class Cycle(RequestResponseCycle):
         elif body:
             self.transport.write(body)
         if not more:
+            self._end()
+
+    def _write_chunk(self, body: bytes, *, more: bool) -> None:
+        """Write a piece of a stream in the next pass of the event loop, with what follows it until then.
+
+        Most streams end in the pass in which their last piece came, and each write costs a system call.
+        """
+        if len(body) > MAX_JOINED:
+            self.flush()
+            self.transport.writelines((b"%x\r\n" % len(body), body, b"\r\n"))
+        elif body:
+            if more and self._head is None and not self._pieces:
+                self.connection.loop.call_soon(self.flush)
+            self._pieces += b"%x\r\n%s\r\n" % (len(body), body)
+        if not more:
+            self._pieces += b"0\r\n\r\n"
+            self.flush()
             self._end()
 
     def _end(self) -> None:
