@@ -1,4 +1,4 @@
-"""``Router``: tool calls that come in a message are run, everything else goes to the agent behind it (MW-11 to MW-24).
+"""``Router``: runs the tool calls in a message, and passes every other message to the agent behind it (MW-11 to MW-24).
 
 A call is a ``structured/json`` part labelled ``tool_call``, its result one labelled ``tool_result``. Calls of one
 message run at once, and their results are in the order of the calls. Rights, confirmation, quotas, filters and the
@@ -37,7 +37,7 @@ BUFFER: Final = 400  # characters that are gathered at most
 
 
 class _Call(msgspec.Struct, frozen=True):
-    """A tool call as it stands in a part."""
+    """A tool call, as a part of a message carries it."""
 
     tool_id: str
     tool_name: str
@@ -54,7 +54,7 @@ def protocol_of(tool_name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Routing:
-    """What of a message concerns the router."""
+    """The parts of a message that the router acts on."""
 
     calls: tuple[ToolCall, ...]
     timeout: float | None = None

@@ -1,4 +1,4 @@
-"""Tools and their routing as they stand in a configuration file.
+"""The settings of tools and of their routing.
 
 The keys ``nlip``, ``router``, ``translation`` and ``tokens`` are those of the MassGen design (``docs/massgen.md``).
 """
@@ -21,8 +21,8 @@ class _Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
 class McpServer(_Settings, frozen=True):
     """An MCP server whose tools are used: at ``url``, or a ``command`` that is started here."""
 
-    name: str = ""  # where servers stand in a list, as MassGen writes them
-    type: Literal["stdio", "http", "streamable-http", "sse"] | None = None  # told by url or command as well
+    name: str = ""  # for servers in a list, as MassGen writes them
+    type: Literal["stdio", "http", "streamable-http", "sse"] | None = None  # without it, url or command decides
     url: str | None = None
     command: str | None = None
     args: tuple[str, ...] = ()
@@ -115,7 +115,7 @@ class AgentRouterSettings(_Settings, frozen=True):
 
 
 class AgentNlipSettings(_Settings, frozen=True):
-    """``agents[].nlip``. What it leaves open is as ``nlip`` says."""
+    """``agents[].nlip``. What it does not set follows ``nlip``."""
 
     enabled: bool | None = None
     router_config: AgentRouterSettings = AgentRouterSettings()

@@ -22,18 +22,18 @@ TURN = "turn"  # a parameter of this name is given the Turn, and is not the call
 
 
 class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A wish to run a tool."""
+    """A request to run a tool."""
 
     id: str
     name: str
     arguments: dict[str, Any] = {}
     confirm: bool = False  # whether the caller must agree first
-    mark: str = ""  # of the model's own: it wants it back with the result
+    mark: str = ""  # set by the model's service, which expects it back with the result
     confirmed: bool = False  # whether the caller has agreed, in an earlier answer to ``pending``
 
 
 class ToolResult(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What came of a call. A failure is a result, too."""
+    """The result of a call. A failure is a result, too."""
 
     id: str
     name: str
@@ -67,7 +67,7 @@ class Tool:
     server: str = ""  # the MCP server or the agent that it belongs to
     repeatable: bool = False  # running it twice does no harm, so that it may be retried
     confirm: bool = False  # whether each call needs the caller's consent
-    internal: bool = False  # belongs to how agents work together, so that no right of the caller is needed
+    internal: bool = False  # part of how agents work together; needs no right of the caller
     output_schema: Mapping[str, Any] | None = None
 
     @property
@@ -147,7 +147,7 @@ def parts_of(value: Any) -> tuple[Part, ...]:
     """What a tool returned, as Parts.
 
     Raises:
-        TurnFailed: it is nothing that a message can carry.
+        TurnFailed: a message cannot carry it.
     """
     if value is None:
         return ()

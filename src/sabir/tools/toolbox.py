@@ -1,8 +1,8 @@
 """``Toolbox``: the tools of an agent, and the one way to call them.
 
-Every call is checked against the caller's rights, confirmed where that is asked for, bounded in time and size, filtered
-before a model reads its result, and noted for the audit. Calls that are made together run at once; their results come
-in the order of the calls. Whatever goes wrong is a result with status ``error``, so that a model can go on.
+Every call is checked against the caller's rights, confirmed if that is required, limited in time and size, filtered
+before a model reads its result, and recorded for the audit. Calls made together run in parallel; their results come in
+the order of the calls. A failure is a result with status ``error``, so that a model can continue.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Toolbox(Mapping[str, Tool]):
         self.options = options or CallOptions()
 
     async def load(self) -> None:
-        """Ask the sources for their tools, if that is still to be done. A source that is unavailable is left out."""
+        """Ask the sources for their tools, unless that is done. A source that is unavailable is left out."""
         if not self._sources:
             return
         async with self._loading:
@@ -94,7 +94,7 @@ class Toolbox(Mapping[str, Tool]):
         return [tool for tool in self._tools.values() if _is_permitted(tool, turn)]
 
     async def call(self, turn: Turn, calls: Sequence[ToolCall], options: CallOptions | None = None) -> list[ToolResult]:
-        """Run calls at once; their results in the same order. Questions to the caller are asked one at a time."""
+        """Run calls in parallel, and return their results in order. The caller is asked one question at a time."""
         asking = asyncio.Lock()
         free = asyncio.Semaphore(AT_ONCE)
         chosen = options or self.options

@@ -33,7 +33,7 @@ LOCK_SECONDS: Final = 10.0  # that a writer waits for others
 SEARCHED_FILES: Final = 10_000  # that one search reads at most
 SEARCHED_BYTES: Final = 64 * 1024 * 1024
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-# O_NONBLOCK, so that a pipe in the workspace does not hang whoever opens it.
+# O_NONBLOCK, so that opening a pipe in the workspace does not hang.
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _MAKE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -82,7 +82,7 @@ class Workspace:
         """Finds lines that contain a text, in any case.
 
         Args:
-            pattern: the text to find (plain text, because a regular expression of a model's could run for ever)
+            pattern: the text to find (plain text; a regular expression from a model could run forever)
             files: which files to search, such as *.py
         """
         wanted = pattern.casefold()
