@@ -8,8 +8,9 @@ The strategy says how one answer is made of many: ``all`` puts them one below th
 ``merge`` all of them without what is said twice. An integrator decides ``best`` and writes ``merge`` if there is one.
 
 Members are any Agents: functions, peers over NLIP or another protocol, other federations. They are asked at the same
-time, each within its own time; who fails or is late is left out and named. The integrator is an Agent too: it gets the
-question and all answers as submessages, labelled with who said them. ``cheapest`` and ``cross_check`` are two of them.
+time, each with its own deadline; members that fail or are late are left out and named. The integrator is an Agent, too:
+it gets the question and all answers as submessages, labelled with their sources. ``cheapest`` and ``cross_check`` are
+integrators.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ Strategy = Literal["first", "all", "best", "vote", "merge"]
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What one member said, or why it said nothing."""
+    """The answer of one member, or why it failed."""
 
     source: str
     message: Message | None = None
@@ -69,8 +70,7 @@ class _Piece:
 class Federation:
     """Asks all members and combines their answers.
 
-    ``seconds`` is what each member has, or a mapping for members that have a time of their own; ``quorum`` is how many
-    must answer.
+    ``seconds`` is the time limit of each member, or a mapping of limits by name; ``quorum`` is how many must answer.
     """
 
     def __init__(
@@ -101,14 +101,14 @@ class Federation:
         streams = self.strategy == "all" and self.integrator is None
         floor = TurnTaking()
         yield Progress(0.0, f"Asking {', '.join(member.card.name for member in self.members)}")
-        async with aclosing(self._heard(turn)) as answers:
+        async with aclosing(self._answers(turn)) as answers:
             async for answer in answers:
                 if isinstance(answer, _Piece):
                     for delta in floor.piece(answer.source, answer.text) if streams else ():
                         yield delta
                     continue
                 said.append(answer)
-                yield Progress(len(said) / (len(self.members) + 1), _heard_words(answer))
+                yield Progress(len(said) / (len(self.members) + 1), _progress_note(answer))
                 if answer.message is not None and self.strategy == "first":
                     yield Reply(answer.message.with_part(_sources(said)))
                     return
@@ -124,20 +124,20 @@ class Federation:
             async for event in events:
                 yield event
 
-    async def _heard(self, turn: Turn) -> AsyncGenerator[Said | _Piece, None]:
-        """What the members say: pieces as they come, and each answer when it is whole."""
+    async def _answers(self, turn: Turn) -> AsyncGenerator[Said | _Piece, None]:
+        """The pieces of the members as they come, and each answer when it is complete."""
         asking = asyncio.Lock()  # the caller is asked one question at a time
-        heard: asyncio.Queue[_Piece | asyncio.Task[Said]] = asyncio.Queue()
+        arrived: asyncio.Queue[_Piece | asyncio.Task[Said]] = asyncio.Queue()
         asked = {
-            asyncio.create_task(self._ask(member, turn, asking, heard.put_nowait)): member.card.name
+            asyncio.create_task(self._ask(member, turn, asking, arrived.put_nowait)): member.card.name
             for member in self.members
         }
         for task in asked:
-            task.add_done_callback(heard.put_nowait)
+            task.add_done_callback(arrived.put_nowait)
         left = len(asked)
         try:
             while left:
-                event = await heard.get()
+                event = await arrived.get()
                 if isinstance(event, _Piece):
                     yield event
                 else:
@@ -233,8 +233,8 @@ _WISHES: Final[Mapping[str, str]] = {
 }
 
 
-def _heard_words(said: Said) -> str:
-    """A note of who has answered, or why it did not."""
+def _progress_note(said: Said) -> str:
+    """Says that a member has answered, or why it failed."""
     if said.message is None:
         return f"{said.source} failed: {said.failure}"
     return f"{said.source} has answered"
@@ -251,9 +251,9 @@ def _parts(said: Sequence[Said]) -> list[Part]:
 
 
 def _beside(said: Sequence[Said], *judged: Part) -> list[Part]:
-    """What stands behind the words of a reply: each answer under its source, files, and who answered and failed.
+    """The parts behind the text of a reply: files, who answered and failed, and each answer under its source.
 
-    The words of the answers are data here: as text they would be said twice, and without names.
+    The answers are data here: as text they would appear twice, and without names.
     """
     files = [part for part in _parts(said) if part.format != "text"]
     return [*files, *judged, _sources(said), json_part(_texts(said), label=ANSWERS)]
@@ -308,7 +308,7 @@ def _merged(question: str, said: Sequence[Said]) -> Message:
 
 
 def _outcome(task: asyncio.Task[Said], source: str) -> Said:
-    """What a member said. One that breaks is a member that is down: the others are heard, the log learns why."""
+    """The answer of a member. A crash counts as a failed member, and its reason is logged."""
     broken = task.exception()
     if broken is None:
         return task.result()

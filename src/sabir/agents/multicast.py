@@ -1,7 +1,7 @@
 """``GroupDoor``: notifications to a group of agents go over the bus, a copy to each member (MW-71).
 
-Whoever sent one waits for nobody. A copy is kept until it has become a task of its member, on whichever node takes it;
-nodes that have the same group share its copies.
+The sender does not wait. A copy is kept until it has become a task of its member, on whichever node takes it; nodes
+with the same group share its copies.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PREFIX: Final = "group:"  # of names on the bus
 
 
 class GroupDoor:
-    """Gives the members of this node's groups what is published to them."""
+    """Delivers what is published to a group to the members on this node."""
 
     name = "groups"
 
@@ -58,7 +58,7 @@ class GroupDoor:
         agents = self._services.agents
         for name, group in list(agents.items()):
             if not isinstance(group, AgentGroup) or any(item.card.name not in agents for item in group.members):
-                continue  # a member that is no agent of the gateway has no tasks
+                continue  # only agents of the gateway have tasks
             for item in group.members:
                 member = item.card.name
                 receiver = await self._bus.join(f"{PREFIX}{name}", member, partial(self._take, member))
@@ -75,7 +75,7 @@ class GroupDoor:
         await self._bus.publish(Letter(f"{PREFIX}{name}", body, turn.id, order=turn.conversation.id))
 
     async def _take(self, member: str, letter: Letter) -> None:
-        """Make a task of a copy. One that comes twice is the same task, because it has the same key."""
+        """Make a task of a copy. A duplicate has the same key, and becomes the same task."""
         asked = nodes.decode_asked(letter.body)
         ask = TurnRequest(
             asked.message.without_tokens(),
@@ -88,5 +88,5 @@ class GroupDoor:
         )
         try:
             await self._services.tasks.submit(ask)
-        except (Refused, NotFound) as exc:  # the audit has it; another try would end alike
+        except (Refused, NotFound) as exc:  # it is in the audit log; another attempt would fail, too
             logger.warning("%s does not get a notification of %s: %s", member, letter.to, exc)

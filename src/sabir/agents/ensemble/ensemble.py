@@ -2,9 +2,9 @@
 
     Ensemble([alice, bob, carol])
 
-Members are any Agents: language models, functions, and remote agents over any protocol. All of them work at the same
-time. Every event is written to the journal of the turn, so that a panel that was killed goes on where it was, and no
-answer is paid for twice.
+Members are any Agents: language models, functions, and remote agents over any protocol. They work in parallel. Every
+event is written to the journal of the turn, so that a panel that was killed continues where it stopped, and no answer
+is paid for twice.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from .step import LABEL, Decision, NewAnswer, decide, depth_of, final_brief
 
 logger = logging.getLogger("sabir")
 
-OUTCOME: Final = LABEL  # label of the part that says how the answer came about
+OUTCOME: Final = LABEL  # label of the part with the outcome
 _EVENTS: Final = msgspec.json.Decoder(PanelEvent)
 CONSENSUS: Final = "all members have voted"
 
@@ -178,7 +178,7 @@ class _Panel:
         return sub
 
     async def _next(self) -> list[PanelEvent]:
-        """What came of the steps that ended next; empty if the time is up first."""
+        """The outcomes of the steps that ended next; empty if the time is up first."""
         left = self._options.seconds - (time.monotonic() - self._began) if self._options.seconds else None
         patience = self._turn.remaining if left is None else min(left, self._turn.remaining)
         done, _ = await asyncio.wait(self._running, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
@@ -198,7 +198,7 @@ class _Panel:
         return MemberVoted(member, decision.choice, decision.reason, seen, at, tokens, cost)
 
     def _failure(self, member: int, exc: BaseException) -> str:
-        """Why a member takes no part any more. One that breaks is named; the log has the reason."""
+        """Why a member has dropped out. The reason of a crash is only in the log."""
         if isinstance(exc, TimeoutError):
             return "no answer in time"
         if isinstance(exc, SabirError):
@@ -285,7 +285,7 @@ class _Panel:
         return Message.of(text_part(text), *files, json_part(self.outcome(), label=OUTCOME))
 
     def outcome(self) -> Mapping[str, Any]:
-        """How the answer came about."""
+        """How the panel reached its answer, as data."""
         state, ended = self._state, self._state.ended
         assert ended is not None
         return {

@@ -1,4 +1,4 @@
-"""What has happened in an ensemble, and what follows from it. Pure: no I/O, no clock.
+"""The state of an ensemble, computed from its events. Pure: no I/O, no clock.
 
 Members are numbers from 0; to each other they are ``agent1``, ``agent2`` and so on, in a panel that is itself a member
 of another ``subagent1``, ``subagent2``, so that it is clear on which panel somebody votes. An answer ends the votes
@@ -37,7 +37,7 @@ class MemberVoted(msgspec.Struct, frozen=True, tag="voted", omit_defaults=True):
 
 
 class MemberFailed(msgspec.Struct, frozen=True, tag="failed", omit_defaults=True):
-    """A member takes no part any more."""
+    """A member has dropped out."""
 
     member: int
     reason: str

@@ -52,12 +52,12 @@ class Vote:
 
 
 Decision = NewAnswer | Vote
-Ask = Callable[[Agent, Message], Awaitable[Message]]  # runs a member in a turn of its own
+Ask = Callable[[Agent, Message], Awaitable[Message]]  # runs a member in a separate turn
 
 
 @dataclass(slots=True)
 class _Ballot:
-    """What a model has called in one step."""
+    """The calls of a model in one step."""
 
     state: PanelState
     may_answer: bool
@@ -93,14 +93,14 @@ class _Ballot:
         return vote
 
     def decision(self) -> Decision | None:
-        """None if there is none, or both at once. Of several votes the last counts, of several answers too."""
+        """The last vote or the last answer; None if the model gave neither, or both."""
         if bool(self.answers) == bool(self.votes):
             return None
         return self.votes[-1] if self.votes else NewAnswer(self.answers[-1])
 
 
 def brief(question: Message, state: PanelState, member: int, *, may_answer: bool, by_tools: bool) -> Message:
-    """What a member is told at the start of a step; images and files of the question go along."""
+    """The prompt of a step, with the images and files of the question."""
     newest = state.newest()
     words = [_RULES, _BY_TOOLS if by_tools else _BY_WORDS.format(state.prefix)]
     if not may_answer:

@@ -22,7 +22,7 @@ from .service import ModelService, ServiceProblem, events_of
 PATH: Final = "/v1/messages"
 VERSION: Final = {"anthropic-version": "2023-06-01"}
 MAX_TOKENS: Final = 4096  # the API wants a number, and this is what its smallest models can write
-SHAPED: Final = "answer_in_json"  # the tool that stands for an answer with a shape
+SHAPED: Final = "answer_in_json"  # the tool through which an answer with a JSON Schema comes
 
 
 class ClaudeModel:
@@ -91,7 +91,7 @@ class ClaudeModel:
 
 
 def _conversation(messages: Sequence[ModelMessage]) -> list[dict[str, Any]]:
-    """The messages as blocks; all results of one round of tools stand in one message of the user."""
+    """The messages as blocks; all results of one round of tools go into one user message."""
     told: list[dict[str, Any]] = []
     for message in messages:
         if message.role == "system":

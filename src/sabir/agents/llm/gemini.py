@@ -101,9 +101,9 @@ class GeminiModel:
 
 
 def _contents(messages: Sequence[ModelMessage]) -> list[dict[str, Any]]:
-    """The messages as contents; all results of one round of tools stand in one content."""
+    """The messages as contents; all results of one round of tools go into one content."""
     told: list[dict[str, Any]] = []
-    names: dict[str, str] = {}  # of the calls; a result is told by the name of its function
+    names: dict[str, str] = {}  # by call id; a result is sent under the name of its function
     for message in messages:
         if message.role == "system":
             continue

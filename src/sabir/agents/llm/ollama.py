@@ -89,7 +89,7 @@ class OllamaModel:
 
 
 def _plain(messages: Sequence[ModelMessage]) -> list[dict[str, Any]]:
-    names: dict[str, str] = {}  # of the calls; a result is told by the name of its tool
+    names: dict[str, str] = {}  # by call id; a result is sent under the name of its tool
     told: list[dict[str, Any]] = []
     for message in messages:
         names |= {call.id: call.name for call in message.calls}

@@ -1,6 +1,6 @@
-"""The pooled way to one service that has models.
+"""A pooled HTTP client for a service with language models.
 
-A key comes from the configuration or the environment; it is sent to its service and shown nowhere.
+A key comes from the configuration or the environment. It is sent to its service only, and never shown.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ class ModelService:
     ) -> None:
         """
         Args:
-            base_url: where it is.
-            key: is sent to the service and shown nowhere.
-            key_name: what is said to be missing when the service wants a key and there is none.
+            base_url: the address of the service.
+            key: is sent to the service only, and never shown.
+            key_name: the name of the missing key in the error, if the service requires one.
             key_header: the header that carries the key; in ``authorization`` it is a bearer token.
-            connections: that are open at the same time.
+            connections: how many may be open at the same time.
 
         Raises:
             ConfigError: the address is not an HTTP URL.

@@ -47,7 +47,7 @@ MOCK: Final = "mock"  # answers from a script, without a service
 
 
 class BackendSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A language model, as it stands in the configuration file."""
+    """The settings of a language model."""
 
     type: str = "openai"  # one of SERVICES; any other service that speaks as OpenAI's does: openai, with base_url
     model: str = ""
@@ -76,7 +76,7 @@ def model_of(name: str, backend: BackendSettings) -> Model:
     """The model that a configuration describes; ``name`` is the agent's, for errors.
 
     Raises:
-        ConfigError: it names no model or no service that is known, or a key that is not set.
+        ConfigError: the model is missing, the service is unknown, or the variable of its key is not set.
     """
     if backend.type == MOCK:
         return ScriptedModel(backend.script)
