@@ -61,7 +61,7 @@ class ConfigurableAgent(ChatAgent):
 
     def __init__(self, config: AgentConfig) -> None:
         """Raises:
-        ConfigError: the backend is unknown, names no model, or a key that is not set.
+        ConfigError: the backend is unknown, the model is missing, or the variable of its key is not set.
         """
         self._config = config
         self.agent_id = config.agent_id

@@ -20,7 +20,7 @@ from .translator import ProtocolTranslator
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of one call."""
+    """The outcome of one call."""
 
     call: NLIPToolCall
     kind: str  # mcp, builtin, custom, or that of a plugin
@@ -71,7 +71,7 @@ class ManagedToolbox(Toolbox):
             )
         except SabirError:
             raise
-        except Exception as exc:  # the design gives the words of a tool's error to whoever called it
+        except Exception as exc:  # in the design, the caller sees the words of a tool's error
             raise TurnFailed(str(exc) or type(exc).__name__) from exc
         if isinstance(found, AsyncIterator):
             outcome.pieces = found

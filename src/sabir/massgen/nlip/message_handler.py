@@ -1,4 +1,4 @@
-"""``NLIPMessageHandler``: handlers of one's own, by message type or tool name, before the router's (G-6).
+"""``NLIPMessageHandler``: custom handlers by message type or tool name, which run before the router (G-6).
 
 A handler is an async generator function of the message and the router that yields responses. Packages register them by
 the entry point ``sabir.massgen.handlers``, named ``request``, ``notification`` or ``tool:NAME``.

@@ -1,7 +1,7 @@
 """``NLIPRouter``: tool calls of a message are run and answered, one response for each (MW-11 to MW-24).
 
-It is thin: rights, confirmation, time limits, retries, filters and the audit are those of ``sabir.tools.Toolbox``. The
-same routing stands in a gateway in front of an agent; there it is ``sabir.tools.router.Router``.
+Rights, confirmation, time limits, retries, filters and the audit are those of ``sabir.tools.Toolbox``. A gateway routes
+with ``sabir.tools.router.Router`` instead.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class NLIPRouter:
             chat: answers requests without tool calls; None: they are an error.
             store: where sessions are kept, and context tokens if ``persist_context_tokens`` says so.
             seal: seals context tokens where they persist.
-            holder: whom tokens are for.
+            holder: the caller that tokens are bound to.
 
         Raises:
             ConfigError: a key is unknown, or a value is invalid.
@@ -146,7 +146,7 @@ class NLIPRouter:
     # -- routing ----------------------------------------------------------------------------------
 
     async def route_message(self, message: NLIPMessage, turn: Turn | None = None) -> AsyncGenerator[NLIPResponse, None]:
-        """The responses to a message. Inside a gateway, ``turn`` says who asks, and by when.
+        """The responses to a message. Inside a gateway, ``turn`` holds the caller and the deadline.
 
         Raises:
             ValueError: the message is neither a request nor a notification.
@@ -165,7 +165,7 @@ class NLIPRouter:
                 responses = handler(message, self)
             elif kind is NLIPMessageType.REQUEST:
                 calls = message.tool_calls
-                if calls and len(calls) == 1:  # needs no task of its own
+                if calls and len(calls) == 1:  # needs no separate task
                     outcome = await self._run_call(message, calls[0], self._turn_of(message, turn), asyncio.Lock())
                     if outcome.pieces is None:
                         yield self._last_response(message, outcome)

@@ -1,7 +1,7 @@
 """The message of the MassGen design, field by field (MW-2 to MW-6).
 
 It is not the message of ECMA-430; ``sabir.protocols.nlip.wire.envelope`` maps the two. ``control.authentication`` is
-ours: the design wants a credential in the control field, and names none.
+ours: the design asks for a credential in the control field, and does not name one.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class NLIPFormatField(MassgenModel):
 
 
 class NLIPToolCall(MassgenModel):
-    """A wish to run a tool."""
+    """A request to run a tool."""
 
     tool_id: str
     tool_name: str
@@ -80,7 +80,7 @@ class NLIPToolCall(MassgenModel):
 
 
 class NLIPToolResult(MassgenModel):
-    """What came of a tool call."""
+    """The result of a tool call."""
 
     tool_id: str
     tool_name: str

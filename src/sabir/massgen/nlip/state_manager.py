@@ -1,4 +1,4 @@
-"""``NLIPStateManager``: the sessions of the design and the contexts that tokens stand for (MW-28).
+"""``NLIPStateManager``: the sessions of the design, and the contexts of context tokens (MW-28).
 
 Without a store they are in memory. With one (``store=gateway.store``) they are records that expire, that every node
 sees and that outlive the process. Sessions are kept in the order of their last activity, so that cleaning up looks at
@@ -90,7 +90,7 @@ class NLIPStateManager:
         await self._keep(session_id)
 
     async def update_session(self, session_id: str, message: NLIPMessage) -> None:
-        """Add a message to a session, which begins if there is none."""
+        """Add a message to a session, which is created if it does not exist."""
         session = await self._find(session_id) or _Session(_now(), _now())
         session.last_activity = _now()
         if session.messages is None:
@@ -102,21 +102,21 @@ class NLIPStateManager:
         await self._keep(session_id)
 
     async def get_session_context(self, session_id: str) -> dict[str, Any] | None:
-        """The session: created_at, last_activity, messages, metadata and state. None if there is none."""
+        """The session: created_at, last_activity, messages, metadata and state. None if it does not exist."""
         session = await self._find(session_id)
         if session is None or session.last_activity + self._timeout < _now():
             return None
         return session.context()
 
     async def store_context_token(self, token: str, context: dict[str, Any]) -> None:
-        """Keep what a token stands for."""
+        """Store the context of a token."""
         if self._store is None:
             self._contexts[token] = _now(), context
             return
         await self._store.put(Record(CONTEXTS, token, pack(context), expires=self._expiry(_now())))
 
     async def retrieve_context_token(self, token: str) -> dict[str, Any] | None:
-        """What a token stands for; None if it is unknown or has expired."""
+        """The context of a token; None if it is unknown or has expired."""
         if self._store is not None:
             record = await self._store.get(CONTEXTS, token)
             return _context(record.value) if record is not None else None
