@@ -23,7 +23,7 @@ class _Decline:
         return "DECLINE"
 
 
-DECLINE: Final = _Decline()  # as an answer: the caller takes the question back
+DECLINE: Final = _Decline()  # as an answer: the caller cancels the question
 
 # What a question is answered with: words, the values of its fields, a whole message, DECLINE, or a function of it.
 Answer = str | Mapping[str, Any] | Message | _Decline | Callable[[Question], "str | Mapping[str, Any] | Message"]
@@ -77,7 +77,7 @@ class Answered:
 
 
 class MemoryJournal:
-    """Keeps what agents write down; given to two calls with the same ``id``, the second goes on where the first was."""
+    """Keeps the journal of a turn. A second call with the same journal and turn id continues the turn."""
 
     def __init__(self) -> None:
         self._entries: dict[str, list[bytes]] = {}
@@ -117,7 +117,7 @@ class _ScriptedAnswers:
             raise Unanswered(f"the agent asks {question.text!r}, and no answer is left; give answers=[…]")
         answer = self.left.pop(0)
         if isinstance(answer, _Decline):
-            raise Cancelled("the caller took the question back")
+            raise Cancelled("the caller cancelled the question")
         return _message(answer(question) if callable(answer) else answer)
 
 
@@ -143,7 +143,7 @@ async def ask(
         answers: to what the agent asks back, in order. None: nobody is there to be asked.
         history: earlier turns of the conversation, as pairs of what was asked and answered.
         others: agents that it may call by name.
-        caller: who asks.
+        caller: the caller of the turn.
         may_use: patterns of the tools that the caller may use. None: all.
         seconds: that the turn has.
         budget: a Meter with limits, such as ``Meter(most_tokens=1000)``.
@@ -180,7 +180,7 @@ async def ask(
 
 
 def ask_sync(agent: Agent, said: str | Mapping[str, Any] | Message, **options: Any) -> Answered:
-    """The same as ``ask``, where there is no event loop."""
+    """The same as ``ask``, outside an event loop."""
     return asyncio.run(ask(agent, said, **options))
 
 
