@@ -1,6 +1,6 @@
 """Several messages in one request: ``{"batch": […]}``, answered by ``{"batch": […]}`` in the same order (MW-72).
 
-An array by itself is not JSON that ECMA-430 allows (CORE-5.0.1), so the messages stand in an object.
+An array by itself is not JSON that ECMA-430 allows (CORE-5.0.1), so the messages are in an object.
 
 They run at once, as if each had come by itself: each is admitted, counted and recorded, those of one conversation one
 after another. The store writes turns that end together in one commit; a turn that has ended does
@@ -46,7 +46,7 @@ class Batch:
     def read(
         cls, services: NlipContext, body: bytes, exc: BadMessage, agent: str | None, *, binary: bool = False
     ) -> Batch | None:
-        """The batch in a body that is no message; None if it is none.
+        """The batch in a body that is not a message; None if it is not a batch.
 
         Raises:
             TooLarge: it has too many messages.

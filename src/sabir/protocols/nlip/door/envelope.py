@@ -1,4 +1,4 @@
-"""Envelopes at the doors of NLIP: read after the fast way has failed, and answered in kind (MW-8)."""
+"""Envelopes at the NLIP doors: tried after the fast decode has failed, and answered with envelopes (MW-8)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOT_YOURS = "this session_id is too short to prove that the session is yours; co
 
 
 class EnvelopeTurn:
-    """One question in an envelope. ``message`` is what the exchange is asked; ``write`` answers in kind."""
+    """One question in an envelope. ``message`` goes to the exchange; ``write`` encodes the answer as an envelope."""
 
     def __init__(
         self, services: NlipContext, asked: Message, agent: str | None = None, error: BadInput | None = None
@@ -43,17 +43,17 @@ class EnvelopeTurn:
     def read(
         cls, services: NlipContext, body: bytes, exc: BadMessage, agent: str | None, *, binary: bool = False
     ) -> EnvelopeTurn:
-        """The envelope in a body that is no ECMA-430 message.
+        """The envelope in a body that is not an ECMA-430 message.
 
         Raises:
-            BadMessage: it is no envelope either; says what was wrong at first.
+            BadMessage: it is not an envelope either; the error is that of the first decode.
         """
         value = cbor.item(body, services.limits) if binary else envelope.value_in(body, limits=services.limits)
         return cls.of(services, value, exc, agent)
 
     @classmethod
     def of(cls, services: NlipContext, value: Any, exc: BadMessage, agent: str | None) -> EnvelopeTurn:
-        """The same of what was decoded already; raises as ``read`` does."""
+        """The same for a decoded value; raises as ``read`` does."""
         if not services.envelope.takes(agent or services.default_agent):
             raise exc
         if not isinstance(value, dict) or not envelope.is_envelope(value):
@@ -71,8 +71,8 @@ class EnvelopeTurn:
             raise self._error
 
     def _for_exchange(self, asked: Message, agent: str) -> Message:
-        """What the exchange is given. Only a router of tools, and a remote agent that is spoken to in envelopes, read
-        the rest; without state there is no session."""
+        """The message for the exchange. Only a tool router and a peer that speaks envelopes get the other fields; with
+        state management off, session tokens are removed."""
         reads_all = getattr(self._services.agents.get(agent), "envelope", False)  # passed on as it is (MW-73)
         is_kept = reads_all or asked.labelled(envelope.TOOL_CALL) is not None
         message = asked if is_kept else envelope.without_facts(asked)
@@ -84,7 +84,7 @@ class EnvelopeTurn:
         return msgspec.structs.replace(message, submessages=kept)
 
     def adjust(self, ask: TurnRequest) -> TurnRequest:
-        """What the envelope says of the turn: its time, its priority, and whether it belongs to a session."""
+        """Apply what the envelope says about the turn: its timeout, its priority, and whether it has a session."""
         ask.message = msgspec.structs.replace(self.message, extra=None)  # the door has read its trace and hops
         if self.facts.timeout is not None:
             limit = self._services.quotas.turn_seconds
@@ -116,7 +116,7 @@ class EnvelopeTurn:
             metadata={"session": note} if note else {},
         )
         passed_on = envelope.facts_of(message)
-        if passed_on is not None:  # the answer of a remote agent, in an envelope of its own
+        if passed_on is not None:  # the answer of a remote agent, which came in an envelope
             facts.content, facts.words = passed_on.content, passed_on.words
             facts.metadata = {**passed_on.metadata, **facts.metadata}
         if message.is_error:
@@ -157,7 +157,7 @@ class EnvelopeTurn:
 
 
 def _left_of(value: dict[str, Any]) -> Message:
-    """Of an envelope that cannot be read: what an answer needs to refer to it."""
+    """What an error needs to refer to an envelope that cannot be read."""
     control = value.get("control")
     message_id = control.get("message_id") if isinstance(control, dict) else None
     facts = Facts(message_id=message_id if isinstance(message_id, str) else "")

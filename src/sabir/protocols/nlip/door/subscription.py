@@ -1,11 +1,11 @@
-"""Subscriptions on the NLIP wire: a control message asks to be told what happens, and notifications follow (MW-70).
+"""Subscriptions on the NLIP wire: a control message subscribes to a topic, and notifications follow (MW-70).
 
     {"messagetype": "control", …, "submessages": [{"format": "structured", "subformat": "json", "label": "subscribe",
      "content": {"topic": "task:ID", "since": 0, "seconds": 300}}]}
 
 Topics are ``task:ID`` (its events), ``conversation`` (the turns of the conversation whose token is in the message),
 ``agent:NAME`` or ``group:NAME`` (what becomes of the caller's tasks there), and ``topic:NAME/TOPIC`` (what the agent of
-this name publishes; ``Gateway.notify`` sends it). What happens in this process is told at once. Each notification has a
+this name publishes; ``Gateway.notify`` sends it). Events of this process are sent at once. Each notification has a
 number; a client that lost the connection, or whose lease has ended, subscribes again with ``since`` and misses nothing.
 """
 
@@ -36,7 +36,7 @@ TURNS: Final = 100  # that are looked at, at most, at a time
 
 
 class SubscribeContent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the labelled part says."""
+    """The content of the labelled part."""
 
     topic: str
     since: Annotated[int, Meta(ge=0)] = 0  # the number of the last notification that was received
@@ -44,7 +44,7 @@ class SubscribeContent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Subscription:
-    """One client that wants to be told."""
+    """One subscription of one client."""
 
     def __init__(self, services: NlipContext, asked: Message, content: SubscribeContent) -> None:
         self._services = services
@@ -54,10 +54,10 @@ class Subscription:
 
     @classmethod
     def of(cls, services: NlipContext, message: Message) -> Subscription | None:
-        """The subscription that a message asks for; None if it asks for none.
+        """The subscription that a message asks for; None if it does not ask for one.
 
         Raises:
-            BadMessage: its part is invalid.
+            BadMessage: the part is invalid.
         """
         part = message.labelled(LABEL) if message.is_control else None
         if part is None or part.format != "structured":
@@ -72,7 +72,7 @@ class Subscription:
         """What happens, as messages; the last one says why there are no more.
 
         Raises:
-            SabirError: the caller is not admitted, or there is nothing of the caller's under this topic.
+            SabirError: the caller is not admitted, or has nothing under this topic.
         """
         caller = await self._services.guard.admit(credentials, self._asked.tokens, EventSink(_nowhere))
         number = self._content.since

@@ -65,7 +65,7 @@ def from_envelope(body: bytes, limits: Limits, *, binary: bool = False) -> Messa
 
 
 def shown_answer(reply: Message, asked: Message) -> Message:
-    """An answer for the caller: the fields of its envelope are for those who asked in one."""
+    """An answer for the caller. Only callers that sent an envelope get its fields."""
     return reply if envelope.facts_of(asked) is not None else envelope.without_facts(reply)
 
 

@@ -1,7 +1,7 @@
 """The envelope: the message of the MassGen NLIP design (``format``, ``control``, ``token`` as objects), as a Message.
 
-``decode`` and ``encode`` map it to an ECMA-430 message and back without loss: what ECMA-430 has no field for stands in
-one submessage ``generic``/``sabir.envelope``. The table is in ``docs/massgen.md``.
+``decode`` and ``encode`` map it to an ECMA-430 message and back without loss: fields that ECMA-430 does not
+have are in one submessage ``generic``/``sabir.envelope``. The table is in ``docs/massgen.md``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sabir.message import ERROR, Message, Part, json_part, text_part, token_kind
 from . import json as nlip
 from .rules import PROTOCOL, check_value, message_from, plain, unbase64
 
-ENVELOPE: Final = "sabir.envelope"  # subformat of the part that holds what ECMA-430 has no field for
+ENVELOPE: Final = "sabir.envelope"  # subformat of the part with the fields that ECMA-430 does not have
 TOOL_CALL: Final = "tool_call"  # labels of structured parts
 TOOL_RESULT: Final = "tool_result"
 MESSAGES: Final = "messages"  # label of the part with the messages before the last one
@@ -108,7 +108,7 @@ class NestedMessage(msgspec.Struct, omit_defaults=True):
 
 
 class Facts(msgspec.Struct, omit_defaults=True):
-    """What stands in the part ``sabir.envelope``."""
+    """The content of the part ``sabir.envelope``."""
 
     message_id: str = ""
     correlation_id: str | None = None
@@ -133,7 +133,7 @@ _SPOKEN: Final = frozenset({"partial", "content", "complete"})
 
 def is_envelope(value: object) -> bool:
     """Whether a decoded object is an envelope: its ``format`` is an object, where ECMA-430 has a word, and its
-    ``control`` is an object that names a message type. Anything else is read, and refused, as ECMA-430."""
+    ``control`` is an object that names a message type. Anything else is read, and rejected, as ECMA-430."""
     if not isinstance(value, Mapping) or not isinstance(value.get("format"), Mapping):
         return False
     control = value.get("control")
@@ -141,7 +141,7 @@ def is_envelope(value: object) -> bool:
 
 
 def decode(body: bytes, *, limits: Limits = LIMITS) -> Message | None:
-    """The Message in an envelope as JSON; None if it is no envelope.
+    """The Message in an envelope as JSON; None if it is not an envelope.
 
     Raises:
         BadInput: it is one, and cannot be read; says where and what was expected.
@@ -151,7 +151,7 @@ def decode(body: bytes, *, limits: Limits = LIMITS) -> Message | None:
 
 
 def value_in(body: bytes, *, limits: Limits = LIMITS) -> dict[str, Any] | None:
-    """The envelope in these bytes as plain values, not checked; None if it is no envelope."""
+    """The envelope in these bytes as plain values, not checked; None if it is not an envelope."""
     if b'"control"' not in body or len(body) > limits.body:
         return None
     try:
@@ -225,7 +225,7 @@ def _checked_content(envelope: NestedMessage, limits: Limits) -> dict[str, Any]:
 
 
 def _unpacked(compression: str, data: bytes, limit: int) -> bytes:
-    """Undo a compression; what would be larger than a message may be is not unpacked."""
+    """Decompress, up to the size limit of a message."""
     try:
         if compression == "gzip":
             with gzip.GzipFile(fileobj=io.BytesIO(data)) as packed:
@@ -320,7 +320,7 @@ def _tool_parts(envelope: NestedMessage) -> list[Part]:
 
 
 def facts_of(message: Message) -> Facts | None:
-    """What a message's envelope says beside its parts; None if it came in none."""
+    """The fields of a message's envelope; None if it did not come in an envelope."""
     for part in message.submessages:
         if part.format == "generic" and part.subformat == ENVELOPE:
             try:
