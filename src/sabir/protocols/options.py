@@ -61,8 +61,7 @@ class PeerOptionNames(TypedDict, total=False):
 
 def known_options(kind: type, options: Mapping[str, Any]) -> dict[str, Any]:
     """Those of the options that a class of peers takes."""
-    parameters = inspect.signature(kind).parameters.values()
-    names = {parameter.name for parameter in parameters}
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
-        names |= PeerOptionNames.__annotations__.keys()
+    names = set(PeerOptionNames.__annotations__)
+    for owner in kind.__mro__[:-1]:  # what a class passes on by ``**named``, one of its bases names
+        names |= inspect.signature(owner.__init__).parameters.keys()  # type: ignore[misc]
     return {name: value for name, value in options.items() if name in names}

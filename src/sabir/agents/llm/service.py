@@ -20,6 +20,7 @@ import msgspec
 
 from sabir import _version
 from sabir.errors import ConfigError, PeerRefused, PeerUnavailable, PeerUnreadable
+from sabir.http.event_stream import stream_lines
 from sabir.protocols.peer import Clock, without_credentials
 
 TRIES: Final = 3
@@ -184,7 +185,7 @@ def _problem_in(body: bytes) -> str:
 
 async def lines_of(response: httpx2.Response, clock: Clock, service: ModelService) -> AsyncGenerator[str, None]:
     """The lines of a stream, within its time and size."""
-    lines = response.aiter_lines()
+    lines = stream_lines(response, service.place, ANSWER_BYTES)
     size = 0
     while True:
         async with asyncio.timeout(clock.left):

@@ -22,6 +22,7 @@ from sabir.events import Event, Fault, Progress, Reply
 from sabir.http.client import http_client
 from sabir.http.connect_errors import why_no_connection
 from sabir.http.error_body import reason_in
+from sabir.http.event_stream import read_events
 from sabir.http.wire_log import request_head, response_head
 from sabir.message import Message
 from sabir.protocols.nlip.wire.json import question_message
@@ -286,25 +287,20 @@ class NlwebPeer(Peer):
 
     async def _events(self, response: httpx2.Response, clock: Clock) -> AsyncGenerator[tuple[str, Any], None]:
         """Names and data of the events; data that is not JSON is left out."""
-        name, data, size = "", list[str](), 0
-        lines = response.aiter_lines()
-        while True:
-            async with asyncio.timeout(clock.left):
-                line = await anext(lines, None)
-            if line is None:
-                return
-            self._show("received", line.encode() + b"\n")
-            size += len(line)
+        events = read_events(
+            response,
+            self.address,
+            self._max_bytes,
+            left=lambda: clock.left,
+            on_line=lambda line: self._show("received", line),
+        )
+        size = 0
+        async for event in events:
+            size += len(event.data)
             if size > self._max_bytes:
                 raise PeerUnreadable(self.address, f"its answer is larger than {self._max_bytes} bytes")
-            if line.startswith("event:"):
-                name = line[6:].strip()
-            elif line.startswith("data:"):
-                data.append(line[5:].removeprefix(" "))
-            elif not line and data:
-                with suppress(msgspec.DecodeError):
-                    yield name, msgspec.json.decode("\n".join(data))
-                name, data = "", []
+            with suppress(msgspec.DecodeError):
+                yield event.name, msgspec.json.decode(event.data)
 
     def _show(self, direction: Any, data: bytes) -> None:
         if self._on_wire is not None and data:

@@ -15,6 +15,7 @@ from sabir.errors import PeerRefused, PeerUnavailable, PeerUnreadable
 from sabir.http.client import http_client
 from sabir.http.connect_errors import why_no_connection
 from sabir.http.error_body import reason_in
+from sabir.http.event_stream import read_events
 from sabir.http.wire_log import request_head, response_head
 from sabir.protocols.acl.wire.envelope import Envelope, encode
 from sabir.protocols.options import PeerOptions
@@ -96,16 +97,11 @@ class Link:
             try:
                 if not response.is_success:
                     raise self._refusal(response.status_code, await response.aread())
-                number, data = 0, list[str]()
-                async for line in response.aiter_lines():
-                    self._show("received", line.encode() + b"\n")
-                    if line.startswith("id:"):
-                        number = int(line[3:].strip() or 0)
-                    elif line.startswith("data:"):
-                        data.append(line[5:].removeprefix(" "))
-                    elif not line and data:
-                        yield number, "\n".join(data).encode()
-                        data = []
+                events = read_events(
+                    response, self.address, MAX_BYTES, on_line=lambda line: self._show("received", line)
+                )
+                async for event in events:
+                    yield int(event.id) if event.id.isdigit() else 0, event.data.encode()
             finally:
                 await response.aclose()
         except (httpx2.TransportError, httpx2.StreamError, TimeoutError) as exc:

@@ -28,6 +28,7 @@ from sabir.events import Event, Reply
 from sabir.http.client import http_client
 from sabir.http.connect_errors import why_no_connection
 from sabir.http.error_body import is_nlip, reason_in
+from sabir.http.event_stream import read_events
 from sabir.http.wire_log import request_head, response_head
 from sabir.ids import new_id
 from sabir.limits import Limits
@@ -361,24 +362,16 @@ class NlipHttpPeer(NlipPeer):
             raise PeerUnreadable(self.address, f"its answer ({kind}) is not an NLIP message: {exc}") from None
 
     async def _events(self, response: httpx2.Response, clock: Clock) -> AsyncGenerator[Message, None]:
-        """The messages of an event stream; ``data`` lines of one event are joined."""
-        data: list[str] = []
-        size = 0
-        lines = response.aiter_lines()
-        while True:
-            async with asyncio.timeout(clock.left):
-                line = await anext(lines, None)
-            if line is None:
-                return
-            self._show("received", line.encode() + b"\n")
-            if line.startswith("data:"):
-                data.append(line[5:].removeprefix(" "))
-                size += len(line)
-                if size > self._limits.body:
-                    raise PeerUnreadable(self.address, f"an event is larger than {self._limits.body} bytes")
-            elif not line and data:
-                yield self._message("\n".join(data).encode(), response)
-                data, size = [], 0
+        """The messages of an event stream."""
+        events = read_events(
+            response,
+            self.address,
+            self._limits.body,
+            left=lambda: clock.left,
+            on_line=lambda line: self._show("received", line),
+        )
+        async for event in events:
+            yield self._message(event.data.encode(), response)
 
     async def _refusal(self, response: httpx2.Response) -> PeerError:
         try:
