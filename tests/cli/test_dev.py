@@ -12,8 +12,10 @@ from pathlib import Path
 
 import httpx2
 import pytest
+import uvicorn
 
 from free_ports import free_port
+from sabir.cli.dev import Reloader
 
 ECHO = """from sabir import agent
 
@@ -84,6 +86,25 @@ def test_a_change_is_served_an_exception_shown_and_a_syntax_error_waits_for_the_
     developing.app.write_text(ECHO.format(answer='"third " + turn.text'))
     developing.until(lambda: developing.says("third hi"))
     assert "Traceback" not in developing.printed()
+
+    (developing.app.parent / "helper.py").write_text("\nimport nothing_of_this_name\n")
+    developing.app.write_text("import helper\n" + ECHO.format(answer="turn.text"))
+    developing.until(lambda: developing.says("helper.py:2: ModuleNotFoundError"))
+    developing.app.unlink()
+    developing.until(lambda: developing.says("app.py: no such file"))
+    developing.app.write_text(ECHO.format(answer='"fourth " + turn.text'))  # a file that was not there is a change
+    developing.until(lambda: developing.says("fourth hi"))
+
+
+def test_the_files_of_tools_are_not_watched(tmp_path: Path) -> None:
+    for name in ("app.py", "shop/till.py", ".venv/lib/x.py", "venv/lib/x.py", "node_modules/x.py", "__pycache__/x.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    (tmp_path / "venv" / "pyvenv.cfg").touch()
+    config = uvicorn.Config("", reload=True, reload_dirs=[str(tmp_path)], log_config=None)
+    reloader = Reloader(config, target=lambda sockets: None, sockets=[])
+    names = {str(path.relative_to(tmp_path.resolve())) for path in reloader.iter_py_files()}
+    assert names == {"app.py", "shop/till.py"}
 
 
 @pytest.mark.parametrize(

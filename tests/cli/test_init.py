@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -43,3 +44,9 @@ def test_without_a_command_it_says_what_to_do_next(capsys: pytest.CaptureFixture
     assert main([]) == 0
     said = capsys.readouterr().out
     assert "sabir serve" in said and "sabir init" in said and "--help" in said
+
+
+def test_what_was_made_is_printed_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["init", str(tmp_path / "new"), "--name", "a", "--kind", "site", "--port", "1", "--json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert [Path(name).name for name in made["files"]] == ["sabir.yaml", "items.jsonl"]

@@ -9,6 +9,7 @@ import os
 import socket
 import sys
 import traceback
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -26,11 +27,12 @@ from sabir.protocols.nlip.wire import json as nlip
 from sabir.server.server import bind
 from sabir.server.settings import Serving
 
+from .log_setup import WithoutNoise
 from .printing import say
 
 AGAIN: Final = "SABIR_DEV_AGAIN"  # set in programs that were started anew
 SHOWN_FRAMES: Final = 6  # of a traceback, those in the agent's own folder
-QUIET: Final = ("uvicorn", "httpx2", "httpcore2", "watchfiles", "asyncio", "mcp")
+SKIPPED: Final = frozenset({"node_modules", "site-packages"})
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -66,7 +68,40 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 class Reloader(StatReload):
-    """uvicorn's supervisor: it starts the program anew when a Python file of the folder changes."""
+    """uvicorn's supervisor: it starts the program again when a Python file of the folder changes.
+
+    A file that is new or gone is a change, too; and what was seen is kept over a restart, so that no change is missed
+    while the program starts.
+    """
+
+    _seen: dict[Path, float] | None = None
+    _gone: frozenset[Path] = frozenset()
+
+    def should_restart(self) -> list[Path] | None:
+        self.pause()
+        now = {}
+        for file in self.iter_py_files():
+            with suppress(OSError):  # it has just been removed
+                now[file] = file.stat().st_mtime
+        before, self._seen = self._seen, now
+        if before is None:
+            return None
+        gone = frozenset(file for file in before if file not in now)
+        for file in gone - self._gone:
+            now[file] = before[file]  # editors save by replacing a file: it counts if it is still gone at the next look
+        self._gone = gone - self._gone
+        changed = [file for file in now if now[file] != before.get(file)]
+        return [*changed, *(file for file in gone if file not in now)] or None
+
+    def iter_py_files(self) -> Iterator[Path]:
+        """The Python files of the project, without virtual environments and other folders of tools."""
+        for top in self.config.reload_dirs:
+            for folder, folders, files in os.walk(top):
+                folders[:] = [name for name in folders if not name.startswith((".", "_")) and name not in SKIPPED]
+                if "pyvenv.cfg" in files:
+                    folders.clear()
+                    continue
+                yield from (Path(folder, name).resolve() for name in files if name.endswith(".py"))
 
     def restart(self) -> None:
         say("Reloading …", flush=True)
@@ -119,11 +154,10 @@ def _say_shortly(line: str) -> None:
 def set_up_logging(level: str, folder: Path) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(DevFormatter(folder))
+    handler.addFilter(WithoutNoise())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    for name in QUIET:
-        logging.getLogger(name).setLevel(logging.WARNING)
     Scrub.openly = True  # the developer reads it, and nobody else
 
 

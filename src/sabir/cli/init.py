@@ -13,7 +13,7 @@ from typing import Final
 
 from sabir.errors import ConfigError
 
-from .printing import say
+from .printing import say, say_json
 
 MAX_PORT: Final = 65535
 KINDS: Final[Mapping[str, str]] = {
@@ -96,6 +96,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--name", help="the name of the agent (default: ask)")
     parser.add_argument("--kind", choices=list(KINDS), help="what kind of agent (default: ask)")
     parser.add_argument("--port", type=int, help="the port to serve on (default: ask)")
+    parser.add_argument("--json", action="store_true", help="print what was made as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -112,6 +113,11 @@ def run(arguments: argparse.Namespace) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     for path, text in files.items():
         (folder / path).write_text(text, encoding="utf-8")
+    if arguments.json:
+        made = {"folder": str(folder), "files": [str(folder / path) for path in files], "port": port}
+        say_json(json.dumps(made).encode())
+        return 0
+    for path in files:
         say(f"  {folder / path}")
     say(next_steps(folder, kind, port))
     return 0

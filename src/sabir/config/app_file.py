@@ -87,7 +87,11 @@ def _run(path: Path) -> ModuleType:
 
 
 def place_in_file(exc: BaseException, path: Path) -> str:
-    """Where in the file an exception came from: ``app.py:12``."""
+    """The last line in the folder of the file that an exception came from: ``app.py:12``, ``helper.py:3``."""
+    folder = path.resolve().parent
     frames = traceback.extract_tb(exc.__traceback__)
-    own = [frame for frame in frames if Path(frame.filename) == path.resolve()]
-    return f"{path}:{own[-1].lineno}" if own else str(path)
+    own = [frame for frame in frames if Path(frame.filename).is_relative_to(folder)]
+    if not own:
+        return str(path)
+    name = Path(own[-1].filename)
+    return f"{path if name == path.resolve() else name.relative_to(folder)}:{own[-1].lineno}"
