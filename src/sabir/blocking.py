@@ -29,8 +29,8 @@ class BlockingPeer:
         """Ask, and wait for the whole answer.
 
         Raises:
-            PeerUnavailable: nothing answers there.
-            PeerRefused: the other side rejected the question.
+            PeerUnavailable: no connection, or no answer in time.
+            PeerRefused: the remote agent rejected the question.
         """
         return self._wait(self._peer.ask(message))
 
@@ -73,8 +73,8 @@ def connect(url: str, *, protocol: str | None = None, **options: Any) -> Blockin
     """A peer for the address, as ``sabir.connect`` finds it, for scripts that do not use asyncio.
 
     Args:
-        url: where the agent is; the path or the scheme says what is spoken there, a bare origin is found out.
-        protocol: ``nlip``, ``nlweb``, ``mcp``, ``a2a`` or ``acl``, where the address does not say.
+        url: the address of the agent; its path or scheme names the protocol, and a bare origin is detected.
+        protocol: ``nlip``, ``nlweb``, ``mcp``, ``a2a`` or ``acl``, if the address does not name it.
         options: those of the peer, such as ``seconds`` or ``identities``.
     """
     return BlockingPeer(connect_async(url, protocol=protocol, **options))

@@ -67,10 +67,10 @@ def test_who_must_say_who_they_are_is_told_how_by_every_protocol(
     nobody = sabir("ask", url, "hi")
     assert (nobody.code, nobody.out) == (REFUSED, "")
     assert "authentication" in nobody.err
-    assert nobody.err.endswith("give a key or token of yours in the variable SABIR_TOKEN\n")
+    assert nobody.err.endswith("set SABIR_TOKEN to your API key or token\n")
     raised = sabir("ask", url, "hi", token="sk-wrong")
     assert raised.code == REFUSED
-    assert raised.err.endswith("the key or token in the variable SABIR_TOKEN is not taken there\n")
+    assert raised.err.endswith("the key or token in SABIR_TOKEN is not accepted\n")
     assert sabir("ask", url, "hi", token=other).code == REFUSED
     assert sabir("ask", url, "hi", token=key).out == "You said: hi\n"
 

@@ -15,7 +15,7 @@ def address_of(given: str | None) -> str:
     """The address, with a scheme; SABIR_URL where none is given.
 
     Raises:
-        ConfigError: there is none, or it cannot be read.
+        ConfigError: no address is given, or it is invalid.
     """
     url = given or os.environ.get("SABIR_URL") or ""
     if not url:

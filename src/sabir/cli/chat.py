@@ -93,7 +93,7 @@ class Chat:
             "agent": self._change_agent,
             "file": self._attach,
             "trace": self._toggle_trace,
-            "new": self._begin_anew,
+            "new": self._start_new,
             "history": self._history,
             "help": self._help,
         }
@@ -211,7 +211,7 @@ class Chat:
         self.trace = not self.trace
         self._say("The wire is shown." if self.trace else "The wire view is off.")
 
-    async def _begin_anew(self, _: str) -> None:
+    async def _start_new(self, _: str) -> None:
         await self._again(resume=False)
         self._say("A new conversation.")
 

@@ -30,7 +30,7 @@ from sabir.server.settings import Serving
 from .log_setup import WithoutNoise
 from .printing import say
 
-AGAIN: Final = "SABIR_DEV_AGAIN"  # set in programs that were started anew
+AGAIN: Final = "SABIR_DEV_AGAIN"  # set in a program that was restarted
 SHOWN_FRAMES: Final = 6  # of a traceback, those in the agent's own folder
 SKIPPED: Final = frozenset({"node_modules", "site-packages"})
 
@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 class Reloader(StatReload):
-    """uvicorn's supervisor: it starts the program again when a Python file of the folder changes.
+    """uvicorn's supervisor: it restarts the program when a Python file of the folder changes.
 
     A file that is new or gone is a change, too; and what was seen is kept over a restart, so that no change is missed
     while the program starts.
@@ -110,7 +110,7 @@ class Reloader(StatReload):
 
 
 def _serve_again(place: str, serving: Serving, level: str, sockets: list[socket.socket]) -> None:
-    """What runs in the process that is started anew: an error is shown, and the next change tries again."""
+    """Run in the restarted process: print an error, and wait for the next change."""
     try:
         sys.exit(serve_app(place, serving, level, sockets))
     except ConfigError as exc:
@@ -120,7 +120,7 @@ def _serve_again(place: str, serving: Serving, level: str, sockets: list[socket.
 
 
 async def _answer_broken(sock: socket.socket, reason: str) -> None:
-    """Answer every request with the reason until the next change: the port is open, and nobody should wait in vain."""
+    """Answer every request with the reason until the next change, so that no caller waits in vain."""
     body = nlip.encode(Message.error(f"The agents cannot be loaded: {reason}"))
     head = f"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n"
     answer = f"{head}connection: close\r\n\r\n".encode() + body

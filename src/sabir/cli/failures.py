@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 
 from sabir.errors import (
     ConfigError,
-    NotFound,
     PeerRefused,
     PeerUnavailable,
     PeerUnreadable,
@@ -65,7 +64,7 @@ def hint_of(exc: SabirError) -> str:
         return _unreachable(exc)
     if isinstance(exc, PeerUnreadable):
         return "Is it another protocol? --protocol says which one to use"
-    if (isinstance(exc, PeerRefused) and exc.status == _NOT_FOUND) or isinstance(exc, NotFound):
+    if isinstance(exc, PeerRefused) and exc.status == _NOT_FOUND:
         return "`sabir agents URL` lists the agents at an address"
     if isinstance(exc, PeerRefused):
         # Loaded late: it needs the protocols, and most failures do not.

@@ -103,8 +103,8 @@ def _show(keys: list[ApiKey], place: str, as_json: bool) -> None:
 
 
 def _as_json(key: ApiKey, place: str, /, **more: str) -> bytes:
-    told = {name: value for name, value in msgspec.structs.asdict(key).items() if name != "hash"}
-    return msgspec.json.encode({**told, **more, "store": place})
+    data = {name: value for name, value in msgspec.structs.asdict(key).items() if name != "hash"}
+    return msgspec.json.encode({**data, **more, "store": place})
 
 
 def _day(at: float) -> str:

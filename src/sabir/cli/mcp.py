@@ -50,7 +50,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     if arguments.print_config:
         return _print_config(arguments)
-    if sys.stdin is None:  # closed before we began: nobody is there
+    if sys.stdin is None:  # closed by the client before we started
         return 0
     log = {"level": arguments.log_level, **({"json": True} if arguments.json else {})}
     flags = {"home": arguments.home, "store": arguments.store, "log": log}

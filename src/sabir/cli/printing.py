@@ -107,7 +107,7 @@ def described(field: Field, said: str) -> str:
 
 
 def unsaid(message: Message) -> list[str]:
-    """What a site has found, a line each, where the words of its answer do not tell where it is."""
+    """What a site has found, one line each; empty if the text of the answer has the addresses already."""
     found = _found(message)
     if any(_address(item) and _address(item) in message.text for item in found):
         return []
@@ -131,9 +131,9 @@ def _line(found: dict[str, Any]) -> str:
     if len(about) > _LENGTH:
         about = about[:_LENGTH].rsplit(" ", 1)[0] + " …"
     name = str(found.get("name") or "")
-    told = ", ".join(item for item in (_address(found), _price(found) or _score(found)) if item)
+    facts = ", ".join(item for item in (_address(found), _price(found) or _score(found)) if item)
     words = ": ".join(item for item in (name, about) if item)
-    return f"{words} ({told})" if words and told else words or told
+    return f"{words} ({facts})" if words and facts else words or facts
 
 
 def _address(found: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""What a no means, whatever protocol it came by: that the agent failed, or that it does not want to, and why."""
+"""What a refusal means, whatever protocol it came by: the agent failed, or it refused, and why."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sabir.protocols.registry import protocols
 
 _FAILED: Final = 500  # and all above it
 _REFUSED: Final = 400
-_WHO: Final = frozenset({401, 403})  # refused because of who asks
+_WHO: Final = frozenset({401, 403})  # refused because of the caller's identity
 
 
 def same_for_all(exc: SabirError, protocol: str, address: str) -> SabirError:
@@ -23,7 +23,7 @@ def same_for_all(exc: SabirError, protocol: str, address: str) -> SabirError:
         words = exc.reason
         refused = PeerRefused(exc.peer, words.removeprefix(f"{exc.peer}: "), status)
     elif isinstance(exc, Refused | NotFound | BadInput):  # from inside an answer
-        # What an agent refuses in its answer may be a quota, a filter or a right: not one of them is told apart there.
+        # A refusal inside an answer may be a quota, a filter or a right; the answer does not say which.
         status = _REFUSED if isinstance(exc, Refused) else nlip.CODES[type(exc)]
         words = f"{address}: {exc}"
         refused = PeerRefused(address, str(exc), status)
@@ -33,7 +33,7 @@ def same_for_all(exc: SabirError, protocol: str, address: str) -> SabirError:
 
 
 def status_of(code: int | str | None, protocol: str) -> int | None:
-    """The HTTP status for a protocol's own code; None if there is none."""
+    """The HTTP status for a protocol's own code; None if it has no equivalent."""
     if code is None or (isinstance(code, int) and code > 0):
         return code
     if code == ERROR:  # NLIP of one who says no more
@@ -42,20 +42,19 @@ def status_of(code: int | str | None, protocol: str) -> int | None:
     if known is None or not known.wire or protocol == "nlip":
         return None
     codes = load(known.wire, known.title, known.extra).CODES
-    found = [
-        nlip.CODES[kind] for kind, told in codes.items() if code == told or (isinstance(told, tuple) and code in told)
-    ]
+    found = [nlip.CODES[kind] for kind, row in codes.items() if code == row or (isinstance(row, tuple) and code in row)]
     if not found:
         return None
-    # One code of A2A stands for everything that is refused: it does not say that it is a matter of who asks.
+    # A2A has one code for all refusals, so it does not say that the caller's identity is the reason.
     return found[0] if found[0] not in _WHO or set(found) <= _WHO else _REFUSED
 
 
 def hint(exc: SabirError) -> str:
-    """What to do about a refusal that has to do with who asks; nothing about others."""
+    """What to do about a refusal that depends on the caller's identity; empty for others."""
     status = exc.status if isinstance(exc, PeerRefused) else None
     if status not in _WHO:
         return ""
     if not os.environ.get("SABIR_TOKEN"):
-        return "give a key or token of yours in the variable SABIR_TOKEN"
-    return f"the key or token in the variable SABIR_TOKEN {'is not taken there' if status == 401 else 'is not enough'}"
+        return "set SABIR_TOKEN to your API key or token"
+    problem = "is not accepted" if status == 401 else "does not have the right to do this"
+    return f"the key or token in SABIR_TOKEN {problem}"

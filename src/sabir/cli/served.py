@@ -32,7 +32,7 @@ class GatewaySource:
         """The gateway, made as the settings say; the agents of a Python file take the place of those in the settings.
 
         Raises:
-            ConfigError: there is no such gateway; says what does not fit.
+            ConfigError: the file or a setting is invalid; says which.
         """
         if self.given is None or not is_app(str(self.given)):
             return gateway_of(settings, self.given)

@@ -63,7 +63,7 @@ class Usage:
 
 
 class Status:
-    """A table of addresses that is drawn anew every second below the log."""
+    """A table of addresses that is redrawn every second below the log."""
 
     def __init__(self, announced: Announcement, doors: Sequence[Door], usage: Usage) -> None:
         self._announced = announced

@@ -91,7 +91,7 @@ async def _copy(arguments: argparse.Namespace) -> int:
     if not arguments.force:
         for address, what in ((arguments.source, "what it writes meanwhile would stay behind"), (arguments.target, "")):
             await _check_quiet(address, what or "it would not know of the rows that come")
-    begun = time.monotonic()
+    began = time.monotonic()
     progress = CopyProgress(quiet=arguments.json or not sys.stderr.isatty())
     opens, seals = (_cipher(key) for key in (arguments.from_key, arguments.to_key))
     counts = await copy(arguments.source, arguments.target, progress.show_progress, opens=opens, seals=seals)
@@ -101,7 +101,7 @@ async def _copy(arguments: argparse.Namespace) -> int:
         return 0
     for table, count in counts.items():
         say(f"  {table:<14} {count:>12,}")
-    say(f"{sum(counts.values()):,} rows copied and verified in {time.monotonic() - begun:.1f} s.")
+    say(f"{sum(counts.values()):,} rows copied and verified in {time.monotonic() - began:.1f} s.")
     say("Also copy secret.key into the home of the new gateway (or give it the same `secrets:`):")
     say("without it, tokens that clients hold, such as conversation tokens, cannot be opened.")
     return 0

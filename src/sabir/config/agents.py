@@ -78,7 +78,7 @@ class _Builder:
         """The agent with this id; it is built once.
 
         Raises:
-            ConfigError: there is none, or it needs itself.
+            ConfigError: there is no such agent, or it needs itself.
         """
         if agent_id in self._made:
             return self._made[agent_id]

@@ -41,7 +41,7 @@ def gateway_of(settings: Settings, file: Path | None = None, own: Sequence[Agent
     those of ``own`` come first.
 
     Raises:
-        ConfigError: there is no such gateway; says which setting does not fit.
+        ConfigError: a setting is invalid; says which.
     """
     check_start(settings, os.environ)
     if file is not None and settings.sample is None:
@@ -103,7 +103,7 @@ def sites_of(settings: Settings, agents: Sequence[Agent] = ()) -> Sites | None:
 
     Raises:
         MissingExtra: sites are configured, and the extra is not installed.
-        ConfigError: a site's model is no agent.
+        ConfigError: a site's model is not an agent.
     """
     if not has_sites(settings):
         return None

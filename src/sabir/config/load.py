@@ -64,8 +64,8 @@ def settings_of(values: Mapping[str, Any], source: str | Callable[[str], str] = 
     try:
         return _typed(values)
     except ConfigError as exc:
-        told = source if isinstance(source, str) else source(_place_in(str(exc)))
-        raise ConfigError(f"{told}: {exc}") from None
+        origin = source if isinstance(source, str) else source(_place_in(str(exc)))
+        raise ConfigError(f"{origin}: {exc}") from None
 
 
 def _typed(values: Mapping[str, Any]) -> Settings:
@@ -99,7 +99,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 class _Once(yaml.SafeLoader):
-    """As YAML is read, but a key stands once: of two, the first would be lost without a word. A date is text: the
+    """YAML that rejects duplicate keys, which would otherwise be dropped silently. A date is text: the
     versions of MCP are dates."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012  # as its base class has it
@@ -176,7 +176,7 @@ def _check_keys(values: Mapping[str, Any], kind: type, place: str) -> None:
         if key not in known:
             raise ConfigError(f"unknown key {name}: {suggestion(key, sorted(known), place=place)}")
         inner = struct_in(known[key])
-        if inner is None or (isinstance(value, Mapping) and _is_list(known[key])):  # which is told by its type
+        if inner is None or (isinstance(value, Mapping) and _is_list(known[key])):  # its type reports that
             continue
         if isinstance(value, Mapping) and get_origin(known[key]) is dict:  # by names that the file chooses
             for entry, item in value.items():
@@ -206,7 +206,7 @@ def _readable(text: str, values: Mapping[str, Any]) -> str:
     if match is None:
         return text
     place, said = match.group(1), text[: match.start()]
-    said = said.removeprefix(f"{re.split(r'[.[]', place)[0]}: ")  # what checks itself may say where it stands, too
+    said = said.removeprefix(f"{re.split(r'[.[]', place)[0]}: ")  # a check of its own may name the place, too
     if inner := _INNER.match(said):
         place, said = f"{place}.{inner.group(1)}", said[inner.end() :]
     if said.startswith("Invalid enum value"):

@@ -1,7 +1,7 @@
 """What is expected of settings beyond their types: a value that would be taken and mean nothing is refused.
 
-One table: where a value stands in the file, which values are right, and how that is told. ``[]`` stands for each of a
-list, ``{}`` for each of a mapping. What several values must be together stands below it.
+One table: the place of a value in the file, which values are valid, and how the error reads. ``[]`` means each of a
+list, ``{}`` for each of a mapping. Rules for several values together are below it.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ def _said(value: str) -> bool:
 
 
 def one_of(*choices: object) -> tuple[Test, str]:
-    """Which of a few, and how that is told."""
+    """One of a few values, and how the error reads."""
     *others, last = (str(choice) for choice in choices)
     return lambda value: value in choices, f"{', '.join(others)} or {last}"
 
 
 def _split(text: str) -> SplitResult | None:
-    """An address of HTTP, without credentials; None if it is none."""
+    """An HTTP address without credentials; None if it is invalid."""
     try:
         parts = urlsplit(text)
         there = parts.hostname is not None and (parts.port or 1) > 0
@@ -74,7 +74,7 @@ def is_base(text: str) -> bool:
 
 
 def is_trusted(text: str) -> bool:
-    """Whether nobody on the way can change what is read there: TLS, or this machine itself."""
+    """Whether nobody can change what is read there in transit: TLS, or this machine itself."""
     parts = _split(text)
     return parts is not None and (parts.scheme == "https" or is_here(parts.hostname or ""))
 
@@ -246,7 +246,7 @@ EXPECTED: Final[tuple[Expected, ...]] = (
     ("doors{}", lambda value: isinstance(value, bool | Mapping), "false, true or settings"),
     ("log.level", lambda value: value.lower() in LEVELS, one_of(*LEVELS)[1]),
 )
-UNSHOWN: Final = frozenset({"secrets[]", "identity.issuers[].keys"})  # what is wrong with them is told without them
+UNSHOWN: Final = frozenset({"secrets[]", "identity.issuers[].keys"})  # errors do not show their values
 WITHOUT_END: Final = "quotas."  # where .inf is a number like others: no limit
 
 
@@ -271,7 +271,7 @@ def check(settings: msgspec.Struct) -> None:
 
 
 def at(value: Any, where: str, place: str = "") -> Iterator[tuple[str, Any]]:
-    """What stands there, and where exactly; nothing for what is left out."""
+    """The values at a place, and where exactly; nothing for keys that are left out."""
     if value is None:
         return
     if not where:
@@ -402,8 +402,8 @@ def check_rights(rules: Iterable[Any], doors: Iterable[str], agents: Iterable[st
                 if fnmatch.filter(known, name):
                     continue
                 hint = suggestion(name, known, "there are")
-                told = f"rights[{number}].{kind}s: there is no {kind} {name!r}"
+                problem = f"rights[{number}].{kind}s: there is no {kind} {name!r}"
                 if kind == "door" or not elsewhere:
-                    raise ConfigError(f"{told}; {hint}")
-                unknown.append(f"{told} here; it may live elsewhere ({hint})")
+                    raise ConfigError(f"{problem}; {hint}")
+                unknown.append(f"{problem} here; it may live elsewhere ({hint})")
     return unknown

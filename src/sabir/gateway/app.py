@@ -1,4 +1,4 @@
-"""The outermost ASGI application: checks the host and what browsers say of a page's site, and routes to the doors."""
+"""The outermost ASGI application: checks the host and the origin of web pages, and routes to the doors."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def _sound(app: ASGIApp) -> ASGIApp:
             await app(scope, receive, send)
         except Exception:
             logger.exception("%s failed", scope["path"])
-            with suppress(RuntimeError):  # the answer had begun
+            with suppress(RuntimeError):  # the answer has already started
                 await _refuse(scope, receive, send, SabirError(BROKEN))
 
     return sound

@@ -18,7 +18,7 @@ def named_agents(agents: Sequence[Agent]) -> dict[str, Agent]:
     """The agents by their names.
 
     Raises:
-        ConfigError: there is none, one is not an agent, or a name is taken.
+        ConfigError: there are no agents, one is not an agent, or a name is taken.
     """
     if not agents:
         raise ConfigError("a gateway needs an agent")

@@ -122,7 +122,7 @@ class Gateway:
         self.services = self._build_context(options)
         self.exchange.concierge = self._concierge(options.control_reader)
         self.exchange.infer = infer_control if options.infer_control else None
-        self.absent: list[str] = []  # doors that are not there, and why
+        self.absent: list[str] = []  # doors that are unavailable, and why
         self.doors = self.services.doors = self._doors(options.extra_doors)
         self._front = GatewayApp(
             self.doors, self.serving, options.hosts, options.origins, self._lifespan, self.services
@@ -315,7 +315,7 @@ class Gateway:
             self._misconfigured = isinstance(exc, ConfigError)
             await send({"type": "lifespan.startup.failed", "message": for_operator(exc)})
             return
-        except OSError as exc:  # a disk that is full, a folder that is not ours
+        except OSError as exc:  # a full disk, a folder without permission
             words = f"{exc.filename}: {exc.strerror}" if exc.filename and exc.strerror else str(exc)
             await send({"type": "lifespan.startup.failed", "message": words})
             return
@@ -345,7 +345,7 @@ class Gateway:
         try:
             await self._start()
         except BaseException:
-            await self.stop()  # what was opened is closed again, and leases are let go
+            await self.stop()  # close what was opened, and release leases
             raise
 
     async def _start(self) -> None:
@@ -361,7 +361,7 @@ class Gateway:
         for door in self.doors:
             await door.start()
         await self.remote_gateways.start()
-        await self.tasks.start()  # last: work that waits is begun only by a node that can go on with it
+        await self.tasks.start()  # last: a node takes waiting work only when it can finish it
         self._sweeping = asyncio.create_task(self._sweep(), name="sweeping")
         self._meeting = asyncio.create_task(_meet(peers), name="meeting")
 
@@ -404,9 +404,9 @@ class Gateway:
         if found is None or topic not in found.card.publishes:
             raise NotFound(f"{agent} does not publish {topic!r}")
         key = key or new_id()
-        told = await self.services.topics.add(agent, topic, event, key)
+        reached = await self.services.topics.add(agent, topic, event, key)
         doors = [door for door in self.doors if isinstance(door, Publishes)]
-        return told + sum([await door.publish(agent, topic, event, key) for door in doors])
+        return reached + sum([await door.publish(agent, topic, event, key) for door in doors])
 
     async def _sweep(self) -> None:
         """Remove what has expired, now and then."""
@@ -420,7 +420,7 @@ class Gateway:
                 if self._audit_days is not None:
                     await retain(self.store, self._audit_days)
             except SabirError as exc:
-                if not (isinstance(exc, StoreUnavailable) and exc.detail):  # else the store has told the log
+                if not (isinstance(exc, StoreUnavailable) and exc.detail):  # else the store has logged it
                     logger.warning("could not sweep: %s", exc)
             await self._keep_audit()
 
@@ -478,7 +478,9 @@ class Gateway:
         serving, sock = self._listen(msgspec.structs.replace(self.serving, **{**variables, **told}), sock)
         ready = partial(announce, self.announcement(serving))
         with ExitStack() as group:
-            if serving.workers > 1 and self.exchange.observer is not None:  # then each tells the metrics of all
+            if (
+                serving.workers > 1 and self.exchange.observer is not None
+            ):  # then each process reports the metrics of all
                 self.services.group = Path(group.enter_context(TemporaryDirectory(prefix="sabir-")))
             code = serve(self._outermost(serving), serving, self._see_out, sock, ready)
         return WRONG_USE if code and self._misconfigured else code

@@ -30,7 +30,7 @@ class Mounting:
         await self._app(inner, receive, _below(root, send))
 
     def _check(self, root: str) -> None:
-        """Cards and links name ``public_url``: if that does not end with the mount, clients are sent astray."""
+        """Cards and links name ``public_url``: if it does not end with the mount path, clients use a wrong address."""
         if root != self._path and not self._warned:
             self._warned = True
             logger.warning(

@@ -105,7 +105,7 @@ def store_of(options: GatewayOptions, home: Path) -> Store:
     """The store that the options mean, not yet opened.
 
     Raises:
-        ConfigError: there is none, or it cannot be encrypted.
+        ConfigError: the address is invalid, or the store cannot be encrypted.
     """
     given, cipher = options.store, cipher_of(options.encryption)
     if given is not None and not isinstance(given, str):

@@ -45,7 +45,7 @@ def watch(services: GatewayServices, metrics: Metrics) -> None:
         waiting.set(float(await services.store.count_submitted()))
 
     async def look_at_tasks() -> None:
-        await answers(count)  # while the store is away, what is known stays
+        await answers(count)  # while the store is unavailable, the last values stay
 
     metrics.before(look)
     metrics.before(look_at_tasks)

@@ -1,8 +1,8 @@
 """Metrics aggregated over all worker processes.
 
-Each process takes a place in a folder that they share. There it keeps what it last said in a file, and listens on a
-socket; who is asked by Prometheus asks the others there. What was said once stands in a file first, so that numbers
-that only grow do not go back when a process dies: whoever takes its place goes on from there.
+Each process takes a place in a folder that they share. It keeps its last numbers there in a file, and listens on a
+socket; the process that Prometheus asks collects from the others. Numbers are written to the file first, so that
+counters do not go back when a process dies: the one that takes its place continues from there.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import msgspec
 
 from sabir.observe.metrics import Metrics, Snapshot
 
-ANSWER_SECONDS: Final = 5.0  # for another process to say its numbers; one that takes longer said what its file says
+ANSWER_SECONDS: Final = 5.0  # for the numbers of another process; after that its file is used
 _PLACE: Final = ".place"
 _encode = msgspec.msgpack.Encoder().encode
 _List = dict[str, list[tuple[tuple[str, ...], list[float]]]]
@@ -57,10 +57,10 @@ class WorkerGroup:
         places = [item.with_suffix("") for item in self._folder.glob(f"*{_PLACE}")]
         others = [place for place in places if place != self._mine]
         _, *answers = await asyncio.gather(self._metrics.look(), *(self._ask(item) for item in others))
-        said = [answer for answer in answers if answer is not None]
+        numbers = [answer for answer in answers if answer is not None]
         gone = [self._said(other) for other, item in zip(others, answers, strict=True) if item is None]
         self._keep()
-        return self._metrics.text(said, gone)
+        return self._metrics.text(numbers, gone)
 
     def _place(self) -> tuple[int, Path]:
         for number in count():
@@ -99,7 +99,7 @@ class WorkerGroup:
         return data
 
     def _said(self, place: Path) -> Snapshot:
-        """What a process said last."""
+        """The last numbers of a process."""
         try:
             return _read(place.read_bytes())
         except (OSError, msgspec.MsgspecError):

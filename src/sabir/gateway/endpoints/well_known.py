@@ -59,7 +59,7 @@ class WellKnown:
             refusal = nlip.encode(Message.error(str(exc)))
             return Response(refusal, nlip.CODES[type(exc)], headers, media_type="application/json")
         report = services.facts.get("report")
-        told: dict[str, Any] = {
+        about: dict[str, Any] = {
             "nlip": {
                 "http": f"{services.public_url}/nlip",
                 "websocket": f"{services.public_url.replace('http', 'ws', 1)}/nlip/ws",
@@ -71,7 +71,7 @@ class WellKnown:
             "disclosure": f"{services.public_url}/security",
         }
         return Response(
-            msgspec.json.encode(told), headers={"X-Content-Type-Options": "nosniff"}, media_type="application/json"
+            msgspec.json.encode(about), headers={"X-Content-Type-Options": "nosniff"}, media_type="application/json"
         )
 
     async def _statement(self, request: Request) -> Response:
