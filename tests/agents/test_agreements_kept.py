@@ -1,4 +1,7 @@
-"""What control confirms happens: streaming, keepers, policies and anonymity where they are asked for, sizes, words."""
+"""What control confirms happens: streaming, keepers, policies and anonymity where they are asked for, sizes, words.
+
+Defects of issue 11, item A 2 and 3, B 6 and 7, C 10a.
+"""
 
 from __future__ import annotations
 

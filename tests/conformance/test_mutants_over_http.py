@@ -1,4 +1,4 @@
-"""``sabir check`` finds every planted fault over HTTP, by the clause it breaks and by no other."""
+"""``sabir check`` finds every planted fault over HTTP, by the clause it breaks and by no other (issue 11, C 10b)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""``sabir check`` finds every planted fault over WebSocket, by the clause it breaks and by no other."""
+"""``sabir check`` finds every planted fault over WebSocket, by the clause it breaks and by no other.
+
+Defects of issue 11, item C 10b.
+"""
 
 from __future__ import annotations
 

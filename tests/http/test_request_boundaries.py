@@ -1,5 +1,6 @@
 """Where a request ends is never in doubt: raw bytes to the gateway alone, and through nginx that keeps connections.
 
+Defects of issue 11, D 12.
 A request that hides in the body of another must not be run. ``/health?hidden`` is what the attacker hides; it is
 answered with 200 and ``"status"`` if it is run.
 """

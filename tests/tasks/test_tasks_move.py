@@ -1,4 +1,7 @@
-"""Tasks on several nodes: leases, nodes that die, work that is taken up, answers and cancels from elsewhere."""
+"""Tasks on several nodes: leases, nodes that die, work that is taken up, answers and cancels from elsewhere.
+
+Defects of issue 11, item B 5.
+"""
 
 from __future__ import annotations
 

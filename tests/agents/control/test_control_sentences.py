@@ -1,5 +1,6 @@
 """Sentences that ask for an act, sentences that do not, and plain questions, in four languages (CORE-6.3).
 
+Defects of issue 11, A 1.
 ``control_sentences.jsonl`` was written before the rules. What is marked ``held_back`` was not looked at while the rules
 were made, but for sentences that acted and must not; both are measured alike. No act may be read that nobody asked for.
 """

@@ -1,4 +1,4 @@
-"""What A2A clients and agents say to each other through the gateway, unchanged, over every binding (E19)."""
+"""What A2A clients and agents say to each other through the gateway, unchanged, over every binding (issue 11, E 19)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Erasing and consent are asked back before they happen, over every door that carries NLIP control."""
+"""Erasing and consent are asked back before they happen, over every door that carries NLIP control (issue 11, A 1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clients that begin to say something and never end: each costs a connection, until patience ends."""
+"""Clients that begin to say something and never end: each costs a connection, until patience ends (issue 11, D 16)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NLWeb over A2A: requests in a data part, and the whole NLWeb body in the task (C10)."""
+"""NLWeb over A2A: requests in a data part, and the whole NLWeb body in the task (issue 11, C 10)."""
 
 from __future__ import annotations
 

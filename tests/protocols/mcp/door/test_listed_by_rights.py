@@ -1,4 +1,4 @@
-"""What a caller may not use is listed nowhere: the same rule over every list of the gateway."""
+"""What a caller may not use is listed nowhere: the same rule over every list of the gateway (issue 11, E 18)."""
 
 from __future__ import annotations
 

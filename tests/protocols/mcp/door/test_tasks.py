@@ -1,4 +1,4 @@
-"""Calls that outlive their request: the extension ``io.modelcontextprotocol/tasks`` of 2026-07-28."""
+"""Calls that outlive their request: the extension ``io.modelcontextprotocol/tasks`` of 2026-07-28 (issue 11, E 20)."""
 
 from __future__ import annotations
 

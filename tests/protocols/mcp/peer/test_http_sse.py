@@ -1,4 +1,4 @@
-"""Servers that speak HTTP+SSE, the transport of 2024-11-05, behind the gateway."""
+"""Servers that speak HTTP+SSE, the transport of 2024-11-05, behind the gateway (issue 11, E 20)."""
 
 from __future__ import annotations
 

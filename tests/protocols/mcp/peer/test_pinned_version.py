@@ -1,4 +1,4 @@
-"""``agents: [{peer: …, version: …}]``: the version in which a server is spoken to."""
+"""``agents: [{peer: …, version: …}]``: the version in which a server is spoken to (issue 11, E 20)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Large answers of MCP servers: they pass up to a limit, and above it they end one call and nothing else."""
+"""Large answers of MCP servers: they pass up to a limit, and above it they end one call and nothing else.
+
+Defects of issue 11, item E 17.
+"""
 
 from __future__ import annotations
 

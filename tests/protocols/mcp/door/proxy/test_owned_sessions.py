@@ -1,4 +1,7 @@
-"""A session with a server behind the gateway belongs to one caller: roots, answers and cookies never meet another."""
+"""A session with a server behind the gateway belongs to one caller: roots, answers and cookies never meet another.
+
+Defects of issue 11, item D 14.
+"""
 
 from __future__ import annotations
 

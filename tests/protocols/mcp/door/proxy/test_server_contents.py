@@ -1,4 +1,7 @@
-"""Prompts and resources of servers behind the gateway: together at ``/mcp``, and with their own names at their own."""
+"""Prompts and resources of servers behind the gateway: together at ``/mcp``, and with their own names at their own.
+
+Defects of issue 11, item E 18.
+"""
 
 from __future__ import annotations
 
