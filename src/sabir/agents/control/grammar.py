@@ -319,6 +319,7 @@ ACTS: Final[tuple[ControlAct, ...]] = (
         "stream on",
         _said(on=True),
         "(REQUEST|want)? (stream|send stream) replies? (to_me|as_they_come)?",
+        "(REQUEST|want)? (stream|send) to_me? replies stream",
         "(REQUEST|want)? send partial as_they_come?",
         "want partial as_they_come?",
         "(REQUEST|want)? (send|reply_verb) replies? as_they_come",

@@ -192,7 +192,7 @@ GERMAN: Final[Mapping[str, str]] = {
     "happens": "passiert | geschieht | macht | machst | sieht | zugriff auf | werden mit | wer liest | macht ihr mit",
     "third_parties": "dritte | dritten",
     "store_verb": "speichert | speicherst | gespeichert | behaltet | behält | behältst | bewahrt | aufbewahrt | "
-    "aufgehoben",
+    "aufgehoben | bewahrst | aufbewahren | hebst",
     "show": "zeig | zeige | zeigen sie | zeig mir | wiederhole | nenne | nenn | zusammenfassen | fasse | "
     "fass | fassen sie | zusammen | vorlesen | gib mir eine zusammenfassung | zusammenfassung",
     "so_far": "haben wir bisher gesagt | haben wir gesagt | habe ich gesagt | habe ich bisher gesagt | wurde "
