@@ -10,10 +10,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from doc_pages import Block
+from doc_pages import ROOT, Block
 from free_ports import free_port
 
-READY = "Sabir is listening on"
+READY = "Sabir is listening on\\|Uvicorn running on"
 _PORT = re.compile(r"\b80[89]\d\b")
 _WAIT = f"""
 begin() {{  # starts a program in the background, and waits until it says that it listens
@@ -30,6 +30,8 @@ class Session:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.ports: dict[str, str] = {}
+        for name in (".venv", "examples"):  # as in a clone
+            (folder / name).symlink_to(ROOT / name)
 
     def with_ports(self, text: str) -> str:
         return _PORT.sub(lambda found: self.ports.setdefault(found[0], str(free_port())), text)
@@ -59,6 +61,8 @@ class Session:
     def _run(self, command: list[str]) -> str:
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         environment = {**os.environ, "PATH": path, "HOME": str(self.folder), "PYTHONWARNINGS": "ignore"}
+        if set(self.ports) == {"8080"}:
+            environment["SABIR_PORT"] = self.ports["8080"]  # the port that a program takes where nothing names one
         process = subprocess.Popen(
             command,
             cwd=self.folder,

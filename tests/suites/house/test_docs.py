@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import argparse
+import ast
+import asyncio
+import inspect
+import json
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import trustme
 import yaml
 
+from conftest import serving
 from doc_pages import PAGES, ROOT, Block, all_blocks, anchors, blocks, links
 from doc_shell import Session, commands
+from sabir import Gateway, agent
 from sabir.cli.main import COMMANDS, parser
 from sabir.config.load import load
 from sabir.config.settings import Settings
+from sabir.turn import Turn
 
 MARKED = [page for page in PAGES if any(block.mark for block in blocks(page))]
 TARGETS = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
@@ -63,6 +71,79 @@ def test_a_configuration_loads(block: Block, tmp_path: Path, monkeypatch: pytest
     file.write_text(block.text, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     load(str(file))
+
+
+@pytest.mark.parametrize("block", all_blocks("json"), ids=lambda block: block.name)
+def test_json_can_be_read(block: Block) -> None:
+    assert json.loads(block.text)
+
+
+# Pages whose Python is run by another test, or shows signatures.
+PYTHON_ELSEWHERE = {
+    "docs/acl-patterns.md": "tests/protocols/acl/test_docs.py",
+    "docs/reference.md": "signatures, which tests/suites/house/test_public.py compares",
+}
+PYTHON = [page for page in PAGES if named(page) not in PYTHON_ELSEWHERE and blocks(page, "python")]
+
+
+@agent
+async def painter(turn: Turn) -> str:
+    return f"painted {turn.text}"
+
+
+@pytest.fixture(scope="module")
+def example(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address that stands for https://example.com."""
+    with serving(Gateway(painter, home=tmp_path_factory.mktemp("home"))) as served:
+        yield served.url
+
+
+@pytest.mark.parametrize("page", PYTHON, ids=named)
+async def test_the_python_of_a_page_runs(
+    page: Path, example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a notebook: each block after the ones before it, in a folder of its own. Nothing is served for ever."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SABIR_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(Gateway, "run", lambda *_, **__: None)
+    (tmp_path / "pages").mkdir()
+    (tmp_path / "pages" / "mug.html").write_text("<title>Red mug</title><p>A mug for tea.</p>")
+    known: dict[str, object] = {"__name__": "pasted"}
+    for block in blocks(page, "python"):
+        if block.mark:
+            continue  # run as a file, by the next test but one
+        text = block.text.replace("https://example.com", example)
+        code = compile(text, block.name, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        done = eval(code, known)
+        if inspect.iscoroutine(done):
+            await done
+    await asyncio.sleep(0)  # what was cancelled ends
+
+
+# Shell blocks that are not run: pages of make targets and of programs in the foreground, of other machines, or long.
+SHELL_NOT_RUN = {
+    "CONTRIBUTING.md": "make targets, which are checked to exist",
+    "README.md": "make targets and sabir dev in the foreground; examples/echo.py is run",
+    "docs/acl.md": "tests/protocols/acl/test_docs.py",
+    "docs/deployments.md": "tests/suites/deployments",
+    "docs/howto/container.md": "docker",
+    "docs/howto/postgresql-and-nats.md": "other machines; tests/cluster",
+    "docs/howto/systemd.md": "root; the unit itself is checked below",
+    "docs/howto/tls.md": "a certificate of the reader's",
+    "docs/many-nodes.md": "tests/bus/test_bus_command.py",
+    "docs/massgen.md": "tests/massgen",
+    "docs/nlip.md": "a task's own id; tests/protocols/nlip",
+    "docs/nlweb.md": "tests/protocols/nlweb",
+    "docs/search.md": "tests/search",
+    "docs/stores.md": "tests/cli, with PostgreSQL",
+    "docs/tutorial.md": "sabir dev and sabir chat in the foreground; the rest is run",
+    "examples/deployments/README.md": "tests/suites/deployments",
+}
+
+
+def test_every_page_with_a_shell_block_that_is_not_run_says_why() -> None:
+    left = {named(block.page) for block in all_blocks("console", "sh") if not block.mark}
+    assert sorted(left - set(SHELL_NOT_RUN)) == []
 
 
 def sabir_commands() -> list[tuple[str, str]]:
