@@ -18,7 +18,7 @@ _PORT = re.compile(r"\b80[89]\d\b")
 _WAIT = f"""
 begin() {{  # starts a program in the background, and waits until it says that it listens
   "$@" >server.log 2>&1 &
-  for _ in $(seq 600); do grep -q "{READY}" server.log && return; kill -0 $! || break; sleep 0.1; done
+  for _ in $(seq 600); do grep -q "{READY}" server.log && cat server.log && return; kill -0 $! || break; sleep 0.1; done
   cat server.log; exit 1
 }}
 """
