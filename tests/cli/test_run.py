@@ -188,3 +188,12 @@ def test_agents_at_an_address_are_listed(sabir: Sabir, served: Served, path: str
 def test_nobody_there_is_told(sabir: Sabir) -> None:
     done = sabir("agents", "http://127.0.0.1:9", "--timeout", "2")
     assert done.returncode == 3 and "127.0.0.1:9" in done.stderr
+
+
+def test_no_agents_is_said_with_what_to_do(sabir: Sabir, tmp_path: Path) -> None:
+    empty = tmp_path / "empty.yaml"
+    empty.write_text("agents: []\n")
+    done = sabir("agents", str(empty))
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "empty.yaml has no agents. Give the address of a gateway or a configuration file." in done.stderr
+    assert json.loads(sabir("agents", str(empty), "--json").stdout) == []

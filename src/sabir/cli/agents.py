@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -42,11 +43,20 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         say_json(msgspec.json.encode(cards))
         return 0
+    if not cards:
+        say(_nothing_in(place), file=sys.stderr)
     for card in cards:
         say(_line(card))
         for skill in card.get("skills", ()):
             say(f"  {skill['id']}: {skill.get('description') or skill.get('name', '')}")
     return 0
+
+
+def _nothing_in(place: str | None) -> str:
+    """What to do where there are no agents."""
+    file = place or file_of(None)
+    where = f"{file} has no agents" if file is not None else "there is no sabir.yaml here"
+    return f"{where[:1].upper()}{where[1:]}. Give the address of a gateway or a configuration file."
 
 
 def _configured(file: str | None) -> list[Mapping[str, Any]]:

@@ -82,6 +82,9 @@ def gateway_of(settings: Settings, file: Path | None = None, own: Sequence[Agent
         infer_control=settings.infer_control,
         envelope=envelope_of(settings),
     )
+    if settings.encryption is not None and settings.doors.get("upload") is not False:
+        place = home / "uploads"
+        logger.warning("encryption: uploaded files in %s are not encrypted; keep them on an encrypted disk", place)
     doors = {*settings.doors, *registry.doors(), *(door.name for door in gateway.doors)}
     elsewhere = settings.bus is not None or bool(settings.gateways)
     for problem in check_rights(settings.rights, doors, gateway.agents, elsewhere=elsewhere):
