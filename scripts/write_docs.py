@@ -42,12 +42,41 @@ PROTOCOLS = {
 }
 
 
+INTRODUCTION = """\
+**Addresses.** Every command that asks takes a URL; a scheme is not needed (`127.0.0.1:8080`), and `stdio:COMMAND`
+starts an MCP server. `SABIR_URL` is the default address, `SABIR_TOKEN` the API key or token to send: with both set,
+`sabir ask "Hello"` is enough.
+
+**Output.** For people by default. Colour, progress and the live status of `serve` appear on terminals only;
+`NO_COLOR` and `TERM=dumb` turn colour off. `--json` works with every command: the result is JSON on standard
+output, and a failure is one line on standard error, `{"error": {"code", "message", "hint"}}` ([codes](errors.md)).
+What others have written is printed so that it cannot act on the terminal.
+
+| exit code | meaning |
+|---|---|
+| 0 | done |
+| 1 | failed: the agent failed, a check found errors, a file cannot be written |
+| 2 | invalid usage or configuration; nothing was done |
+| 3 | unreachable: no connection, or no answer in time |
+| 4 | refused: no such agent, no right, a quota is used up |
+| 130 | interrupted by Ctrl-C |
+
+**Completion.** `eval "$(sabir completion bash)"` in `~/.bashrc`; the same with `zsh` in `~/.zshrc`; `sabir
+completion fish > ~/.config/fish/completions/sabir.fish` once.
+
+**Questions of an agent** are asked in place on a terminal, over every protocol: choices by number or word, yes or
+no by `y` and `n`, several with commas; Enter skips what is optional, Ctrl-D declines. Without a terminal the
+question is printed, and the next `sabir ask` in the same conversation answers it.
+"""
+
+
 def command_line() -> str:
     """The page on the command line: the help of every command, as it prints it."""
     top = parser()
     pieces = [
         "# The command line\n",
         "Written by `make docs` from the commands themselves.\n",
+        INTRODUCTION,
         f"```text\n{top.format_help().strip()}\n```\n",
     ]
     subcommands = next(action for action in top._actions if isinstance(action, argparse._SubParsersAction))

@@ -47,8 +47,8 @@ def test_every_protocol_lists_tools(protocol: str, url: str, sabir: Sabir) -> No
     assert said.code == OK, said.err
     [first, *_] = json.loads(said.out)
     assert first["description"] == "The weather of a town"
+    assert protocol == "nlweb" or first["name"] == "weather"  # NLWeb has addresses instead of names
     if protocol in ("nlip", "mcp"):
-        assert first["name"] == "weather"
         assert first["input_schema"]["required"] == ["town"]
 
 

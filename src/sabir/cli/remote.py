@@ -74,7 +74,9 @@ async def _cards(peer: Peer) -> Sequence[Mapping[str, Any]]:
         return [{"name": peer.card.name, "description": reply.text}]
     listing = getattr(peer, "refresh", None)  # an MCP server lists its tools
     await (listing() if listing is not None else peer.discover())
-    return [card_data(peer.card)]
+    card = card_data(peer.card)
+    agent = getattr(peer, "agent", None)  # over ACL, the name of the agent that answers at the address
+    return [{**card, "name": agent} if isinstance(agent, str) and agent else card]
 
 
 def card_data(card: Card, *, default: bool = False) -> dict[str, Any]:
