@@ -84,9 +84,8 @@ class Lines:
             self._pieces.append(piece)
             return
         if self._pieces:
-            kept = b"".join(self._pieces)
+            self._head, self._tail = _ends(self._pieces)
             self._pieces.clear()
-            self._head, self._tail = kept[:EDGE], kept[-EDGE:]
         elif not self._head:
             self._head = piece[:EDGE]
         self._tail = (self._tail + piece)[-EDGE:]
@@ -98,6 +97,20 @@ class Lines:
         self._pieces.clear()
         self._size, self._head, self._tail = 0, b"", b""
         return line
+
+
+def _ends(pieces: list[bytes]) -> tuple[bytes, bytes]:
+    """The first and the last ``EDGE`` bytes, without joining all: that takes milliseconds for a long line."""
+    head, tail = b"", b""
+    for piece in pieces:
+        head += piece[: EDGE - len(head)]
+        if len(head) == EDGE:
+            break
+    for piece in reversed(pieces):
+        tail = piece[-(EDGE - len(tail)) :] + tail
+        if len(tail) == EDGE:
+            break
+    return head, tail
 
 
 class LongLine:
