@@ -52,7 +52,7 @@ def ready(line):
 quotas = Quotas(rate_per_address=100.0, rate_per_caller=100.0)
 Gateway(echo, home=home, quotas=quotas, filters=Filters(filters if has_filters else ())).run(port=port, say=ready)
 """
-SECONDS = 0.8
+SECONDS = 0.6
 QUIET = 0.005  # seconds; a quiet p99 below this is measured by the machine, not by the gateway
 LIMIT = 10.0
 TRIES = 4
@@ -174,11 +174,13 @@ async def p99(gateway: GatewayProcess, door: DoorDriver) -> float:
     return waits[max(0, int(len(waits) * 0.99) - 1)]
 
 
-def compare(gateway: GatewayProcess, flooder: Flooder, door: DoorDriver, kind: str, row: str) -> None:
-    """The best of several tries, each beside a new look at the quiet gateway: other programs must not decide."""
+def compare(
+    gateway: GatewayProcess, flooder: Flooder, door: DoorDriver, kind: str, row: str, quiet: float = 0
+) -> float:
+    """The quiet p99. The best of several tries counts, each beside a new look at the quiet gateway."""
     for _ in range(TRIES):
         gateway.rest()
-        quiet = asyncio.run(p99(gateway, door))
+        quiet = quiet or asyncio.run(p99(gateway, door))
         flooder.begin(gateway.port, door, kind)
         try:
             flooded = asyncio.run(p99(gateway, door))
@@ -186,15 +188,17 @@ def compare(gateway: GatewayProcess, flooder: Flooder, door: DoorDriver, kind: s
             flooder.end()
         TABLE.setdefault(row, {})[door.name] = f"{quiet * 1e3:.1f} → {flooded * 1e3:.1f} ms"
         if flooded < LIMIT * max(quiet, QUIET):
-            return
+            return quiet
+        quiet = 0
     pytest.fail(f"{row}: p99 {TABLE[row][door.name]}")
 
 
 @pytest.mark.parametrize("gateway", ["no filters"], indirect=True)
 @pytest.mark.parametrize("door", DOORS, ids=[door.name for door in DOORS])
 def test_a_polite_caller_is_served_beside_a_flood(gateway: GatewayProcess, flooder: Flooder, door: DoorDriver) -> None:
+    quiet = 0.0
     for kind in KINDS:
-        compare(gateway, flooder, door, kind, kind)
+        quiet = compare(gateway, flooder, door, kind, kind, quiet)
 
 
 @pytest.mark.parametrize("gateway", ["filters"], indirect=True)
