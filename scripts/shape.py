@@ -117,6 +117,19 @@ def widest(root: Path) -> str:
     return ", ".join(f"{protocol} {count}" for count, protocol in counted)
 
 
+VAGUE = frozenset({"each", "most", "wrong", "told", "_told", "tell", "_tell", "bury"})  # CONTRIBUTING.md, Names
+
+
+def vague_names(root: Path) -> int:
+    """Uses of names that say nothing of what they hold."""
+    found = 0
+    for _, tree in trees(root):
+        for node in ast.walk(tree):
+            named = getattr(node, "id", None) or getattr(node, "arg", None) or getattr(node, "name", None)
+            found += isinstance(named, str) and named in VAGUE
+    return found
+
+
 def ids_without_a_row(root: Path) -> list[str]:
     return requirement_ids.without_a_row(root)
 
@@ -136,6 +149,7 @@ def main() -> None:
     through = sorted(".".join(path) for path in paths if len(path) > 2)
     print(f"paths of doors through two services: {len(through)}  {', '.join(through)}")
     print(f"members of the context that the doors of one protocol use: {widest(root)}")
+    print(f"names that say nothing (each, most, wrong, told, tell, bury): {vague_names(root)}")
     print(f"ids without a row: {len(missing)}  {', '.join(missing[:12])}")
     print(f"lines of source: {lines}")
 

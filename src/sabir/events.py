@@ -135,8 +135,8 @@ class Fault(msgspec.Struct, frozen=True):
 
 
 def _peer_and_reason(reason: str) -> tuple[str, str]:
-    peer, told, rest = reason.partition(": ")
-    return (peer, rest) if told else ("a remote agent", reason)
+    peer, answer, rest = reason.partition(": ")
+    return (peer, rest) if answer else ("a remote agent", reason)
 
 
 FAULTS: Mapping[str, Callable[[str], SabirError]] = {

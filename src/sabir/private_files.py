@@ -43,8 +43,8 @@ def open_to_others(home: Path, files: Iterable[Path] = ()) -> str:
     wide += [file for file in files if _wide(file) and _wide(file.parent)]
     if not wide:
         return ""
-    told = ", ".join(f"{item} (mode {item.stat().st_mode & 0o777:04o})" for item in wide)
-    return f"readable by other users of this machine: {told}; chmod go-rwx keeps it from them"
+    text = ", ".join(f"{item} (mode {item.stat().st_mode & 0o777:04o})" for item in wide)
+    return f"readable by other users of this machine: {text}; chmod go-rwx keeps it from them"
 
 
 def _wide(path: Path) -> bool:

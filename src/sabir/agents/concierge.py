@@ -181,11 +181,11 @@ class Concierge:
         if wish.topic != "policy":
             return ""
         policies, _ = self._policies(turn)
-        told = "; ".join(
+        text = "; ".join(
             f"{consent.kind}: {_line(consent.text)}"
             for consent in consents(wish.value, policies, turn.conversation.agreed)
         )
-        return f"Do you accept this? {told}" if told else ""
+        return f"Do you accept this? {text}" if text else ""
 
     async def _row(self, turn: Turn) -> ConversationRow:
         """The stored conversation of this turn, or what it will be stored as."""
@@ -208,7 +208,7 @@ class Concierge:
         else:
             agents = "; ".join(f"{card.name} ({_line(card.description)})".removesuffix(" ()") for card in cards)
             text = f"Agents here: {agents}. Control messages are answered on: {', '.join(TOPICS)}."
-        told = {
+        details = {
             "agents": [msgspec.to_builtins(card) for card in cards],
             "gateway": self.services.facts.get("gateway", ""),
             "control": dict(TOPICS),
@@ -218,7 +218,7 @@ class Concierge:
             "streaming": True,
             "idempotency_key": True,
         }
-        return ProposalAnswer.of(text, "capabilities", told)
+        return ProposalAnswer.of(text, "capabilities", details)
 
     async def _ethics(self, wish: Wish, turn: Turn) -> ProposalAnswer:
         text = str(self.services.facts.get("ethics") or ETHICS)
@@ -226,14 +226,14 @@ class Concierge:
 
     async def _security(self, wish: Wish, turn: Turn) -> ProposalAnswer:
         report = self.services.facts.get("report")
-        told = report() if callable(report) else report
-        told = told if isinstance(told, dict) else {"profile": None}
-        profile, degree = told.get("profile"), told.get("degree")
+        answer = report() if callable(report) else report
+        answer = answer if isinstance(answer, dict) else {"profile": None}
+        profile, degree = answer.get("profile"), answer.get("degree")
         words = f"ECMA-434 profile {profile} ({degree}) holds." if profile else "No ECMA-434 profile holds in full."
-        held = ", ".join(str(name) for name in told.get("holds", ()))
+        held = ", ".join(str(name) for name in answer.get("holds", ()))
         names = f" What holds: {held}." if held else ""
         text = f"{words}{names} The security statement is at {self.services.public_url}/security."
-        return ProposalAnswer.of(text, "security", told)
+        return ProposalAnswer.of(text, "security", answer)
 
     async def _authentication(self, wish: Wish, turn: Turn) -> ProposalAnswer:
         caller = turn.caller
@@ -252,8 +252,8 @@ class Concierge:
         left = await self.services.remaining(turn.caller)
         if not left:
             return answer
-        told = {item.name: item.plain for item in left}
-        return ProposalAnswer(answer.text, (*answer.parts, json_part(told, label="remaining")), answer.agreed)
+        details = {item.name: item.plain for item in left}
+        return ProposalAnswer(answer.text, (*answer.parts, json_part(details, label="remaining")), answer.agreed)
 
     async def _policy(self, wish: Wish, turn: Turn) -> ProposalAnswer:
         policies, holders = self._policies(turn)
@@ -355,11 +355,11 @@ class Concierge:
         horizon = wish.value.get("horizon", wish.value.get("last"))
         last = horizon if isinstance(horizon, int) and not isinstance(horizon, bool) and horizon > 0 else MAX_HISTORY
         turns = await self._past(turn, min(last, MAX_HISTORY))
-        told = history(turns)
-        lines = [f"{item['at']} {item['speaker']}: {item['said']}" for item in told]
+        answer = history(turns)
+        lines = [f"{item['at']} {item['speaker']}: {item['said']}" for item in answer]
         count = turn.conversation.count
         text = "\n".join(lines) if lines else "Nothing has been said yet."
-        return ProposalAnswer.of(text, "history", {"turns": told, "horizon": last, "count": count})
+        return ProposalAnswer.of(text, "history", {"turns": answer, "horizon": last, "count": count})
 
     async def _past(self, turn: Turn, last: int) -> list[PastTurn]:
         turns = await self.services.store.turns(turn.conversation.id, min(2 * last, 2 * MAX_HISTORY))
@@ -379,11 +379,10 @@ class Concierge:
         rows = [await self._row(turn)]
         if not turn.caller.is_anonymous:  # all strangers share one id, so they see only what their token opens
             rows = await self.services.store.conversations(turn.caller.id) or rows
-        told = [_session(row, turn.conversation.id) for row in rows]
-        text = (
-            f"You have {len(told)} open session{'s' * (len(told) != 1)}. A message without my token starts a new one."
-        )
-        return ProposalAnswer.of(text, "sessions", {"sessions": told})
+        entries = [_session(row, turn.conversation.id) for row in rows]
+        number = f"{len(entries)} open session{'s' * (len(entries) != 1)}"
+        text = f"You have {number}. A message without my token starts a new one."
+        return ProposalAnswer.of(text, "sessions", {"sessions": entries})
 
     async def _end(self, turn: Turn, *, erase: bool) -> ProposalAnswer:
         row = await self._row(turn)
@@ -413,7 +412,7 @@ class Concierge:
             f"Put up to {upload.max_bytes} bytes to this address until {until}, by POST (multipart or raw) or PUT; "
             "then refer to it in a message of this conversation."
         )
-        told = {
+        details = {
             "bytes": upload.max_bytes,
             "expires": until,
             "methods": ["POST", "PUT", "PATCH", "HEAD"],
@@ -424,19 +423,19 @@ class Concierge:
             text,
             (
                 uri_part((self.services.uploads.public_url or self.services.public_url) + path, label="upload"),
-                json_part(told, label="upload-terms"),
+                json_part(details, label="upload-terms"),
             ),
         )
 
 
 def history(turns: Iterable[PastTurn]) -> list[dict[str, Any]]:
     """What was said, with time and speaker, oldest first (TR-7.2.2-b)."""
-    told = []
+    entries = []
     for turn in turns:
         at = datetime.fromtimestamp(turn.at, UTC).isoformat(timespec="milliseconds")
-        told.append({"at": at, "speaker": turn.speaker or "anonymous", "role": "user", "said": turn.asked.text})
-        told.append({"at": at, "speaker": turn.agent, "role": "agent", "said": turn.answered.text})
-    return told
+        entries.append({"at": at, "speaker": turn.speaker or "anonymous", "role": "user", "said": turn.asked.text})
+        entries.append({"at": at, "speaker": turn.agent, "role": "agent", "said": turn.answered.text})
+    return entries
 
 
 def default_policies(days: float) -> list[Policy]:

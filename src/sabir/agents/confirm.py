@@ -62,9 +62,9 @@ class Confirm:
 
 
 def _question(form: Form) -> Question:
-    told = "; ".join(f"{name}: {value}" for name, value in form.items()) or "nothing"
+    answer = "; ".join(f"{name}: {value}" for name, value in form.items()) or "nothing"
     return Question(
-        f"I understood: {told}. Is that right?",
+        f"I understood: {answer}. Is that right?",
         fields=(Field("assent", "Is that right? You may also correct it in words.", "boolean"),),
         id="read-back",
     )

@@ -202,16 +202,16 @@ class Federation:
             yield Reply(Message.text(_listed(_texts(said)), parts=_beside(said)))
 
     async def _integrated(self, integrator: Agent, turn: Turn, said: list[Said]) -> AsyncGenerator[Event, None]:
-        told = _sources(said)
+        answer = _sources(said)
         brief = Message.text(
             f"{turn.text}{_WISHES.get(self.strategy, '')}",
-            parts=[text_part(turn.text, label=QUESTION), *_parts(said), told],
+            parts=[text_part(turn.text, label=QUESTION), *_parts(said), answer],
         )
         sub = turn.sub(brief, integrator, history=True)
         async for event in integrator(sub):
             if isinstance(event, Reply):
                 reply = event.message
-                yield Reply(reply if reply.labelled(SOURCES) is not None else reply.with_part(told))
+                yield Reply(reply if reply.labelled(SOURCES) is not None else reply.with_part(answer))
                 return
             if isinstance(event, Fault | Delta | Progress):
                 yield event
@@ -357,18 +357,18 @@ async def cheapest(turn: Turn) -> Message:
     """An integrator: the lowest price wins; offers without a readable price are named and left out."""
     offers = {source: price_in(parts) for source, parts in answers_in(turn.message).items()}
     priced = {source: price for source, price in offers.items() if price is not None}
-    told = json_part({"prices": offers}, label="prices")
+    part = json_part({"prices": offers}, label="prices")
     if not priced:
-        return Message.text("No offer has a price that can be read.", parts=[told])
+        return Message.text("No offer has a price that can be read.", parts=[part])
     said = {source: currency_in(parts) for source, parts in answers_in(turn.message).items() if source in priced}
     if len({item for item in said.values() if item}) > 1:
         listed = "; ".join(f"{source}: {price:g} {said[source] or ''}".strip() for source, price in priced.items())
         return Message.text(
-            f"The offers are in different currencies, so none is called cheapest. {listed}", parts=[told]
+            f"The offers are in different currencies, so none is called cheapest. {listed}", parts=[part]
         )
     best = min(priced, key=lambda source: priced[source])
     words = " ".join(str(p.content) for p in answers_in(turn.message)[best] if p.format == "text")
-    return Message.text(f"{best} is cheapest, at {priced[best]:g}. {words}".strip(), parts=[told])
+    return Message.text(f"{best} is cheapest, at {priced[best]:g}. {words}".strip(), parts=[part])
 
 
 def price_in(parts: Sequence[Part]) -> float | None:
@@ -420,11 +420,11 @@ async def cross_check(turn: Turn) -> Message:
     asked = turn.message.labelled(QUESTION)
     agreed = groups(answers, str(asked.content) if asked is not None else turn.text)[0]
     against = sorted(source for source in answers if source not in agreed)
-    told: dict[str, Any] = {"agree": len(agreed), "of": len(answers), "differ": against}
+    details: dict[str, Any] = {"agree": len(agreed), "of": len(answers), "differ": against}
     if 2 * len(agreed) <= len(answers) and len(answers) > 1:
         listed = "; ".join(f"{source}: {words}" for source, words in answers.items())
-        return Message.text(f"The sources do not agree. {listed}", parts=[json_part(told, label=AGREEMENT)])
-    return Message.text(answers[agreed[0]], parts=[json_part(told, label=AGREEMENT)])
+        return Message.text(f"The sources do not agree. {listed}", parts=[json_part(details, label=AGREEMENT)])
+    return Message.text(answers[agreed[0]], parts=[json_part(details, label=AGREEMENT)])
 
 
 def _said(parts: Sequence[Part]) -> str:

@@ -59,7 +59,7 @@ class LiveView:
             case MemberAnswered():
                 self._answers[name] += 1
                 self._newest = name
-                for voter in [each for each, state in self._state.items() if state.startswith("votes")]:
+                for voter in [item for item, state in self._state.items() if state.startswith("votes")]:
                     self._state[voter] = self._again()  # a new answer ends the votes
                 self._state[name] = f"answers: {_short(event.content)}"
                 if self._answers[name] > 1:

@@ -58,7 +58,7 @@ def asked(field: Field) -> str:
         "single_select": f"1-{len(field.options)}" if field.options else "",
         "multi_select": f"1-{len(field.options)}, several with commas" if field.options else "several with commas",
     }
-    note = ", ".join(each for each in (notes.get(field.kind, ""), "" if field.required else "Enter skips it") if each)
+    note = ", ".join(item for item in (notes.get(field.kind, ""), "" if field.required else "Enter skips it") if item)
     return f"{field.text or field.id} [{note}]" if note else field.text or field.id
 
 

@@ -214,11 +214,11 @@ async def result(target: AclTarget) -> None:
 async def summary(target: AclTarget) -> None:
     reply = await target.reply("QUERY_CAPABILITIES", payload={"query_type": "summary"})
     demand(reply.performative == "INFORM_CAPABILITIES", f"got {reply.performative}")
-    told = reply.payload.get("capabilities")
-    demand(isinstance(told, dict), "capabilities is not an object")
-    assert isinstance(told, dict)
-    demand(isinstance(told.get("topics"), list), "topics is not a list")
-    actions = told.get("actions")
+    answer = reply.payload.get("capabilities")
+    demand(isinstance(answer, dict), "capabilities is not an object")
+    assert isinstance(answer, dict)
+    demand(isinstance(answer.get("topics"), list), "topics is not a list")
+    actions = answer.get("actions")
     named = isinstance(actions, list) and all(isinstance(action, dict) and "name" in action for action in actions)
     demand(named, "actions is not a list of objects with a name")
 

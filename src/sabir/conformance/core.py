@@ -245,7 +245,7 @@ UNSUPPORTED: Final = {
 
 
 def _add_spelling_checks() -> None:
-    def told(message: Json) -> Run:
+    def rejects(message: Json) -> Run:
         async def run(target: CoreTarget) -> None:
             answer = await target.exchange(message)
             demand(answer.text, "no part of the answer is text")
@@ -253,7 +253,7 @@ def _add_spelling_checks() -> None:
         return run
 
     for check_id, (name, message) in UNSUPPORTED.items():
-        check(check_id, "ECMA-430 5.3", "should", f"{name} is answered in words")(told(message))
+        check(check_id, "ECMA-430 5.3", "should", f"{name} is answered in words")(rejects(message))
 
 
 _add_spelling_checks()

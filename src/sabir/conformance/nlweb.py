@@ -78,11 +78,11 @@ class Target:
         Raises:
             Declined: 401, 403, or 429 for too long.
         """
-        while (told := await self._once(method, path, body, headers)).status == 429:
-            await self._wire.slow_down(told.headers.get("retry-after"))
-        if told.status in BY_POLICY:
-            raise Declined(f"HTTP {told.status}: {BY_POLICY[told.status]}")
-        return told
+        while (answer := await self._once(method, path, body, headers)).status == 429:
+            await self._wire.slow_down(answer.headers.get("retry-after"))
+        if answer.status in BY_POLICY:
+            raise Declined(f"HTTP {answer.status}: {BY_POLICY[answer.status]}")
+        return answer
 
     async def _once(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> NlwebAnswer:
         url = beside(self.url, path) if path else self.url
@@ -107,9 +107,9 @@ class Target:
         Raises:
             Failed: it is refused, or the answer is not NLWeb.
         """
-        told = await self.post(request(**sections), accept="application/json")
-        demand(told.status < 300, f"a good request is refused with HTTP {told.status}: {told.body[:200]!r}")
-        return told.json()
+        answer = await self.post(request(**sections), accept="application/json")
+        demand(answer.status < 300, f"a good request is refused with HTTP {answer.status}: {answer.body[:200]!r}")
+        return answer.json()
 
 
 def beside(url: str, path: str) -> str:
@@ -138,13 +138,13 @@ def items_of(body: Json) -> list[Json]:
     return found
 
 
-def failure(told: NlwebAnswer, status: int, *codes: str) -> None:
+def failure(answer: NlwebAnswer, status: int, *codes: str) -> None:
     """The answer is a Failure with this status and one of these codes."""
-    body = told.json()
+    body = answer.json()
     demand(kind_of(body) == "failure", f"expected a Failure, got {body['_meta'].get('response_type')!r}")
     error = body.get("error")
     demand(isinstance(error, dict) and error.get("code") and error.get("message"), "error needs a code and a message")
-    demand(told.status == status, f"expected HTTP {status}, got {told.status}")
+    demand(answer.status == status, f"expected HTTP {status}, got {answer.status}")
     code = body["error"]["code"]
     demand(not codes or code in codes, f"expected the code {' or '.join(codes)}, got {code!r}")
 
@@ -172,14 +172,14 @@ async def meta(target: Target) -> None:
 
 @check("NLWEB-3", "prefer.streaming", "must", "streaming: false gives one JSON body")
 async def one_body(target: Target) -> None:
-    told = await target.post(request())
-    demand(told.kind == "application/json", f"the body is {told.kind}")
+    answer = await target.post(request())
+    demand(answer.kind == "application/json", f"the body is {answer.kind}")
 
 
 @check("NLWEB-4", "prefer.streaming", "must", "streaming: true gives server-sent events with the results")
 async def streamed(target: Target) -> None:
-    told = await target.post(request(prefer={"streaming": True, "response_format": "conv_search"}))
-    events = told.events()
+    answer = await target.post(request(prefer={"streaming": True, "response_format": "conv_search"}))
+    events = answer.events()
     demand(any("_meta" in data for _, data in events), "no event carries _meta")
 
 
@@ -187,14 +187,14 @@ async def streamed(target: Target) -> None:
 async def default_stream(target: Target) -> None:
     body = {"query": {"text": TEXT}}
     demand((await target.post(body, accept="*/*")).kind == "text/event-stream", "without a wish it does not stream")
-    told = await target.post(body, accept="application/json")
-    demand(told.kind == "application/json", "Accept: application/json is not heeded")
+    answer = await target.post(body, accept="application/json")
+    demand(answer.kind == "application/json", "Accept: application/json is not heeded")
 
 
 @check("NLWEB-6", "W-2", "ours", "Events are named, and each can be read without its name")
 async def named_events(target: Target) -> None:
-    told = await target.post(request(prefer={"streaming": True, "response_format": "conv_search"}))
-    events = told.events()
+    answer = await target.post(request(prefer={"streaming": True, "response_format": "conv_search"}))
+    events = answer.events()
     demand(events[0][0] == "start" and "_meta" in events[0][1], "the first event is not start with _meta")
     demand(events[-1][0] in ("complete", "error"), f"the last event is {events[-1][0]!r}, not complete")
     for name, data in events:
@@ -304,9 +304,9 @@ async def failure_in_stream(target: Target) -> None:
 
 @check("NLWEB-21", "W-7", "ours", "The flat request of before 0.54 is refused with its own nested form")
 async def flat(target: Target) -> None:
-    told = await target.post({"query": "muffins", "site": "a.example", "streaming": False}, accept="application/json")
-    failure(told, 400, "INVALID_REQUEST")
-    message = told.json()["error"]["message"]
+    answer = await target.post({"query": "muffins", "site": "a.example", "streaming": False}, accept="application/json")
+    failure(answer, 400, "INVALID_REQUEST")
+    message = answer.json()["error"]["message"]
     demand('"text"' in message and "a.example" in message, "the message does not show the nested form")
 
 
@@ -328,9 +328,9 @@ async def version_0_55(target: Target) -> None:
 @check("NLWEB-24", "W-8", "ours", "GET asks with words, with dotted keys, and with JSON")
 async def by_get(target: Target) -> None:
     for query in ("query=soup", "query.text=soup", "query=%7B%22text%22%3A%22soup%22%7D"):
-        told = await target.send("GET", f"ask?{query}&prefer.streaming=false", accept="application/json")
-        demand(told.status == 200, f"?{query} is refused with HTTP {told.status}")
-        told.json()
+        answer = await target.send("GET", f"ask?{query}&prefer.streaming=false", accept="application/json")
+        demand(answer.status == 200, f"?{query} is refused with HTTP {answer.status}")
+        answer.json()
 
 
 @check("NLWEB-25", "W-13", "ours", "A site that a caller names is not fetched")
@@ -362,16 +362,16 @@ async def bad_await(target: Target) -> None:
 
 @check("NLWEB-27", "Await", "must", "A promise that was never given is not promised again")
 async def unknown_promise(target: Target) -> None:
-    told = await target.post({"promise_token": "never-given", "action": "checkin"}, "await")
-    demand(kind_of(told.json()) == "failure", "an invented token gets another promise")
-    failure(told, 404, "UNKNOWN_PROMISE")
+    answer = await target.post({"promise_token": "never-given", "action": "checkin"}, "await")
+    demand(kind_of(answer.json()) == "failure", "an invented token gets another promise")
+    failure(answer, 404, "UNKNOWN_PROMISE")
 
 
 async def promised(target: Target) -> str:
-    told = await target.post(request(), prefer="respond-async")
-    if told.status != 202:
+    answer = await target.post(request(), prefer="respond-async")
+    if answer.status != 202:
         raise Skipped("it does not promise on Prefer: respond-async")
-    token = told.json().get("promise", {}).get("token")
+    token = answer.json().get("promise", {}).get("token")
     demand(isinstance(token, str) and len(token) >= 22, "the promise has no token that cannot be guessed")
     return str(token)
 
@@ -402,9 +402,9 @@ async def cancelled(target: Target) -> None:
 
 @check("NLWEB-30", "Agent finder", "should", "/who tells which agents suit, and /sites which sites there are")
 async def discovery(target: Target) -> None:
-    told = await target.post({"query": {"text": TEXT}}, "who")
-    demand(told.status == 200, f"/who gives HTTP {told.status}")
-    for row in told.json().get("results", []):
+    answer = await target.post({"query": {"text": TEXT}}, "who")
+    demand(answer.status == 200, f"/who gives HTTP {answer.status}")
+    for row in answer.json().get("results", []):
         demand({"protocol", "endpoint", "score", "definition"} <= row.keys(), f"a row of /who has only {list(row)}")
     sites = await target.send("GET", "sites")
     demand(sites.status == 200 and b'"sites"' in sites.body, f"/sites gives HTTP {sites.status}")

@@ -97,8 +97,8 @@ class RemoteAgent:
                 yield event
         except PeerUnavailable as away:
             why = away.reason.removeprefix(f"{away.peer}: ")
-            told = f"unavailable: its gateway {self._gateway.name} does not answer ({why})"
-            raise PeerUnavailable(self.card.name, told) from None
+            text = f"unavailable: its gateway {self._gateway.name} does not answer ({why})"
+            raise PeerUnavailable(self.card.name, text) from None
         finally:
             self._running -= 1
             if self._gone and not self._running:
@@ -128,8 +128,8 @@ class RemoteAgent:
             "control"
         )
         call = Call(turn.conversation.id, peer.seconds, hops=turn.hops + 1, headers=headers)
-        told = (await peer.settle(said, call)).labelled("policy")
-        value = told.value if told is not None and isinstance(told.value, dict) else {}
+        part = (await peer.settle(said, call)).labelled("policy")
+        value = part.value if part is not None and isinstance(part.value, dict) else {}
         return all(isinstance(value.get(kind), dict) and value[kind].get("accept") is True for kind in kinds)
 
     async def propose_anonymous(self, conversation: str) -> str | None:
@@ -398,11 +398,11 @@ class RemoteGateways:
                 async with asyncio.timeout(pause):
                     await self._stopping.wait()
 
-    async def remember(self, name: str, told: _Remembered) -> None:
+    async def remember(self, name: str, answer: _Remembered) -> None:
         if self._store is None:
             return
         with suppress(StoreUnavailable):  # it is only for the next start
-            await self._store.put(Record(SPACE, name, msgspec.json.encode(told)))
+            await self._store.put(Record(SPACE, name, msgspec.json.encode(answer)))
 
     async def _remembered(self, neighbour: Neighbour) -> _Remembered | None:
         record = await self._store.get(SPACE, neighbour.name) if self._store is not None else None

@@ -130,24 +130,24 @@ async def by_nlip(where: GatewayAddress) -> AgentListing:
             asked = await peer.control("What are your policies?", json_part({}, label="policy"))
             stated = asked.labelled("policy")
     part = answer.labelled("capabilities")
-    told = part.value if part is not None and isinstance(part.value, dict) else {}
-    if not isinstance(told.get("agents"), list):
+    result = part.value if part is not None and isinstance(part.value, dict) else {}
+    if not isinstance(result.get("agents"), list):
         raise PeerUnreadable(where.address, "it does not say by NLIP which agents it has")
-    cards = readable(told["agents"])
+    cards = readable(result["agents"])
     own = _own_policies(stated.value if stated is not None else None, cards)
     cards = [msgspec.structs.replace(card, policies=(*card.policies, *own)) if own else card for card in cards]
     agents = tuple(Listed(card, f"{place}/{card.name}") for card in cards)
-    return AgentListing(where.gateway_id_of(told.get("gateway")), "nlip", agents)
+    return AgentListing(where.gateway_id_of(result.get("gateway")), "nlip", agents)
 
 
 def _own_policies(stated: Any, cards: Iterable[Card]) -> tuple[Policy, ...]:
     """What a gateway itself requires: of all that it states, what no agent's card says."""
     of_agents = {policy.kind for card in cards for policy in card.policies}
     found: list[Policy] = []
-    for kind, told in stated.items() if isinstance(stated, dict) else ():
-        if kind in of_agents or not isinstance(told, dict) or told.get("require") is not True:
+    for kind, answer in stated.items() if isinstance(stated, dict) else ():
+        if kind in of_agents or not isinstance(answer, dict) or answer.get("require") is not True:
             continue
-        offer = dict(told["offer"]) if isinstance(told.get("offer"), dict) else {}
+        offer = dict(answer["offer"]) if isinstance(answer.get("offer"), dict) else {}
         found.append(Policy(str(kind)[:64], str(offer.pop("text", "")), offer, required=True))
     return tuple(found)
 
@@ -160,8 +160,8 @@ async def by_nlweb(where: GatewayAddress) -> AgentListing:
     """
     body = {"query": {"text": "", "type": "nlweb"}, "meta": {"max_results": 2 * MAX_AGENTS}}
     async with where.fetcher() as fetcher:
-        told = await where.json(fetcher, "POST", f"{where.base}/who", body)
-    rows = told.get("results") if isinstance(told, dict) else None
+        answer = await where.json(fetcher, "POST", f"{where.base}/who", body)
+    rows = answer.get("results") if isinstance(answer, dict) else None
     if not isinstance(rows, list):
         raise PeerUnreadable(where.address, "its /who does not list agents")
     found: dict[str, Listed] = {}
@@ -170,7 +170,7 @@ async def by_nlweb(where: GatewayAddress) -> AgentListing:
         for card in readable([row.get("definition")]) if place is not None else ():
             skills = tuple(msgspec.structs.replace(s, input_schema=None, output_schema=None) for s in card.skills)
             found[card.name] = Listed(msgspec.structs.replace(card, skills=skills), place or "")
-    meta = told.get("_meta")
+    meta = answer.get("_meta")
     gateway = where.gateway_id_of(meta.get("gateway") if isinstance(meta, dict) else None)
     return AgentListing(gateway, "nlweb", tuple(found.values())[:MAX_AGENTS])
 

@@ -32,10 +32,10 @@ async def by_a2a(where: GatewayAddress) -> AgentListing:
     """
     async with where.fetcher() as fetcher:
         first = await _read(fetcher, where, where.base + CARD, f"{where.base}/a2a")
-        told = gateway_of(first)
-        if told is None:
+        answer = gateway_of(first)
+        if answer is None:
             return AgentListing(where.gateway_id_of(None), "a2a", (Listed(_card(first), where.base),))
-        gateway, names = told
+        gateway, names = answer
         room = asyncio.Semaphore(_AT_ONCE)
 
         async def one(name: str) -> Listed | None:
@@ -57,18 +57,18 @@ def _card(card: pb.AgentCard) -> Card:
 
 
 async def _read(fetcher: GuardedClient, where: GatewayAddress, place: str, rpc: str) -> pb.AgentCard:
-    told: Any = None
+    text: Any = None
     if where.headers:
         body = {"jsonrpc": "2.0", "id": 1, "method": "GetExtendedAgentCard", "params": {}}
         try:
             answer = await where.json(fetcher, "POST", rpc, body, {"a2a-version": "1.0"})
-            told = answer.get("result") if isinstance(answer, dict) else None
+            text = answer.get("result") if isinstance(answer, dict) else None
         except PeerRefused:
-            told = None  # then what everybody may know
-    if told is None:
-        told = await where.json(fetcher, "GET", place)
+            text = None  # then what everybody may know
+    if text is None:
+        text = await where.json(fetcher, "GET", place)
     try:
-        card = parse_agent_card(told)
+        card = parse_agent_card(text)
     except (ParseError, ValueError, TypeError):
         raise PeerUnreadable(where.address, "its agent card cannot be read") from None
     if not card.name or not card.supported_interfaces:

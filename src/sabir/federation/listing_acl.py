@@ -17,12 +17,12 @@ async def by_acl(where: GatewayAddress) -> AgentListing:
         PeerError: it cannot be asked, or does not tell.
     """
     async with where.fetcher() as fetcher:
-        told = await where.json(fetcher, "GET", f"{where.base}/.well-known/acl")
-    rows = told.get("agents") if isinstance(told, dict) else None
+        answer = await where.json(fetcher, "GET", f"{where.base}/.well-known/acl")
+    rows = answer.get("agents") if isinstance(answer, dict) else None
     if not isinstance(rows, list):
         raise PeerUnreadable(where.address, "its /.well-known/acl does not list agents")
     agents = tuple(_listed(row, where) for row in rows[:MAX_AGENTS] if _is_named(row))
-    return AgentListing(where.gateway_id_of(told.get("gateway")), "acl", agents)
+    return AgentListing(where.gateway_id_of(answer.get("gateway")), "acl", agents)
 
 
 def _is_named(row: Any) -> bool:

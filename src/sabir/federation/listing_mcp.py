@@ -46,8 +46,8 @@ async def by_mcp(where: GatewayAddress) -> AgentListing:
 
 
 def _about(tool: Mapping[str, Any]) -> Json | None:
-    told = (tool.get("_meta") or {}).get(AGENT)
-    return told if isinstance(told, dict) else None
+    answer = (tool.get("_meta") or {}).get(AGENT)
+    return answer if isinstance(answer, dict) else None
 
 
 def _plain(name: str) -> str:

@@ -284,9 +284,9 @@ def _described(part: Part) -> str:
     return part.content if isinstance(part.content, str) else msgspec.json.encode(part.content).decode()
 
 
-def _cut(reply: Message, limit: int, told: dict[str, Any], link: tuple[Part, ...]) -> Message:
+def _cut(reply: Message, limit: int, details: dict[str, Any], link: tuple[Part, ...]) -> Message:
     """The beginning of the reply that fits, and where the whole of it is; the address goes before the note."""
-    note = json_part(told, label="limits")
+    note = json_part(details, label="limits")
     bare, room = Message.text(""), 0
     for parts in ((note, *link), link, ()):
         bare = Message.text("", parts=parts)

@@ -100,8 +100,8 @@ def build_guard(
     keys, subjects = ApiKeys(store), SubjectTokens()
     known = KeyVerifier(keys, seconds=settings.identity.keys_seconds) if settings.identity.keys else None
     passes = Passes(seal, seconds=settings.identity.pass_seconds, keys=known)
-    told = challenge(f"{public_url}/nlip" if settings.identity.issuers and public_url else None)
-    verifiers = _verifiers(settings.identity, store, known, passes, trusted, subjects, told, public_url)
+    answer = challenge(f"{public_url}/nlip" if settings.identity.issuers and public_url else None)
+    verifiers = _verifiers(settings.identity, store, known, passes, trusted, subjects, answer, public_url)
     # With nothing set up, a gateway is open, and a token meant for a proxy in front of it does no harm.
     strict = bool(settings.rights or settings.identity != IdentitySettings())
     identity = Authenticator(verifiers, anonymous=settings.identity.anonymous, strict=strict)
@@ -109,7 +109,7 @@ def build_guard(
         seal,
         settings.quotas,
         identity,
-        Rights(settings.rights, told),
+        Rights(settings.rights, answer),
         filters_of(settings.filters),
         DailyUsage(settings.quotas, store),
         AuditThrottle(settings.audit.refusals_per_minute),
@@ -129,7 +129,7 @@ def _verifiers(
     passes: Passes,
     fetcher: GuardedClient,
     subjects: SubjectTokens,
-    told: str,
+    text: str,
     public_url: str,
 ) -> list[Verifier]:
     verifiers: list[Verifier] = [passes]
@@ -141,7 +141,7 @@ def _verifiers(
         proofs = dpop.Dpop(store, public_url=public_url)
         for issuer in settings.issuers:
             source = jwt.KeySource(issuer, fetcher)
-            verifiers.append(jwt.JwtVerifier(issuer, source, challenge=told, dpop=proofs, subjects=subjects))
+            verifiers.append(jwt.JwtVerifier(issuer, source, challenge=text, dpop=proofs, subjects=subjects))
     if settings.certificates is not None:
         verifiers.append(CertificateVerifier(settings.certificates))
     return verifiers

@@ -113,7 +113,7 @@ def level_of(held: dict[str, bool]) -> tuple[int | None, str | None]:
     return 1, "full"
 
 
-def require(settings: SecuritySettings, told: dict[str, Any]) -> None:
+def require(settings: SecuritySettings, details: dict[str, Any]) -> None:
     """Refuse to go on with a profile that is wanted and not met (CORE-2.3).
 
     Raises:
@@ -125,9 +125,9 @@ def require(settings: SecuritySettings, told: dict[str, Any]) -> None:
         return
     if settings.profile not in (1, 2, 3):
         raise ConfigError("security.profile: expected 1, 2 or 3")
-    if not settings.production or (told["profile"] or 0) >= settings.profile:
+    if not settings.production or (details["profile"] or 0) >= settings.profile:
         return
     missing = [
-        f"{c['id']} ({c['title']})" for c in told["controls"] if not c["holds"] and c["profile"] <= settings.profile
+        f"{c['id']} ({c['title']})" for c in details["controls"] if not c["holds"] and c["profile"] <= settings.profile
     ]
     raise ConfigError(f"security.profile {settings.profile} is not met; missing: {'; '.join(missing)}")

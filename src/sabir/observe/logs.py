@@ -53,15 +53,17 @@ def without_words(exc: BaseException) -> str:
     while link is not None and link not in chain:
         chain.append(link)
         link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
-    told: list[str] = []
+    entries: list[str] = []
     for item in reversed(chain):
         kind = f"{type(item).__module__}.{type(item).__qualname__}".removeprefix("builtins.")
         within = (
             ", ".join(type(one).__qualname__ for one in item.exceptions) if isinstance(item, BaseExceptionGroup) else ""
         )
         frames = "".join(traceback.format_tb(item.__traceback__))
-        told.append(f"Traceback (most recent call last):\n{frames}{kind}{f' of {within}' if within else ''} ({UNTOLD})")
-    return "\n\n".join(told)
+        entries.append(
+            f"Traceback (most recent call last):\n{frames}{kind}{f' of {within}' if within else ''} ({UNTOLD})"
+        )
+    return "\n\n".join(entries)
 
 
 def in_a_line(exc: BaseException) -> str:

@@ -75,8 +75,8 @@ def place_of_agent(url: str, name: str, protocol: str | None = None) -> str:
     if scheme in ("amqp", "amqps"):
         before = steps or [protocols()["nlip"].path]
     else:
-        told = _protocol_of_path(parts.path) if scheme in _WEB else None
-        door = protocols()[protocol or told or "nlip"].path
+        answer = _protocol_of_path(parts.path) if scheme in _WEB else None
+        door = protocols()[protocol or answer or "nlip"].path
         if ".well-known" in steps:
             steps = steps[: steps.index(".well-known")]
         before = [*(steps[: steps.index(door)] if door in steps else steps), door]

@@ -53,14 +53,14 @@ def from_environment() -> dict[str, Any]:
     Raises:
         ConfigError: SABIR_PORT is no number.
     """
-    told: dict[str, Any] = {}
+    details: dict[str, Any] = {}
     if host := os.environ.get("SABIR_HOST"):
-        told["host"] = host
+        details["host"] = host
     if port := os.environ.get("SABIR_PORT"):
         if not (port.isascii() and port.isdigit()):
             raise ConfigError(f"SABIR_PORT: expected a number from 0 to 65535, not {port[:20]!r}")
-        told["port"] = int(port)
-    return told
+        details["port"] = int(port)
+    return details
 
 
 def set_log_level(level: str | None) -> None:
@@ -83,10 +83,10 @@ def print_in_one_line(exc: ConfigError) -> None:
     """If nobody catches it, it ends a script, and a person reads it: what it says, without the frames that hide it."""
     before = sys.excepthook
 
-    def told(kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> None:
+    def print_it(kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> None:
         if value is exc:
             print(f"sabir: {exc}", file=sys.stderr)
             raise SystemExit(WRONG_USE)
         before(kind, value, trace)
 
-    sys.excepthook = told
+    sys.excepthook = print_it

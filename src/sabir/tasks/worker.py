@@ -211,12 +211,12 @@ class TaskWorker:
 
     async def _start_again(self, task: TaskRow, caller: Caller) -> None:
         events = await self.store.task_events(task.id, 0, self.settings.events) if task.state != "submitted" else []
-        told = deque((e.kind, pack(e.body)) for e in events if e.kind in ("delta", "progress", "question"))
+        stored = deque((e.kind, pack(e.body)) for e in events if e.kind in ("delta", "progress", "question"))
         if task.attempts > 1 and task.state == "working":
             # It begins anew: what is left is reckoned from now, and not with the time in which nobody worked.
             detail = {**task.detail, BEGAN: self._now()}
             task = await self.ledger.move(task.id, "working", by=self.node, progress=None, detail=detail) or task
-        self.begin(task, caller, told)
+        self.begin(task, caller, stored)
 
     async def _expire(self) -> None:
         for task in await self.store.tasks(states=LIVE, expired=self._now()):
@@ -236,7 +236,7 @@ class TaskWorker:
 
     # -- one run ----------------------------------------------------------------------------------
 
-    def begin(self, task: TaskRow, caller: Caller, told: deque[tuple[str, bytes]] | None = None) -> None:
+    def begin(self, task: TaskRow, caller: Caller, stored: deque[tuple[str, bytes]] | None = None) -> None:
         """Run a task that is stored and held by this node."""
         run = Run(
             task.id,
@@ -244,7 +244,7 @@ class TaskWorker:
             EventSink(lambda event: self.note(run, event)),
             task.version,
             deque(task.answers),
-            told if told is not None else deque(),
+            stored if stored is not None else deque(),
             known=len(task.answers),
         )
         ask = ask_of(task, caller, self.settings.turn_seconds)

@@ -67,7 +67,7 @@ def scripted_member(name: str, *answers: str, vote: str = "agent1", reason: str 
     member (``agent2`` is the second one), or words of the answer that it votes for. Without ``present`` it repeats its
     answer. For other behaviour, such as an error or a delay, give ``LLM(name, ScriptedModel([…]))`` a script.
     """
-    steps: list[ScriptStep] = [{"answer": each} for each in answers]
+    steps: list[ScriptStep] = [{"answer": answer} for answer in answers]
     steps.append({"vote": vote, "reason": reason})
     if present:
         steps.append({"present": present})

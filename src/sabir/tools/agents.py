@@ -79,7 +79,7 @@ class McpTools:
         if not self._server.tools:
             await self._server.refresh()
         listed = self._server.tools.items()
-        return [self._tool(name, told) for name, told in listed if not self._only or name in self._only]
+        return [self._tool(name, answer) for name, answer in listed if not self._only or name in self._only]
 
     def _tool(self, name: str, listed: Mapping[str, Any]) -> Tool:
         async def run(turn: Turn, arguments: Mapping[str, Any]) -> tuple[Part, ...]:

@@ -96,13 +96,13 @@ def _call_of(part: Part, number: int, agreed: frozenset[str]) -> ToolCall:
 def result_parts(result: ToolResult) -> list[Part]:
     """A result as parts: what it says as JSON, and images and files behind it, labelled with the id of the call."""
     files = [part for part in result.parts if part.format == "binary"]
-    told: dict[str, Any] = {"tool_id": result.id, "tool_name": result.name, "status": result.status}
+    details: dict[str, Any] = {"tool_id": result.id, "tool_name": result.name, "status": result.status}
     if result.status == "success":
-        told["result"] = value_of(result.parts)
+        details["result"] = value_of(result.parts)
     else:
-        told["error"] = result.error
-    told["metadata"] = {"protocol": protocol_of(result.name), **result.metadata}
-    return [json_part(told, label=TOOL_RESULT), *(Part("binary", p.subformat, p.content, result.id) for p in files)]
+        details["error"] = result.error
+    details["metadata"] = {"protocol": protocol_of(result.name), **result.metadata}
+    return [json_part(details, label=TOOL_RESULT), *(Part("binary", p.subformat, p.content, result.id) for p in files)]
 
 
 def value_of(parts: Sequence[Part]) -> Any:

@@ -63,7 +63,7 @@ def on_limits(said: Mapping[str, Any], limits: Limits, quotas: Quotas, agreed: M
     allowed = bounds(limits, quotas)
     proposed = said.get("propose", said)
     held = dict(agreed.get("limits", {}))
-    told = {
+    details = {
         **msgspec.to_builtins(limits),
         **{name: held.get(name, value) for name, value in allowed.items()},
         "context_turns": quotas.context_turns,
@@ -72,18 +72,19 @@ def on_limits(said: Mapping[str, Any], limits: Limits, quotas: Quotas, agreed: M
     }
     if not isinstance(proposed, Mapping) or not proposed:
         return ProposalAnswer.of(
-            f"A message may have {told['body']} bytes, {told['submessages']} submessages, {limits.tokens} tokens and "
-            f"{told['depth']} levels; {told['rate_per_minute']} messages a minute. Lower ones can be agreed on.",
+            f"A message may have {details['body']} bytes, {details['submessages']} submessages, {limits.tokens} tokens "
+            f"and {details['depth']} levels; {details['rate_per_minute']} messages a minute. "
+            "Lower ones can be agreed on.",
             "limits",
-            {"limits": told, "agreed": held, "floors": dict(FLOORS)},
+            {"limits": details, "agreed": held, "floors": dict(FLOORS)},
         )
     changed, notes = _lowered(proposed, allowed)
     held.update(changed)
-    told.update(held)
+    details.update(held)
     words = [f"{name} {value}" for name, value in changed.items()]
     text = f"Agreed from now on: {', '.join(words)}." if words else "Nothing was changed."
     return ProposalAnswer.of(
-        " ".join([text, *notes]), "limits", {"limits": told, "agreed": held}, {"limits": held} if changed else None
+        " ".join([text, *notes]), "limits", {"limits": details, "agreed": held}, {"limits": held} if changed else None
     )
 
 
@@ -151,8 +152,8 @@ def on_policy(
     words += _to_be_accepted(open_kinds, holders)
     changed = bool(wanted) or withheld is not None
     held["accepted"] = sorted(accepted)
-    told = offers(policies, accepted, holders)
-    return ProposalAnswer.of("\n".join(words), "policy", told, {"policy": held} if changed else None)
+    answer = offers(policies, accepted, holders)
+    return ProposalAnswer.of("\n".join(words), "policy", answer, {"policy": held} if changed else None)
 
 
 def _to_be_accepted(kinds: Sequence[str], holders: Mapping[str, Sequence[str]]) -> list[str]:
@@ -167,16 +168,16 @@ def offers(
     policies: Sequence[Policy], accepted: set[str], holders: Mapping[str, Sequence[str]] | None = None
 ) -> dict[str, Any]:
     """The policies as JSON, each with what is offered, whether it is required (by whom), and whether it is accepted."""
-    told: dict[str, Any] = {"privacy": {}, "regulatory": {}, "attributes": {}}
+    details: dict[str, Any] = {"privacy": {}, "regulatory": {}, "attributes": {}}
     for policy in policies:
-        told[policy.kind] = {
+        details[policy.kind] = {
             "offer": {"text": policy.text, **policy.terms},
             "require": policy.required,
             "accept": policy.kind in accepted,
         }
         if policy.required and holders and policy.kind in holders:
-            told[policy.kind]["agents"] = list(holders[policy.kind])
-    return told
+            details[policy.kind]["agents"] = list(holders[policy.kind])
+    return details
 
 
 def _accepted_kinds(said: Mapping[str, Any], known: set[str]) -> set[str]:

@@ -92,17 +92,17 @@ class ClaudeModel:
 
 def _conversation(messages: Sequence[ModelMessage]) -> list[dict[str, Any]]:
     """The messages as blocks; all results of one round of tools go into one user message."""
-    told: list[dict[str, Any]] = []
+    entries: list[dict[str, Any]] = []
     for message in messages:
         if message.role == "system":
             continue
         role = "assistant" if message.role == "assistant" else "user"
         blocks = _blocks(message)
-        if told and told[-1]["role"] == role:
-            told[-1]["content"] += blocks
+        if entries and entries[-1]["role"] == role:
+            entries[-1]["content"] += blocks
         else:
-            told.append({"role": role, "content": blocks})
-    return told
+            entries.append({"role": role, "content": blocks})
+    return entries
 
 
 def _blocks(message: ModelMessage) -> list[dict[str, Any]]:

@@ -102,7 +102,7 @@ class GeminiModel:
 
 def _contents(messages: Sequence[ModelMessage]) -> list[dict[str, Any]]:
     """The messages as contents; all results of one round of tools go into one content."""
-    told: list[dict[str, Any]] = []
+    entries: list[dict[str, Any]] = []
     names: dict[str, str] = {}  # by call id; a result is sent under the name of its function
     for message in messages:
         if message.role == "system":
@@ -110,11 +110,11 @@ def _contents(messages: Sequence[ModelMessage]) -> list[dict[str, Any]]:
         names |= {call.id: call.name for call in message.calls}
         role = "model" if message.role == "assistant" else "user"
         parts = _parts(message, names)
-        if told and told[-1]["role"] == role:
-            told[-1]["parts"] += parts
+        if entries and entries[-1]["role"] == role:
+            entries[-1]["parts"] += parts
         else:
-            told.append({"role": role, "parts": parts})
-    return told
+            entries.append({"role": role, "parts": parts})
+    return entries
 
 
 def _parts(message: ModelMessage, names: dict[str, str]) -> list[dict[str, Any]]:

@@ -90,7 +90,7 @@ class OllamaModel:
 
 def _plain(messages: Sequence[ModelMessage]) -> list[dict[str, Any]]:
     names: dict[str, str] = {}  # by call id; a result is sent under the name of its tool
-    told: list[dict[str, Any]] = []
+    entries: list[dict[str, Any]] = []
     for message in messages:
         names |= {call.id: call.name for call in message.calls}
         plain: dict[str, Any] = {"role": message.role, "content": message.content}
@@ -102,8 +102,8 @@ def _plain(messages: Sequence[ModelMessage]) -> list[dict[str, Any]]:
             ]
         if message.role == "tool":
             plain["tool_name"] = names.get(message.call_id, message.call_id)
-        told.append(plain)
-    return told
+        entries.append(plain)
+    return entries
 
 
 class _Function(msgspec.Struct):

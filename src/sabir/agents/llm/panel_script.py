@@ -55,7 +55,7 @@ def panel_turn(script: Sequence[PanelStep], asked: str, tools: Collection[str]) 
     answered = _answers_in(asked)
     own = next((text for alias, is_own, text in answered if is_own), None)
     if WON in asked:
-        step = next((each for each in script if each.present), None)
+        step = next((item for item in script if item.present), None)
         if step is not None:
             return PanelTurn(step, step.present)
         return PanelTurn(answers[-1], answers[-1].answer) if answers else None
@@ -86,10 +86,10 @@ def _vote(
         return None
     step, reason = votes[0], f"no answer is meant by {votes[0].vote!r}"
     choice = next((alias for alias, is_own, _ in answered if is_own), answered[0][0])
-    for each in votes:
-        meant = [alias for alias, _, text in answered if alias == each.vote or each.vote.lower() in text.lower()]
+    for vote in votes:
+        meant = [alias for alias, _, text in answered if alias == vote.vote or vote.vote.lower() in text.lower()]
         if meant:
-            step, choice, reason = each, meant[0], each.reason
+            step, choice, reason = vote, meant[0], vote.reason
             break
     if "vote" in tools:
         return PanelTurn(step, call="vote", arguments={"agent_id": choice, "reason": reason})

@@ -176,8 +176,8 @@ class ModelService:
 
 def _problem_in(body: bytes) -> str:
     """What an error says: services send an object, a text, or a list of one object."""
-    told = msgspec.json.decode(body, type=_ErrorBody | list[_ErrorBody])
-    first = told if isinstance(told, _ErrorBody) else next(iter(told), _ErrorBody())
+    answer = msgspec.json.decode(body, type=_ErrorBody | list[_ErrorBody])
+    first = answer if isinstance(answer, _ErrorBody) else next(iter(answer), _ErrorBody())
     error = first.error.message if isinstance(first.error, ServiceProblem) else first.error
     others = (words for words in (first.message, first.detail) if isinstance(words, str))
     return error or next(others, "")

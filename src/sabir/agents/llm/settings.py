@@ -120,7 +120,7 @@ def model_agent(
 ) -> LLM:
     """The agent that a configuration describes; raises as ``model_of`` does."""
     chosen = msgspec.structs.replace(options or LLMOptions(), seconds=backend.seconds, price=backend.price or Price())
-    told = {name: getattr(backend, name) for name in _LLM_OPTIONS}
-    chosen = msgspec.structs.replace(chosen, **{name: value for name, value in told.items() if value is not None})
+    details = {name: getattr(backend, name) for name in _LLM_OPTIONS}
+    chosen = msgspec.structs.replace(chosen, **{name: value for name, value in details.items() if value is not None})
     model = model_of(name, backend)
     return LLM(name, model, system_message=system_message, description=description, tools=tools, options=chosen)

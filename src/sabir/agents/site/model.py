@@ -93,12 +93,12 @@ class AgentModel:
         lines = "\n".join(f"- {item}" for item in previous[-12:])
         prompt = _REWRITE.format(previous=lines, question=question) if previous else _REPHRASE.format(question=question)
         said = (await self._asked(turn, prompt)).strip().strip('"')
-        told = set(content_words(" ".join((*previous, question))))
+        known_words = set(content_words(" ".join((*previous, question))))
         words = content_words(said)
         if "\n" in said or len(said) > 400 or not words:
             raise TurnFailed("the model did not rewrite the question")
         # An apology is one line, too: a follow-up that is rewritten is made of the words of the conversation.
-        if previous and sum(word in told for word in words) < len(words) / 2:
+        if previous and sum(word in known_words for word in words) < len(words) / 2:
             raise TurnFailed("the model did not rewrite the question")
         return said
 
@@ -195,12 +195,12 @@ def grounded(written: tuple[str, int], hits: Sequence[Hit]) -> Quote | None:
         return None
     item = hits[place].item
     fields = described(item)
-    told = set(tokens(f"{item.name} {item.description} {item.text} {hits[place].passage} {fields}"))
-    told |= set(_said_otherwise(item, fields))
+    known_words = set(tokens(f"{item.name} {item.description} {item.text} {hits[place].passage} {fields}"))
+    known_words |= set(_said_otherwise(item, fields))
     words = content_words(sentence)
     numbers = [word for word in words if any(char.isdigit() for char in word)]
-    borne = sum(1 for word in words if word in told)
-    if not words or borne < _BORNE * len(words) or any(number not in told for number in numbers):
+    borne = sum(1 for word in words if word in known_words)
+    if not words or borne < _BORNE * len(words) or any(number not in known_words for number in numbers):
         return None
     return Quote(sentence.strip(), item.id, item.name, item.page)
 

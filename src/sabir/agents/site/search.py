@@ -307,8 +307,8 @@ class Finding:
             return given
         here = {site.name for site in await self.engine.sites()}
         strange = [item for item in wanted if isinstance(item, str) and item not in here and item.casefold() != "all"]
-        told = tuple(Ignored("site", item, f"there is no site {item[:80]!r} here") for item in strange)
-        return msgspec.structs.replace(given, ignored=(*given.ignored, *told))
+        entries = tuple(Ignored("site", item, f"there is no site {item[:80]!r} here") for item in strange)
+        return msgspec.structs.replace(given, ignored=(*given.ignored, *entries))
 
     async def _find_anything(self) -> None:
         """What there is, newest first, for who asks for nothing in particular."""

@@ -267,8 +267,8 @@ class Sites:
         known = {name: site.examples or made.get(name, ()) for name, site in self._about.items()}
         firsts = (examples[place] for place in range(COUNT) for examples in known.values() if len(examples) > place)
         for agent in self.agents:
-            told = tuple(firsts) if agent.site is None else known[agent.site]
-            skill = msgspec.structs.replace(agent.card.skills[0], examples=told[: COUNT + 1] or UNREAD)
+            answer = tuple(firsts) if agent.site is None else known[agent.site]
+            skill = msgspec.structs.replace(agent.card.skills[0], examples=answer[: COUNT + 1] or UNREAD)
             agent.card = msgspec.structs.replace(agent.card, skills=(skill,))
 
     async def _take_in_all(self) -> None:

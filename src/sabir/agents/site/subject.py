@@ -71,7 +71,7 @@ async def subject_of(
         opening = glossed(question[: match.start], language) if language == "en" else rest
         wanted = asked(f"{opening} {rest}" if not opening else glossed(question, language), rest, known, now)
         wanted = wanted or _by_field_name(hit, rest, language)
-        twins = sum(each.item.name == hit.item.name for each in found.hits)
+        twins = sum(item.item.name == hit.item.name for item in found.hits)
         if not wanted and (twins > 1 or _is_beside(question[: match.start])):
             return None
         if not wanted and not _suits(hit, match, rest, known, now):
@@ -209,7 +209,7 @@ async def _by_fields(wanted: Asked, hit: Hit, engine: Engine) -> Asked:
 
 def _denies(hit: Hit, conditions: Sequence[Condition]) -> bool:
     """Whether an item says that it is free of what is asked for: "gluten free", "contains no nuts"."""
-    things = [word for each in inner(conditions) if isinstance(each, Has) for word in each.words[:1]]
+    things = [word for item in inner(conditions) if isinstance(item, Has) for word in item.words[:1]]
     text = " ".join((hit.item.description, hit.item.text, *strings(hit.item.fields.get("keywords"))))
     return bool(things) and all(
         re.search(

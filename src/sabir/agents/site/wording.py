@@ -66,8 +66,8 @@ def nothing(start: int, hint: str, examples: Sequence[str]) -> str:
 def coming_next(hits: Sequence[Hit], limit: int = 3) -> str:
     """What comes next of things that happen."""
     coming = [(when.start, hit.item.name) for hit in hits if (when := recalled(hit.item).dates.get("startdate"))]
-    told = [f"{name} ({datetime.fromtimestamp(start, UTC):%-d %B %Y})" for start, name in sorted(coming)[:limit]]
-    return f" Next: {', '.join(told)}." if told else ""
+    entries = [f"{name} ({datetime.fromtimestamp(start, UTC):%-d %B %Y})" for start, name in sorted(coming)[:limit]]
+    return f" Next: {', '.join(entries)}." if entries else ""
 
 
 def answers_in(answer: Message, field: Field) -> dict[str, Any]:

@@ -84,8 +84,8 @@ async def export(
         if until is not None and line.at > until:
             return
         together = line.kind == TURNS
-        for part, told in enumerate(expand(line), 1):
-            yield _exported(item, told, redacted(told, redact, secret), part if together else 0)
+        for part, answer in enumerate(expand(line), 1):
+            yield _exported(item, answer, redacted(answer, redact, secret), part if together else 0)
 
 
 async def lines_of(store: Store, since: int = 0) -> AsyncIterator[ChainedLine]:
@@ -96,11 +96,11 @@ async def lines_of(store: Store, since: int = 0) -> AsyncIterator[ChainedLine]:
         since = lines[-1].number
 
 
-def _exported(place: ChainedLine, told: AuditLine, line: AuditLine, part: int) -> bytes:
+def _exported(place: ChainedLine, answer: AuditLine, line: AuditLine, part: int) -> bytes:
     values = {"number": place.number, **msgspec.to_builtins(line), "previous": place.previous, "hash": place.hash}
     if part:
         values["part"] = part
-    if line is not told:
+    if line is not answer:
         values["redacted"] = True
     return msgspec.json.encode(values) + b"\n"
 
@@ -179,13 +179,13 @@ class AuditThrottle:
 
     def left_out(self) -> list[AuditLine]:
         """What was counted and not yet told; for the end, and for now and then."""
-        told: list[AuditLine] = []
+        entries: list[AuditLine] = []
         for (kind, outcome, door, caller, address), seen in self._seen.items():
             if seen[2]:
                 line = AuditLine(time.time(), kind, caller, door, outcome=outcome, detail={"address": address})
-                told.append(_counting(line, seen[2]))
+                entries.append(_counting(line, seen[2]))
                 seen[2] = 0.0
-        return told
+        return entries
 
 
 class AuditBuffer:

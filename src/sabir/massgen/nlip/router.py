@@ -224,8 +224,8 @@ class NLIPRouter:
     async def _responses_of(self, request: NLIPMessage, outcome: Outcome) -> AsyncGenerator[NLIPResponse, None]:
         if outcome.pieces is not None:
             async for piece in outcome.pieces:
-                told = {"partial": True, "content": piece, "tool_id": outcome.call.tool_id}
-                yield self._create_response(request, told)
+                details = {"partial": True, "content": piece, "tool_id": outcome.call.tool_id}
+                yield self._create_response(request, details)
         yield self._last_response(request, outcome)
 
     def _last_response(self, request: NLIPMessage, outcome: Outcome) -> NLIPResponse:

@@ -79,8 +79,8 @@ class NlwebPeer(Peer):
         """Ask ``/who`` which agents are there; ours is the one at this address."""
         call, clock, url = Call(), Clock(self.seconds), _beside(self.url, "who")
         async with self._response("POST", url, {"query": {"text": ""}}, call, clock, "application/json") as response:
-            told = await self._json(response, clock)
-        rows = told.get("results") if isinstance(told, dict) else None
+            answer = await self._json(response, clock)
+        rows = answer.get("results") if isinstance(answer, dict) else None
         for row in rows if isinstance(rows, list) else ():
             about = row.get("definition") if isinstance(row, dict) and row.get("endpoint") == self.url else None
             if isinstance(about, dict) and isinstance(about.get("description"), str):

@@ -39,10 +39,15 @@ def facts(item: Item, parsed: Parsed) -> dict[str, str]:
             continue  # when something was published is no answer to when it is
         if text := value_of(field, of):
             found.setdefault(field, text)
-    at_a_time = any(isinstance(each, Is) and each.field == OPEN_AT for each in asked)
+    at_a_time = any(isinstance(one_of_them, Is) and one_of_them.field == OPEN_AT for one_of_them in asked)
     if ("openinghours" in parsed.about or at_a_time) and (hours := in_words(item.fields)):
         found["openinghours"] = f"open {hours}"
-    days = [value for each in asked if isinstance(each, Is) and each.field == OPEN_ON for value in each.values]
+    days = [
+        value
+        for one_of_them in asked
+        if isinstance(one_of_them, Is) and one_of_them.field == OPEN_ON
+        for value in one_of_them.values
+    ]
     if days and (open_then := stated(item.fields, days[0])):
         found["openinghours"] = f"open {open_then}"
     return found

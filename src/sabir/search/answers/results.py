@@ -150,10 +150,10 @@ def _params(action: Mapping[str, JSON], point: Mapping[str, JSON], endpoint: str
     for key, value in action.items():
         if not key.endswith("-input"):
             continue
-        told = value if isinstance(value, dict) else {}
+        answer = value if isinstance(value, dict) else {}
         words = value if isinstance(value, str) else ""
-        name = str(told.get("valueName") or next(iter(re.findall(r"name=(\S+)", words)), key.removesuffix("-input")))
-        params[name] = {"required": bool(told.get("valueRequired")) or "required" in words.split()}
+        name = str(answer.get("valueName") or next(iter(re.findall(r"name=(\S+)", words)), key.removesuffix("-input")))
+        params[name] = {"required": bool(answer.get("valueRequired")) or "required" in words.split()}
     if "encodingType" in point:
         params["encodingType"] = point["encodingType"]
     return params

@@ -80,7 +80,7 @@ def in_words(fields: Mapping[str, JSON], language: str = "en", *, with_closed: b
         if texts is None or texts in shown:
             continue
         shown.add(texts)
-        days = [number for number, each in enumerate(WEEKDAYS) if by_day.get(each) == texts]
+        days = [number for number, item in enumerate(WEEKDAYS) if by_day.get(item) == texts]
         said = _DAILY[language] if len(days) == len(WEEKDAYS) else ", ".join(_runs(days, names))
         pieces.append(_timed(said, texts, language))
     closed = [names[number] for number, day in enumerate(WEEKDAYS) if day not in by_day]
@@ -133,13 +133,13 @@ def _lines(fields: Mapping[str, JSON]) -> Iterator[tuple[str, str]]:
         elif _TIME.search(line):  # hours without days are of every day
             yield from ((day, text) for day in WEEKDAYS)
     given = fields.get("openingHoursSpecification")
-    for each in given if isinstance(given, list) else [given]:
-        if not isinstance(each, dict):
+    for item in given if isinstance(given, list) else [given]:
+        if not isinstance(item, dict):
             continue
-        opens, closes = str(each.get("opens") or "")[:5], str(each.get("closes") or "")[:5]
+        opens, closes = str(item.get("opens") or "")[:5], str(item.get("closes") or "")[:5]
         if opens and opens == closes:
             continue  # as schema.org says that it is closed
-        names = [name.rsplit("/", 1)[-1] for name in strings(each.get("dayOfWeek"))]
+        names = [name.rsplit("/", 1)[-1] for name in strings(item.get("dayOfWeek"))]
         yield from ((day, f"{opens}-{closes}".strip("-")) for name in names for day in _named(name))
 
 

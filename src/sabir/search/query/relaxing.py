@@ -77,8 +77,8 @@ def unheld(spoken: Parsed) -> Parsed | None:
     """The same without the things that were to be had with it, each told as not applied; None if there is none."""
     if not spoken.wanted:
         return None
-    told = tuple(Ignored("text", item.said, "nothing that was found has it") for item in spoken.wanted)
-    return msgspec.structs.replace(spoken, wanted=(), ignored=(*spoken.ignored, *told))
+    entries = tuple(Ignored("text", item.said, "nothing that was found has it") for item in spoken.wanted)
+    return msgspec.structs.replace(spoken, wanted=(), ignored=(*spoken.ignored, *entries))
 
 
 def inner(conditions: Sequence[Condition]) -> list[Condition]:

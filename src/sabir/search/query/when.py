@@ -112,7 +112,7 @@ def days_of_month(match: re.Match[str], known: Fields, now: datetime) -> Phrase 
 
 def _date_field(published: str | None, known: Fields) -> str | None:
     fields = ("datepublished", "dateposted", "datecreated", "date") if published else ("date", "datepublished")
-    return next((each for each in fields if each in known.dates), None)
+    return next((field for field in fields if field in known.dates), None)
 
 
 # Opening times by the clock

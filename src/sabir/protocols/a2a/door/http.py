@@ -165,20 +165,20 @@ def problem_of(exc: SabirError | A2AError) -> RpcProblem:
         return RpcProblem(code, reason, word, status, text, False)
     code = wire.CODES[type(exc)]
     reason, word, status = wire.REASONS[code]
-    told = next((wire.STATUSES[kind] for kind in type(exc).__mro__ if kind in wire.STATUSES), None)
-    if told is not None:
-        status, reason, word = told
+    answer = next((wire.STATUSES[kind] for kind in type(exc).__mro__ if kind in wire.STATUSES), None)
+    if answer is not None:
+        status, reason, word = answer
     where, expected = (exc.where, exc.expected) if isinstance(exc, BadInput) else ("", "")
-    return RpcProblem(code, reason, word, status, str(exc), told is not None, where, expected)
+    return RpcProblem(code, reason, word, status, str(exc), answer is not None, where, expected)
 
 
 def details(problem: RpcProblem) -> list[dict[str, Any]]:
     """What a client's program reads of a failure."""
-    told: list[dict[str, Any]] = [{"@type": _INFO, "reason": problem.reason, "domain": _DOMAIN, "metadata": {}}]
+    entries: list[dict[str, Any]] = [{"@type": _INFO, "reason": problem.reason, "domain": _DOMAIN, "metadata": {}}]
     if problem.where:
         violation = {"field": problem.where, "description": f"expected {problem.expected}"}
-        told.append({"@type": _BAD, "fieldViolations": [violation]})
-    return told
+        entries.append({"@type": _BAD, "fieldViolations": [violation]})
+    return entries
 
 
 def rpc_error(request_id: str | int | None, exc: SabirError | A2AError) -> dict[str, Any]:

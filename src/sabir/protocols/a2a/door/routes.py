@@ -240,15 +240,15 @@ class A2aDoor:
                 asked = asked or SAME_ORIGIN
             card = await self.cards.public(agent, caller, asked)
             whose = b"public" if caller.is_anonymous else b"private"
-            told = [
+            entries = [
                 (b"etag", card.tag.encode()),
                 (b"last-modified", formatdate(card.made, usegmt=True).encode()),
                 (b"cache-control", whose + b", max-age=60"),
             ]
             if card.tag.removeprefix("W/") in headers.if_none_match or headers.if_none_match.strip() == "*":
-                await send({"type": "http.response.start", "status": 304, "headers": told})
+                await send({"type": "http.response.start", "status": 304, "headers": entries})
                 return await send({"type": "http.response.body", "body": b""})
-            await respond(send, card.body, headers=told)
+            await respond(send, card.body, headers=entries)
         except SabirError as exc:
             await self._refuse_rest(send, exc, admission)
 
@@ -476,7 +476,7 @@ Encode = Callable[[Any], Mapping[str, Any]]
 Wrong = Callable[[SabirError | A2AError], Mapping[str, Any]]
 
 
-async def _events(answer: AsyncGenerator[Any], encode: Encode, told: Wrong) -> AsyncGenerator[bytes]:
+async def _events(answer: AsyncGenerator[Any], encode: Encode, result: Wrong) -> AsyncGenerator[bytes]:
     """A stream of answers as server-sent events. What fails before the first is raised, later it is an event."""
     begun = False
     try:
@@ -486,7 +486,7 @@ async def _events(answer: AsyncGenerator[Any], encode: Encode, told: Wrong) -> A
     except (SabirError, A2AError) as exc:
         if not begun:
             raise
-        yield event(told(exc), exc=True)
+        yield event(result(exc), exc=True)
     finally:
         await answer.aclose()
 

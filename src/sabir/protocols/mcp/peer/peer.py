@@ -206,11 +206,11 @@ class McpPeer(Peer):
     async def _events(
         self, message: Message, call: Call, ask: AskBack | None, permit: Permit | None, owner: str
     ) -> AsyncGenerator[Event, None]:
-        told: asyncio.Queue[Event | None] = asyncio.Queue()
-        working = asyncio.create_task(self._said(message, call, ask, told.put_nowait, permit, owner))
-        working.add_done_callback(lambda _: told.put_nowait(None))
+        events: asyncio.Queue[Event | None] = asyncio.Queue()
+        working = asyncio.create_task(self._said(message, call, ask, events.put_nowait, permit, owner))
+        working.add_done_callback(lambda _: events.put_nowait(None))
         try:
-            while (event := await told.get()) is not None:
+            while (event := await events.get()) is not None:
                 yield event
             reply = working.result()
         finally:
@@ -554,7 +554,7 @@ def _cannot_ask(words: str) -> bool:
 def _neither(first: PeerError, second: PeerError) -> PeerError:
     """Why neither a bare address nor the one below it can be asked."""
     words = [item.reason.removeprefix(f"{item.peer}: ") for item in (first, second)]
-    told = f"{words[0]}; {BELOW} below it was tried too: {words[1]}"
+    text = f"{words[0]}; {BELOW} below it was tried too: {words[1]}"
     if isinstance(second, PeerRefused):
-        return PeerRefused(first.peer, told, second.status, broken=second.broken)
-    return type(second)(first.peer, told)
+        return PeerRefused(first.peer, text, second.status, broken=second.broken)
+    return type(second)(first.peer, text)

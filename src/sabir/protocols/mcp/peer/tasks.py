@@ -157,17 +157,17 @@ class Following:
                 raise PeerUnavailable(self._peer, "no answer in time")
             await asyncio.sleep(min(_pause(about), self._left()))
             try:
-                told = await self._request("tasks/get", {"taskId": self.id})
+                answer = await self._request("tasks/get", {"taskId": self.id})
             except PeerUnavailable:
                 failed += 1
                 if failed >= _FAILURES:
                     raise
                 continue
-            note = told.get("statusMessage")
+            note = answer.get("statusMessage")
             if isinstance(note, str) and note and note != self._note and self._on_event is not None:
                 self._on_event(Progress(note=note[:1000]))
                 self._note = note
-            return told
+            return answer
 
     async def _give(self, wanted: object) -> None:
         """Answer what the task waits for and was not answered yet."""

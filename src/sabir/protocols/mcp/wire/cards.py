@@ -62,12 +62,12 @@ def tool(name: str, card: Card, skill: Skill | None, gateway: str = "") -> Json:
 
 def _agent_meta(card: Card, skill: Skill | None, gateway: str) -> Json:
     """Whose tool it is, for gateways that list our agents as theirs."""
-    told: Json = {"name": card.name}
+    details: Json = {"name": card.name}
     if skill is not None:
-        told["skill"] = skill.id
+        details["skill"] = skill.id
     if card.via:
-        told["via"] = list(card.via)
-    return told | ({"gateway": gateway} if gateway else {})
+        details["via"] = list(card.via)
+    return details | ({"gateway": gateway} if gateway else {})
 
 
 def _description(card: Card) -> str:

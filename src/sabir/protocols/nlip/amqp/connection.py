@@ -375,15 +375,15 @@ class AmqpConnection:
     @property
     def is_rabbit(self) -> bool:
         """Whether the other side is a RabbitMQ, as far as it says so; once it is open."""
-        told = self._connection.remote_properties or {}
-        return bool(told.get(proton.symbol("product")) == "RabbitMQ")
+        answer = self._connection.remote_properties or {}
+        return bool(answer.get(proton.symbol("product")) == "RabbitMQ")
 
     def _terminus(self, address: str) -> str:
         """An address as the other side spells it: RabbitMQ wants to be told that a plain name is a queue."""
         if not self.is_rabbit or address.startswith("/"):
             return address
-        told = self._connection.remote_properties or {}
-        major = str(told.get(proton.symbol("version"), "3")).partition(".")[0]
+        answer = self._connection.remote_properties or {}
+        major = str(answer.get(proton.symbol("version"), "3")).partition(".")[0]
         kind = "queues" if major.isdigit() and int(major) >= 4 else "queue"
         return f"/{kind}/{quote(address, safe='')}"
 

@@ -529,9 +529,9 @@ def _state(uploads: Uploads, upload: Upload) -> list[tuple[bytes, bytes]]:
 
 
 def _done_message(upload: Upload, uri: str) -> Message:
-    told = {"bytes": upload.size, "sha256": upload.sha256, "subformat": upload.subformat, "name": upload.name}
+    details = {"bytes": upload.size, "sha256": upload.sha256, "subformat": upload.subformat, "name": upload.name}
     text = f"{upload.size} bytes are here. Refer to them by this address in the conversation."
-    return Message.text(text, parts=(uri_part(uri, label="upload"), json_part(told, label="upload-terms")))
+    return Message.text(text, parts=(uri_part(uri, label="upload"), json_part(details, label="upload-terms")))
 
 
 async def _refuse(send: Send, exc: SabirError) -> None:

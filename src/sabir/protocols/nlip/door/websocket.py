@@ -275,9 +275,9 @@ class Connection:
 
     def _note_streaming(self, reply: Message) -> None:
         """What an answer to control confirms holds for this connection, also where no token comes back (D-34)."""
-        told = reply.labelled(STREAM_LABEL) if reply.is_control else None
-        if told is not None and isinstance(told.value, dict) and told.value.get("agreed") is True:
-            self._streams = told.value.get("on") is True
+        answer = reply.labelled(STREAM_LABEL) if reply.is_control else None
+        if answer is not None and isinstance(answer.value, dict) and answer.value.get("agreed") is True:
+            self._streams = answer.value.get("on") is True
 
     def _sends_pieces(self, line: EventSink) -> bool:
         """What was agreed in the conversation, else on this connection."""

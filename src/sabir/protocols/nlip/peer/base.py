@@ -109,8 +109,8 @@ class NlipPeer(Peer):
         """
         wish = json_part({"propose": proposed}, label="limits")
         answer = await self.control("Can we agree on these limits?", wish, conversation=conversation)
-        told = answer.labelled("limits")
-        return self._terms.setdefault(conversation, PeerTerms()).take_limits(told.value if told is not None else None)
+        part = answer.labelled("limits")
+        return self._terms.setdefault(conversation, PeerTerms()).take_limits(part.value if part is not None else None)
 
     async def keep_context(self, keeper: str, *, window: int | None = None, conversation: str = "") -> str:
         """Agree on who keeps the context: ``server``, ``client`` (this peer) or ``both``; who it is now.
@@ -123,8 +123,8 @@ class NlipPeer(Peer):
         answer = await self.control(
             f"Let the {keeper} keep the context.", json_part(wish, label="context"), *handed, conversation=conversation
         )
-        told, history = answer.labelled("context"), answer.labelled(HISTORY)
-        return terms.take_context(told and told.value, history and history.value)
+        result, history = answer.labelled("context"), answer.labelled(HISTORY)
+        return terms.take_context(result and result.value, history and history.value)
 
     async def discover(self) -> None:
         """Ask by control which agents are there; ours is the one that the address names, or the first."""
@@ -132,8 +132,8 @@ class NlipPeer(Peer):
             "What are your capabilities?", json_part({}, label="capabilities"), conversation="discover"
         )
         self.forget("discover")
-        told = answer.labelled("capabilities")
-        cards = told.value.get("agents") if told is not None and isinstance(told.value, dict) else None
+        part = answer.labelled("capabilities")
+        cards = part.value.get("agents") if part is not None and isinstance(part.value, dict) else None
         named = urlsplit(self.url).path.rstrip("/").rpartition("/")[2]
         try:
             known = msgspec.convert(cards or [], list[Card])
@@ -170,8 +170,8 @@ class NlipPeer(Peer):
         except PeerError:
             await self._not_anonymous(conversation)
             raise
-        told = answer.labelled("anonymous")
-        value = told.value if told is not None else None
+        part = answer.labelled("anonymous")
+        value = part.value if part is not None else None
         if isinstance(value, dict) and value.get("accepted") is True:
             return None
         await self._not_anonymous(conversation)
@@ -196,8 +196,10 @@ class NlipPeer(Peer):
             await self.kept.put(self.card.name, conversation, known)
 
     def _refused(self, said: Message) -> PeerRefused:
-        told = dict.fromkeys(str(part.content) for part in said.parts if part.format == "text")  # control says it twice
-        words = "\n".join(told)[:_REASON_LENGTH] or "it said only that it failed"
+        answer = dict.fromkeys(
+            str(part.content) for part in said.parts if part.format == "text"
+        )  # control says it twice
+        words = "\n".join(answer)[:_REASON_LENGTH] or "it said only that it failed"
         code = nlip.code_in(said)
         if code is None:  # of one who gives none: an error, or control that asks who we are
             return PeerRefused(self.address, words, ERROR if said.is_error else 401)

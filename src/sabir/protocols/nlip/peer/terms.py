@@ -63,18 +63,18 @@ class PeerTerms:
             self.history.append({"at": at, "speaker": "client", "role": "user", "said": asked.text})
             self.history.append({"at": at, "speaker": peer, "role": "agent", "said": reply.text})
 
-    def take_limits(self, told: Any) -> dict[str, int]:
+    def take_limits(self, answer: Any) -> dict[str, int]:
         """What the answer to a proposal says is agreed."""
-        agreed = told.get("agreed") if isinstance(told, Mapping) else None
+        agreed = answer.get("agreed") if isinstance(answer, Mapping) else None
         if isinstance(agreed, Mapping):
             self.limits = {str(name): int(value) for name, value in agreed.items() if isinstance(value, int)}
         return dict(self.limits)
 
-    def take_context(self, told: Any, handed: Any) -> str:
+    def take_context(self, answer: Any, handed: Any) -> str:
         """Who keeps the context from now on, as the answer says; what it hands over is ours if it is us."""
-        if isinstance(told, Mapping):
-            self.keeper = str(told.get("keeper", self.keeper))
-            window = told.get("window")
+        if isinstance(answer, Mapping):
+            self.keeper = str(answer.get("keeper", self.keeper))
+            window = answer.get("window")
             self.window = window if isinstance(window, int) else self.window
         if not self.we_keep:
             self.history = []

@@ -94,11 +94,11 @@ class Transfer:
 
     async def _offset(self, place: str) -> int:
         try:
-            told = await self._client.head(place, headers=self._credentials(place), timeout=httpx2.Timeout(_READ))
+            answer = await self._client.head(place, headers=self._credentials(place), timeout=httpx2.Timeout(_READ))
         except httpx2.TransportError:
             return 0
-        offset = told.headers.get("upload-offset", "0")
-        return int(offset) if told.is_success and offset.isdigit() else 0
+        offset = answer.headers.get("upload-offset", "0")
+        return int(offset) if answer.is_success and offset.isdigit() else 0
 
     def _credentials(self, place: str) -> dict[str, str]:
         """Shown on our peer's own origin only."""
@@ -133,8 +133,8 @@ class Transfer:
                             raise PeerUnreadable(self._address, f"what it gives is larger than {max_bytes} bytes")
         except httpx2.TransportError as exc:
             raise PeerUnavailable(self._address, f"the connection broke ({type(exc).__name__})") from None
-        told = response.headers.get("repr-digest", "")
-        if "sha-256=:" in told and base64.b64encode(digest.digest()).decode() not in told:
+        answer = response.headers.get("repr-digest", "")
+        if "sha-256=:" in answer and base64.b64encode(digest.digest()).decode() not in answer:
             raise PeerUnreadable(self._address, "what arrived is not what its checksum says")
         return to
 

@@ -207,8 +207,8 @@ class _Link:
 
     def _fields(self, call: Call) -> dict[str, JSON]:
         """What belongs to one turn and not to the connection, which many turns share."""
-        told: dict[str, JSON | None] = {nlip.TRACE: call.trace, nlip.HOPS: call.hops or None}
-        return {name: value for name, value in told.items() if value is not None and name in self._reads}
+        details: dict[str, JSON | None] = {nlip.TRACE: call.trace, nlip.HOPS: call.hops or None}
+        return {name: value for name, value in details.items() if value is not None and name in self._reads}
 
     async def _send(self, data: bytes) -> None:
         peer = self._peer
@@ -248,8 +248,8 @@ class _Link:
     async def _open(self) -> None:
         socket = await self._handshake()
         self._socket, self._at, self.streams = socket, self._peer.url, False
-        told = socket.response.headers.get(nlip.READS, "") if socket.response is not None else ""
-        self._reads = frozenset(name.strip().lower() for name in told.split(","))
+        answer = socket.response.headers.get(nlip.READS, "") if socket.response is not None else ""
+        self._reads = frozenset(name.strip().lower() for name in answer.split(","))
         self._reading = asyncio.create_task(self._read(socket), name=f"read {self._peer.address}")
 
     async def _handshake(self) -> ClientConnection:

@@ -76,12 +76,12 @@ class NlwebResponse:
 
     async def _end(self, event: Reply | Question) -> None:
         if self.stream is None or isinstance(event, Question):
-            told = (
+            answer = (
                 self.response_format.reply(event.message, self.token)
                 if isinstance(event, Reply)
                 else self.response_format.question(event, self.token, self._understood)
             )
-            await self.respond(200, told)
+            await self.respond(200, answer)
         else:
             await self._open(200)
             await self._chunk(self.stream.reply(event.message, self.token), last=True)

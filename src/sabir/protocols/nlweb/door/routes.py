@@ -330,9 +330,9 @@ class Nlweb:
             request = who_of_pairs(self._pairs(scope), body)
             caller = await admission.authenticate_and_charge()
             held = await self.held(request, self.services.cards(caller, DOOR))
-            told = answer_of(found(request, self.services, caller, held), request)
-            told["_meta"]["gateway"] = self.services.gateway_id
-            await outlet.body(200, msgspec.json.encode(told))
+            answer = answer_of(found(request, self.services, caller, held), request)
+            answer["_meta"]["gateway"] = self.services.gateway_id
+            await outlet.body(200, msgspec.json.encode(answer))
         except SabirError as exc:
             await self.refuse(outlet, exc)
 

@@ -53,8 +53,8 @@ def request_of(message: Message, version: str, session: Json | None, *, streams:
     if session:
         meta["session_context"] = session
     body: Json = {"query": query, "prefer": prefer, "meta": meta}
-    told = {name: value for name, value in context.items() if value}
-    return {**body, "context": {"@type": "ConversationalContext", **told}} if told else body
+    summary = {name: value for name, value in context.items() if value}
+    return {**body, "context": {"@type": "ConversationalContext", **summary}} if summary else body
 
 
 def _details(message: Message) -> Details:

@@ -365,11 +365,11 @@ class ResponseFormat:
 
 def _reasons(ignored: Iterable[IgnoredField]) -> Json:
     """Why filters were not applied, by their names; of what was said in the query's text, with the words."""
-    told: dict[str, list[str]] = {}
+    details: dict[str, list[str]] = {}
     for item in ignored:
         words = f"{item.value}: {item.reason}" if item.name == "text" and item.value else item.reason
-        told.setdefault(item.name, []).append(words)
-    return {name: "; ".join(reasons) for name, reasons in told.items()}
+        details.setdefault(item.name, []).append(words)
+    return {name: "; ".join(reasons) for name, reasons in details.items()}
 
 
 def encode(response: Response) -> bytes:
@@ -425,8 +425,8 @@ class Stream:
             return
         yield from self._start(self.response_format.meta(self.response_format.version.answer, token))
         if isinstance(event, Progress):
-            told = {"progress": event.fraction, "message": event.note or None}
-            yield sse("progress", {name: value for name, value in told.items() if value is not None})
+            details = {"progress": event.fraction, "message": event.note or None}
+            yield sse("progress", {name: value for name, value in details.items() if value is not None})
         elif is_result(event.part):
             yield self._result(event.part.value)
         elif event.part.format == "text":
