@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import msgspec
 import pytest
 import yaml
 
@@ -14,6 +15,7 @@ from conftest import Serve
 from openai_server import calls, scripted
 from sabir.config.build import envelope_of, gateway_of
 from sabir.config.load import settings_of
+from sabir.tools.settings import NlipSettings
 
 DESIGN = Path(__file__).parent.parent / "vectors" / "massgen" / "nlip_enabled_config.yaml"
 EXAMPLES = Path(__file__).parent.parent.parent / "examples" / "massgen"
@@ -167,3 +169,10 @@ def test_the_agent_counts_before_the_file_and_the_orchestrator_is_for_all() -> N
     assert not envelope_of(settings_of(on)).takes("a")
     both = {"nlip": {"enabled": False}, "orchestrator": {"enable_nlip": True}, "agents": [{"id": "a", "backend": mock}]}
     assert envelope_of(settings_of(both)).takes("a")
+
+
+def test_the_schema_version_of_the_file_reaches_the_doors() -> None:  # MW-53
+    """Only 1.0 can be configured so far, so a version to come is put past the check."""
+    for version in ("1.0", "1.1"):
+        settings = msgspec.structs.replace(settings_of({}), nlip=NlipSettings(schema_version=version))  # type: ignore[arg-type]
+        assert envelope_of(settings).schema_version == version

@@ -306,4 +306,4 @@ async def test_a_timeout_names_the_time_there_was() -> None:
         return ""
 
     (result,) = await Toolbox([slow]).call(turn(deadline=time.monotonic() + 0.05), [ToolCall("1", "slow")])
-    assert "slow did not answer within 0.0" in result.error
+    assert "slow did not answer within" in result.error and " 30 s" not in result.error
