@@ -24,7 +24,7 @@ NODES: Final = "nodes"  # the folder of the signs, beside the store
 
 
 class Sign:
-    """The sign of one node, and a look at those of the others; without a folder there are none."""
+    """The lock file of this node, and a view of those of the other nodes; empty without a folder."""
 
     def __init__(self, folder: Path | None, node: str) -> None:
         self._folder = folder if sys.platform != "win32" else None
@@ -41,7 +41,7 @@ class Sign:
                 self._held = self._made(self._path(self._node))
 
     def _made(self, path: Path) -> int:
-        """The locked file; it gets its name when it is locked, so that nobody sees it and takes us for dead."""
+        """The locked file. It gets its name after it is locked, so that no other node finds it unlocked and takes us for dead."""
         hidden = path.with_name(f".{path.name}.{os.getpid()}")
         file = _locked(hidden, os.O_CREAT)
         try:
@@ -94,7 +94,7 @@ class Sign:
 
 
 def living(folder: Path) -> frozenset[str]:
-    """The nodes that keep their signs there, as far as one that is none of them can see."""
+    """The nodes with lock files in this folder, as seen by a process that is not one of them."""
     found = set()
     with suppress(OSError):
         for path in folder.iterdir() if sys.platform != "win32" else ():

@@ -30,7 +30,7 @@ class Ledger:
     def __init__(self, store: Store, retention: float, put: Callable[[str, int], None]) -> None:
         self._store = store
         self._retention = retention
-        self._was_put = put  # told of each change that was made here: the task, and its version now
+        self._was_put = put  # called for each change made here, with the task and its new version
         self._changes = Changes()
 
     async def add_event(self, task_id: str, kind: str, body: dict[str, Any]) -> None:

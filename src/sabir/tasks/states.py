@@ -60,7 +60,7 @@ def part_of(body: Mapping[str, Any]) -> Part:
 
 
 def read(event: TaskEvent) -> TaskEvent:
-    """The event, if what it holds can be read by those who are told of it; else one that says that it cannot."""
+    """The event, if its content can be read; otherwise an event that says that it cannot."""
     try:
         match event.kind:
             case "delta":
@@ -84,7 +84,7 @@ def key_of(task_id: str) -> str:
 
 
 def id_of(ask: TurnRequest, caller: Caller) -> str:
-    """The id of the task that an Ask becomes: nobody can guess it, and the same key gives the same."""
+    """The id of the task for a request: it cannot be guessed, and the same key gives the same id."""
     if ask.key is None or (caller.is_anonymous and len(ask.key) < _UNGUESSABLE):
         return secrets.token_hex(32)
     return hashlib.sha256(f"task\x00{ask.agent}\x00{ask.key_of(caller)}".encode()).hexdigest()

@@ -238,7 +238,7 @@ class Tasks:
                 await until(changed, self.settings.look)
 
     async def cancel(self, task_id: str, caller: Caller) -> TaskRow:
-        """End a task; its agent is told, on whichever node it runs.
+        """Cancel a task and its agent, on whichever node it runs.
 
         Raises:
             NotFound: there is none of this id, or it is not the caller's.

@@ -70,19 +70,19 @@ class TaskWorker:
     async def open(self) -> None:
         """Let others see that this node lives, and free what it held when it died, before it holds anything new."""
         self._closing, self._opened = False, True
-        # One machine has a SQLite store, so that a look there says who is alive.
+        # A SQLite store belongs to one machine, so its lock files show which nodes are alive.
         folder = self.store.path.parent / "nodes" if isinstance(self.store, SQLiteStore) else None
         self._sign = Sign(folder, self.node)
         self._sign.show()
         gone, alone = self._sign.gone(), not self._sign.taken
         if isinstance(self.store, SeesNodes) and (alone := await self.store.show_node(self.node)):
-            gone |= {self.node}  # nobody of this name lives: what is held under it was left by one that died
+            gone |= {self.node}  # no live node has this name: its tasks were left by one that died
         if not alone:
             logger.warning("another process runs as node %s, too; give each its own name (node: …)", self.node)
         await self._let_go(gone)
 
     async def start(self) -> None:
-        """Begin to take up tasks that nobody holds."""
+        """Start to claim tasks that no node holds."""
         if not self._opened:
             await self.open()
         self._loop = asyncio.create_task(self._work(), name="tasks")
@@ -103,7 +103,7 @@ class TaskWorker:
         self._sign.take_away()
 
     async def _let_go(self, gone: frozenset[str]) -> None:
-        """Free what nodes held that died, so that nobody waits until their leases run out."""
+        """Release the tasks of dead nodes, so that no caller waits for their leases to run out."""
         before, left = None, Counter[str]()
         for _ in range(MAX_PAGES if gone else 0):
             page = await self.store.tasks(states=LIVE, limit=_PAGE, before=before)
@@ -168,7 +168,7 @@ class TaskWorker:
         run.give(task.answers)
 
     async def take_up_free(self) -> None:
-        """Run the tasks that nobody holds, as many as there is room for."""
+        """Run tasks that no node holds, as many as there is room for."""
         async with self._taking:
             with _log_taken_up() as again:
                 await self._claim_free(again)
@@ -213,7 +213,7 @@ class TaskWorker:
         events = await self.store.task_events(task.id, 0, self.settings.events) if task.state != "submitted" else []
         stored = deque((e.kind, pack(e.body)) for e in events if e.kind in ("delta", "progress", "question"))
         if task.attempts > 1 and task.state == "working":
-            # It begins anew: what is left is reckoned from now, and not with the time in which nobody worked.
+            # It starts again: the remaining time is estimated from now, without the time in which no node worked on it.
             detail = {**task.detail, BEGAN: self._now()}
             task = await self.ledger.move(task.id, "working", by=self.node, progress=None, detail=detail) or task
         self.begin(task, caller, stored)
