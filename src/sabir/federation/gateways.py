@@ -115,7 +115,7 @@ class RemoteAgent:
                 yield event
 
     async def _accepted(self, turn: Turn) -> bool:
-        """Accept over there, for the same conversation, the policies that our caller has accepted here."""
+        """Accept at the remote gateway, for the same conversation, the policies that our caller has accepted here."""
         accepted = turn.conversation.agreed.get("policy", {}).get("accepted", ())
         kinds = sorted({policy.kind for policy in self.card.policies}.intersection(accepted))
         peer = self.peer
@@ -137,13 +137,13 @@ class RemoteAgent:
         return await self.peer.propose_anonymous(conversation)
 
     async def let_go(self) -> None:
-        """It is ours no more; who is being answered by it is answered to the end."""
+        """Remove the agent; turns that are under way finish."""
         self._gone = True
         if not self._running:
             await self.peer.aclose()
 
     def _addressed(self, message: Message) -> Message:
-        """The message with data labelled as the skill is called over there."""
+        """The message with its data labelled by the remote name of the skill."""
         if not any(part.label in self.labels for part in message.parts):
             return message
         parts = (_relabelled(part, self.labels) for part in message.parts)
@@ -196,7 +196,7 @@ class Neighbour:
         if self.unavailable is not None:
             logger.info("the gateway %s lists %d agents by %s", self.name, len(listing.agents), listing.protocol)
             for agent in self.agents.values():
-                agent.peer.breaker.succeeded()  # it is back, so nobody needs to be left alone any longer
+                agent.peer.breaker.succeeded()  # it is back, so callers may ask again
         self.unavailable = None
         changed = await self.take(listing)
         if changed:
@@ -211,7 +211,7 @@ class Neighbour:
         return listing
 
     async def _shown(self) -> dict[str, str]:
-        """Who we are to it, where that is configured and does not depend on who asks."""
+        """Our credentials for it, if they are configured and do not depend on the caller."""
         try:
             return await self._gateways.outgoing.headers(self.settings.url, _OURSELVES)
         except Forbidden:
@@ -242,7 +242,7 @@ class Neighbour:
         return before != {name: agent.card for name, agent in self.agents.items()}
 
     def _why_not(self, card: Card) -> str | None:
-        """Why an agent of it is not listed here: None if it is, nothing if nobody needs to be told."""
+        """Why one of its agents is not listed here: None if it is listed, an empty text if that is not worth a log line."""
         rules, name = self.settings, self.prefix + card.name
         if not _matches(card.name, rules.only) or _matches(card.name, rules.except_):
             return ""
@@ -467,7 +467,7 @@ async def listed(where: GatewayAddress, protocol: str) -> AgentListing:
             said.append(f"{item}: {exc}")
         except PeerUnavailable as away:
             if not said:
-                raise  # nobody is there, whatever is spoken
+                raise  # the address is unreachable over any protocol
             said.append(f"{item}: {away}")
     raise PeerUnreadable(where.address, f"it lists its agents by no protocol ({'; '.join(said)})")
 

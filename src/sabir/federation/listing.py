@@ -74,7 +74,7 @@ class GatewayAddress:
         return f"{self.base}/{protocols()[protocol].path}"
 
     def gateway_id_of(self, given: object) -> str:
-        """What a gateway calls itself; who says nothing is known by the address, which cards must not show."""
+        """The name of a gateway; one without a name is known by its address, which cards must not show."""
         if isinstance(given, str) and given:
             return given[:64]
         return hashlib.sha256(self.base.encode()).hexdigest()[:24]

@@ -70,7 +70,7 @@ def _of_tools(agent: str, tools: Mapping[str, Json], place: str) -> Listed:
         else:
             words[name] = tool
     first = next(iter([*words.values(), *tools.values()]))
-    said = str(first.get("description") or "").partition("\n- ")[0]  # the skills follow, and are told by themselves
+    said = str(first.get("description") or "").partition("\n- ")[0]  # the skills follow, and are listed separately
     card = Card(name=agent, description=said, skills=tuple(skills.values()), via=via)
     return Listed(card, place, labels, {**words, **tools})
 
