@@ -1,4 +1,4 @@
-"""What may say no: who asks, how much, and whether it is allowed."""
+"""The guard: authentication, limits and rights of callers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Number = TypeVar("Number", int, float)
 
 
 class Known(Protocol):
-    """Where it is noted who asks: a ``Line``, or a door's ``Admission``."""
+    """Where the caller is recorded: an ``EventSink``, or a door's ``Admission``."""
 
     caller: Caller | None
 
@@ -61,7 +61,7 @@ class Guard:
     notes: AuditBuffer = field(default_factory=AuditBuffer)
     rates: Rates = None  # type: ignore[assignment]  # made of the quotas
     places: ConcurrencyCaps = None  # type: ignore[assignment]  # made of the quotas
-    counts: bool = field(init=False)  # whether anything is counted per turn; where not, nobody need be asked
+    counts: bool = field(init=False)  # whether anything is counted per turn
 
     def __post_init__(self) -> None:
         self.usage = self.usage or DailyUsage(self.quotas)
@@ -77,7 +77,7 @@ class Guard:
         return self
 
     async def admit(self, credentials: Credentials, tokens: tuple[Part, ...], at: Known | None = None) -> Caller:
-        """Who asks, and whether they may ask now; ``at`` is told who it is as soon as that is known.
+        """Authenticate a request and charge it to its caller; ``at`` gets the caller as soon as it is known.
 
         Raises:
             Unauthenticated: wrong credentials.
@@ -96,7 +96,7 @@ class Guard:
         return caller
 
     def stranger(self, credentials: Credentials, tokens: tuple[Part, ...]) -> Caller | None:
-        """The same, at once, for who says nothing of himself: no verifier has anything to look at.
+        """The fast path of ``admit`` for requests without credentials, for which no verifier has to run.
 
         Raises:
             RateLimited: over the rate.
@@ -157,5 +157,5 @@ class Guard:
 
 
 def _stricter(one: Number, other: Number) -> Number:
-    """The lower of two budgets, of which 0 is none."""
+    """The lower of two budgets; 0 means no limit."""
     return min(one, other) if one and other else one or other

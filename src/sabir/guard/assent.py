@@ -132,7 +132,7 @@ def assents(text: str) -> bool | None:
 
 
 def is_cancel(text: str) -> bool:
-    """Whether a whole message takes back what is under way: "Please stop.", "I want to cancel"."""
+    """Whether a whole message cancels what is under way: "Please stop.", "I want to cancel"."""
     if len(text) > _MAX_READ:
         return False
     said = _without_polite(_folded(text.replace("?", "").replace("¿", "")))
@@ -145,7 +145,7 @@ def is_cancel(text: str) -> bool:
 
 
 def takes_back(message: Message) -> bool:
-    """Whether a control message takes back what is under way; known early, because that holds the conversation."""
+    """Whether a control message cancels the turn under way; known early, because that turn holds the conversation."""
     part = message.labelled("cancel")
     return (part is not None and part.value is not False) or is_cancel(message.text)
 

@@ -36,7 +36,7 @@ from .seal import Seal
 class IdentitySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Who is known, and how they prove it."""
 
-    anonymous: bool = True  # False: nobody is answered who does not say who they are
+    anonymous: bool = True  # False: requests without credentials are rejected
     keys: bool = True  # API keys: sabir keys add
     keys_seconds: float = 5.0  # how long a key that was revoked on another node may still work
     issuers: tuple[Issuer, ...] = ()  # authorization servers whose tokens are believed
@@ -46,7 +46,7 @@ class IdentitySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class GuardSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Everything about who may do what; each is a key of the configuration file."""
+    """The settings of the guard; each is a key of the configuration file."""
 
     identity: IdentitySettings = IdentitySettings()
     rights: tuple[Rule, ...] = ()

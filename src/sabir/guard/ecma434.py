@@ -78,7 +78,7 @@ CONTROLS: Final[tuple[ProfileControl, ...]] = (
 
 
 def _knows_callers(guard: Guard) -> bool:
-    """Whether nobody gets in unknown: anonymous callers are refused, or have no right to any agent."""
+    """True if anonymous access is disabled: anonymous callers are rejected, or have no right to any agent."""
     identity = guard.identity
     if not identity.verifiers:
         return False

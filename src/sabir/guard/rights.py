@@ -85,7 +85,7 @@ class Rights:
         return any(rule.allows(standing, agent, door, tool, skill) for rule in self._compiled)
 
     def check_any(self, caller: Caller, agents: Iterable[str], door: str = "") -> None:
-        """Whether a caller may use at least one of these agents: then it is told about the house that they live in.
+        """Whether a caller may use at least one of these agents, and so may ask about the gateway itself.
 
         Raises:
             Unauthenticated, Forbidden: as above; no agent is named, because none is for this caller to know of.

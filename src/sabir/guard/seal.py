@@ -42,7 +42,7 @@ class Seal:
         self._mark = hashlib.sha256(b"sabir pseudonym" + _stretched(keys[0])).digest()
 
     def pseudonym(self, kind: str, name: str) -> str:
-        """A name to count by that tells nobody without our key whose it is; the same for the same name."""
+        """A stable pseudonym of a name, which cannot be traced back without our key."""
         return hmac.digest(self._mark, _bound(kind, name), "sha256")[:12].hex()
 
     def seal(self, kind: str, payload: bytes, holder: str) -> str:

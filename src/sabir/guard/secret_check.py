@@ -82,5 +82,5 @@ class Fingerprints:
 def _read(record: Record | None) -> dict[str, float]:
     try:
         return msgspec.json.decode(record.value, type=dict[str, float]) if record is not None else {}
-    except msgspec.MsgspecError:  # nobody is kept from starting by this; it is written anew
+    except msgspec.MsgspecError:  # an unreadable record does not prevent the start; it is written again
         return {}

@@ -22,7 +22,7 @@ from sabir.turn import Caller, Turn
 
 logger = logging.getLogger("sabir")
 
-TURNS: Final = "turns"  # the kind of line that tells of many, see AuditBuffer
+TURNS: Final = "turns"  # the kind of a line for many turns, see AuditBuffer
 RETENTION: Final = "retention"  # the kind of line that says how much was removed from the front
 _PAGE: Final = 1000
 _TOGETHER: Final = 500  # turns in one line, at most
@@ -165,7 +165,7 @@ class AuditThrottle:
         if seen is not None and not is_new and seen[1] >= self._per_minute:  # first: a flood must cost little
             seen[2] += 1
             return None
-        if address:  # who was refused is often nobody known; from where is all there is
+        if address:  # the rejected caller is often unknown; its address is all there is
             line = msgspec.structs.replace(line, detail={**line.detail, "address": address})
         if seen is None or is_new:
             left_out = seen[2] if seen is not None else 0.0
@@ -198,7 +198,7 @@ class AuditBuffer:
     def __init__(self, store: Store | None = None, *, seconds: float = 0.1, limit: int = 100_000) -> None:
         self._store = store
         self._seconds = seconds
-        self._limit = limit  # while the store is away
+        self._limit = limit  # while the store is unavailable
         self._noted: list[Note] = []
         self._lost = 0
         self._writing: asyncio.Task[None] | None = None
@@ -242,7 +242,7 @@ class AuditBuffer:
 
 
 def expand(line: AuditLine) -> list[AuditLine]:
-    """A line as one for each turn, where it tells of many."""
+    """A line for many turns as one line for each turn."""
     if line.kind != TURNS:
         return [line]
     lines = []

@@ -22,7 +22,7 @@ from sabir.stores.base import GENESIS, AuditLine, ChainedLine, Store, chain
 from .log import RETENTION, expand, gathered, lines_of
 
 Head: TypeAlias = tuple[int, str] | None
-_MAX_BREAKS: Final = 100  # breaks that are told
+_MAX_BREAKS: Final = 100  # breaks that are reported
 # Older versions wrote the copy of a line's time a moment beside it.
 _A_MOMENT: Final = 1.0
 
@@ -84,7 +84,7 @@ def verify_export(lines: Iterable[bytes], *, anchor: str | None = None) -> Verdi
 
 
 class _Walk:
-    """Goes from line to line. After a break it goes on from what stands there, so that one change is told once."""
+    """Checks line after line. After a break it continues from the stored value, so that one change is reported once."""
 
     def __init__(self, anchor: str | None, head: Head = (0, GENESIS)) -> None:
         self.wanted = _anchor(anchor)

@@ -29,7 +29,7 @@ Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
-# All of IPv6 that is given to networks of the open internet: what is not in it is nobody's, or inside.
+# All of IPv6 that is given to networks of the open internet: anything else is unassigned or internal.
 _UNICAST: Final = ip_network("2000::/3")
 # What IANA's registries keep for a purpose, and what is public by its range and inside by its use. Written out, because
 # the standard library's own lists differ from one Python to the next.

@@ -50,7 +50,7 @@ class Breaker:
 
     @contextmanager
     def call(self) -> Iterator[GuardedCall]:
-        """Stand around one call to the peer; what is heard of it is told to what this gives.
+        """Guard one call to the peer; report its outcome to the yielded object.
 
         A call that is cancelled before anything was heard counts as nothing, and neither do errors of our own side.
 
@@ -81,7 +81,7 @@ class Breaker:
         return True
 
     def succeeded(self) -> None:
-        """It is there: nobody needs to leave it alone."""
+        """The peer is available again."""
         self._failures, self._opened, self._probing, self._wait = 0, None, False, self._pause
 
     def failed(self, probe: bool = False) -> None:

@@ -24,7 +24,7 @@ from .addresses import GuardedClient
 
 _TOKEN_TYPE: Final = "urn:ietf:params:oauth:token-type:access_token"
 _EXCHANGE: Final = "urn:ietf:params:oauth:grant-type:token-exchange"
-_EARLY: Final = 30.0  # seconds before its end at which a token is no longer used
+_EARLY: Final = 30.0  # seconds before it expires at which a token is no longer used
 _CACHED: Final = 10_000
 
 

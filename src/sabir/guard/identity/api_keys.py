@@ -54,7 +54,7 @@ class ApiKeys:
         self._clock = clock
 
     async def add(self, name: str, *, roles: tuple[str, ...] = (), expires: float = 0.0) -> tuple[ApiKey, str]:
-        """Make a key; returns what is kept of it, and the key itself, which nobody can show again."""
+        """Create a key; returns its stored record and the key itself, which cannot be shown again."""
         key_id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
         key = ApiKey(key_id, name, _hash(secret), self._clock(), roles, expires)
         await self._store.put(Record(SPACE, key_id, msgspec.json.encode(key), owner=name), expect=0)
@@ -111,7 +111,7 @@ class KeyVerifier:
         return None
 
     async def caller_of(self, key_id: str) -> Caller | None:
-        """Whose key this is, for who has shown it before; None once it was revoked or has expired."""
+        """The caller of a key that was verified before; None once it is revoked or has expired."""
         key = await self._lookup(key_id)
         return None if key is None or key.expired(self._clock()) else _named(key)
 

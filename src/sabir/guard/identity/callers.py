@@ -23,7 +23,7 @@ from sabir.turn import Caller
 
 logger = logging.getLogger("sabir")
 
-_QUIET: Final = 60.0  # seconds without a lockout, after which the next one is told anew
+_QUIET: Final = 60.0  # seconds without a lockout, after which the next one is logged again
 _REMEMBERED: Final = 10_000
 
 
@@ -60,7 +60,7 @@ def stranger_at(address: str) -> Caller:
 
 @lru_cache(maxsize=1024)
 def no_credentials(address: str) -> Credentials:
-    """What is known of somebody who says nothing of himself."""
+    """The caller of a request without credentials."""
     return Credentials(address)
 
 
@@ -98,7 +98,7 @@ class Fetches(Protocol):
 
 
 class Authenticator:
-    """Asks each verifier in turn; nobody known is an anonymous caller, where that is allowed.
+    """Asks each verifier in turn; an unknown caller is anonymous, where that is allowed.
 
     An address that keeps presenting wrong credentials is no longer listened to for a while: guessing is slow.
     """
@@ -114,7 +114,7 @@ class Authenticator:
     ) -> None:
         self.verifiers = tuple(verifiers)
         self.anonymous = anonymous
-        self._strict = strict  # False: credentials of a kind that nobody here reads are as good as none
+        self._strict = strict  # False: credentials that no verifier reads are ignored
         self._mistakes = mistakes or Buckets(rate=0.2, burst=20.0)
         self._clock = clock
         self._locked: OrderedDict[str, float] = OrderedDict()  # who was locked out, and when last
@@ -160,7 +160,7 @@ class Authenticator:
             raise
 
     def _lock_out(self, place: str) -> None:
-        """Who goes on guessing is let in for a moment now and then, and locked out again: that is told once."""
+        """A caller that keeps guessing is unlocked now and then, and locked out again; that is logged once."""
         now = self._clock()
         if now - self._locked.pop(place, float("-inf")) > _QUIET:
             logger.warning("too many wrong credentials from %s: it is not listened to for now", place)

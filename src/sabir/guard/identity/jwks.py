@@ -23,7 +23,7 @@ logger = logging.getLogger("sabir")
 
 _FIRST_WAIT: Final = 0.5  # seconds until a fetch that failed is tried again; doubled each time
 _LONGEST_WAIT: Final = 4.0
-_PATIENCE: Final = 5.0  # how long who asks waits for the first fetch
+_PATIENCE: Final = 5.0  # how long a caller waits for the first fetch
 _SHORT_PATIENCE: Final = 1.0  # the same where there are keys from before
 
 
@@ -109,7 +109,7 @@ class KeySource:
         ]
 
     async def _refresh(self) -> None:
-        """Wait for new keys, a while; the fetch goes on also where nobody waits any more."""
+        """Wait for new keys for a limited time; the fetch continues even if no caller waits any more."""
         if self._fetching is None:
             if self._clock() - self._read < self._pause:
                 return  # unknown ids must not cost a fetch each

@@ -75,7 +75,7 @@ class JwtVerifier:
             return known[1]
         read = _read(token)
         if read is None or read[1].get("iss") != self._issuer.issuer:
-            return None  # not a JWT, or of another issuer, who may have a verifier of its own
+            return None  # not a JWT, or of another issuer, which may have a verifier of its own
         signature, claims = read
         await self._check_signature(signature)
         self._check_claims(claims)

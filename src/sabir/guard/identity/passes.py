@@ -58,7 +58,7 @@ class Passes:
         self._clock = clock
 
     def life(self, caller: Caller) -> float:
-        """How many seconds a pass for this caller would be good for; 0 if there is none for it."""
+        """How many seconds a pass for this caller would be valid; 0 if it cannot have one."""
         if caller.kind not in _PROVEN or "cnf" in caller.claims:
             return 0.0
         ends = caller.claims.get("exp")  # of the token, or of the pass, that it came with

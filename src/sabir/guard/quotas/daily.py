@@ -24,7 +24,7 @@ SPACE: Final = "usage"
 DAY: Final = 86400.0
 KINDS: Final = ("turns", "bytes", "tokens", "cost")
 UNITS: Final = {"bytes": ("content-bytes", 1), "tokens": ("tokens", 1), "cost": ("cost-millionths", 1_000_000)}
-RECENT: Final = 1.0  # seconds for which what was counted is told again without a look at the store
+RECENT: Final = 1.0  # seconds for which a count is reused without reading the store
 _REMEMBERED: Final = 100_000
 
 
@@ -89,7 +89,7 @@ class DailyUsage:
 
     def _recent(self, holder: str, now: float) -> dict[str, float]:
         at, used = self._seen.get(holder, (0.0, {}))
-        over = self._over.get(holder)  # who is over stays so, and may ask as often as it likes
+        over = self._over.get(holder)  # a caller over its quota stays so for the day, and costs no further look
         if int(at // DAY) == int(now // DAY) and (now - at < RECENT or (over is not None and now < over[0])):
             return dict(used)
         return {}
@@ -137,7 +137,7 @@ class Counted:
         self._meter = meter
         self._taken: tuple[str, ...] = ()
         self._handed_on = caller.is_counted_elsewhere  # the turn, and its bytes
-        self._control = control  # counted, and never refused: who has used up a quota may ask when there is more
+        self._control = control  # counted, and never rejected: a caller over its quota may ask when it is renewed
         self.size = size
 
     async def __aenter__(self) -> Counted:

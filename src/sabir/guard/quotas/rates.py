@@ -116,7 +116,7 @@ class Buckets:
 
 
 class Shares:
-    """Those who come from one place and are told apart only by what they say of themselves: one rate for all of them.
+    """Callers from one address that differ only in unverified claims: they share one rate.
 
     Its burst is twice that of others, and the second half is for who keeps to its share: a quarter of the rate for each
     name, an eighth for all new ones together. So one who floods has what it would have alone, and does not use up what
@@ -151,7 +151,7 @@ class Remaining(msgspec.Struct, frozen=True):
     reset: float
     window: int = 0  # seconds for which the limit holds; 0: it fills all the time
     unit: str = ""  # of what; none: requests
-    scale: int = 1  # whole numbers are told; of money that is millionths
+    scale: int = 1  # values are whole numbers; of money that is millionths
 
     def headers(self) -> list[tuple[bytes, bytes]]:
         return [(b"ratelimit-policy", self.policy.encode()), (b"ratelimit", self.header.encode())]
@@ -265,7 +265,7 @@ class Rates:
         return Remaining("requests", buckets.burst, left, (buckets.burst - left) / buckets.rate)
 
     def spares(self, address: str) -> bool:
-        """Whether who comes from there is not counted: this machine itself, unless a rate was configured."""
+        """Whether callers from this address are not counted: this machine itself, unless a rate was configured."""
         return self._spare_loopback and is_loopback(address)
 
 

@@ -90,7 +90,7 @@ class Reservations:
         return await self._change(holder, grown, record)
 
     async def commit(self, holder: str, reservation: str, amount: int, record: Record | None = None) -> None:
-        """There is so much of one, which is no more than was held; ``record`` is stored along with it."""
+        """Commit this much, at most what was reserved; ``record`` is stored along with it."""
 
         def settled(held: Held) -> int:
             if reservation in held:
