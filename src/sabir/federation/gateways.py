@@ -242,7 +242,7 @@ class Neighbour:
         return before != {name: agent.card for name, agent in self.agents.items()}
 
     def _why_not(self, card: Card) -> str | None:
-        """Why one of its agents is not listed here: None if it is listed, an empty text if that is not worth a log line."""
+        """Why one of its agents is not listed here: None if it is, an empty text if that needs no log line."""
         rules, name = self.settings, self.prefix + card.name
         if not _matches(card.name, rules.only) or _matches(card.name, rules.except_):
             return ""

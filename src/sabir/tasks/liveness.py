@@ -41,7 +41,7 @@ class Sign:
                 self._held = self._made(self._path(self._node))
 
     def _made(self, path: Path) -> int:
-        """The locked file. It gets its name after it is locked, so that no other node finds it unlocked and takes us for dead."""
+        """The locked file. It is named after it is locked, so that no other node finds it unlocked."""
         hidden = path.with_name(f".{path.name}.{os.getpid()}")
         file = _locked(hidden, os.O_CREAT)
         try:
