@@ -199,7 +199,7 @@ class Bus(Protocol):
         """How many dead letters there are to each name or group that has any."""
 
     async def replay(self, name: str, *numbers: int) -> int:
-        """Send dead letters again (all, or those of these numbers); says how many."""
+        """Send dead letters again (all, or those of these numbers); returns how many."""
 
     async def discard_dead(self, name: str, *numbers: int) -> int:
         """Discard dead letters (all, or those with these numbers); returns how many."""

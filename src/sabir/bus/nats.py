@@ -327,7 +327,7 @@ class NatsBus:
                 await self._js.delete_consumer(self._stream("group"), _durable(group, member))
 
     def gone(self, receiver: NatsReceiver | _Serving) -> bool:
-        """Forget a receiver; says whether it was known."""
+        """Forget a receiver; returns whether it was known."""
         known = receiver in self._receivers
         self._receivers.discard(receiver)
         return known

@@ -69,7 +69,7 @@ class QuickClient(Client):
         await super().flush(timeout)
 
     def put(self, subject: str, data: bytes, reply: str = "") -> bool:
-        """Write a message in this turn of the event loop, if that needs no waiting; says whether it will be."""
+        """Write a message in this turn of the event loop, if that needs no waiting; returns whether it will be."""
         wire = self.wire
         if wire is None or not self.is_connected or self._pending_data_size or len(data) > self.max_payload:
             return False

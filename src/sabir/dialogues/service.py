@@ -2,7 +2,7 @@
 
 ``post`` finds the conversation that a message belongs to, checks the act against the table, and writes its id, the
 new state with its timer, the letter to its receiver and the audit line together. A message whose id was written
-before is a duplicate and changes nothing. Timers fire once, on whatever node lives.
+before is a duplicate and changes nothing. Each timer fires once, on any live node.
 """
 
 from __future__ import annotations
@@ -399,7 +399,7 @@ class Dialogues:
             await asyncio.sleep(_LOOK)
 
     async def fire(self) -> int:
-        """Fire the timers that are due; says how many were fired here."""
+        """Fire the timers that are due; returns how many were fired here."""
         fired = 0
         for row in await self.store.due_dialogues(self._clock()):
             fired += await self._fire(row)

@@ -191,7 +191,7 @@ class Store(Protocol):
     # -- tasks -----------------------------------------------------------------------------------
 
     async def put_task(self, task: TaskRow, *, expect: int | None = None, lease: float | None = None) -> bool:
-        """Create or replace a task. With ``expect``, only if its stored version is this (0: absent); says whether.
+        """Create or replace a task. With ``expect``, only if its stored version is this (0: absent); returns whether.
 
         A new task is held by ``task.node`` for ``lease`` seconds, if given; else anyone may claim it.
         """
@@ -245,7 +245,7 @@ class Store(Protocol):
     # -- records ---------------------------------------------------------------------------------
 
     async def put(self, record: Record, *, expect: int | None = None) -> bool:
-        """Create or replace a record. With ``expect``, only if its stored version is this (0: absent); says whether.
+        """Create or replace a record. With ``expect``, only if its stored version is this (0: absent); returns whether.
 
         An expired record is absent.
         """

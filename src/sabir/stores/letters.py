@@ -135,10 +135,10 @@ class Letters(Protocol):
         """Give back the letter of this id, if this holder has it; returns how many there were."""
 
     async def drop_letters(self, numbers: tuple[int, ...], box: str | None = None) -> int:
-        """Remove letters that were handled, only those of a box if one is given; says how many there were."""
+        """Remove letters that were handled, only those of a box if one is given; returns how many there were."""
 
     async def drop_letter(self, box: str, letter_id: str) -> int:
-        """Remove the letter of this id from a box; says how many there were."""
+        """Remove the letter of this id from a box; returns how many there were."""
 
     async def acknowledge_letters(self, box: str, through: int) -> int:
         """Remove this letter of a box and those before it that were given to somebody.

@@ -38,7 +38,7 @@ class _Contents:
         return next((rows[number] for rows in self.waiting if number in rows), None)
 
     def put(self, row: LetterRow, holder: str = "", lease: float = 0.0) -> bool:
-        """Put a letter into the box, held by somebody if all before it in its lane are; says whether it is."""
+        """Put a letter into the box, held by somebody if all before it in its lane are; returns whether it is."""
         handed = bool(holder)
         if row.lane:
             before = self.lanes.setdefault(row.lane, [])

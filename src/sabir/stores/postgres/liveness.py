@@ -64,7 +64,7 @@ class PostgresNodes:
         return shown
 
     async def free(self, node: str, lease: float, silent: float) -> dict[str, int]:
-        """End the leases that dead nodes hold and have not renewed for so many seconds; says how many of each node.
+        """End the leases that dead nodes hold and have not renewed for so many seconds; returns how many of each node.
 
         Raises:
             StoreUnavailable: the server does not answer.

@@ -222,8 +222,10 @@ class SQLiteLetters:
 
 
 def sweep_letters(connection: sqlite3.Connection, now: float, limit: int) -> tuple[int, bool]:
-    """Remove what has expired, some at a time; letters that nobody came for are dead. Says how many, and if there is
-    more."""
+    """Remove what has expired, some at a time; expired letters become dead ones.
+
+    Returns how many were removed, and whether there is more.
+    """
     old = connection.execute(f"SELECT {LETTER} FROM letters WHERE expires <= ? LIMIT ?", (now, limit)).fetchall()
     for row in (LetterRow(*values) for values in old):
         connection.execute("DELETE FROM letters WHERE number = ?", (row.number,))
@@ -347,7 +349,7 @@ def _converse(connection: sqlite3.Connection, write: _Write) -> tuple[Outcome, i
 
 
 def _move(connection: sqlite3.Connection, rows: list[tuple[DialogueRow, int]]) -> bool:
-    """Write dialogues over the versions that are expected; says whether these were there."""
+    """Write dialogues over the versions that are expected; returns whether these were there."""
     new = [_values(msgspec.structs.replace(row, version=expect + 1)) for row, expect in rows]
     opened = [values for values, (_, expect) in zip(new, rows, strict=True) if not expect]
     moved = [values for values, (_, expect) in zip(new, rows, strict=True) if expect]

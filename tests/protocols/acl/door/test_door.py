@@ -38,6 +38,13 @@ async def test_the_first_reply_comes_with_prefer_wait(eddy: Speaker) -> None:  #
     assert told["ontology"] == "elizaos:ontology:general/task_acceptance"  # ACL-21
 
 
+async def test_the_first_reply_of_several_receivers_comes_with_prefer_wait(eddy: Speaker) -> None:  # ACL-43, A-4
+    told = await eddy.say("QUERY_CAPABILITIES", "jules", receiver={"agent_ids": ["jules", "painter"]})
+    assert (act(told), told["receiver"]) == ("INFORM_CAPABILITIES", {"agent_id": eddy.name})
+    (_, other), *_ = await eddy.read(1)  # the other reply is in the inbox, and the first is not
+    assert {told["sender"]["agent_id"], other["sender"]["agent_id"]} == {"jules", "painter"}
+
+
 async def test_a_request_goes_through_acceptance_progress_and_result(eddy: Speaker) -> None:  # ACL-37, ACL-9
     sent = eddy.message(reply_with="my-reference")
     await eddy.post(sent)

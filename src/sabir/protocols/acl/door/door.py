@@ -163,8 +163,8 @@ class Acl:
     async def _reply(
         self, send: Send, envelope: Envelope, posted: list[Posted], wait: float | None, *, last: bool, ide: bool
     ) -> None:
-        if wait and len(posted) == 1:
-            conversation = posted[0].dialogue.conversation
+        if wait and posted:
+            conversation = posted[0].dialogue.conversation  # the same for all receivers
             seconds = min(wait, _LONGEST_WAIT)
             reply = await self.dialogues.reply(
                 conversation, envelope.message_id, envelope.sender_id, seconds, last=last
