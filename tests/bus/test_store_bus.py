@@ -125,5 +125,5 @@ async def test_an_address_of_a_store_is_a_bus_whose_letters_outlive_it(tmp_path:
 
 @pytest.mark.parametrize("address", ["sqlite", "carrier-pigeon://loft", "/var/lib/sabir.db"])
 def test_an_address_of_no_bus_is_refused_with_what_is_expected(address: str) -> None:
-    with pytest.raises(ConfigError, match=r"bus: expected memory:, nats://host:port, sqlite:///path or postgresql://"):
+    with pytest.raises(ConfigError, match=r"bus: expected memory:, store:, nats://host:port, sqlite:///path or"):
         open_bus(address)

@@ -271,3 +271,14 @@ async def test_messages_are_logged_as_the_draft_has_it(
     (line,) = lines
     shown = json.loads(line.removeprefix("MCP_MESSAGE_SENT: "))
     assert (shown["message_id"], shown["payload"].get("task_description")) == ("msg_eddy_1", payload)
+
+
+async def test_a_proposal_that_comes_after_the_call_was_cancelled_is_out_of_sequence(dialogues: Dialogues) -> None:
+    """ACL-24, ACL-28: it used to be taken for the opening of another conversation, and failed as busy."""
+    payload = {"task_type": "paint", "task_description": "Paint a heron"}
+    await dialogues.post(said("CALL_FOR_PROPOSALS", message_id="m1", payload=payload), "jules")
+    await dialogues.post(said("CANCEL", message_id="m2", in_reply_to="m1", payload={}), "jules")
+    await dialogues.post(said("INFORM_DONE", message_id="m3", in_reply_to="m1", sender="jules", payload={}), "eddy")
+    late = said("PROPOSE", message_id="m4", in_reply_to="m1", sender="jules", payload={"proposal": {"price": 3}})
+    with pytest.raises(Conflict):
+        await dialogues.post(late, "eddy")

@@ -179,8 +179,9 @@ class Dialogues:
         if row is None:
             return None, opened(envelope, receiver)
         before = dialogue_of(row)
-        if before.is_over and envelope.performative in OPENERS:
-            # A conversation goes on with another request once the last one has ended.
+        if before.is_over and envelope.performative in OPENERS and envelope.sender_id == before.initiator:
+            # A conversation continues with another request once the last one has ended. A late proposal of its
+            # participant opens nothing: it is out of sequence.
             follows = opened(envelope, receiver)
             return None, msgspec.structs.replace(follows, conversation=before.conversation)
         if is_remark(envelope, before):

@@ -18,7 +18,6 @@ from .retry import ERRORS
 from .schema import CHANNEL
 
 _PAUSES = (0.1, 0.5, 2.0, 5.0)  # seconds between attempts to connect; the last repeats
-_GOODBYE = 2.0
 
 
 class PostgresLetterNotices:
@@ -58,8 +57,7 @@ class PostgresLetterNotices:
             await ended.wait()
         finally:
             self.live = False
-            if not connection.is_closed():
-                await connection.close(timeout=_GOODBYE)
+            connection.terminate()  # it has nothing to finish, and a silent server would not answer
 
     def _noticed(self, connection: object, process: int, channel: str, box: object) -> None:
         if process not in self._own:

@@ -113,8 +113,9 @@ class PostgresStore(PostgresLetters):
         await self.ping()  # the first caller finds a connection
 
     async def _connected(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
-        self._processes.add(connection.get_server_pid())
-        connection.add_termination_listener(lambda gone: self._processes.discard(gone.get_server_pid()))
+        process = connection.get_server_pid()
+        self._processes.add(process)
+        connection.add_termination_listener(lambda _: self._processes.discard(process))
 
     async def notice_letters(self, notify: Callable[[str], None]) -> LetterNotices | None:
         return PostgresLetterNotices(self._connect, self._processes, notify)

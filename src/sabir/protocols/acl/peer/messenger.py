@@ -413,7 +413,7 @@ class Messenger:
 
     def _dispatch(self, envelope: Envelope, number: int) -> None:
         conversation = self._conversation_of(envelope)
-        if conversation is not None and not (conversation.dialogue.is_over and envelope.performative in OPENERS):
+        if conversation is not None and not _opens_again(envelope, conversation.dialogue):
             try:
                 conversation.take(envelope, number)
             except Conflict as exc:
@@ -510,3 +510,8 @@ def _expected(envelope: Envelope, act: str) -> dict[str, Any]:
         code = payload.get("error_code") or payload.get("reason_code")
         raise PeerRefused(envelope.sender_id, str(text), str(code) if code else None)
     return envelope.payload
+
+
+def _opens_again(envelope: Envelope, dialogue: Dialogue) -> bool:
+    """Whether a message continues a conversation that has ended, which only its initiator can."""
+    return dialogue.is_over and envelope.performative in OPENERS and envelope.sender_id == dialogue.initiator
