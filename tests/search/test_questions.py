@@ -28,6 +28,7 @@ SETS: dict[str, Callable[[Judged], bool]] = {
     "fresh": lambda judged: judged.file == "fresh",
     "second": lambda judged: judged.file == "second",
     "third": lambda judged: judged.file == "third",
+    "fourth": lambda judged: judged.file == "fourth",
 }
 
 
