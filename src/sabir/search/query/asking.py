@@ -50,7 +50,7 @@ _FACTS: Final = tuple(
         (r"\bhow\s+many\s+(?:people|servings?|portions?|guests)\b|\bserves?\s+how\s+many\b|\bhow\s+many\b.*\b(?:feeds?|serves?|makes?|yields?)\b",
          ("recipeyield",)),
         (r"\bhow\s+heavy\b|\bhow\s+much\b.*\bweigh\b|\bweigh(?:t|s)?\b", ("weight",)),
-        (r"\bhow\s+(?:much|expensive)\b|\b(?:price|prices|cost|costs|priced|fee|fees|admission)\b|\bwhat\s+do(?:es)?\b.*\bcosts?\b",
+        (r"\bhow\s+(?:much(?!\s+time)|expensive)\b|\b(?:price|prices|cost|costs|priced|fee|fees|admission)\b|\bwhat\s+do(?:es)?\b.*\bcosts?\b",
          ("price", "pricerange")),
         (r"\bhow\s+(?:long|much\s+time|many\s+(?:minutes|hours)|fast|quick(?:ly)?)\b|\b(?:cooking|baking|prep(?:aration)?)\s+time\b"
          r"|\bduration\b", ("totaltime", "duration", "courseworkload", "span")),
@@ -221,7 +221,7 @@ _SPECIAL: Final = (
     (r"\b(?:reserv\w+|book(?:ing)?s?(?:\s+a\s+table)?)\b", lambda m: (Is("acceptsreservations", ("true", "yes")),)),
     (r"\bcancell?ed\b", lambda m: (Is("eventstatus", ("event cancelled", "cancelled")),)),
     (r"\bpostponed\b", lambda m: (Is("eventstatus", ("event postponed", "postponed")),)),
-    (r"^(?:contain|have|include|use|with|made\s+with)s?\s+(?:any\s+)?(?P<things>[\w\s,'’-]+?)(?:\s+in\s+(?:it|the))?$",
+    (r"^(?:[\w'’-]+\s+)?(?:contain|have|include|use|with|made\s+with)s?\s+(?:any\s+)?(?P<things>[\w\s,'’-]+?)(?:\s+in\s+(?:it|the))?$",
      _contains),
     (r"^there\s+(?:any\s+|an?\s+|some\s+)?(?P<things>[\w\s,'’-]+?)\s+(?:in|at|on|for|with)(?:\s+(?:it|the|this|that))?$",
      _contains),

@@ -67,6 +67,7 @@ def candidates(text: str, said: Sequence[str], known: Fields) -> list[CategoryCa
     # What is wanted stands last; for whom it is ("something blue for children") says nothing of that.
     parts = [re.sub(r"\bfor\b.*", "", part) for part in re.split(r"[.,;!?]", text)]
     heads = {clause[-1] for part in parts if (clause := [w for w in tokens(part) if w in words])}
+    wanted = [word for word in tokens(re.sub(r"\bfor\b.*", "", text)) if word in words]
     for word in reversed(words):
         if _is_type(word, known) or len(word) < 2:
             continue
@@ -77,7 +78,7 @@ def candidates(text: str, said: Sequence[str], known: Fields) -> list[CategoryCa
         found.append(CategoryCandidate(word, _of(_LEVELS, values, known), sure=True))
         tagged = _of(_TRAITS, (*values, *ALIKE.get(word, ())), known)
         is_foreign = word in heads and len(values) > 1
-        sure = words == [word] or word in TYPE_WORDS
+        sure = words == [word] or wanted == [word] or word in TYPE_WORDS
         found.append(CategoryCandidate(word, tagged, sure=sure, least=1 if is_foreign else 2, is_foreign=is_foreign))
     return [each for each in found if each.conditions]
 

@@ -282,6 +282,13 @@ def _counted(match: re.Match[str], known: Fields, now: datetime) -> Phrase | Non
     return _known(numeric(COUNTED[match["counted"].casefold()], given), known, match["counted"])
 
 
+def _paid(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
+    given = from_comparison(match)
+    if given is None or given.unit not in ("", "money") or "basesalary" not in known.numbers:
+        return None
+    return Phrase((Range("basesalary", given.low, given.high, given.with_low, given.with_high),))
+
+
 def _serves(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
     given = from_comparison(match)
     if given is None or given.unit not in ("", "person", "serving"):
@@ -528,6 +535,8 @@ _TABLE: Final[tuple[tuple[str, Rule], ...]] = (
     (rf"{_LEAD}(?:{PATTERN})\s+(?P<counted>{_alternatives(list(COUNTED))})\b", _counted),
     (rf"\b(?:(?:that\s+)?(?:serves?|feeds?|serving|feeding)|(?:enough\s+)?for(?=\s+\S+\s+(?:people|persons|guests)))\s+(?:{PATTERN})",
      _serves),
+    (rf"\b(?:(?:that|which)\s+)?(?:pay(?:s|ing)?|earn(?:s|ing)?|(?:with\s+)?(?:an?\s+)?salar(?:y|ies)(?:\s+of)?)\s+(?:{PATTERN})",
+     _paid),
     (rf"{_LEAD}(?:{PATTERN})(?!\s*(?:km|miles?)\s+(?:of|from))", _measure),
     (r"\bfor\s+free\b|\b(?:that\s+|which\s+)?(?:do(?:es)?n['’]?t|do(?:es)?\s+not)\s+cost\s+(?:anything|a\s+thing|money)\b"
      r"|\bfree\s+(?:admission|entry|entrance)\b|\bwithout\s+paying\b|\b(?:at\s+)?no\s+charge\b"
@@ -542,7 +551,7 @@ _TABLE: Final[tuple[tuple[str, Rule], ...]] = (
     (r"\b(?:in|from|on|at)\s+(?:the|your|this)\s+(?:whole\s+|entire\s+|online\s+)?"
      r"(?:(?P<shop>shop|store|catalogu?e|range|inventory)|web\s?site|site|page)\b(?!\s+\w)", _in_the_shop),
     (r"\b(?:without|exclud(?:ing|e)|except(?:\s+for)?|but\s+nothing\s+with|nothing\s+with|nothing(?!\s+but\b)|but\s+not(?:\s+(?:with|for))?|but\s+no|no"
-     r"|not(?:\s+(?:for|with))?|minus|other\s+than|free\s+(?:of|from)"
+     r"|not(?:\s+(?:for|with|made\s+(?:of|from|with)))?|minus|other\s+than|free\s+(?:of|from)"
      r"|avoid(?:ing)?|hold\s+the|(?:i\s+|we\s+)?(?:don['’]?t|do\s+not)\s+(?:want|like|eat)|allergic\s+to|i\s+hate"
      r"|(?:that\s+|which\s+)?(?:do(?:es)?n['’]?t|do(?:es)?\s+not)\s+(?:contain|have|include|use)"
      r"|(?:that\s+|which\s+)?(?:is|are|was|were)(?:n['’]?t|\s+not)(?:\s+(?:made\s+(?:of|from|with)|for|with))?)\s+"
