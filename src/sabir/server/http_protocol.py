@@ -98,7 +98,7 @@ class Cycle(RequestResponseCycle):
     stream, goes out in the next pass of the event loop, as do the pieces of a stream.
     """
 
-    # What most requests have in common stands here; uvicorn's own sets it each time.
+    # The values that most requests share are class attributes; uvicorn sets them for each request.
     task: asyncio.Task[None] | None = None
     disconnected = response_started = response_complete = False
     more_body = True
@@ -322,7 +322,7 @@ class Http(HttpToolsProtocol):
                 self.transport.write_eof()
 
     def _discard(self, size: int) -> None:
-        """Pass over the rest of a body that nobody reads; who sends it without end is cut off."""
+        """Discard the rest of an unread body; a client that never stops sending is disconnected."""
         self.wire += size
         if self.wire > MAX_LINGER:
             self.transport.abort()

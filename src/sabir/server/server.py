@@ -99,7 +99,7 @@ class Server(uvicorn.Server):
         if self.above is not None and self.above != os.getppid():
             self.above = None
             logger.error("the process that started this worker is gone, so it stops")
-            self.handle_exit(signal.SIGTERM, None)  # else it would hold the port for ever, and nobody could stop it
+            self.handle_exit(signal.SIGTERM, None)  # otherwise it would keep the port for ever
         return await super().on_tick(counter)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -130,7 +130,7 @@ class Server(uvicorn.Server):
                 self._watch.cancel()
 
     def _end_at_last(self) -> None:
-        """Whoever tells a gateway to stop may count on it, even if something in it never ends.
+        """A gateway that is told to stop does stop, even if something in it never ends.
 
         All that was acknowledged is stored by then, so that nothing is lost.
         """
@@ -212,7 +212,7 @@ def serve(app: ASGIApp, serving: Serving, closing: Closing, sock: socket.socket,
 def _run(server: Server, sock: socket.socket) -> int:
     try:
         server.run(sockets=[sock])
-    except SystemExit:  # which is how uvicorn tells that the application did not start
+    except SystemExit:  # how uvicorn reports that the application did not start
         if server.started:
             raise
     finally:

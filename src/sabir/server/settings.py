@@ -13,7 +13,7 @@ import msgspec
 from sabir.errors import ConfigError
 
 LOG_LEVELS: Final = ("debug", "info", "warning", "error")
-WRONG_USE: Final = 2  # the exit code of a command that cannot do what it is told
+WRONG_USE: Final = 2  # the exit code for invalid arguments or settings
 
 
 class Tls(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -80,7 +80,7 @@ def set_log_level(level: str | None) -> None:
 
 
 def print_in_one_line(exc: ConfigError) -> None:
-    """If nobody catches it, it ends a script, and a person reads it: what it says, without the frames that hide it."""
+    """If nothing catches it, it ends a script and a person reads it, so it is printed without a traceback."""
     before = sys.excepthook
 
     def print_it(kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> None:

@@ -20,7 +20,7 @@ from .settings import Serving, Tls
 
 
 def check_tls(serving: Serving) -> None:
-    """What TLS needs is there and fits together, before anybody is told where to find us.
+    """Check the TLS files and that they belong together, before the address is announced.
 
     Raises:
         ConfigError: it is not.
