@@ -209,7 +209,7 @@ class Conversations:
         return await self.store.conversation_by_token(caller.id, digest), digest
 
     def hold(self, tokens: Tokens, caller: Caller, window: int | None = None) -> Held:
-        """The conversation of these tokens, new if there is none, held against other turns.
+        """The conversation of these tokens, or a new one, locked against other turns.
 
         Raises (on entering):
             RateLimited: the caller has too many open conversations.

@@ -129,7 +129,9 @@ class EventSink(msgspec.Struct, eq=False):
     def failed(self, raised: Exception, why: str = "agent %s failed in turn %s") -> TurnFailed:
         """What a caller sees of an internal error; the details go to the log."""
         agent, turn = (self.turn.agent, self.turn.id) if self.turn is not None else ("the gateway", "")
-        words = f": {raised}" if isinstance(raised, WrongEvent) else ""  # ours; of others the log tells none
+        words = (
+            f": {raised}" if isinstance(raised, WrongEvent) else ""
+        )  # our own text; details of other errors are only logged
         logger.error(f"{why}%s", agent, turn, words, exc_info=raised)
         return TurnFailed(f"{agent} failed; the operator's log says why (turn {turn})")
 
@@ -161,7 +163,7 @@ class Waiting:
     __slots__ = ("agent", "answer", "confirms")
 
     def __init__(self, agent: str = "", *, confirms: bool = False) -> None:
-        self.agent = agent  # who asks
+        self.agent = agent  # the calling agent
         self.confirms = confirms  # only a yes or a no is its answer
         self.answer: asyncio.Future[tuple[Message, EventSink | None]] = asyncio.get_running_loop().create_future()
 

@@ -15,7 +15,7 @@ from sabir.stores.base import Record, Store
 SPACE: Final = "topics"
 SEEN: Final = "topics-seen"  # events that several nodes may tell of
 KEEP_SECONDS: Final = 3600.0
-KEPT: Final = 1000  # events that somebody who comes back is told, at most
+KEPT: Final = 1000  # events that a subscriber gets when it comes back, at most
 
 
 class Topics:
