@@ -152,7 +152,7 @@ class Sieve:
 
 
 class TextFilter:
-    """A filter of words: ``words`` is given every text of a message and returns what shall stand there.
+    """A filter of words: ``words`` gets every text of a message and returns its replacement.
 
     That is each text of a content (inside JSON values, keys included, and in binary content that is text), of a label
     and of fields that the standard does not know.

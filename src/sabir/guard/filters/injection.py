@@ -163,7 +163,7 @@ class PromptInjection:
         if action not in ACTIONS:
             raise ValueError(f"prompt-injection: expected {', '.join(ACTIONS)}, not {action}")
         self._action = action
-        self._replies = replies  # also what agents say, for agents behind us that hand it to a model (SG 3.14)
+        self._replies = replies  # also check replies, for callers that pass them to a model (SG 3.14)
 
     async def inbound(self, message: Message, caller: Caller) -> Message:
         return await self._judged(message, caller)

@@ -145,7 +145,7 @@ def _mod97(text: str) -> bool:
 class Inside(TextFilter):
     """Keeps in what is inside: the reasoning of models, and texts that were named as not to be told (system prompts).
 
-    ``markers`` are told word for word: planted ones show whether something leaks, and stop it.
+    ``markers`` are matched word for word: a planted marker shows that something leaks, and stops it.
     """
 
     name = "inside"
