@@ -25,7 +25,7 @@ _GREETING: Final = b"AMQP\x03\x01\x00\x00"  # of one who wants to know who we ar
 _NO_SASL: Final = b"AMQP\x00\x01\x00\x00"
 _MECHANISMS: Final = 0x40
 _MAX_OFFER: Final = 4096  # bytes of an offer; the standard has it that 512 are enough
-_SHOWN: Final = 8  # mechanisms of an offer that are told
+_SHOWN: Final = 8  # mechanisms of an offer that an error lists
 
 _WORDS: Final = {
     "PLAIN": "PLAIN (the user and password of the address)",
@@ -89,7 +89,7 @@ class BrokerOffer:
     def take(self, data: bytes) -> tuple[str, ...] | None:
         """What is offered, once that has come; nothing, where nobody is asked; None while it is not known.
 
-        What is no offer at all is None, too: the engine tells what is wrong with it.
+        Returns None for anything else, too: the engine reports what is wrong with it.
         """
         self._read += data[: _MAX_OFFER - len(self._read)]
         read = bytes(self._read)

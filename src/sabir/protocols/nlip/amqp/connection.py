@@ -100,7 +100,7 @@ class AmqpConnection:
         """``external``: the certificate in ``tls`` says who we are (SASL EXTERNAL), and nothing else will do.
 
         Raises:
-            ConfigError: the address is none, or a secret would go in the clear.
+            ConfigError: the address is invalid, or a secret would be sent in the clear.
         """
         self._broker = Broker.at(url, external=external)
         self.address = self._broker.address
@@ -185,7 +185,7 @@ class AmqpConnection:
                 pass
 
     def _end(self, why: str) -> None:
-        """The connection is over: whoever waits on it is told."""
+        """The connection has ended: everything that waits on it fails."""
         if self.lost.done():
             return
         self._why = why
@@ -251,7 +251,7 @@ class AmqpConnection:
             self._writer.write(data)
             self._transport.pop(len(data))
 
-    # -- what the engine tells --------------------------------------------------------------------
+    # -- events of the engine ---------------------------------------------------------------------
 
     def _on_open(self, event: Any) -> None:
         if not self._opened.done():

@@ -50,7 +50,7 @@ from .envelope import EnvelopeTurn
 from .subscription import Subscription
 
 DOOR: Final = "nlip-amqp"
-PLACE: Final = "amqp"  # where letters come from, as far as a broker tells
+PLACE: Final = "amqp"  # the address of all senders that the broker does not name
 BACKOFF: Final = (0.2, 30.0)  # seconds: the first pause before connecting again, and the longest
 ANSWER: Final = "x-sabir-answer"  # a property of our answers: one that comes back to a door is not a question
 RELEASE_PAUSE: Final = 0.5  # seconds before a letter is released, so that it does not come back at once
@@ -78,7 +78,7 @@ class NlipAmqpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def check(self) -> None:
         """Raises:
-        ConfigError: the address is none or would show a password, or a file is not there.
+        ConfigError: the address is invalid or would show a password, or a file is missing.
         """
         if not self.url:
             return
@@ -172,7 +172,7 @@ class NlipAmqp:
             pause = min(2 * pause, BACKOFF[1])
 
     async def agents_changed(self) -> None:
-        """New agents get their address; whoever writes to one that is gone is told so."""
+        """Give new agents an address; messages to an agent that was removed are answered with an error."""
         if self._reading is None:
             return  # all of them, when the connection is there
         try:
@@ -189,7 +189,8 @@ class NlipAmqp:
                 address,
                 lambda incoming, agent=agent: self._begin(connection, incoming, agent),  # type: ignore[misc]
                 credit=self.settings.credit,
-                max_bytes=2 * self.services.limits.body,  # what is a little over is told; what is far over is not read
+                max_bytes=2
+                * self.services.limits.body,  # a little over the limit gets an error; far over it is not read
             )
 
     def _begin(self, connection: AmqpConnection, incoming: Incoming, agent: str | None) -> None:
@@ -289,7 +290,7 @@ class NlipAmqp:
 
 
 def _stranger(letter: amqp.AmqpMessage) -> Credentials:
-    """All whom the broker does not name are one place; where they want answers tells them apart, in a way."""
+    """All senders that the broker does not name share one address; their reply addresses tell them apart."""
     return Credentials(PLACE, sender=" ".join(sorted({address for address, _ in amqp.addresses(letter)})))
 
 

@@ -67,7 +67,7 @@ class NlipAmqpPeer(NlipPeer):
         self._retries = retries
         self._repeatable = repeatable
         self._tls, self._external = self.options.verify, external
-        Broker.at(url, external=external)  # what is wrong with it is told now
+        Broker.at(url, external=external)  # report an invalid address now
         self._authorization = choose(self.options.identities, origin_of(url), None)
         self._limits = limits
         self._on_wire = self.options.on_wire
@@ -78,7 +78,7 @@ class NlipAmqpPeer(NlipPeer):
 
     @property
     def shows_itself(self) -> bool:
-        return "@" in urlsplit(self.url).netloc  # the broker tells who is logged in
+        return "@" in urlsplit(self.url).netloc  # the broker names who is logged in
 
     async def aclose(self) -> None:
         if self._connection is not None:

@@ -31,7 +31,7 @@ _REASON_LENGTH: Final = 500
 class NlipOptionNames(PeerOptionNames, total=False):
     """The options of every NLIP peer, beside those of every peer."""
 
-    identity: str  # a word in our own token, which tells it from the server's
+    identity: str  # a word in our own token, to distinguish it from the server's
     conversation: PeerTokens | None  # the state of an earlier conversation, to continue it
     envelope: bool  # speak in envelopes of the MassGen design; one that came in is passed on with its fields (MW-73)
 
@@ -207,7 +207,7 @@ class NlipPeer(Peer):
 
     @property
     def shows_itself(self) -> bool:
-        """Whether the connection itself tells who we are."""
+        """Whether the connection itself identifies us."""
         return False
 
     @abstractmethod

@@ -47,7 +47,7 @@ MAX_REDIRECTS: Final = 3
 _MAX_CARRIED: Final = 4 * 1024**3  # bytes of one download that is passed on
 _JSON: Final = "application/json"
 _SSE: Final = "text/event-stream"
-# The server tells by these that it did not take the message.
+# With these the server says that it did not accept the message.
 _NOT_TAKEN: Final = frozenset({429, 503})
 
 

@@ -27,10 +27,10 @@ PARTIAL: Final = "partial"
 TRACE: Final = "traceparent"
 HOPS: Final = "x-sabir-hops"
 READS: Final = "x-sabir-fields"
-STATUS: Final = "status"  # label of the part that tells the code of a failure where no status line does
+STATUS: Final = "status"  # label of the part with the code of a failure, where there is no status line
 LOSSES: Final[tuple[str, ...]] = ()  # the hub is this protocol's own format
 
-# How each failure is told over HTTP (D-22). Walked against the whole tree by a test.
+# The HTTP status of each failure (D-22). A test checks it against all errors.
 CODES: Final[Mapping[type[errors.SabirError], int]] = errors.ErrorTable(
     {
         errors.SabirError: 500,
@@ -391,7 +391,7 @@ def error_message(exc: SabirError, asked: Message | None = None, tokens: tuple[P
 
 
 def coded_error(exc: SabirError, asked: Message | None = None, tokens: tuple[Part, ...] = ()) -> Message:
-    """The same where no status line tells its code (WebSocket, AMQP, a stream): a part tells it that others ignore."""
+    """The same where there is no status line (WebSocket, AMQP, a stream): a further part has the code."""
     code = json_part({STATUS: CODES[type(exc)]}, label=STATUS)
     return error_message(exc, asked).with_parts((code, *tokens))
 
