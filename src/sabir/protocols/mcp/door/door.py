@@ -55,7 +55,7 @@ LIST_SECONDS: Final = 60.0  # between looks at the tools of a server behind
 MEETING_SECONDS: Final = 5.0  # that the servers behind may take before the first client over stdio is answered
 METADATA: Final = "/.well-known/oauth-protected-resource"
 
-# What may change, and how it is told: as an event from 2026-07-28 on, as a notification of a session before.
+# What may change, and how clients learn it: an event from 2026-07-28 on, a notification of a session before.
 CHANGES: Final[Mapping[str, tuple[ServerEvent, str]]] = {
     "tools": (ToolsListChanged(), "notifications/tools/list_changed"),
     "prompts": (PromptsListChanged(), "notifications/prompts/list_changed"),
@@ -149,7 +149,7 @@ class Mcp:
             await self.changed(what)
 
     async def agents_changed(self) -> None:
-        """Agents have come or gone: what was made for those that are gone is let go, and clients are told."""
+        """Agents were added or removed: free what belonged to removed ones, and notify clients."""
         for name in [name for name in self._endpoints if name is not None and name not in self.services.agents]:
             del self._endpoints[name]
         for name in [name for name in self._proxies if name not in self.services.agents]:

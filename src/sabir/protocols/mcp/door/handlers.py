@@ -258,7 +258,7 @@ class McpEndpoint:
         return MCPError(wire.INVALID_PARAMS, f"there is no tool {name[:64]!r} here")
 
     async def _audit_hidden(self, context: McpRequestContext, agent: str, *, tool: str = "", skill: str = "") -> None:
-        """What is here, and not for this caller: it is told that there is none, and the audit that it was refused."""
+        """Something this caller has no access to: the caller gets "not found", and the audit records a refusal."""
         try:
             self.services.rights.check(context.caller, agent=agent, door=DOOR, tool=tool, skill=skill)
         except SabirError as exc:
@@ -399,7 +399,7 @@ class McpEndpoint:
     async def _watched(
         self, context: McpRequestContext, uri: str, notify: Callable[[str], Awaitable[None]]
     ) -> WatchedResource | None:
-        """A resource of the gateway, as it is now; None if it is none that this caller may read."""
+        """A resource of the gateway, as it is now; None if this caller has none at this address."""
 
         def mark() -> Awaitable[object]:
             return self._resources.mark(context.caller, uri)

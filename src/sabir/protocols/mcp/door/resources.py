@@ -134,7 +134,7 @@ class Resources:
     # -- reading ------------------------------------------------------------------------------------
 
     async def read(self, caller: Caller, uri: str) -> Json | None:
-        """What a resource holds; None if there is none of this address for this caller."""
+        """The content of a resource; None if this caller has no resource at this address."""
         for template, read in ((CONVERSATION, self._conversation), (UPLOAD, self._upload)):
             named = mcp_card.matched(template, uri) if self._has_own(caller) else None
             if named is not None and (contents := await read(caller, unquote(named["id"]), uri)) is not None:
@@ -147,7 +147,7 @@ class Resources:
         return None
 
     async def mark(self, caller: Caller, uri: str) -> object:
-        """What is another when a resource has changed; None if there is none of this address for this caller."""
+        """A value that differs once the resource has changed; None if this caller has no resource at this address."""
         own = self._has_own(caller)
         named = mcp_card.matched(CONVERSATION, uri) if own else None
         if named is not None:
@@ -301,7 +301,7 @@ def _upload(upload: Upload) -> Json:
 
 
 def _media(upload: Upload) -> str:
-    """The media type of an upload: as its name tells it, else as it was given."""
+    """The media type of an upload: by its file name, else as it was given."""
     guessed, _ = mimetypes.guess_type(upload.name) if upload.name else (None, None)
     kind, _, encoding = upload.subformat.partition("/")
     if guessed is not None and kind == "generic":

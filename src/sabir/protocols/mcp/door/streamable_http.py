@@ -94,7 +94,7 @@ class StreamableHttpApp:
         admission = Admission(self.services, DOOR, credentials, agent)
         answer = McpResponse(send, lambda exc: self._challenge(exc, scope["path"]), admission)
         try:
-            # Blanks around a value are none of it (RFC 9110 5.5), and not every HTTP parser takes them away.
+            # Blanks around a value do not belong to it (RFC 9110 5.5), and not every HTTP parser removes them.
             headers = {name.decode("latin-1"): value.decode("latin-1").strip(" \t") for name, value in scope["headers"]}
             caller = await admission.authenticate()
             context = McpRequestContext(

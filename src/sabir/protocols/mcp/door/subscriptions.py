@@ -1,4 +1,4 @@
-"""Resources that somebody wants to hear of: looked at now and then, and told of when they are others than before.
+"""Resources that clients subscribed to: polled now and then, with a notification when they have changed.
 
 A conversation may be changed by another door, an item of a site by ``sabir ingest``, each of them by another node: the
 store and the index know, so they are looked into. Only who may read a resource hears of it.
@@ -17,7 +17,9 @@ LOOK: Final = 2.0  # seconds between looks
 _PACE: Final = 50  # looks in a row, before others have a turn
 _REST: Final = 0.1
 
-Mark = Callable[[], Awaitable[object]]  # something that is another when the resource is; None if there is none
+Mark = Callable[
+    [], Awaitable[object]
+]  # a value that differs once the resource has changed; None if there is no resource
 
 
 class WatchedResource:
@@ -43,7 +45,7 @@ class ResourceWatcher:
     def __init__(
         self, notify: Callable[[str], Awaitable[None]], sessions: Callable[[], Iterable[WatchedResource]]
     ) -> None:
-        """``notify`` tells those who listen; ``sessions`` gives what sessions, which may go any time, subscribed to."""
+        """``notify`` notifies subscribers; ``sessions`` returns what the open sessions have subscribed to."""
         self.notify = notify
         self._sessions = sessions
         self._listened: set[WatchedResource] = set()
@@ -63,7 +65,7 @@ class ResourceWatcher:
         while True:
             await asyncio.sleep(LOOK)
             for number, item in enumerate([*self._sessions(), *self._listened]):
-                with suppress(SabirError):  # a store that is away is looked into later
+                with suppress(SabirError):  # the store is unavailable: try again later
                     if await item.is_changed():
                         await item.notify(item.uri)
                 if number % _PACE == _PACE - 1:

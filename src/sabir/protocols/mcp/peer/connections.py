@@ -272,7 +272,7 @@ class Pool:
         )
 
     async def _answered(self, response: httpx2.Response) -> None:
-        """The SDK tells why, and not with which status, which is how refusals are known from failures."""
+        """The SDK reports the reason but not the status, which distinguishes refusals from failures."""
         status, is_json = response.status_code, "json" in response.headers.get("content-type", "")
         self.refused = status if status in (401, 403) else None
         self.broken = status if status == 503 or (status >= 500 and not is_json) else None

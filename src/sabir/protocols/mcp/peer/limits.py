@@ -134,7 +134,7 @@ class LongLine:
 
 
 def message_in(line: bytes | LongLine) -> SessionMessage | Exception:
-    """The message of a line, or why it is none.
+    """The message of a line, or why it is not one.
 
     Raises:
         EOFError: it is too long, and which request it answers cannot be found out: whoever waits must not wait on.

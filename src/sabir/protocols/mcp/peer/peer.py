@@ -117,10 +117,10 @@ class McpPeer(Peer):
         2024-11-05 is spoken over HTTP+SSE, the transport of that version, as is any address that ends in ``/sse``.
 
         ``answer`` answers what the server asks outside of a
-        turn; without it the server is told that nobody can be asked, so that it asks in words, if it can.
+        turn; without it the server learns that nobody can be asked, so that it asks in words, if it can.
         A message of the server that has more
         than ``max_message`` bytes ends its call with an error. Without ``roots``, a server that wants to know the
-        directories of our caller is told that it has none, instead of the caller being asked for them.
+        directories of our caller learns that it has none, instead of the caller being asked for them.
         """
         if isinstance(where, str) and where.startswith(STDIO):
             where = Program.of(where)
@@ -533,7 +533,7 @@ class McpPeer(Peer):
 
 
 def _mode_of(version: str) -> str:
-    """How the SDK's client is told the version.
+    """The version argument of the SDK's client.
 
     Raises:
         ConfigError: there is no such version.

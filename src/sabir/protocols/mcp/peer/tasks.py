@@ -84,7 +84,7 @@ async def raw_request(
 
 
 class Following:
-    """One task over there. ``request`` speaks to its server, ``answer`` gives what it asks."""
+    """One remote task. ``request`` sends a request to its server, ``answer`` provides the input that it asks for."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class Following:
 
         Raises:
             MCPError: the call ended with this error.
-            PeerError: it was ended over there, or cannot be looked at any more.
+            PeerError: it was ended by the server, or is no longer available.
         """
         about: Mapping[str, Any] = self._about
         while about.get("status") in _OPEN:

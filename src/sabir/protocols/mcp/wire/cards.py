@@ -36,7 +36,7 @@ def _name(text: str) -> str:
 
 
 def tool(name: str, card: Card, skill: Skill | None, gateway: str = "") -> Json:
-    """A Tool of the protocol; ``gateway`` is who tells it."""
+    """A Tool of the protocol; ``gateway`` is the name of the gateway that lists it."""
     if skill is None:
         described: Json = {
             "name": name,

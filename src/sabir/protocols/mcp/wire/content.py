@@ -44,7 +44,7 @@ INVALID_PARAMS: Final = -32602
 INTERNAL_ERROR: Final = -32603
 MISSING_CAPABILITY: Final = -32021
 
-# How each failure is told in JSON-RPC. Walked against the whole tree by a test.
+# The JSON-RPC code of each failure. A test checks it against all errors.
 CODES: Final[Mapping[type[errors.SabirError], int]] = errors.ErrorTable(
     {
         errors.SabirError: INTERNAL_ERROR,
@@ -78,7 +78,7 @@ CODES: Final[Mapping[type[errors.SabirError], int]] = errors.ErrorTable(
     }
 )
 
-# What a model can act on is told to it as the result of its call, with isError; the rest is an error of the protocol.
+# An error that a model can act on is the result of its call, with isError; the rest are protocol errors.
 TOLD_AS_RESULT: Final[tuple[type[SabirError], ...]] = (
     errors.TurnFailed,
     errors.PeerError,

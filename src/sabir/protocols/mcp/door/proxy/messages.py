@@ -183,7 +183,7 @@ class ProxyChannel:
     async def _on_request(
         self, dispatch: DispatchContext[TransportContext], method: str, params: Mapping[str, Any] | None
     ) -> Json:
-        """What the server asks goes to the request that came last: over a pipe nothing tells which one it is for."""
+        """A question of the server goes to the latest request: over a pipe nothing says which one it belongs to."""
         if method == "ping":
             return {}
         channel = next((item for item, _ in reversed(self._waiting.values()) if item.can_send_request), None)
@@ -314,7 +314,7 @@ class Kernel:
         return passed
 
     async def on_notify(self, channel: Channel, method: str, params: Mapping[str, Any] | None) -> None:
-        """What a client tells the server. A request that is taken back is told by who waits for it."""
+        """A notification from the client to the server. A cancelled request is reported by whoever waits for it."""
         self.proxy.check(self.context, None)
         upstream = self.proxy.known(self.key)
         if upstream is not None and method != "notifications/cancelled":
