@@ -11,7 +11,7 @@ let timer = null;
 
 export async function render(root, place) {
   clearInterval(timer);
-  const charts = make("div", { className: "grid" });
+  const charts = make("div", { className: "grid charts" });
   const health = make("div", {});
   const audit = make("div", {});
   const limits = make("div", {});
