@@ -190,6 +190,8 @@ def test_the_widget_lives_on_an_allowed_site_without_touching_its_style(
     seen = drive("widget.mjs", chromium, f"{origin}/", str(tmp_path))
     assert "streamed" in seen["words"]
     assert seen["accent"] == "rgb(18, 52, 86)"
+    # A search box stands on the background of its page, which does not change with the visitor's preference.
+    assert seen["themes"] == {"search": "rgb(23, 33, 31)", "chat": "rgb(230, 237, 235)"}
     assert seen["inside"] == "rgb(255, 255, 255)" and seen["outside"] == "rgb(200, 0, 0)"
     assert seen["wrong"] == []
 

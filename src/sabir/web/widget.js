@@ -4,7 +4,9 @@
 (() => {
   const script = document.currentScript;
   const gateway = new URL("..", script.src);
-  const { mode = "chat", agent = "", title = "Ask us", accent = "#0f766e", placeholder = "Ask something…", target = "" } = script.dataset;
+  const { mode = "chat", agent = "", title = "Ask us", accent = "#0f766e", placeholder = "Ask something…", target = "", theme = mode === "search" ? "light" : "auto" } = script.dataset; // a search box has the background of its page
+  const auto = (rules) => `@media (prefers-color-scheme: dark) { ${rules} }`;
+  const dark = { light: () => "", dark: (rules) => rules }[theme] ?? auto;
   const host = document.createElement("sabir-widget");
   const root = host.attachShadow({ mode: "open" });
   const style = new CSSStyleSheet();
@@ -23,8 +25,7 @@
     form { display: flex; gap: 8px; padding: 10px 12px; border-top: 1px solid #dfe4e2; } .search form { padding: 0; border: 0; }
     input { flex: 1; min-width: 0; padding: 9px 12px; border: 1px solid #dfe4e2; border-radius: 10px; font: inherit; } button.go { padding: 0 14px; border: 0; border-radius: 10px; background: var(--accent); color: #fff; font: inherit; cursor: pointer; }
     :focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }
-    @media (prefers-color-scheme: dark) { :host { color: #e6edeb; } .box { background: #171e1c; } input { background: #101514; color: inherit; border-color: #2c3835; } .item, form { border-color: #2c3835; } .soft { color: #9db0ab; } }
-  `);
+  ` + dark(`:host { color: #e6edeb; } .box { background: #171e1c; } input { background: #101514; color: inherit; border-color: #2c3835; } .item, form { border-color: #2c3835; } .soft { color: #9db0ab; } .item a { color: color-mix(in srgb, var(--accent) 45%, white); }`));
   root.adoptedStyleSheets = [style];
 
   const make = (tag, className, text) => {
@@ -113,7 +114,8 @@
   function show(name, data, words, wait) {
     if (data._meta?.session_context) session = data._meta.session_context;
     if (name === "result" && data.item.url) wait.before(itemOf(data.item));
-    if (name === "content" || (name === "result" && !data.item.url && data.item.text)) {
+    const isSummary = name === "result" && !data.item.url && data.item.text;
+    if (name === "content" || (isSummary && !words)) { // a summary that was streamed comes again as a whole
       const text = data.text ?? data.item.text;
       if (!words) log.insertBefore((words = make("p", "words")), log.querySelector(".item") ?? wait);
       words.textContent += text;
@@ -124,12 +126,14 @@
     return words;
   }
 
+  const shortened = (text) => (text.length <= 200 ? text : `${text.slice(0, 200).replace(/\s+\S*$/, "")}…`);
+
   function itemOf(item) {
     const node = make("div", "item");
     const head = make(isWeb(item.url) ? "a" : "strong", "", item.name ?? item.url);
     if (isWeb(item.url)) Object.assign(head, { href: item.url, target: "_blank", rel: "noopener noreferrer" });
     node.append(head);
-    if (item.description) node.append(make("p", "", String(item.description).slice(0, 200)));
+    if (item.description) node.append(make("p", "", shortened(String(item.description))));
     return node;
   }
 })();

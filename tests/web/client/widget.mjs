@@ -21,5 +21,9 @@ await browse(chromium, async (open) => {
   await search.locator("input").fill("write again");
   await search.locator("button.go").click();
   await search.locator(".words:not(.soft)").waitFor();
-  return { words, accent, inside, outside };
+  const dark = await open({ viewport: { width: 1000, height: 760 }, colorScheme: "dark" });
+  await dark.goto(url);
+  const colour = (place) => dark.locator(place).locator("input").first().evaluate((node) => getComputedStyle(node.getRootNode().host).color);
+  const themes = { search: await colour("#search sabir-widget"), chat: await colour("body > sabir-widget") };
+  return { words, accent, inside, outside, themes };
 });
