@@ -39,6 +39,7 @@ def test_every_command_takes_json(name: str) -> None:
         ("tools http://127.0.0.1:9/mcp", UNREACHABLE, "peer_unavailable", "connection refused"),
         ("chat http://127.0.0.1:9/nlip", UNREACHABLE, "peer_unavailable", "connection refused"),
         ("bench http://127.0.0.1:9/nlip", UNREACHABLE, "peer_unavailable", "connection refused"),
+        ("check", BAD_USAGE, "config_error", "set SABIR_URL"),
         ("send http://127.0.0.1:9/acl absent.json", BAD_USAGE, "config_error", "absent.json"),
         ("serve absent.yaml", BAD_USAGE, "config_error", "absent.yaml"),
         ("mcp absent.yaml", BAD_USAGE, "config_error", "absent.yaml"),
@@ -60,7 +61,7 @@ def test_a_failure_is_one_line_of_json(command: str, exit_code: int, code: str, 
     assert words in error["message"]
 
 
-@pytest.mark.parametrize("command", ["ask --wrong", "check", "keys frobnicate", "frobnicate", "completion tcsh"])
+@pytest.mark.parametrize("command", ["ask --wrong", "run", "keys frobnicate", "frobnicate", "completion tcsh"])
 def test_invalid_usage_is_json_too(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main([*command.split(), "--json"])

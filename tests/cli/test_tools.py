@@ -57,6 +57,8 @@ def test_the_address_may_come_from_the_environment(url: str, sabir: Sabir, monke
     assert "weather: The weather of a town" in sabir("tools").out
     assert "weather (default): " in sabir("agents").out or "weather: The weather" in sabir("agents").out
     assert sabir("ask", "--new", "--agent", "echo", "hi").out == "You said: hi\n"
+    assert sabir("bench", "--requests", "1", "--agent", "echo").code == OK
+    assert json.loads(sabir("check", "--protocol", "nlweb", "--json").out)["url"].startswith(url)
 
 
 def test_a_program_lists_its_tools(sabir: Sabir, tmp_path: Path) -> None:

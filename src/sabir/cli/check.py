@@ -12,13 +12,14 @@ from sabir.conformance.base import LEVELS, CheckOutcome, CheckReport
 from sabir.conformance.report import as_evidence, as_json, as_junit, as_table
 from sabir.conformance.suites import BINDINGS, Options, suite, suite_names
 
+from .address import address_of
 from .ask import trust
 from .printing import say, say_json
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = "SABIR_TOKEN is the API key or token to send, if the server requires one."
-    parser.add_argument("url", metavar="URL", help="the server under test, e.g. http://127.0.0.1:8080")
+    parser.epilog = "SABIR_URL is the default address; SABIR_TOKEN is the API key or token to send."
+    parser.add_argument("url", metavar="URL", nargs="?", help="the server under test, e.g. http://127.0.0.1:8080")
     parser.add_argument("--protocol", choices=sorted(suite_names()), default="nlip", help="which suite (default nlip)")
     parser.add_argument(
         "--binding",
@@ -41,6 +42,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    url = address_of(arguments.url)
     token = os.environ.get("SABIR_TOKEN")
     counter = CheckProgress() if sys.stderr.isatty() and not arguments.json else None
     options = Options(
@@ -51,7 +53,6 @@ def run(arguments: argparse.Namespace) -> int:
         only=tuple(arguments.binding),
         on_outcome=counter,
     )
-    url = arguments.url if "://" in arguments.url else f"http://{arguments.url}"
     report = asyncio.run(_checked(arguments.protocol, url, options))
     if counter is not None:
         counter.done()
