@@ -149,7 +149,7 @@ class AmqpTarget:
         return got
 
     async def one_more(self) -> AmqpMessage | None:
-        """An answer that nobody asked for, if one comes. Later checks then take places of their own."""
+        """An unexpected answer, if one comes. Later checks then use reply addresses of their own."""
         try:
             async with asyncio.timeout(SILENCE):
                 letter = await self._next()

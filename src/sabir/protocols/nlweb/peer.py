@@ -146,7 +146,7 @@ class NlwebPeer(Peer):
             raise PeerUnreadable(self.address, "its answer is not NLWeb")
 
     async def _kept(self, promise: Promise, call: Call, clock: Clock) -> AsyncGenerator[Event | ResponseReader, None]:
-        """Progress until the promise is kept, then its response. A promise that nobody waits for is cancelled."""
+        """Progress until the promise resolves, then its response. An abandoned promise is cancelled."""
         url, polls, kept = _beside(self.url, "await"), 0, False
         try:
             while True:

@@ -48,7 +48,7 @@ _DETAILS: Final = error_details_pb2.DESCRIPTOR  # registers the kinds of details
 _GRACE: Final = 2.0  # seconds that calls under way have when the gateway stops
 _PROOFS: Final = ("x-api-key", "dpop")
 _EVERYWHERE: Final = frozenset({"0.0.0.0", "::", "[::]"})
-# The path of the call that is being answered, which the SDK's servicer does not tell.
+# The path of the call that is being answered, which the SDK's servicer does not expose.
 _PATH: ContextVar[str] = ContextVar("path", default="")
 _REQUEST: ContextVar[Any] = ContextVar("request", default=None)  # which the servicer of 0.3 does not hand on
 
@@ -183,7 +183,7 @@ class _Malformed:
 
 
 class CallInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # the package has no types
-    """Notes which method is called, and rejects what is no request of it as every other door does."""
+    """Records which method is called, and rejects invalid requests as every other door does."""
 
     def __init__(self, here: Here) -> None:
         self._here = here

@@ -152,7 +152,7 @@ class RpcProblem(msgspec.Struct, frozen=True):
     word: str
     status: int
     text: str
-    carried: bool  # whether the HTTP status tells it in JSON-RPC too
+    carried: bool  # whether JSON-RPC uses this HTTP status, too
     where: str = ""
     expected: str = ""
 

@@ -233,7 +233,7 @@ class A2aDoor:
                 return await respond(send, self.keys.public())
             if rest not in _CARDS:
                 raise NotFound("not found")
-            # Where every agent is for everybody, nobody need be asked who it is.
+            # If every agent is public, no caller has to authenticate.
             caller = ANONYMOUS if self.services.open_to_all else await admission.authenticate_and_charge()
             asked = frozenset(QueryParams(scope.get("query_string", b"")).getlist("binding"))
             if rest == _SAME_ORIGIN_CARD:
@@ -255,7 +255,7 @@ class A2aDoor:
     async def _rung(
         self, rest: str, admission: Admission, scope: Scope, headers: A2aOptions, receive: Receive, send: Send
     ) -> None:
-        """A remote agent tells that something has happened to a task that one of our peers waits for."""
+        """A webhook call of a remote agent about a task that one of our peers waits for."""
         name, _, secret = rest.partition("/")
         peer = self.services.agents.get(name)
         hooks = peer.hooks if isinstance(peer, A2aPeer) else None

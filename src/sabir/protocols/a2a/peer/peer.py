@@ -351,7 +351,7 @@ class A2aPeer(Peer):
     # -- ending -----------------------------------------------------------------------------------
 
     def _cancel_later(self, client: Client, reader: TaskReader, going: _Going, call: Call) -> None:
-        """Cancel a remote task that nobody waits for, in the background."""
+        """Cancel an abandoned remote task in the background."""
         saying = asyncio.ensure_future(self._cancel(client, reader, going, call))
         self._cancelling.add(saying)
         saying.add_done_callback(self._cancelling.discard)
@@ -388,7 +388,7 @@ class A2aPeer(Peer):
         """
         own: Mapping[str, str] = {}
         if self.outgoing is not None:
-            with suppress(Forbidden):  # it needs a caller, and there is none yet
+            with suppress(Forbidden):  # it needs a caller, which is not known yet
                 own = await self.outgoing.headers(self.url, ANONYMOUS)
         await self._connected(Clock(self.seconds), own)
 

@@ -37,7 +37,7 @@ _GRPC_UNAVAILABLE: Final = frozenset({"UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCE
 
 
 class LimitedTransport(httpx.AsyncHTTPTransport):
-    """An HTTP transport that limits the size of responses and rejects compressed ones, whose size nobody knows."""
+    """An HTTP transport that limits the size of responses and rejects compressed ones, whose size is unknown."""
 
     def __init__(self, tls: ssl.SSLContext, connections: int, max_bytes: int, on_wire: OnWire | None = None) -> None:
         limits = httpx.Limits(max_connections=connections, max_keepalive_connections=connections)

@@ -27,7 +27,7 @@ WATCH_AFTER: Final = 0.1  # seconds; a turn that takes longer is cancelled when 
 
 
 class NlwebResponse:
-    """The response to one request: one JSON body, or events; sent once, whoever sends it."""
+    """The response to one request, as one JSON body or as events. It is sent once."""
 
     __slots__ = ("_send", "_understood", "admission", "begun", "line", "response_format", "stream")
 

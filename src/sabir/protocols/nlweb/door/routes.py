@@ -231,7 +231,7 @@ class Nlweb:
     async def _found(
         self, request: AskRequest, scope: Scope, admission: Admission
     ) -> tuple[Credentials, str | None, Card]:
-        """Who asks, as far as it matters, and who is asked: its name, None for the default agent, and its card."""
+        """The caller, as far as it matters, and the agent: its name (None for the default agent) and its card."""
         known = admission.credentials
         if not self.services.open_to_all:
             known = Credentials(known.address, caller=await admission.authenticate())

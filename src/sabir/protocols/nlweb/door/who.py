@@ -16,7 +16,7 @@ from sabir.protocols.protocol import DoorEntry
 from sabir.turn import Caller
 
 VERSION: Final = "0.1"  # of the agent finder draft
-MAX_AGENTS: Final = 50  # agents that are told of, where who asks does not say how many rows
+MAX_AGENTS: Final = 50  # agents in a response, unless the request says how many
 _WORD: Final = re.compile(r"[^\W_]{2,}")
 _COMMON: Final = frozenset({
     "a", "an", "and", "any", "are", "can", "do", "does", "find", "for", "give", "has", "have", "how", "in",

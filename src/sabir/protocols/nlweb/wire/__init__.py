@@ -66,7 +66,7 @@ from .models import (
 from .requests import decode_ask, decode_await
 from .responses import CODES, VERSIONS, ResponseFormat, Stream, encode
 
-# What NLWeb cannot carry of a Message; told to callers in documentation and tested.
+# What NLWeb cannot carry of a Message; documented for callers and tested.
 LOSSES: Final[tuple[str, ...]] = (
     "control messages: NLWeb has none; policies, limits and history are asked over NLIP",
     "binary parts of a reply are named by kind and size, not carried",

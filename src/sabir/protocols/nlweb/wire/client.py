@@ -22,7 +22,7 @@ from .responses import NO_RESULTS
 
 FLAT: Final = "0.5"  # the version whose request has no sections
 VERSIONS: Final = ("0.54", "0.55", FLAT)  # in the order they are tried
-WORDS: Final = "urn:sabir:"  # begins the id of an Answer that stands for what an agent which is no site said
+WORDS: Final = "urn:sabir:"  # prefix of the id of an Answer that holds the words of an agent other than a site
 _SUMMARIES: Final = frozenset({"summary", "searchsummary"})
 
 
@@ -77,7 +77,7 @@ class ResponseReader:
         self._results: dict[str, Json] = {}
         self._texts: list[str] = []
         self._pieces: list[str] = []  # of a stream: they join to one text
-        self._data: list[Part] = []  # of an agent that is no site
+        self._data: list[Part] = []  # of an agent other than a site
         self._answers: set[str] = set()  # ids of what it said
         self._summaries: list[str] = []
         self._meta: Mapping[str, Any] = {}
@@ -175,7 +175,7 @@ class ResponseReader:
             yield Delta(json_part(item, label=RESULT))
 
     def _said(self, text: str) -> Iterator[Event]:
-        """What an agent that is no site says, as a gateway tells it where results are wanted."""
+        """The words of an agent other than a site, as a gateway sends them where results are expected."""
         value = _value(text)
         if value is not None:
             self._data.append(json_part(value))

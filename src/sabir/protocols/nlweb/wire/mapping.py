@@ -52,7 +52,7 @@ class IgnoredField(msgspec.Struct, frozen=True):
 
 
 class Notes(msgspec.Struct, frozen=True):
-    """What a site agent says about its answer. ``total`` 0 is told as the failure ``NO_RESULTS``."""
+    """What a site agent says about its answer. ``total`` 0 becomes the failure ``NO_RESULTS``."""
 
     question: str = ""
     rewritten: bool = False

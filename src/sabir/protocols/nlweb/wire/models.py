@@ -60,7 +60,7 @@ class Query(NlwebModel, frozen=True):
 
 
 class Context(NlwebModel, frozen=True):
-    """What was said before, and what is known of the one who asks."""
+    """The conversation so far, and what is known about the user."""
 
     OPEN: ClassVar[str | None] = "more"
 
@@ -351,7 +351,7 @@ def result(value: object, where: str = "$") -> ResultObject:
 
 
 def _grounded(value: Json) -> Json:
-    """Lists of texts, whatever came: a citation that is an object is told by its text."""
+    """Lists of texts, whatever came: a citation that is an object is replaced by its text."""
     lists = {name: item if isinstance(item, list | tuple) else [item] for name, item in value.items() if item}
     return {
         name: [str(e.get("text", "")) if isinstance(e, dict) else str(e) for e in item] for name, item in lists.items()

@@ -315,7 +315,7 @@ class ResponseFormat:
         """A result as clients need it: with an id, a site and a score, without which some drop it."""
         try:
             made = result(value)
-        except BadMessage:  # an agent's own fault is not told as its caller's: what fits no model is told as it is
+        except BadMessage:  # not the caller's fault: what fits no model is sent as it is
             kind = value.get("@type")
             made = ResultObject(kind if isinstance(kind, str) else "Thing", fields=value)
         fills: Json = {}
@@ -417,7 +417,7 @@ class Stream:
 
     def _piece(self, event: Delta | Progress, token: str | None) -> Iterator[bytes]:
         if isinstance(event, Delta) and event.part.label == META:
-            # How the question was understood: known before the first result, so it is told with the start.
+            # How the question was understood is known before the first result, so it is sent with the start.
             notes = notes_of(Message.of(event.part))
             if notes is not None and notes.total == 0:
                 return  # no Answer starts here: a failure, or another search
