@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -72,3 +73,13 @@ def test_an_unknown_id_in_a_test_is_reported_by_name(tmp_path: Path) -> None:
     (tests / "test_door.py").write_text("def test_a() -> None:  # ACL-1, ACL-99\n    pass\n")
     assert ids.without_a_row(tmp_path) == ["ACL-99"]
     assert ids.uses(tmp_path)["ACL-99"].tests == {("protocols/acl/door/test_door.py", "test_a")}
+
+
+def test_a_row_that_nothing_uses_is_reported_by_name(tmp_path: Path) -> None:
+    for name in ("src", "tests"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    shutil.copytree(ROOT / "docs" / "data", tmp_path / "docs" / "data")
+    rows = tmp_path / "docs" / "data" / "requirements.toml"
+    unused = '"ACL-' + '999" = { kind = "should", text = "Nobody tests this.", clause = "none" }\n'  # no use of the id
+    rows.write_text(rows.read_text().replace('"ACL-35" = ', unused + '"ACL-35" = '))
+    assert ids.unused(tmp_path) == ["ACL-" + "999"]
