@@ -44,6 +44,7 @@ LISTS = {
         "/a2a/memory",
         {"jsonrpc": "2.0", "id": 1, "method": "GetExtendedAgentCard", "params": {}},
     ),
+    "the ACL directory": ("/acl/directory", None),
     "/who of NLWeb": ("/who", {"query": {"text": "recall cookie roots large"}}),
     "NLIP capabilities": (
         "/nlip",
