@@ -121,7 +121,8 @@ def glossed(question: str, language: str) -> str:
 
 
 # Japanese says "eggs without"; English the other way round.
-_AFTER: Final = re.compile(r"([\u3040-\u30ff\u3400-\u9fff]+)\s(without|with)\b")
+# Only from the start of a run, so that a long run without spaces is read once and not from each of its characters.
+_AFTER: Final = re.compile(r"(?<![\u3040-\u30ff\u3400-\u9fff])([\u3040-\u30ff\u3400-\u9fff]+)\s(without|with)\b")
 
 
 def _phrase(term: str) -> str:
