@@ -101,6 +101,26 @@ def test_a_configuration_without_agents_does_not_serve_the_demo(
     assert "harbour.example" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("text", "warns"),
+    [
+        ("", True),
+        ("agents: []", True),
+        ("agents: [{id: echo, use: echo}]", False),
+        ("sample: true", False),
+        ("sites: []", False),
+        ("search: {index: postgresql://127.0.0.1/none}", False),
+    ],
+)
+def test_a_configuration_that_says_nothing_to_serve_gets_a_warning(
+    text: str, warns: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "sabir.yaml"
+    file.write_text(f"home: {tmp_path / 'home'}\n{text}\n")
+    assert main(["config", "check", str(file)]) == 0
+    assert ("no agents and no sites" in caplog.text) is warns
+
+
 def test_config_check_prints_what_differs_and_hides_secrets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "sabir.yaml"
     file.write_text(

@@ -43,6 +43,14 @@ def test_a_conversation_goes_on_in_a_gateway_that_was_restored_from_a_backup(tmp
     assert main(["audit", "verify", "--home", str(tmp_path / "again")]) == 0
 
 
+def test_a_backup_says_whose_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "secret.key").write_text("x")
+    assert main(["store", "backup", str(tmp_path / "b.tar.gz"), "--home", str(home)]) == 0
+    assert f"1 files of {home}," in capsys.readouterr().out
+
+
 def test_what_cannot_be_saved_or_restored_is_said(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()

@@ -58,7 +58,8 @@ def _backup(arguments: argparse.Namespace) -> int:
     if arguments.json:
         say_json(msgspec.json.encode(report))
         return 0
-    say(f"{arguments.file}: {report.files} files, {report.bytes:,} bytes. It holds secret.key: keep it safe.")
+    held = f"{report.files} files of {settings.home}, {report.bytes:,} bytes"
+    say(f"{arguments.file}: {held}. It holds secret.key: keep it safe.")
     return 0
 
 

@@ -89,6 +89,8 @@ def gateway_of(settings: Settings, file: Path | None = None, own: Sequence[Agent
     elsewhere = settings.bus is not None or bool(settings.gateways)
     for problem in check_rights(settings.rights, doors, gateway.agents, elsewhere=elsewhere):
         logger.warning("%s", problem)
+    if file is not None and not own and is_empty(settings, sites):
+        logger.warning("%s: no agents and no sites; set agents: or sites:, or sample: true for the demo", file)
     return gateway
 
 
@@ -99,6 +101,15 @@ def has_sites(settings: Settings) -> bool:
     if settings.sites is None:
         return not settings.agents or settings.search != SearchSettings()
     return settings.sites != ()
+
+
+def is_empty(settings: Settings, sites: Sites | None) -> bool:
+    """Whether a file leaves out what to serve. ``sites: []`` is an answer, and so is a site ingested earlier."""
+    if settings.agents or settings.orchestrator is not None or settings.gateways or settings.sites is not None:
+        return False
+    if settings.search != SearchSettings():
+        return False  # the index may be shared, and others fill it
+    return sites is None or len(sites.agents) == 1  # the one that searches all sites
 
 
 def sites_of(settings: Settings, agents: Sequence[Agent] = ()) -> Sites | None:
