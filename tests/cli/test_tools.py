@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from pathlib import Path
 
@@ -65,5 +66,5 @@ def test_a_program_lists_its_tools(sabir: Sabir, tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(
         'from sabir import agent\n\n@agent(description="Says hi")\nasync def hi(turn):\n    return "hi"\n'
     )
-    said = sabir("tools", f"stdio:{sys.executable} -m sabir mcp app.py")
+    said = sabir("tools", f"stdio:{shlex.quote(sys.executable)} -m sabir mcp app.py")
     assert (said.code, said.out.partition("\n")[0]) == (OK, "hi: Says hi"), said.err

@@ -45,9 +45,9 @@ async def words(turn: Turn) -> Any:
     after = f"{turn.text} after {len(turn.conversation.turns)}"
     for piece in ("You said ", after):
         yield Delta.text(piece)
-    yield Reply(Message.text(f"You said {after}"))
     if turn.text == "three":
-        OTHERS_ANSWERED.set()
+        OTHERS_ANSWERED.set()  # before the Reply: nothing runs after it
+    yield Reply(Message.text(f"You said {after}"))
 
 
 def envelope(content: dict[str, Any], **more: Any) -> dict[str, Any]:

@@ -344,7 +344,7 @@ class RemoteGateways:
     def show(self, metrics: Metrics) -> None:
         """Tell those who watch how many of them are away."""
         if self._known:
-            words = "Other gateways that do not say which agents they have."
+            words = "Other gateways that do not list their agents at present."
             metrics.gauge("sabir_gateways_unavailable", words, read=self._away, over="max")
 
     def _away(self) -> int:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import Any
+from typing import Any, Final
+from urllib.parse import quote
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sabir.http.request import forwarded_address, headers_of
 
 logger = logging.getLogger("sabir.access")
+
+MAX_PATH: Final = 500  # characters of a path in the log
 
 
 class AccessLog:
@@ -40,14 +43,15 @@ class AccessLog:
         finally:
             milliseconds = round((time.perf_counter() - began) * 1000, 1)
             method = scope["method"] if scope["type"] == "http" else "WEBSOCKET"
+            path = quote(scope["path"][:MAX_PATH])  # decoded, it may hold a line break, and so a forged entry
             fields = {
                 "client": self._client(scope),
                 "method": method,
-                "path": scope["path"],
+                "path": path,
                 "status": status,
                 "ms": milliseconds,
             }
-            words = (fields["client"] or "-", method, scope["path"], status, milliseconds)
+            words = (fields["client"] or "-", method, path, status, milliseconds)
             logger.info("%s %s %s %s %s ms", *words, extra={"fields": fields})
 
     def _client(self, scope: Scope) -> str:

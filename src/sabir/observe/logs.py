@@ -97,8 +97,8 @@ class Scrub(logging.Filter):
 
 # Here and not only where a log is set up: a program around ``Gateway(…).run()`` has handlers of its own, or none.
 LOGGERS: Final = (
-    "sabir", "sabir.a2a", "sabir.acl", "sabir.bus", "sabir.guard", "sabir.massgen", "sabir.mcp", "sabir.search",
-    "sabir.store", "sabir.tools",
+    "sabir", "sabir.a2a", "sabir.access", "sabir.acl", "sabir.bus", "sabir.guard", "sabir.massgen", "sabir.mcp",
+    "sabir.search", "sabir.store", "sabir.tools",
 )  # fmt: skip
 for _name in LOGGERS:
     logging.getLogger(_name).addFilter(Scrub())

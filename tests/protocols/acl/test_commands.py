@@ -9,8 +9,9 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
 import pytest
@@ -110,8 +111,10 @@ async def test_following_an_inbox_that_cannot_be_reached_says_so(name: str) -> N
 async def test_following_waits_for_a_gateway_that_is_restarted(served: Served, name: str) -> None:
     """The stream breaks off once; what came meanwhile is printed when it is open again."""
     broken = False
+    connections: list[asyncio.Task[None]] = []
 
     async def cut(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connections.append(cast("asyncio.Task[None]", asyncio.current_task()))
         host, port = served.url.removeprefix("http://").split(":")
         up_reader, up_writer = await asyncio.open_connection(host, int(port))
         await asyncio.gather(pump(reader, up_writer), pump(up_reader, writer))
@@ -124,6 +127,8 @@ async def test_following_waits_for_a_gateway_that_is_restarted(served: Served, n
                 break
             writer.write(data)
         writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()
 
     server = await asyncio.start_server(cut, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
@@ -141,6 +146,8 @@ async def test_following_waits_for_a_gateway_that_is_restarted(served: Served, n
         following.kill()
         await following.wait()
         server.close()
+        async with asyncio.timeout(10):  # both sides of each connection close once the program is gone
+            await asyncio.gather(*connections, return_exceptions=True)
 
 
 # -- Eddy and Jules -------------------------------------------------------------------------------

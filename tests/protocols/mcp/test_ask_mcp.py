@@ -128,7 +128,7 @@ def test_a_question_is_put_to_the_person_at_the_terminal(serve: Serve, home: Pat
     os.close(person)
     assert (process.returncode, said) == (0, "You want {'size': 'L', 'many': 2}\n"), asked
     assert "Which shirt?" in asked
-    assert "Size (S, L): " in asked
+    assert "Size [1-2]\n  1. S\n  2. L\n> " in asked
 
 
 def test_where_no_person_is_the_question_is_printed(serve: Serve, home: Path, sabir: Sabir) -> None:

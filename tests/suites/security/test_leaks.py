@@ -78,15 +78,21 @@ class Running:
             [sys.executable, "-m", "sabir", "serve"],
             cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=self._errors, text=True,
         )  # fmt: skip
-        assert self.process.stdout is not None
-        found = re.search(r"listening on (http://\S+)", self.process.stdout.readline())
-        assert found is not None
-        self.url = found[1]
+        self.url = self._address()
         self.said = ""
 
     @property
     def home(self) -> Path:
         return self.folder / ".sabir"
+
+    def _address(self) -> str:
+        """The address that the log names once the gateway listens: with JSON logs there is no banner."""
+        end = time.monotonic() + 60
+        while time.monotonic() < end and self.process.poll() is None:
+            if found := re.search(r'"text":"Listening on (http://[^"]+)"', (self.folder / "stderr").read_text()):
+                return found[1]
+            time.sleep(0.05)
+        raise RuntimeError("the gateway did not start")
 
     def stop(self) -> str:
         """Everything it wrote to its two streams."""

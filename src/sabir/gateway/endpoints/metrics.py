@@ -33,7 +33,7 @@ LOOK_SECONDS: Final = 2.0  # for what is asked while somebody waits for the numb
 def watch(services: GatewayServices, metrics: Metrics) -> None:
     """Metrics that are computed when they are read."""
     metrics.gauge("sabir_tasks_running", "Tasks this node works on.", read=lambda: services.tasks.running)
-    words = "Peers left alone because they keep failing."
+    words = "Peers that are not called at present because they keep failing."
     metrics.gauge("sabir_peers_open", words, read=lambda: _open(services), over="max")
     up = metrics.gauge("sabir_store_up", "Whether the store answers: 1, or 0.", over="min")
     waiting = metrics.gauge("sabir_tasks_waiting", "Tasks of all nodes that have not started.", over="max")
