@@ -93,6 +93,11 @@ async def test_a_single_field_is_not_asked_twice() -> None:
     assert told == ["Shall I book it? [y/n]"]
 
 
+async def test_the_field_of_a_plain_question_over_mcp_is_not_shown() -> None:
+    answer, told, _ = await answered(Question("Shall I order it?", (Field("answer", "answer"),)), "yes")
+    assert told == ["Shall I order it?"] and values_of(answer) == {"answer": "yes"}
+
+
 async def test_ctrl_d_declines() -> None:
     answer, _, _ = await answered(FORM, "1", None)
     assert (answer.text, values_of(answer)) == ("", None)

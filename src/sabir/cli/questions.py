@@ -19,6 +19,7 @@ Tell = Callable[[str], object]
 YES: Final = frozenset({"y", "yes", "true", "1"})
 NO: Final = frozenset({"n", "no", "false", "0"})
 PROMPT: Final = "> "
+PLAIN: Final = "answer"  # the field of a question without fields, where a protocol needs one
 DECLINED: Final = ""  # the text that declines a question
 
 
@@ -28,7 +29,7 @@ async def answer_of(question: Question, read: Read, tell: Tell) -> Message:
         tell(question.text)
         words = await read(PROMPT)
         return Message.text(DECLINED if words is None else words)
-    if len(question.fields) > 1 or question.fields[0].text not in question.text:
+    if not _asks_once(question):
         tell(question.text)
     values: dict[str, Any] = {}
     for field in question.fields:
@@ -82,10 +83,18 @@ def value_of(words: str, field: Field) -> Any:
     return _option(words, field) if field.options else words
 
 
+def _asks_once(question: Question) -> bool:
+    """Whether the only field adds nothing to the question. Over MCP the field of a plain question is ``answer``."""
+    if len(question.fields) != 1:
+        return False
+    field = question.fields[0]
+    return field.text in question.text or field.id == field.text == PLAIN
+
+
 async def _value(field: Field, question: Question, read: Read, tell: Tell) -> Any:
     """The value of a field; None if it was skipped or declined."""
     words_before = asked(field)
-    if len(question.fields) == 1 and field.text in question.text:
+    if _asks_once(question):
         words_before = words_before.replace(field.text, question.text, 1) if field.text else question.text
     while True:
         tell(words_before)
