@@ -50,7 +50,7 @@ starts an MCP server. `SABIR_URL` is the default address, `SABIR_TOKEN` the API 
 **Output.** For people by default. Colour, progress and the live status of `serve` appear on terminals only;
 `NO_COLOR` and `TERM=dumb` turn colour off. `--json` works with every command: the result is JSON on standard
 output, and a failure is one line on standard error, `{"error": {"code", "message", "hint"}}` ([codes](errors.md)).
-What others have written is printed so that it cannot act on the terminal.
+Text from other people is escaped, so that it cannot control your terminal.
 
 | exit code | meaning |
 |---|---|

@@ -47,7 +47,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seconds", type=float, default=5.0, metavar="S", help="how long at most (default 5)")
     parser.add_argument("--requests", type=int, metavar="N", help="how many requests at most (default: no limit)")
     parser.add_argument(
-        "--remote", action="store_true", help="allow an address that is not this machine: only where you may do so"
+        "--remote", action="store_true", help="allow the address of another machine; ask its owner first"
     )
     parser.add_argument("--ca", metavar="FILE", help="trust this certificate (PEM)")
     parser.add_argument(

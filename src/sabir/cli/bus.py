@@ -22,8 +22,8 @@ from .audit import opened, where
 from .printing import say, say_json
 
 ACTIONS: Final = {
-    "waiting": "say how much waits in the inbox of a name",
-    "dead": "list the letters to a name or group that could not be handled; without a name, who has any",
+    "waiting": "count the letters that wait for an agent or a group",
+    "dead": "list the letters that an agent or a group could not handle; without a name, list who has any",
     "replay": "send dead letters again",
     "discard": "delete dead letters",
 }
@@ -37,12 +37,16 @@ def add(parser: argparse.ArgumentParser) -> None:
     for action, text in ACTIONS.items():
         command = actions.add_parser(action, help=text)
         nargs = "?" if action == "dead" else None
-        command.add_argument("name", metavar="NAME", nargs=nargs, help="of an agent or a group")
+        command.add_argument("name", metavar="NAME", nargs=nargs, help="name of an agent or a group")
         if action == "replay":
-            command.add_argument("numbers", nargs="*", type=int, metavar="NUMBER", help="which (default: all)")
+            command.add_argument(
+                "numbers", nargs="*", type=int, metavar="NUMBER", help="numbers of the letters (default: all)"
+            )
         if action == "discard":
-            command.add_argument("numbers", nargs="*", type=int, metavar="NUMBER", help="which; or --all")
-            command.add_argument("--all", action="store_true", help="all that are dead")
+            command.add_argument(
+                "numbers", nargs="*", type=int, metavar="NUMBER", help="numbers of the letters, or --all"
+            )
+            command.add_argument("--all", action="store_true", help="all dead letters")
         command.add_argument(
             "--bus",
             metavar="URL",

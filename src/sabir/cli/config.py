@@ -1,4 +1,4 @@
-"""``sabir config check|show [sabir.yaml]``: whether a configuration is valid, and what it comes to."""
+"""``sabir config check|show [sabir.yaml]``: whether a configuration is valid, and its effective settings."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="PROPERTY=COLUMN",
         action="append",
         default=[],
-        help="a column of a table and what it is, beside what its name says, e.g. offers.price=Cost; "
+        help="read a property from a column whose name does not say so, e.g. offers.price=Cost; "
         "a constant: @type==Event",
     )
     parser.add_argument(
@@ -52,8 +52,12 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="follow the links of the pages under the address, whatever its sitemap says "
         "(default: if the address ends in / and has no sitemap)",
     )
-    parser.add_argument("--max-pages", metavar="N", type=int, help="pages of a site that are read at most (50000)")
-    parser.add_argument("--delay", metavar="SECONDS", type=float, help="time between two pages of a host (0.1)")
+    parser.add_argument(
+        "--max-pages", metavar="N", type=int, help="read at most this many pages of a site (default 50000)"
+    )
+    parser.add_argument(
+        "--delay", metavar="SECONDS", type=float, help="seconds between two pages of a host (default 0.1)"
+    )
     parser.add_argument("--sync", action="store_true", help="also remove items that the source no longer has")
     parser.add_argument("--delete", action="store_true", help="remove the site and all of its items")
     parser.add_argument("--home", metavar="DIR", help="where state is kept (default ./.sabir)")

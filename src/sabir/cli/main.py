@@ -43,7 +43,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "check": "Test a server against the standard, clause by clause, with the bytes as evidence.",
     "keys": "Make, list and revoke API keys.",
     "audit": "Verify the audit log, or export it.",
-    "config": "Check a configuration and print what it comes to, without its secrets.",
+    "config": "Check a configuration and print the effective settings, without secrets.",
     "store": "Migrate, copy, back up or restore a store.",
     "bus": "List the letters that wait for an agent or a group; list, replay or delete dead letters.",
     "send": "Send an ACL message to an agent, from JSON with comments.",

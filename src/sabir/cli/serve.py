@@ -55,7 +55,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--log-level", choices=["debug", "info", "warning", "error"], help="default: info")
     parser.add_argument("--access-log", action="store_true", default=None, help="log every request")
-    parser.add_argument("--plain", action="store_true", help="print lines also on a terminal, and no live status")
+    parser.add_argument("--plain", action="store_true", help="print plain lines instead of the live status")
     parser.add_argument(
         "--json", action="store_true", default=None, help="log as JSON lines, from the first line to the last"
     )

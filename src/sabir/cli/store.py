@@ -34,7 +34,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     copying.add_argument("target", metavar="TO", help="sqlite:///path or postgresql://…; must be empty")
     copying.add_argument("--from-key", metavar="KEY", help="key of an encrypted FROM; env:NAME")
     copying.add_argument("--to-key", metavar="KEY", help="encrypts contents in TO; env:NAME")
-    copying.add_argument("--force", action="store_true", help="also while a gateway uses one of them")
+    copying.add_argument("--force", action="store_true", help="copy even if a gateway uses one of the stores")
     backing = actions.add_parser("backup", help="write the whole home into one file; the gateway may keep running")
     backing.add_argument("file", metavar="FILE", help="the file to write, such as sabir-backup.tar.gz")
     restoring = actions.add_parser("restore", help="restore a backup into an empty home")
