@@ -22,7 +22,8 @@ from sabir.turn import Conversation, PastTurn, Turn
 
 HERE = Path(__file__).parent / "questions"
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)  # a Monday
-# Sets about all sites, each run once before any rule was changed for it. Only the second was written without looking at the rules.
+# Sets about all sites, each run once before any rule was changed for it. Only the second was
+# written without looking at the rules.
 UNSEEN = ("fresh", "second", "third", "fourth")
 SHOWN = 5  # results that a reader looks at
 
