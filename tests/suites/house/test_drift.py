@@ -198,6 +198,7 @@ def test_the_tree_of_the_architecture_names_every_package() -> None:
 
 def test_the_command_that_writes_the_schema_works() -> None:
     page = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
-    [command] = re.findall(r"`python -c '([^']*schema[^']*)'`", page)
-    done = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=True)
+    [command] = re.findall(r"`sabir (config schema)`", page)
+    sabir_program = Path(sys.executable).with_name("sabir")
+    done = subprocess.run([sabir_program, *command.split()], capture_output=True, text=True, check=True)
     assert '"exclusiveMinimum"' in done.stdout
