@@ -1,7 +1,9 @@
 """The question sets: what visitors ask of six sites, and how many answers a careful reader finds right (issue 15).
 
 The figures are printed by kind (``pytest -s``). docs/search.md has the figures of each set's first run, before any rule
-was changed for it.
+was changed for it. That of the fifth set, 132 questions: 87.1 % right, 7.6 % partly right, 5.3 % wrong; by kind (right,
+wrong): name 100, 0; fact 88, 0; yes/no 83, 11; filter 95, 0; negation 91, 9; date 71, 14; follow-up 88, 0; typo 71, 14;
+language 90, 0; out of scope 100, 0; injection 100, 0.
 """
 
 from __future__ import annotations
@@ -22,13 +24,12 @@ MIN_RIGHT = 0.92
 MAX_WRONG = 0.02
 
 
+pytestmark = pytest.mark.timeout(600)  # the fixture asks more than 1,500 questions
+
 SETS: dict[str, Callable[[Judged], bool]] = {
-    "open": lambda judged: not judged.held,
-    "held back": lambda judged: judged.held and not judged.site,
-    "fresh": lambda judged: judged.file == "fresh",
-    "second": lambda judged: judged.file == "second",
-    "third": lambda judged: judged.file == "third",
-    "fourth": lambda judged: judged.file == "fourth",
+    "open": lambda judged: not judged.held and judged.file not in UNSEEN,
+    "held back": lambda judged: judged.held and judged.file not in UNSEEN,
+    **{name: lambda judged, name=name: judged.file == name for name in UNSEEN},
 }
 
 
@@ -93,7 +94,12 @@ async def test_every_sample_item_is_first_under_its_own_name() -> None:
     assert missed == []
 
 
-DIETS = {"vegetarian": "VegetarianDiet", "vegan": "VeganDiet", "gluten-free": "GlutenFreeDiet"}
+DIETS = {
+    "vegetarian": "VegetarianDiet",
+    "vegan": "VeganDiet",
+    "gluten-free": "GlutenFreeDiet",
+    "gluten free": "GlutenFreeDiet",
+}
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 

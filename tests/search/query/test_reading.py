@@ -9,7 +9,7 @@ from sabir.events import Reply
 from sabir.message import Message
 from sabir.search import LocalIndex
 from sabir.turn import Turn
-from search.generated import JOINS, LIMIT, OPENERS, WORDS, questions, read
+from search.generated import ADVERSE, JOINS, LIMIT, OPENERS, WORDS, questions, read
 from search.shelf import shelf
 
 
@@ -22,6 +22,14 @@ def test_generated_questions_are_read_without_an_error_and_quickly() -> None:
         if seconds > LIMIT:
             slow.append((question[:80], seconds))
     assert slow == []
+
+
+@pytest.mark.parametrize("piece", ADVERSE)
+def test_a_run_of_one_piece_is_read_in_linear_time(piece: str) -> None:
+    """ "ー" many times once took 103 ms: each character began a search to the end of the run."""
+    for length in (299, 399, 8_000):
+        question = (piece * length)[:length]
+        assert any(read(question) <= LIMIT for _ in range(3)), (piece, length)  # it may have been disturbed once
 
 
 @pytest.mark.slow

@@ -27,7 +27,7 @@ _LOOKED_AT: Final = 30  # hits whose names are compared
 # What stands before a name that only says where, or like what: "events at The Ropewalk".
 _BESIDE: Final = frozenset({"near", "like", "by", "at", "from", "than", "around", "beside", "opposite", "besides"})
 # Facts that belong to one thing; whoever asks for them means one, also without "the".
-_OF_ONE_PLACE: Final = frozenset({"openinghours", "telephone", "address", "email"})
+_OF_ONE: Final = frozenset({"openinghours", "telephone", "address", "email", "instructor", "numberofpages", "isbn"})
 _DEFINITE: Final = re.compile(r"\b(?:the|its|this|that|your)\b", re.IGNORECASE)
 # Words that say what is asked of a thing, and not which one.
 _ASKING: Final = frozenset(
@@ -101,6 +101,9 @@ def _named(question: str, hits: tuple[Hit, ...]) -> tuple[Hit, names.Named] | No
     if not matches:
         return None
     match, _, hit = max(matches, key=lambda item: (item[0].worth, item[1]))
+    alike = {other.item.name for found, _, other in matches if found.worth == match.worth}
+    if not match.whole and len(alike) > 1:
+        return None  # "moka pot", where there is one of 3 cups and one of 6
     return hit, match
 
 
@@ -129,7 +132,7 @@ async def _described(
     """ "What time does the library close?": the one thing whose name has all the words that say which is meant."""
     english = glossed(question, language)
     wanted = asked(english, english, known, now)
-    is_definite = _DEFINITE.search(question) or language != "en" or not _OF_ONE_PLACE.isdisjoint(wanted.fields)
+    is_definite = _DEFINITE.search(question) or language != "en" or not _OF_ONE.isdisjoint(wanted.fields)
     if not wanted or not is_definite:
         return None
     read = from_text(english, known, now)

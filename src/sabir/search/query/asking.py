@@ -18,7 +18,7 @@ from .conditions import AnyOf, Condition, Has, Is, Not, Range
 from .dates import WEEKDAYS
 from .structured import kinds
 from .text import FREE, from_text
-from .vocabulary import NUTRIENTS
+from .vocabulary import DIETS, NUTRIENTS
 from .when import OPEN_AT_PATTERN, open_then
 from .words import content_words
 
@@ -204,12 +204,14 @@ def _contains(match: re.Match[str]) -> tuple[Condition, ...]:
     return (AnyOf(tuple(Has(kinds(thing)) for thing in things)),)
 
 
+# "Gluten free" is a diet, and no price.
+_NO_DIET: Final = "".join(rf"(?<!\b{word[:-5]}\s)" for word in DIETS if word.endswith("-free"))
 _SPECIAL: Final = (
     (rf"\bclosed\s+(?:on\s+)?(?:an?\s+)?(?P<day>{_DAY})s?\b", lambda m: (Not(_on_day(m)[0]),)),
     (rf"\bopen(?:ed)?\b.*?\b(?P<day>{_DAY})s?\b|\b(?P<other>{_DAY})s?\b.*\bopen(?:ed)?\b",
      lambda m: (Is(OPEN_ON, ((m["day"] or m["other"]).casefold().rstrip("s"),)),)),
     (rf"^(?:on\s+)?(?:an?\s+)?(?P<day>{_DAY})s?$", lambda m: (Is("weekday", (m["day"].casefold().rstrip("s"),)),)),
-    (r"(?<![\w-])(?:for\s+)?free(?:\s+of\s+charge)?$|^free\b(?!\s+(?:of|from))", lambda m: FREE),
+    (rf"(?<![\w-]){_NO_DIET}(?:for\s+)?free(?:\s+of\s+charge)?$|^free\b(?!\s+(?:of|from))", lambda m: FREE),
     (r"\b(?:sold\s+out|out\s+of\s+stock|fully\s+booked)\b", lambda m: (Not(Is("availability", _IN_STOCK)),)),
     (r"\b(?:tickets?|seats?|spots?|places)\b(?:\s+(?:left|available|for|to))?",
      lambda m: (Is("availability", _IN_STOCK),)),

@@ -53,6 +53,7 @@ _PART = (
 
 
 _DAY_SECONDS: Final = 86_400
+_UNITS: Final = ("weekend", "week", "month", "year")
 
 
 class Span(msgspec.Struct, frozen=True):
@@ -68,7 +69,7 @@ _ISO: Final = re.compile(
 
 # A part of a month.
 PART: Final = (
-    rf"\b(?:{_PART})\s+of\s+(?:{_MONTH})\b(?:,?\s+(?:19|20)\d{{2}}\b)?"
+    rf"\b(?:{_PART})\s+of\s+(?:this\s+|next\s+|coming\s+)?(?:{_MONTH})\b(?:,?\s+(?:19|20)\d{{2}}\b)?"
     rf"|\b(?:early|mid|late)[\s-]+(?:{_MONTH})\b(?:,?\s+(?:19|20)\d{{2}}\b)?"
 )
 # Dates as written in words, the longer forms first. Named groups say which form it is.
@@ -79,11 +80,12 @@ PHRASE: Final = (
     rf"|(?P<mdy>\b(?:(?:{_DAY}),?\s+)?(?:{_MONTH})\.?\s+\d{{1,2}}(?:st|nd|rd|th)?\b(?:,?\s+\d{{4}}\b)?)"
     rf"|(?P<my>\b(?:{_MONTH})\.?,?\s+(?:of\s+)?\d{{4}}\b)"
     r"|(?P<ago>\b(?:the\s+)?(?:last|past|next|coming)\s+\d+\s+(?:day|week|month|year)s?\b)"
-    r"|(?P<rel>\b(?:the\s+)?(?:this|next|last|past|coming)\s+(?:weekend|week|month|year|spring|summer|autumn|fall|winter)\b)"
+    r"|(?P<rel>\b(?:(?:the|this)\s+)?(?:this|next|last|past|coming)\s+(?:(?:weekend|week|month|year|spring|summer|autumn|fall|winter)\b"
+    rf"|(?:{_MONTH})\b(?!\s+\d)(?<!this\smay)|(?<=this\s)may(?=\s*(?:$|[?!.,;]))))"
     rf"|(?P<season>\b(?:{'|'.join(_SEASONS)})\b(?:\s+(?:of\s+)?(?:19|20)\d{{2}}\b)?)"
     rf"|(?P<feast>\b(?:{_FEAST})\b)"
     rf"|(?P<named>\b(?:today|tonight|tomorrow|yesterday)\b)"
-    rf"|(?P<weekday>\b(?:(?:this|next|coming)\s+)?(?:{_DAY})\b)"
+    rf"|(?P<weekday>\b(?:(?:this\s+)?(?:this|next|coming)\s+)?(?:{_DAY})\b)"
     rf"|(?P<month>\b(?:{_MONTH})\b)"
     r"|(?P<year>\b(?:19|20)\d{2}\b)"
 )
@@ -91,8 +93,8 @@ _PHRASE: Final = re.compile(PHRASE, re.IGNORECASE)
 # Days that come again: "on Saturdays", "on a Sunday", "at weekends".
 EVERY: Final = rf"(?P<every>\b(?:an?\s+|any\s+)(?:{_DAY}|weekend|weekday)\b|\b(?:{_DAY}|weekend|weekday)s\b)"
 _DAYS_OF: Final = re.compile(
-    rf"\b(?P<lead>between|from)\s+(?P<first>\d{{1,2}})(?:st|nd|rd|th)?\s*(?P<link>and|to|until|till|-|–)\s*"
-    rf"(?P<last>\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?(?P<month>{_MONTH})\b(?P<year>,?\s+\d{{4}}\b)?"
+    rf"\b(?P<lead>between|from)\s+(?:the\s+)?(?P<first>\d{{1,2}})(?:st|nd|rd|th)?\s*(?P<link>and|to|until|till|-|–)\s*"
+    rf"(?:the\s+)?(?P<last>\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?(?P<month>{_MONTH})\b(?P<year>,?\s+\d{{4}}\b)?"
     rf"|\b(?:(?P<lead2>between|from)\s+)?(?P<month2>{_MONTH})\s+(?P<first2>\d{{1,2}})(?:st|nd|rd|th)?\s*"
     rf"(?P<link2>and|to|until|till|-|–)\s*(?P<last2>\d{{1,2}})(?:st|nd|rd|th)?\b(?!\s*(?:{_MONTH}|:))(?P<year2>,?\s+\d{{4}}\b)?",
     re.IGNORECASE,
@@ -152,7 +154,7 @@ def from_match(match: re.Match[str], now: datetime, *, past: bool = False) -> Sp
             case "ago":
                 return _counted(words, now)
             case "rel":
-                return _relative(words[-2], words[-1], now.date())
+                return _relative(words[-2], words[-1], now.date(), past)
             case "part":
                 return _part(words, now.date(), past)
             case "season":
@@ -240,7 +242,9 @@ def _easter(year: int) -> date:
 
 def _part(words: list[str], today: date, past: bool) -> Span:
     """A part of a month: "first weekend of december", "end of may 2027", "late march"."""
-    words = [piece for word in words for piece in word.split("-") if piece not in ("the", "of", "")]
+    words = [
+        piece for word in words for piece in word.split("-") if piece not in ("the", "of", "this", "next", "coming", "")
+    ]
     year = int(words[-1]) if words[-1].isdigit() else 0
     month = _month(words[-2] if year else words[-1])
     whole = _months(year, month) if year else _next_month(month, today, past)
@@ -280,8 +284,10 @@ def _counted(words: list[str], now: datetime) -> Span:
     return Span(_stamp(now.date() - timedelta(days=days)), now.timestamp() + 1)
 
 
-def _relative(which: str, what: str, today: date) -> Span:
+def _relative(which: str, what: str, today: date, past: bool) -> Span:
     step = {"next": 1, "last": -1, "past": -1}.get(which, 0)
+    if what not in _UNITS and what not in _SEASONS:
+        return _relative_month(step, _month(what), today, past)
     monday = today - timedelta(days=today.weekday())
     match what:
         case "weekend":
@@ -299,6 +305,13 @@ def _relative(which: str, what: str, today: date) -> Span:
             if step == 0 and today.month >= first + 3:
                 year += 1  # this year's is over
             return _months(year, first, 3)
+
+
+def _relative_month(step: int, month: int, today: date, past: bool) -> Span:
+    """ "This December", "next March", "last June": the one nearest on that side, never the month that it is now."""
+    if step and month == today.month:
+        return _months(today.year + step, month)
+    return _next_month(month, today, step < 0 or (not step and past))
 
 
 def _weekday(words: list[str], today: date) -> Span:

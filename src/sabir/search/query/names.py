@@ -15,6 +15,7 @@ import msgspec
 
 from sabir.search.items.types import TYPE_WORDS
 
+from .units import NUMBER_WORDS
 from .words import STOPWORDS, fold
 
 _UNSPACED = r"\u3040-\u30ff\u3400-\u9fff"  # "Salt & Sedgeの営業時間は": a name may touch Japanese words
@@ -23,6 +24,11 @@ _ARTICLES: Final = frozenset({"the", "a", "an"})
 _ELIDED: Final = frozenset({"l", "d"})  # "l'oignon", typed without the apostrophe
 _SPLIT: Final = re.compile(r"\s*[:|–—]\s+|\s+-\s+")
 MAX_NAME: Final = 200  # characters of a name that are compared
+# How much is in it, at the end of a name: "Gooseneck Kettle 0.9 L", "Night Watch Coffee, 12 oz".
+_AMOUNT: Final = re.compile(
+    r"[,\s]+\d+(?:[.,]\d+)?\s?(?:oz|lb|ml|cl|l|kg|g|mm|cm|m|w|zoll|inch(?:es)?|pieces|cups|pack)\Z", re.IGNORECASE
+)
+_STEM: Final = 4  # letters of a verb that may end in "-ing"
 MIN_TYPO: Final = 5  # letters of a word in which one may be wrong
 
 
@@ -63,19 +69,31 @@ def find(question: str, name: str) -> Named | None:
 
 
 def covers(question: str, name: str) -> bool:
-    """Whether all the words of a question that carry meaning are in a name: "the library", "Public Library"."""
+    """Whether all the words of a question that carry meaning are in a name: "the library", "Public Library".
+
+    "Four" is the 4 of a name, and "building" its "build".
+    """
     wanted = {word.text for word in _words(question)} - STOPWORDS
-    return bool(wanted) and all(any(_like(word, other) is not None for other in _keys(name)) for word in wanted)
+    return bool(wanted) and all(any(_alike(word, other) for other in _keys(name)) for word in wanted)
+
+
+def _alike(word: str, other: str) -> bool:
+    if _like(word, other) is not None or str(NUMBER_WORDS.get(word, "")) == other:
+        return True
+    return len(other) >= _STEM and f"{other}ing" == word
 
 
 @lru_cache(maxsize=4_096)
 def _alternatives(name: str) -> tuple[tuple[tuple[str, ...], bool], ...]:
-    """The words of a name, and those of its parts where it has some: "Pantomime: Jack and the Beanstalk"."""
+    """The words of a name, those of its parts ("Pantomime: Jack and the Beanstalk"), and those without an amount."""
     whole = _keys(name)
     found = [(whole, True)] if _telling(whole, 1) else []
     pieces = _SPLIT.split(name)
     if len(pieces) > 1:
         found += [(keys, False) for piece in pieces if _telling(keys := _keys(piece), 2)]
+    bare = _AMOUNT.sub("", name)
+    if bare != name and _telling(keys := _keys(bare), 2):
+        found.append((keys, False))
     return tuple(found)
 
 

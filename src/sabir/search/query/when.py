@@ -22,7 +22,8 @@ def on_date(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None
     operator = " ".join((match["operator"] or "").casefold().split())
     relative = re.fullmatch(dates.PHRASE, words, re.IGNORECASE)
     form = relative.lastgroup if relative else ""
-    if not operator and form in ("month", "year", "my", "weekday", "feast", "season") and not match["published"]:
+    is_bare = form in ("month", "year", "my", "weekday", "feast", "season") and not words.startswith(_POINTING)
+    if not operator and is_bare and not match["published"]:
         return None  # "June bugs", "2024 wheat", "winter jazz": not said as a date
     if operator == "from" and form == "year" and not re.match(r"\s+on(?:wards?)?\b", after(match)):
         operator = "in"  # "books from 2024"
@@ -31,6 +32,9 @@ def on_date(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None
         return Phrase(ignored="no item states a date")
     when = dates.span(words, now, past=field != "date")
     return Phrase((dated(field, DATE_OPERATORS.get(operator, "in"), when),)) if when else None
+
+
+_POINTING: Final = ("this ", "next ", "coming ")  # "next Friday" is a date without an "on", too
 
 
 def between_dates(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
