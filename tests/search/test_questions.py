@@ -142,3 +142,25 @@ async def test_yes_or_no_is_right_in_both_directions_for_every_field_that_has_th
 
 def test_the_clock_of_the_questions_is_a_monday() -> None:
     assert NOW.weekday() == 0
+
+
+@pytest.mark.parametrize("vectors", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("question", "is_met"),
+    [
+        ("vegetarian dinner under 30 minutes without nuts", True),
+        ("vegan gluten free dinner", True),
+        ("toys for less than 40 dollars", True),
+        ("zebra saddle", False),
+    ],
+)
+async def test_what_meets_every_condition_scores_high_by_falling_score(
+    question: str, is_met: bool, vectors: bool
+) -> None:
+    index = await opened("harbour", vectors=vectors)
+    try:
+        answer = await answered(index, Judged("filter", question))
+    finally:
+        await index.close()
+    assert answer.ids and list(answer.scores) == sorted(answer.scores, reverse=True)
+    assert all((score >= 80) is is_met for score in answer.scores), answer.scores

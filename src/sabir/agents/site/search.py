@@ -67,6 +67,7 @@ _SHORT: Final = 3  # words of a question that carry meaning; of a longer one the
 _FAR: Final = 35.0  # a score below which even the best hit only touches the question
 _GOOD: Final = 40.0  # a score from which the best hit says what is meant
 _TAIL: Final = 0.6  # share of the best score below which a hit of a short question is chance
+_MET: Final = 80.0  # the least score of what meets all of a question that states nothing but conditions
 _SURE: Final = 60.0  # a score from which something here is about the question
 _DOUBTFUL: Final = 25.0  # a score below which even the best is chance, where nothing else was asked for
 _ALONE: Final = "what was found does not say for how many"
@@ -121,13 +122,24 @@ class Finding:
             spoken = msgspec.structs.replace(spoken, text="")  # in order are all that meet it
         self.parsed = await resolved(given | spoken, self.engine)
         await self._search()
-        found = self.pool
+        found, asked_for = self.pool, self.parsed.conditions
         self._cut_chance()
         await self._relax(given, spoken)
         await self._heed_colour(found)
+        self._credit(asked_for)
         if self.subject is not None:
             self._lead(self.subject.hit)
         self._note_unmet()
+
+    def _credit(self, asked_for: tuple[Condition, ...]) -> None:
+        """Score what meets every condition of a question of nothing but conditions high, in the same order.
+
+        How near the words come says little there: "dinner under 30 minutes" is met, or it is not.
+        """
+        is_met = self.parsed.conditions[: len(asked_for)] == asked_for and not self.unmet
+        if is_met and self.parsed.text and self.ask.min_score is None and only_filters(self.parsed):
+            share = (100.0 - _MET) / 100.0
+            self._show(tuple(msgspec.structs.replace(hit, score=_MET + share * hit.score) for hit in self.pool))
 
     async def _relax(self, given: Parsed, spoken: Parsed) -> None:
         """Go by less, one thing after the other, while nothing meets all that was said."""
