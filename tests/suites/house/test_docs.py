@@ -122,6 +122,7 @@ async def test_the_python_of_a_page_runs(
 
 # Shell blocks that are not run: pages of make targets and of programs in the foreground, of other machines, or long.
 SHELL_NOT_RUN = {
+    "docs/howto/nginx.md": "needs a certificate and nginx; tests/suites/deployments/test_nginx.py does what it says",
     "CONTRIBUTING.md": "make targets, which are checked to exist",
     "README.md": "make targets and sabir dev in the foreground; examples/echo.py is run",
     "docs/acl.md": "tests/protocols/acl/test_docs.py",
