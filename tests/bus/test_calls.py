@@ -87,12 +87,14 @@ async def test_a_call_that_is_answered_at_once_is_one_packet_each_way(wire: Wire
 async def test_a_call_that_takes_its_time_on_the_wire(wire: Wire) -> None:
     wire.serve = _three
     assert await wire.question() == [b"0", b"1", b"2"]
-    assert wire.steps == [
+    # On a slow machine a sign of life may pass, too.
+    assert [step for step in wire.steps if step[0] is not Kind.ALIVE] == [
         (Kind.OPEN, 1, b"x"),
         *[(Kind.DATA, n, b"%d" % (n - 1)) for n in (1, 2, 3)],
         (Kind.END, 3, b""),
     ]
-    assert [packet.address for packet in wire.passed] == ["caller", "server", "", "", ""]
+    addresses = [packet.address for packet in wire.passed if packet.kind is not Kind.ALIVE]
+    assert addresses == ["caller", "server", "", "", ""]
 
 
 async def test_a_server_that_thinks_tells_at_once_that_it_has_the_call(wire: Wire) -> None:
