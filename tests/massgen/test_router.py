@@ -7,6 +7,7 @@ import gc
 import logging
 import time
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 import pytest
@@ -24,6 +25,8 @@ from sabir.massgen.nlip.schema import (
     NLIPTokenField,
     NLIPToolCall,
 )
+from sabir.massgen.nlip.state_manager import NLIPStateManager
+from sabir.massgen.nlip.token_tracker import NLIPTokenTracker
 from sabir.massgen.nlip.translator import CustomToolTranslator, MCPTranslator
 from sabir.massgen.stream_chunk import StreamChunk
 from sabir.massgen.tool._manager import ToolManager
@@ -55,6 +58,29 @@ def request(*calls: NLIPToolCall, kind: str = "request", session: str | None = "
         tool_calls=list(calls) or None,
         **more,
     )
+
+
+def test_the_router_takes_the_arguments_of_the_design_and_has_its_attributes() -> None:  # MW-11
+    manager = ToolManager()
+    router = NLIPRouter(manager)
+    assert router.is_enabled() and router.enable_nlip
+    assert router.tool_manager is manager
+    assert router.config == {}
+    assert isinstance(router.state_manager, NLIPStateManager)
+    assert isinstance(router.token_tracker, NLIPTokenTracker)
+    assert set(router.translators) >= {"mcp", "custom", "builtin"}
+    off = NLIPRouter(manager, enable_nlip=False, config={"router": {"enable_message_tracking": False}})
+    assert not off.is_enabled()
+    assert off.config["router"] == {"enable_message_tracking": False}
+
+
+def test_the_page_has_what_the_design_wants_documented() -> None:  # MW-64
+    page = (Path(__file__).parents[2] / "docs" / "massgen.md").read_text()
+    for heading in ("Mapping", "Sessions and tokens", "Configuration", "From MassGen to Sabir"):
+        assert f"\n## {heading}\n" in page
+    mapping = page.partition("\n## Mapping\n")[2].partition("\n## ")[0].lower()
+    assert all(word in mapping for word in ("envelope", "ecma-430", "mcp", "custom", "builtin"))
+    assert (Path(__file__).parents[2] / "docs" / "howto" / "from-massgen.md").exists()
 
 
 async def routed(router: NLIPRouter, asked: NLIPMessage, turn: Turn | None = None) -> list[NLIPResponse]:
