@@ -14,11 +14,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final, Protocol
 
-from sabir.limits import FEW_VALUES
+from sabir.limits import BYTES_AS_A_VALUE, FEW_VALUES
 
 REST: Final = 2.0  # times what the work took: how long the next one waits
 DISTANCE: Final = 4e-6  # seconds for each unit of cost, between two messages of one address; 60 ms for 1 MB of text
 MAX_SLOWNESS: Final = 8.0
+REJECTED_BYTES: Final = 16_384  # from here on a rejected message keeps its distance, too
+REJECTED_COST: Final = 10_000  # of it at least: its values were counted as far as the limit
 LOOK_SECONDS: Final = 0.25  # after which one that waits notices that the gateway stops
 MAX_ADDRESSES: Final = 10_000
 
@@ -68,6 +70,15 @@ class Heavy:
                 took = now - began
                 self._free_at = now + REST * took
                 self._slowness = min(MAX_SLOWNESS, max(1.0, took / max(1e-4, time.thread_time() - began_cpu)))
+
+    async def rejected(self, size: int, charged: Charged) -> None:
+        """Let the next large message of an address wait after one that was rejected: reading it took time, too.
+
+        Raises:
+            ShuttingDown: the gateway stops.
+        """
+        if size > REJECTED_BYTES:
+            await self._keep_distance(charged, max(size // BYTES_AS_A_VALUE, REJECTED_COST))
 
     async def _keep_distance(self, charged: Charged, cost: int) -> None:
         name = charged.paced_as
