@@ -76,7 +76,7 @@ def gateway(home: Path) -> Iterator[str]:
 def wait_for_the_index(url: str) -> None:
     """Until the sample site is searched by meaning too; before, the page says that it is still being indexed."""
     while True:
-        answer = httpx2.get(f"{url}/ask", params={"query": "soup", "streaming": "false"}, timeout=30).json()
+        answer = httpx2.get(f"{url}/ask", params={"query.text": "soup", "prefer.streaming": "false"}, timeout=30).json()
         if "coverage" not in answer["_meta"]:
             return
         time.sleep(1)
@@ -85,6 +85,8 @@ def wait_for_the_index(url: str) -> None:
 def take_page(folder: Path, home: Path) -> None:
     """The pictures of the page."""
     chromium = shutil.which("chromium") or shutil.which("google-chrome") or "chromium"
+    if not (CLIENT / "node_modules").exists():
+        subprocess.run(["npm", "ci", "--no-audit", "--no-fund", "--loglevel=error"], cwd=CLIENT, check=True)
     with gateway(home) as url:
         subprocess.run(["node", "pictures.mjs", chromium, url, str(folder)], cwd=CLIENT, check=True)
 
