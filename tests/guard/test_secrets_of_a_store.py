@@ -136,6 +136,6 @@ async def test_a_store_that_was_moved_without_its_key_is_told_and_with_it_is_not
     second.mkdir()
     shutil.copy(first / "sabir.db", second)
     told = await started(second)
-    assert len(told) == 1 and told[0].startswith("none of this node's secrets is one that its store was used with")
+    assert len(told) == 1 and told[0].startswith("None of this node's secrets was used with this store before")
     shutil.copy(first / "secret.key", second)
     assert await started(second) == []

@@ -120,7 +120,7 @@ async def test_a_peer_that_is_back_is_used_again(bridge: Bridge) -> None:
     await bridge.fail(5)
     with bridge.far():
         (left_alone,) = await bridge.say("good")
-        assert "it failed 5 times; tried again in 5 s" in left_alone
+        assert "it failed 5 times; next try in 5 s" in left_alone
         bridge.clock.now += PAUSE
         assert await bridge.say("good", "good") == ["fine", "fine"]
         assert bridge.state == "closed"

@@ -143,7 +143,7 @@ def test_a_second_gateway_on_the_same_port_says_so_in_one_line(tmp_path: Path) -
     ("flags", "said"),
     [
         (["--port", "99999"], "port: expected a number from 0 to 65535, not 99999"),
-        (["--tls-key", "key.pem"], "a key and no certificate"),
+        (["--tls-key", "key.pem"], "a key but no certificate"),
         (["--tls-cert", "absent.pem"], "absent.pem"),
     ],
 )

@@ -49,7 +49,7 @@ def build_agents(settings: Settings, beside: Path | None = None) -> BuiltAgents:
     """All agents, in the order of the file; the orchestrator, if there is one, comes last.
 
     Raises:
-        ConfigError: an entry describes no agent, or what it names cannot be had.
+        ConfigError: an entry does not describe an agent, or something it names is unavailable.
     """
     builder = _Builder(settings, beside)
     built = [builder.agent(item.id) for item in settings.agents]
@@ -61,7 +61,7 @@ def build_agents(settings: Settings, beside: Path | None = None) -> BuiltAgents:
 
 
 def agent_of(settings: AgentSettings, beside: Path | None = None) -> Agent:
-    """The agent that one entry describes, by itself; raises as ``build_agents`` does."""
+    """The agent that one entry describes, built alone; raises as ``build_agents`` does."""
     return _Builder(Settings(agents=(settings,)), beside).agent(settings.id)
 
 
@@ -75,10 +75,10 @@ class _Builder:
         self.tools = ToolBuilder(settings, beside, self.agent)
 
     def agent(self, agent_id: str) -> Agent:
-        """The agent with this id; it is built once.
+        """The agent with this id, built once.
 
         Raises:
-            ConfigError: there is no such agent, or it needs itself.
+            ConfigError: there is no such agent, or it depends on itself.
         """
         if agent_id in self._made:
             return self._made[agent_id]
@@ -184,7 +184,9 @@ class _Builder:
     # -- nlip -------------------------------------------------------------------------------------
 
     def nlip_of(self, entry: AgentSettings) -> NlipSettings | None:
-        """The routing settings of an agent; None if it is not routed. Its own word counts before the top level's."""
+        """The routing settings of an agent; None if it is not routed. Its own setting takes precedence over the top
+        level.
+        """
         top = self._settings.nlip
         orchestrator = self._settings.orchestrator
         enabled = top is not None and top.enabled
@@ -196,7 +198,7 @@ class _Builder:
         return (top or NlipSettings()) if enabled else None
 
     def routed(self, entry: AgentSettings, agent: Agent) -> Agent:
-        """The agent as the gateway shows it: behind a router, if it is a model and NLIP is enabled for it."""
+        """The agent as the gateway exposes it: behind a router, if it is a model and NLIP is enabled for it."""
         settings = self.nlip_of(entry)
         if settings is None or not isinstance(agent, LLM):
             return agent

@@ -19,7 +19,7 @@ SUFFIX: Final = ".py"
 
 
 def is_app(place: str | None) -> bool:
-    """Whether an argument names a Python file, perhaps with an object in it: ``app.py`` or ``app.py:echo``."""
+    """Whether an argument names a Python file, optionally with an object: ``app.py`` or ``app.py:echo``."""
     return place is not None and place.partition(":")[0].endswith(SUFFIX)
 
 
@@ -28,10 +28,10 @@ def path_of(place: str) -> Path:
 
 
 def load_app(place: str) -> list[Agent] | Gateway:
-    """The agents of a file in the order in which they are defined, or the gateway that it makes itself.
+    """The agents of a file in order of definition, or the gateway that it creates.
 
     Raises:
-        ConfigError: the file cannot be read or run, or has no agent; says in which line.
+        ConfigError: the file cannot be read or run, or has no agent; names the line.
     """
     name = place.partition(":")[2]
     module = _run(path_of(place))
@@ -60,7 +60,7 @@ def _chosen(module: ModuleType, name: str, place: str) -> list[Agent] | Gateway:
 
 
 def _is_gateway(value: Any) -> bool:
-    gateway = sys.modules.get("sabir.gateway.gateway")  # a file that makes one has loaded it
+    gateway = sys.modules.get("sabir.gateway.gateway")  # a file that creates a gateway has imported it
     return gateway is not None and isinstance(value, gateway.Gateway)
 
 
@@ -69,7 +69,7 @@ def _run(path: Path) -> ModuleType:
         raise ConfigError(f"{path}: no such file")
     folder = str(path.resolve().parent)
     if folder not in sys.path:
-        sys.path.insert(0, folder)  # as `python app.py` has it
+        sys.path.insert(0, folder)  # as `python app.py` does
     name = path.stem if path.stem.isidentifier() else "sabir_app"
     spec = importlib.util.spec_from_file_location(name, path.resolve())
     assert spec is not None and spec.loader is not None  # the name ends in .py
@@ -87,7 +87,7 @@ def _run(path: Path) -> ModuleType:
 
 
 def place_in_file(exc: BaseException, path: Path) -> str:
-    """The last line in the folder of the file that an exception came from: ``app.py:12``, ``helper.py:3``."""
+    """The last line below the file's folder in a traceback: ``app.py:12``, ``helper.py:3``."""
     folder = path.resolve().parent
     frames = traceback.extract_tb(exc.__traceback__)
     own = [frame for frame in frames if Path(frame.filename).is_relative_to(folder)]

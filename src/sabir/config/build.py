@@ -37,15 +37,15 @@ logger = logging.getLogger("sabir")
 
 
 def gateway_of(settings: Settings, file: Path | None = None, own: Sequence[Agent] = ()) -> Gateway:
-    """The gateway that the settings describe. Agents that it uses are also looked up in the folder of ``file``;
-    those of ``own`` come first.
+    """The gateway that the settings describe. Modules of agents are also looked up in the folder of ``file``; agents in
+    ``own`` come first.
 
     Raises:
-        ConfigError: a setting is invalid; says which.
+        ConfigError: a setting is invalid; names it.
     """
     check_start(settings, os.environ)
     if file is not None and settings.sample is None:
-        settings = msgspec.structs.replace(settings, sample=False)  # the demo is for those who have no file yet
+        settings = msgspec.structs.replace(settings, sample=False)  # the demo is for users without a configuration file
     home = Path(settings.home)
     built = build_agents(settings, file.parent if file is not None else None)
     agents = [*own, *built.agents]
@@ -53,8 +53,8 @@ def gateway_of(settings: Settings, file: Path | None = None, own: Sequence[Agent
     if sites is not None:
         agents += sites.agents
     if not any(agent.card.name == echo.card.name for agent in agents):
-        agents.append(echo)  # always there: scripts and newcomers rely on it
-    module = importlib.import_module("sabir.gateway.gateway")  # it brings the server with it
+        agents.append(echo)  # always present: scripts and newcomers rely on it
+    module = importlib.import_module("sabir.gateway.gateway")  # it imports the server
     gateway: Gateway = module.Gateway(
         *agents,
         default=settings.default or (ORCHESTRATOR if settings.orchestrator is not None else None),
@@ -70,7 +70,7 @@ def gateway_of(settings: Settings, file: Path | None = None, own: Sequence[Agent
         observe=settings.observe,
         tasks=settings.tasks,
         secrets=settings.secrets,
-        doors={name: given for name, given in settings.doors.items() if given is not True},  # as they are anyway
+        doors={name: given for name, given in settings.doors.items() if given is not True},  # True is the default
         serving=serving_of(settings),
         public_url=settings.public_url,
         hosts=settings.hosts,
@@ -95,7 +95,7 @@ def gateway_of(settings: Settings, file: Path | None = None, own: Sequence[Agent
 
 
 def has_sites(settings: Settings) -> bool:
-    """Whether sites are wanted here: the sample too, but not beside agents of one's own."""
+    """Whether sites are served: configured ones, or the sample if no agents are configured."""
     if settings.sample:
         return True
     if settings.sites is None:
@@ -104,19 +104,19 @@ def has_sites(settings: Settings) -> bool:
 
 
 def is_empty(settings: Settings, sites: Sites | None) -> bool:
-    """Whether a file leaves out what to serve. ``sites: []`` is an answer, and so is a site ingested earlier."""
+    """Whether a file configures nothing to serve. ``sites: []`` and a previously ingested site count as something."""
     if settings.agents or settings.orchestrator is not None or settings.gateways or settings.sites is not None:
         return False
     if settings.search != SearchSettings():
-        return False  # the index may be shared, and others fill it
+        return False  # the index may be shared and filled by others
     return sites is None or len(sites.agents) == 1  # the one that searches all sites
 
 
 def sites_of(settings: Settings, agents: Sequence[Agent] = ()) -> Sites | None:
-    """The sites that are searched here; none if none are wanted, or if the search extra is not installed.
+    """The sites that are searched here; None if none are configured, or if the search extra is not installed.
 
     Raises:
-        MissingExtra: sites are configured, and the extra is not installed.
+        MissingExtra: sites are configured but the extra is not installed.
         ConfigError: a site's model is not an agent.
     """
     if not has_sites(settings):
@@ -153,7 +153,7 @@ def guard_of(settings: Settings) -> GuardSettings:
 
 
 def envelope_of(settings: Settings) -> EnvelopeOptions:
-    """How envelopes are answered: the keys of ``nlip``, and which agents take them (MW-53, MW-54, MW-56, MW-59)."""
+    """The envelope options: the keys of ``nlip``, and which agents accept envelopes (MW-53, MW-54, MW-56, MW-59)."""
     nlip, orchestrator = settings.nlip or NlipSettings(), settings.orchestrator
     enabled = nlip.enabled
     if orchestrator is not None and (orchestrator.nlip.enabled or orchestrator.enable_nlip):
@@ -176,7 +176,7 @@ def envelope_of(settings: Settings) -> EnvelopeOptions:
 
 
 def quotas_of(settings: Settings) -> Quotas:
-    """The quotas; ``nlip.router.session_timeout_hours`` shortens how long an idle conversation lives (MW-54)."""
+    """The quotas; ``nlip.router.session_timeout_hours`` shortens the lifetime of an idle conversation (MW-54)."""
     hours = settings.nlip.router.session_timeout_hours if settings.nlip is not None else None
     if hours is None:
         return settings.quotas

@@ -1,4 +1,4 @@
-"""Imports what a configuration names as ``module:name``, or as a file and a function in it."""
+"""Imports objects that a configuration names as ``module:name``, or as a file and a function in it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sabir.errors import ConfigError
 
 
 def imported(use: str, beside: Path | None, place: str) -> Any:
-    """What ``module:name`` names; the module is looked for in the folder ``beside``, first.
+    """The object that ``module:name`` refers to; the folder ``beside`` is searched first.
 
     Raises:
         ConfigError: it cannot be imported.
@@ -40,7 +40,7 @@ def imported(use: str, beside: Path | None, place: str) -> Any:
 
 
 def place_of(exc: BaseException) -> str:
-    """The last line of a program's own code that an exception passed, as ``file.py:12``; empty if there is none."""
+    """The last line of the program's own code in a traceback, as ``file.py:12``; empty if there is none."""
     frames = traceback.extract_tb(exc.__traceback__)
     own = [frame for frame in frames if "importlib" not in frame.filename and frame.filename != __file__]
     return f"{own[-1].filename}:{own[-1].lineno}" if own else ""
@@ -50,7 +50,7 @@ def from_file(path: Path, name: str, place: str) -> Any:
     """What a Python file defines under a name.
 
     Raises:
-        ConfigError: there is no such file, or nothing of that name in it.
+        ConfigError: the file does not exist, or does not define the name.
     """
     spec = importlib.util.spec_from_file_location(f"sabir_custom_tools_{path.stem}", path)
     if spec is None or spec.loader is None or not path.is_file():

@@ -1,7 +1,7 @@
 """Loads the settings: one YAML file, ``SABIR_…`` variables and flags.
 
-Unknown keys are errors that name the nearest known one. A flag wins over a variable, a variable over the file.
-``SABIR_PORT=9000`` sets ``port``; two underscores go one level down: ``SABIR_QUOTAS__BURST=5``.
+Unknown keys are errors that suggest the nearest known one. Flags override variables, variables override the file.
+``SABIR_PORT=9000`` sets ``port``; a double underscore goes one level down: ``SABIR_QUOTAS__BURST=5``.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ PREFIX: Final = "SABIR_"
 
 
 def load(path: Path | str | None = None, *, flags: Mapping[str, Any] | None = None) -> Settings:
-    """The settings: defaults, then the file, then the environment, then the flags.
+    """Load the settings: defaults, then the file, then the environment, then flags.
 
-    Without a path, what ``SABIR_CONFIG`` names is read, or ``sabir.yaml`` in the current folder if it is there.
+    Without a path, reads the file in ``SABIR_CONFIG``, or ``sabir.yaml`` in the current folder if it exists.
 
     Raises:
-        ConfigError: the file cannot be read, or a key or value is wrong; says which and what was expected.
+        ConfigError: the file cannot be read, or a key or value is invalid; says which and what was expected.
     """
     file = file_of(path)
     values = _read(file) if file is not None else {}
     settings = settings_of(values, str(file))
-    if more := _environment(os.environ):  # each by itself, so that an error names where the value came from
+    if more := _environment(os.environ):  # separately, so that an error names the source of the value
         _merge(values, more)
         settings = settings_of(values, _variable)
     if more := {key: value for key, value in (flags or {}).items() if value is not None}:
@@ -48,7 +48,7 @@ def load(path: Path | str | None = None, *, flags: Mapping[str, Any] | None = No
 
 
 def file_of(path: Path | str | None = None) -> Path | None:
-    """The file that is read: the one that is given, or what ``SABIR_CONFIG`` names, or ``sabir.yaml`` if it is here."""
+    """The file to read: the given one, or the one in ``SABIR_CONFIG``, or ``sabir.yaml`` if it exists."""
     path = path if path is not None else os.environ.get("SABIR_CONFIG")
     if path is not None:
         return Path(path)
@@ -56,10 +56,10 @@ def file_of(path: Path | str | None = None) -> Path | None:
 
 
 def settings_of(values: Mapping[str, Any], source: str | Callable[[str], str] = "settings") -> Settings:
-    """Typed settings of plain values.
+    """Convert plain values to typed settings.
 
     Raises:
-        ConfigError: a key or a value is wrong; says where they came from, which it is and what was expected.
+        ConfigError: a key or value is invalid; says where it came from, which it is and what was expected.
     """
     try:
         return _typed(values)
@@ -99,8 +99,9 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 class _Once(yaml.SafeLoader):
-    """YAML that rejects duplicate keys, which would otherwise be dropped silently. A date is text: the
-    versions of MCP are dates."""
+    """A YAML loader that rejects duplicate keys instead of dropping them, and reads dates as text: MCP versions are
+    dates.
+    """
 
     yaml_implicit_resolvers = {  # noqa: RUF012  # as its base class has it
         first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
@@ -118,7 +119,7 @@ class _Once(yaml.SafeLoader):
 
 
 def _environment(environ: Mapping[str, str]) -> dict[str, Any]:
-    """``SABIR_A__B=c`` as ``{"a": {"b": "c"}}``; values are read as YAML, so numbers and lists work."""
+    """``SABIR_A__B=c`` as ``{"a": {"b": "c"}}``; values are parsed as YAML, so numbers and lists work."""
     values: dict[str, Any] = {}
     for name, text in environ.items():
         if not name.startswith(PREFIX) or name.startswith(NOT_SETTINGS):
@@ -134,7 +135,7 @@ def _environment(environ: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _environment_value(text: str) -> Any:
-    """The value of a variable: YAML, so numbers, lists and ``{key: value}`` work; ``memory:`` stays text."""
+    """The value of a variable, parsed as YAML, so numbers, lists and ``{key: value}`` work; ``memory:`` stays text."""
     try:
         value = yaml.safe_load(text) if text else None
     except yaml.YAMLError:
@@ -143,7 +144,7 @@ def _environment_value(text: str) -> Any:
     return text if is_mapping_by_accident else value
 
 
-# Read by commands, and by our own tests, and not part of the file.
+# Read by commands and by our own tests; not part of the file.
 NOT_SETTINGS: Final = (
     "SABIR_TOKEN",
     "SABIR_URL",
@@ -164,10 +165,10 @@ def _merge(values: dict[str, Any], more: Mapping[str, Any]) -> None:
 
 
 def _check_keys(values: Mapping[str, Any], kind: type, place: str) -> None:
-    """Every key is a known one, at every level that has a type.
+    """Check that every key is known, at every typed level.
 
     Raises:
-        ConfigError: one is not; names the nearest that is.
+        ConfigError: a key is unknown; names the nearest known one.
     """
     hints = get_type_hints(kind)
     known = {field.encode_name: hints[field.name] for field in msgspec.structs.fields(kind)}
@@ -176,9 +177,9 @@ def _check_keys(values: Mapping[str, Any], kind: type, place: str) -> None:
         if key not in known:
             raise ConfigError(f"unknown key {name}: {suggestion(key, sorted(known), place=place)}")
         inner = struct_in(known[key])
-        if inner is None or (isinstance(value, Mapping) and _is_list(known[key])):  # its type reports that
+        if inner is None or (isinstance(value, Mapping) and _is_list(known[key])):  # validated by its type
             continue
-        if isinstance(value, Mapping) and get_origin(known[key]) is dict:  # by names that the file chooses
+        if isinstance(value, Mapping) and get_origin(known[key]) is dict:  # keys chosen by the user
             for entry, item in value.items():
                 if isinstance(item, Mapping):
                     _check_keys(item, inner, f"{name}.{entry}.")
@@ -201,7 +202,7 @@ _INNER: Final = re.compile(r"([a-z_]+): (?=expected )")
 
 
 def _readable(text: str, values: Mapping[str, Any]) -> str:
-    """msgspec's words with the place in front: ``port: expected `int`, got `str```."""
+    """msgspec's error with the path in front: ``port: expected `int`, got `str```."""
     match = _PLACE.search(text)
     if match is None:
         return text
@@ -217,7 +218,7 @@ def _readable(text: str, values: Mapping[str, Any]) -> str:
 
 
 def _exact(place: str, text: str, values: Mapping[str, Any]) -> str:
-    """The place with the name that the file chose for it; msgspec writes ``gateways[...].url``."""
+    """The path with the key that the file uses; msgspec writes ``gateways[...].url``."""
     before, dots, after = place.partition("[...]")
     if not dots:
         return place
@@ -246,7 +247,7 @@ def _place_in(said: str) -> str:
 
 
 def _variable(place: str) -> str:
-    """The variables that may have brought what is wrong at a place."""
+    """The variables that may have set the invalid value at a path."""
     found = []
     for name in os.environ:
         if name.startswith(PREFIX) and not name.startswith(NOT_SETTINGS):

@@ -1,4 +1,4 @@
-"""The JSON Schema of the configuration file, for editors: types of settings, and bounds of numbers."""
+"""The JSON Schema of the configuration file, for editors: types and numeric bounds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 from .settings import Settings
 from .validate import EXPECTED
 
-_BOUNDS: Final = {  # what validate.py expects of a number, in the words of JSON Schema
+_BOUNDS: Final = {  # what validate.py expects of numbers, in JSON Schema terms
     "a number above 0": {"exclusiveMinimum": 0},
     "a number from 0 up": {"minimum": 0},
     "a number from 1 up": {"minimum": 1},
@@ -20,7 +20,7 @@ _BOUNDS: Final = {  # what validate.py expects of a number, in the words of JSON
 
 
 def schema() -> dict[str, Any]:
-    """The JSON Schema of the configuration file, with the bounds of its numbers."""
+    """The JSON Schema of the configuration file, including numeric bounds."""
     made = msgspec.json.schema(Settings)
     for where, _, expected in EXPECTED:
         for place in _at(made, made, where) if expected in _BOUNDS else ():
@@ -29,7 +29,7 @@ def schema() -> dict[str, Any]:
 
 
 def _at(root: dict[str, Any], node: dict[str, Any], where: str) -> Iterator[dict[str, Any]]:
-    """The parts of a schema that describe what is at this path of the settings."""
+    """The subschemas that describe this path of the settings."""
     if "$ref" in node:
         node = root["$defs"][node["$ref"].rpartition("/")[2]]
     for choice in node.get("anyOf", ()):

@@ -36,17 +36,17 @@ from .validate import LEVELS
 
 
 class FederationSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Agents that are asked together, and how one answer is made of theirs."""
+    """Agents that are asked together, and how their answers are combined."""
 
     members: tuple[str, ...]  # ids of agents
     strategy: Literal["first", "all", "best", "vote", "merge"] = "all"
-    integrator: str | None = None  # the id of the agent that writes the answer
-    seconds: float | dict[str, float] = 30.0  # that each member has, or by member
+    integrator: str | None = None  # the id of the agent that writes the combined answer
+    seconds: float | dict[str, float] = 30.0  # time limit per member, or by member
     quorum: Annotated[int, Meta(ge=1)] = 1
 
 
 class GroupSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Agents that all get a message; the reply has what each of them said."""
+    """Agents that all receive a message; the reply contains each of their answers."""
 
     members: tuple[str, ...]  # ids of agents
 
@@ -54,7 +54,7 @@ class GroupSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
 class EnsembleSettings(EnsembleOptions, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
     """Agents that answer, vote, and let one of them present the result."""
 
-    members: tuple[str, ...] = ()  # ids of agents; empty: all of them, where it is the orchestrator
+    members: tuple[str, ...] = ()  # ids of agents; empty: all of them, for the orchestrator
 
 
 class OrchestratorSettings(EnsembleSettings, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
@@ -65,14 +65,15 @@ class OrchestratorSettings(EnsembleSettings, frozen=True, forbid_unknown_fields=
 
 
 class AgentSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One agent: exactly one of ``use``, ``peer``, ``backend``, ``federation``, ``ensemble`` or ``group`` says so."""
+    """An agent, described by exactly one of ``use``, ``peer``, ``backend``, ``federation``, ``ensemble`` or
+    ``group``."""
 
     id: str
     use: str | None = None  # a Python object: "module:name"; or the name of a builtin: "echo"
     peer: str | None = None  # the address of a remote agent
-    protocol: str | None = None  # what the peer speaks, where the address does not say
-    envelope: bool = False  # whether an NLIP peer is spoken to in envelopes of the MassGen design
-    version: str | None = None  # of MCP, that the peer is spoken to in; without it, the newest that both speak
+    protocol: str | None = None  # the peer's protocol, if the address does not imply it
+    envelope: bool = False  # whether an NLIP peer gets envelopes of the MassGen design
+    version: str | None = None  # MCP version to use with the peer; by default the newest that both support
     description: str | None = None
     backend: BackendSettings | None = None  # a language model
     system_message: str | None = None
@@ -100,11 +101,11 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     port: int = 8080
     home: str = ".sabir"
     workers: Annotated[int, Meta(ge=1)] = 1
-    socket: str | None = None  # the path of a Unix socket for programs on this machine, beside host and port
+    socket: str | None = None  # path of a Unix socket to listen on as well
     store: str | None = None
-    bus: str | None = None  # nats://…: many nodes as one gateway; store: or a store's address: letters kept there
-    node: str = ""  # what this one is called among them; made up if empty
-    encryption: EncryptionSettings | None = None  # contents in the store, sealed with a key
+    bus: str | None = None  # nats://…: many nodes as one gateway; store: or a store's address: messages kept there
+    node: str = ""  # name of this node; generated if empty
+    encryption: EncryptionSettings | None = None  # key that encrypts contents in the store
     durability: str = "process"
     public_url: str | None = None
     default: str | None = None
@@ -116,9 +117,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     limits: Limits = Limits()
     quotas: Quotas = Quotas()
     agents: tuple[AgentSettings, ...] = ()
-    gateways: dict[str, str | RemoteGateway] = {}  # others, whose agents are listed here as our own
+    gateways: dict[str, str | RemoteGateway] = {}  # other gateways, whose agents are listed here as our own
     sites: tuple[SiteSettings, ...] | None = None  # None: the sample sites, unless agents are configured
-    sample: bool | None = None  # whether the sample sites are here; None: only without sites and agents of one's own
+    sample: bool | None = None  # whether to serve the sample sites; None: only without configured sites and agents
     search: SearchSettings = SearchSettings()
     identity: IdentitySettings = IdentitySettings()
     rights: tuple[Rule, ...] = ()
@@ -128,11 +129,11 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     audit: AuditSettings = AuditSettings()
     observe: ObserveSettings = ObserveSettings()
     tasks: TaskSettings = TaskSettings()
-    secrets: tuple[str, ...] | None = None  # newest first; may be written env:NAME. None: one is made and kept in home
+    secrets: tuple[str, ...] | None = None  # newest first; may be env:NAME. None: one is generated and kept in home
     security: SecuritySettings = SecuritySettings()
-    policies: tuple[Policy, ...] = ()  # the gateway's own; required ones are accepted before data flows
+    policies: tuple[Policy, ...] = ()  # the gateway's own; required ones must be accepted before data flows
     anonymous: bool = True  # whether anonymous mode can be agreed on
-    infer_control: bool = False  # whether words that are clearly control are taken as such where they do not say so
+    infer_control: bool = False  # whether messages that are clearly control are treated as such without being labelled
     uploads: UploadLimits = UploadLimits()
     doors: dict[str, Any] = {}
     log: Log = Log()

@@ -26,7 +26,7 @@ FILE_TOOLS: Final = ("read_file", "list_directory", "search_files", "write_file"
 
 
 class ToolBuilder:
-    """Makes toolboxes; each MCP server is connected once, however many agents use it."""
+    """Builds toolboxes; each MCP server is connected once, however many agents use it."""
 
     def __init__(self, settings: Settings, beside: Path | None, agent: Callable[[str], Agent]) -> None:
         self._settings = settings
@@ -35,7 +35,7 @@ class ToolBuilder:
         self.servers: dict[str, Peer] = {}
 
     def toolbox(self, entry: AgentSettings, nlip: NlipSettings | None) -> Toolbox:
-        """The tools that an agent may call; kinds that ``nlip.translation`` switches off are not among them.
+        """The tools that an agent may call, without the kinds that ``nlip.translation`` disables.
 
         Raises:
             ConfigError: a tool is unknown or cannot be made; names the entry.
@@ -152,7 +152,7 @@ def _connected(name: str, server: McpServer) -> Peer:
     if (server.url is None) == (server.command is None):
         raise ConfigError(f"mcp_servers.{name}: expected either url or command")
     place = f"mcp_servers.{name}"
-    # The server's folders are configured here; whoever asks the agent is not asked for theirs.
+    # The server's folders are configured here, so the agent's caller is not asked for its own.
     options: dict[str, Any] = {"name": _peer_name(name), "roots": False}
     if server.version is not None:
         options["version"] = server.version
@@ -162,7 +162,7 @@ def _connected(name: str, server: McpServer) -> Peer:
         headers = {key: _variable(value, place) for key, value in server.headers.items()}
         return connect(server.url, protocol="mcp", headers=headers, **options)
     make: Any = kind_of("stdio:")
-    connections = importlib.import_module("sabir.protocols.mcp.peer.connections")  # with the extra, as its peer
+    connections = importlib.import_module("sabir.protocols.mcp.peer.connections")  # with the extra, like its peer
     env = {key: _variable(value, place) for key, value in server.env.items()}
     peer: Peer = make(connections.Program(server.command, server.args, env, server.cwd), **options)
     return peer

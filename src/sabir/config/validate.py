@@ -1,7 +1,7 @@
-"""What is expected of settings beyond their types: a value that would be taken and mean nothing is refused.
+"""Checks on settings beyond their types: rejects values that would be accepted and have no effect.
 
-One table: the place of a value in the file, which values are valid, and how the error reads. ``[]`` means each of a
-list, ``{}`` for each of a mapping. Rules for several values together are below it.
+One table: the path of a value in the file, which values are valid, and the error text. ``[]`` stands for each item of a
+list, ``{}`` for each value of a mapping. Rules that involve several values follow below.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sabir.guard.seal import HOW_TO_MAKE_ONE, LEAST_SECRET
 from sabir.stores.open import has_ports
 
 Test: TypeAlias = Callable[[Any], bool]
-Expected: TypeAlias = tuple[str, Test, str]  # where, which values are right, and in words
+Expected: TypeAlias = tuple[str, Test, str]  # path, test for valid values, description
 
 POLICIES: Final = ("privacy", "retention", "regulatory", "attributes", "ethics")
 LEVELS: Final = ("debug", "info", "warning", "error", "critical")
@@ -48,7 +48,7 @@ def _said(value: str) -> bool:
 
 
 def one_of(*choices: object) -> tuple[Test, str]:
-    """One of a few values, and how the error reads."""
+    """One of a few values, with the error text."""
     *others, last = (str(choice) for choice in choices)
     return lambda value: value in choices, f"{', '.join(others)} or {last}"
 
@@ -74,7 +74,7 @@ def is_base(text: str) -> bool:
 
 
 def is_trusted(text: str) -> bool:
-    """Whether nobody can change what is read there in transit: TLS, or this machine itself."""
+    """Whether content read from there cannot be modified in transit: TLS, or loopback."""
     parts = _split(text)
     return parts is not None and (parts.scheme == "https" or is_here(parts.hostname or ""))
 
@@ -84,14 +84,14 @@ def is_here(host: str) -> bool:
 
 
 def is_host(text: str) -> bool:
-    """A name or an address, without scheme, port or path."""
+    """Whether it is a host name or address without scheme, port or path."""
     if text.startswith("[") and text.endswith("]"):
         return _network(text[1:-1]) and "/" not in text
     return _HOST.fullmatch(text) is not None
 
 
 def is_place(text: str) -> bool:
-    """A host, ``host:port``, an address or a network."""
+    """Whether it is a host, ``host:port``, an address or a network."""
     host, colon, port = text.strip().rpartition(":")
     return _network(text.strip()) or is_host(text.strip()) or (bool(colon) and is_host(host) and _port(port))
 
@@ -114,7 +114,7 @@ def _server(address: str, *schemes: str) -> bool:
 
 
 def _postgres(address: str) -> bool:
-    return address.startswith(("postgresql://", "postgres://")) and has_ports(address)  # PGHOST may say the rest
+    return address.startswith(("postgresql://", "postgres://")) and has_ports(address)  # PGHOST may supply the rest
 
 
 def _store(address: str) -> bool:
@@ -246,16 +246,16 @@ EXPECTED: Final[tuple[Expected, ...]] = (
     ("doors{}", lambda value: isinstance(value, bool | Mapping), "false, true or settings"),
     ("log.level", lambda value: value.lower() in LEVELS, one_of(*LEVELS)[1]),
 )
-UNSHOWN: Final = frozenset({"secrets[]", "identity.issuers[].keys"})  # errors do not show their values
-WITHOUT_END: Final = "quotas."  # where .inf is a number like others: no limit
+UNSHOWN: Final = frozenset({"secrets[]", "identity.issuers[].keys"})  # values never shown in errors
+WITHOUT_END: Final = "quotas."  # where .inf is allowed and means no limit
 
 
-PLAIN_DOORS: Final = ("health", "well-known", "protected-resource", "web", "metrics", "bus")  # open or closed
+PLAIN_DOORS: Final = ("health", "well-known", "protected-resource", "web", "metrics", "bus")  # on or off only
 
 
 def check(settings: msgspec.Struct) -> None:
     """Raises:
-    ConfigError: a value is not what is expected; says where, and what would be.
+    ConfigError: a value is invalid; says where, and what was expected.
     """
     for place, number in _numbers(settings, ""):
         if math.isnan(number) or (math.isinf(number) and not place.startswith(WITHOUT_END)):
@@ -271,7 +271,7 @@ def check(settings: msgspec.Struct) -> None:
 
 
 def at(value: Any, where: str, place: str = "") -> Iterator[tuple[str, Any]]:
-    """The values at a place, and where exactly; nothing for keys that are left out."""
+    """The values at a path with their exact paths; nothing for keys that are left out."""
     if value is None:
         return
     if not where:
@@ -284,7 +284,7 @@ def at(value: Any, where: str, place: str = "") -> Iterator[tuple[str, Any]]:
     elif where.startswith("{}"):
         for name, item in value.items():
             yield from at(item, where[2:], f"{place}.{name}")
-    elif isinstance(value, msgspec.Struct):  # else a short form was given, such as an address alone
+    elif isinstance(value, msgspec.Struct):  # otherwise a short form was given, such as only an address
         name, rest = re.fullmatch(r"\.?(\w+)(.*)", where).groups()  # type: ignore[union-attr]
         yield from at(getattr(value, name), rest, f"{place}.{name}" if place else name)
 
@@ -306,7 +306,7 @@ def _numbers(value: Any, place: str) -> Iterator[tuple[str, float]]:
 def _seen(value: object) -> str:
     if value in ("", (), {}):
         return "; it is empty"
-    text = re.sub(r"(?<=://)[^/\s@]*@", "", repr(value))  # a secret may stand there
+    text = re.sub(r"(?<=://)[^/\s@]*@", "", repr(value))  # may contain a secret
     return f", not {text if len(text) <= 80 else f'{text[:77]}…'}"
 
 
@@ -359,7 +359,7 @@ def _duplicates(settings: Any) -> Iterator[str]:
             yield f"{key}[{twice}]: {names[twice]!r} is a duplicate"
 
 
-# What is wrong with values that are right one by one.
+# Values that are valid one by one but not together.
 TOGETHER: Final[tuple[Callable[[Any], Iterator[str]], ...]] = (
     _client_certificates,
     _webhook_addresses,
@@ -371,10 +371,10 @@ TOGETHER: Final[tuple[Callable[[Any], Iterator[str]], ...]] = (
 
 
 def check_start(settings: Any, environment: Mapping[str, str]) -> None:
-    """What a gateway needs that starts with these settings, beyond what they say.
+    """Check what a gateway needs at start beyond its settings.
 
     Raises:
-        ConfigError: a variable that is to hold a secret is not set.
+        ConfigError: a variable that should hold a secret is not set.
     """
     places = [f"services[].{name}" for name in ("token", "key", "secret")]
     for where in ("secrets[]", *places, "search.embeddings.key", "agents[].backend.api_key"):
@@ -388,12 +388,12 @@ def check_start(settings: Any, environment: Mapping[str, str]) -> None:
 
 
 def check_rights(rules: Iterable[Any], doors: Iterable[str], agents: Iterable[str], *, elsewhere: bool) -> list[str]:
-    """Rules are about doors and agents that there are: a misspelt one allows nothing, or less than was meant.
+    """Check that rules name existing doors and agents: a misspelt name would silently allow less than intended.
 
-    Agents that may live elsewhere, on other nodes or gateways, are returned as words for the log.
+    Agents that may run elsewhere, on other nodes or gateways, are returned as warnings to log.
 
     Raises:
-        ConfigError: there is no such door; or no such agent, and there is no elsewhere.
+        ConfigError: the door does not exist; or the agent does not, and there are no other nodes or gateways.
     """
     unknown: list[str] = []
     for number, rule in enumerate(rules):

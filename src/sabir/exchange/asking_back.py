@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 async def ask_back(exchange: Exchange, question: Question, sink: EventSink, held: Held, ask: TurnRequest) -> Message:
-    """Suspend the turn on a question and return the answer: the conversation is free meanwhile, the request may end."""
+    """Suspend the turn on a question and return the answer; the conversation is unlocked while it waits."""
     turn, conversation = sink.turn, held.row.id
     quotas, filters, waits = exchange.guard.quotas, exchange.guard.filters, exchange.waits
     assert turn is not None
     waits.check_open()
     question = await filters.question(question, turn.caller)
     turn.questions += 1
-    entry = f"{turn.id}?{turn.questions}"  # a question back is a turn of its own
+    entry = f"{turn.id}?{turn.questions}"  # a follow-up question is recorded as its own turn
     await exchange.record(turn, ask, held, sink.asked or turn.message, Message.text(question.text), entry)
     waiting = sink.waiting = await waits.begin(
         conversation, quotas.answer_seconds, ask.agent or exchange.default, confirms=question.control

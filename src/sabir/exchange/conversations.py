@@ -1,8 +1,8 @@
-"""Conversations: found by a sealed token, held by one turn at a time, loaded within a window.
+"""Conversations: found by a sealed token, locked by one turn at a time, loaded within a window.
 
-Own tokens are sealed and bound to their caller, so any node finds the conversation, and no other caller can.
-Tokens of others are an echo duty (CORE-6.2) and, where they are a conversation token too long to guess
-or of a known caller, a second way to find the conversation (D-16).
+Our own tokens are sealed and bound to their caller, so any node finds the conversation, and no other caller can.
+Tokens from others must be echoed (CORE-6.2). A conversation token from a known caller, or one too long to guess, is
+also a second way to find the conversation (D-16).
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _UNGUESSABLE = 22  # characters: 128 bits in base64
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """The tokens of one message: the one we made, and those that must go back as they came."""
+    """The tokens of one message: our own, and those that must be echoed unchanged."""
 
     echo: tuple[Part, ...] = ()
     own: Part | None = None
-    conversation: str | None = None  # the id that the own token holds
+    conversation: str | None = None  # the id in our own token
 
     def __bool__(self) -> bool:
         return bool(self.echo) or self.own is not None
@@ -49,18 +49,18 @@ class Tokens:
 
 
 class OneAtATime:
-    """Who has a conversation: one turn at a time, the others in the order in which they came."""
+    """Per-conversation locks: one turn at a time, waiters in order of arrival."""
 
     __slots__ = ("_taken",)
 
     def __init__(self) -> None:
-        self._taken: dict[str, deque[asyncio.Future[None]] | None] = {}  # those who wait, if any
+        self._taken: dict[str, deque[asyncio.Future[None]] | None] = {}  # waiting turns, if any
 
     def __contains__(self, conversation_id: str) -> bool:
         return conversation_id in self._taken
 
     async def wait(self, conversation_id: str) -> None:
-        """Take it after those who have it or wait for it."""
+        """Acquire the lock, after those that hold it or wait for it."""
         waiting = self._taken[conversation_id]
         if waiting is None:
             waiting = self._taken[conversation_id] = deque()
@@ -70,7 +70,7 @@ class OneAtATime:
             await turn
         except BaseException:
             if turn.done() and not turn.cancelled():
-                self.free(conversation_id)  # it was ours already
+                self.free(conversation_id)  # the lock was already handed to us
             raise
 
     def take(self, conversation_id: str) -> bool:
@@ -91,9 +91,9 @@ class OneAtATime:
 
 
 class Held:
-    """A conversation while a turn has it: ``async with conversations.hold(…) as held``.
+    """A conversation locked by a turn: ``async with conversations.hold(…) as held``.
 
-    A turn that waits for input lets go of it meanwhile.
+    A turn that waits for input releases the lock until the answer arrives.
     """
 
     __slots__ = ("_caller", "_conversations", "_id", "_tokens", "_window", "conversation", "is_new", "mine", "row")
@@ -136,19 +136,20 @@ class Conversations:
         self.quotas = quotas
         self.identity = identity
         self._seal = seal
-        self._brief = Seal(random_bytes(32))  # for what shall not outlive this process
+        self._brief = Seal(random_bytes(32))  # for tokens that must not outlive this process
         self.taken = OneAtATime()
         self.changes = Changes()  # for those who follow a conversation
-        self._begun: dict[str, str] = {}  # the ids of conversations that begin now, by the peer's token
-        self._open: dict[str, int] = {}  # by known caller; counted anew after each sweep
+        self._begun: dict[str, str] = {}  # ids of conversations that are being created, by the peer's token
+        self._open: dict[str, int] = {}  # by known caller; recounted after each sweep
         limit = DEFAULT_CONVERSATIONS if quotas.conversations is None else quotas.conversations
-        # The store does not know strangers apart. A place takes as many as it may, and gets them back as they expire.
+        # The store cannot tell anonymous callers apart, so each address gets a budget that refills as conversations
+        # expire.
         self._strangers = Buckets(max(limit, 1) / max(quotas.anonymous_seconds, 1.0), float(limit))
 
     # -- tokens -----------------------------------------------------------------------------------
 
     def sort(self, tokens: tuple[Part, ...], caller: Caller) -> Tokens:
-        """Tell our own token from those of others."""
+        """Separate our own token from those of others."""
         if not tokens:
             return _NONE
         echo: list[Part] = []
@@ -164,7 +165,7 @@ class Conversations:
         return Tokens(tuple(echo), own, conversation_id)
 
     def opened(self, part: Part, caller: Caller) -> str | None:
-        """The conversation id in a token we made for this caller, or None."""
+        """The conversation id in a token that we made for this caller, or None."""
         content = part.content
         if type(content) is not str or not content.startswith(PREFIX) or token_kind(part.subformat) != KIND:
             return None
@@ -174,7 +175,7 @@ class Conversations:
     def context_token(self, conversation_id: str, caller: Caller, *, keeps: bool) -> Part:
         """A context token of the MassGen design: it finds the conversation by itself (MW-56).
 
-        Without ``keeps`` it is good as long as this process lives.
+        Without ``keeps``, it is valid for the lifetime of this process.
         """
         seal = self._seal if keeps else self._brief
         return token_part(seal.seal(CONTEXT, conversation_id.encode(), caller.id), CONTEXT)
@@ -189,7 +190,7 @@ class Conversations:
         return None
 
     def token(self, conversation_id: str, caller: Caller, tokens: Tokens) -> Part:
-        """Our token for this conversation: the one we got, or a new one."""
+        """Our token for this conversation: the one we received, or a new one."""
         if tokens.own is not None and tokens.conversation == conversation_id:
             return tokens.own
         subformat = f"{KIND}_{self.identity}" if tokens.suffixed else KIND
@@ -198,7 +199,7 @@ class Conversations:
     # -- holding ----------------------------------------------------------------------------------
 
     async def locate(self, tokens: Tokens, caller: Caller) -> tuple[ConversationRow | None, str | None]:
-        """The stored conversation these tokens mean, and the digest of the peer's own token."""
+        """The stored conversation that these tokens refer to, and the digest of the peer's own token."""
         if tokens.conversation is not None:
             return await self.store.conversation(tokens.conversation), None
         if not tokens.echo:
@@ -224,9 +225,9 @@ class Conversations:
         if row is not None and usable:
             conversation_id = row.id
         else:
-            # A token of ours whose conversation has expired keeps its id; any other case begins anew.
+            # A token of ours whose conversation has expired keeps its id; in every other case a new id is made.
             conversation_id = tokens.conversation if row is None and tokens.conversation else ordered_id()
-            if digest is not None:  # two messages at once, both with the token of a conversation to be
+            if digest is not None:  # two concurrent messages may both carry the token of a new conversation
                 conversation_id = self._begun.setdefault(digest, conversation_id)
         held._id = conversation_id
         held.mine = at_once = self.taken.take(conversation_id)
@@ -255,7 +256,7 @@ class Conversations:
     async def _load(self, held: Held, conversation_id: str) -> bool:
         row = await self.store.conversation(
             conversation_id
-        )  # again, now that it is ours: a turn may have ended meanwhile
+        )  # load again under the lock: a turn may have ended in between
         if row is None:
             return False
         if row.bytes > self.quotas.context_bytes:
@@ -267,7 +268,8 @@ class Conversations:
         agreed = row.agreed.get("context", {}).get("window") if row.agreed else None
         last = min(w for w in (held._window, agreed, self.quotas.context_turns) if w is not None)
         turns = await self.store.turns(conversation_id, last)
-        if any(turn.asked.is_control for turn in turns):  # talk about the talk is no context (PAPER-CDS)
+        # control messages are not part of the model's context (PAPER-CDS)
+        if any(turn.asked.is_control for turn in turns):
             more = await self.store.turns(conversation_id, 3 * last + 10)
             turns = tuple(turn for turn in more if not turn.asked.is_control)[-last:]
         held.row, held.conversation, held.is_new = (
@@ -291,8 +293,8 @@ class Conversations:
         self._open[caller.id] = count + 1
 
     def touched(self, row: ConversationRow, caller: Caller, now: float) -> ConversationRow:
-        """The row of a conversation in which something was said now."""
-        if now < row.touched + 1.0:  # as good as that
+        """The conversation's row with its last-used time set to now."""
+        if now < row.touched + 1.0:  # precise enough
             return row
         return msgspec.structs.replace(row, touched=now, expires=self.expiry(caller, now))
 
@@ -301,15 +303,15 @@ class Conversations:
         return now + (quotas.anonymous_seconds if caller.is_anonymous else quotas.conversation_seconds)
 
     def forget_counts(self) -> None:
-        """Count open conversations anew: some have expired or were ended, and some turns began none after all."""
+        """Recount open conversations: some expired, some were ended, and some turns never started one."""
         self._open.clear()
 
     async def find(self, tokens: Tokens, caller: Caller) -> str | None:
-        """The id of the conversation that these tokens mean, if they mean one."""
+        """The id of the conversation that these tokens refer to, or None."""
         return tokens.conversation or (await self.agreed_in(tokens, caller)).id or None
 
     async def agreed_in(self, tokens: Tokens, caller: Caller) -> Conversation:
-        """The conversation as an agent that remembers nothing sees it: no turns, but what was agreed in it."""
+        """The conversation as a stateless agent sees it: no turns, only its agreements."""
         row, _ = await self.locate(tokens, caller)
         if row is None or row.ended or row.owner != caller.id:
             return NO_CONVERSATION

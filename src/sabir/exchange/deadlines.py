@@ -1,7 +1,7 @@
-"""One timer for all running turns: ends those past their deadline, and notifies doors of those that take long.
+"""One timer for all running turns: ends those past their deadline and notifies doors of slow ones.
 
-A timer for each turn costs a fifth of a short turn (bench/shortcuts.py). This one ticks while turns are running and
-looks at each; so a deadline is kept to within a tick.
+A timer per turn costs a fifth of a short turn (bench/shortcuts.py). This one ticks while turns are running and
+checks each, so a deadline is accurate to one tick.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ TICK: Final = 0.1  # seconds
 
 
 class TurnTimer:
-    """The turns that run now, each with the task that runs it."""
+    """The running turns, each with its asyncio task."""
 
     __slots__ = ("_cancelled", "_loop", "_running", "_ticking", "cancel_tasks", "draining", "idle", "stopping")
 
     def __init__(self) -> None:
-        # Ends the caller's tasks in a conversation, those too that wait for their turn; says how many there were.
+        # Cancels the caller's tasks in a conversation, queued ones included; returns how many there were.
         self.cancel_tasks: Callable[[str, Caller], Awaitable[int]] | None = None
         self._cancelled: set[str] = set()
         self._running: dict[EventSink, asyncio.Task[object] | None] = {}
         self._ticking = False
-        self._loop: asyncio.AbstractEventLoop | None = None  # told, not asked for each time: that is a system call
-        self.idle = asyncio.Event()  # set, by who counts, when the last Ask of a gateway that stops has ended
-        self.draining = False  # set when the gateway stops: what has not reached its agent is ended
-        self.stopping = False  # set when the gateway has waited long enough: whatever runs still is ended
+        self._loop: asyncio.AbstractEventLoop | None = None  # cached: looking it up each time is a system call
+        self.idle = asyncio.Event()  # set when the last request of a stopping gateway has ended
+        self.draining = False  # set when the gateway stops: requests that have not reached their agent are ended
+        self.stopping = False  # set when the drain time is over: every running turn is ended
 
     def enter(self, sink: EventSink) -> None:
-        """A turn begins, in the current task. Its deadline is ``sink.turn.deadline``, which may change."""
+        """Register a turn of the current task. Its deadline is ``sink.turn.deadline``, which may change."""
         self._running[sink] = asyncio.current_task(self._loop)
         if not self._ticking:
             self._ticking = True
@@ -49,8 +49,9 @@ class TurnTimer:
         del self._running[sink]
 
     async def cancel_in(self, conversation: str, caller: Caller) -> None:
-        """End what is under way in a conversation, as its owner wishes. A turn that waits for an answer does not run,
-        unless it is a task's."""
+        """Cancel the running turns of a conversation for its owner; a suspended turn does not run, unless it is a
+        task's.
+        """
         if self.cancel_tasks is not None and conversation and await self.cancel_tasks(conversation, caller):
             self._cancelled.add(conversation)
         for sink, task in list(self._running.items()):
@@ -62,15 +63,15 @@ class TurnTimer:
                 task.cancel("the request was cancelled")
 
     def pop_cancelled(self, conversation: str) -> bool:
-        """Whether something was ended there since this was last asked."""
+        """Whether anything was cancelled there since the last call."""
         taken = conversation in self._cancelled
         self._cancelled.discard(conversation)
         return taken
 
     async def drain(self, seconds: float, is_idle: Callable[[], bool]) -> None:
-        """Wait until nothing is asked any more, this long; then end whatever runs still.
+        """Wait up to this long for running requests, then cancel the rest.
 
-        Messages that filters still check are ended at once: no agent has them yet, and a caller can ask again.
+        Messages still in the filters are ended at once: no agent has them yet, and the caller can retry.
         """
         self.draining = True
         for wait in (seconds, 1.0):

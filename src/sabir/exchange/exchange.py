@@ -4,7 +4,7 @@
         → filters → record (turn and audit entry, one commit) → echo of tokens → the door
 
 A door hands in a ``TurnRequest`` and an ``EventSink``; the exchange sends events to the sink as they come and ends with
-one ``Reply`` or ``Fault``. What is rejected before an agent ran is raised as a ``SabirError``.
+one ``Reply`` or ``Fault``. A request rejected before its agent ran raises a ``SabirError``.
 
 A turn runs in the coroutine of its request. If its agent asks back where the protocol has no back channel, the door
 answers with the question; the turn stays suspended until a later request with its token brings the answer.
@@ -72,14 +72,14 @@ class Exchange:
     timer: TurnTimer = field(default_factory=TurnTimer)
     timelines: Timelines = field(default_factory=Timelines)
     journal: Journal = NO_JOURNAL
-    infer: Callable[[Message], Message] | None = None  # marks as control what is control without saying so
+    infer: Callable[[Message], Message] | None = None  # marks unlabelled control messages as control
     siblings: ExchangeSiblings = field(init=False)
 
     def __post_init__(self) -> None:
         self.siblings = ExchangeSiblings(self)
 
     def ask(self, ask: TurnRequest, sink: EventSink) -> Coroutine[Any, Any, None]:
-        """Answer one request; its events go to the sink. Awaiting it raises a ``SabirError`` instead of a Reply."""
+        """Answer one request; its events go to the sink. Awaiting it returns a Reply or raises a ``SabirError``."""
         asking = self._ask(ask, sink)
         if ask.trace is not None:
             asking = timed(asking, sink, self.timelines, ask.door, ask.trace)
@@ -101,7 +101,7 @@ class Exchange:
                 await self._by_itself(ask, sink, agent, caller, tokens)
         except Exception as exc:
             error = exc if isinstance(exc, SabirError) else sink.unforeseen(exc)
-            if ask.conversation is None:  # else the node that was asked writes the audit entry
+            if ask.conversation is None:  # otherwise the asking node writes the audit entry
                 await self.audit(ask, error, sink)
             if sink.moved is None:
                 raise error from None
@@ -146,7 +146,8 @@ class Exchange:
         if (ours := self._ours(ask)) is not None:
             return ours.card.name
         name = self.default if ask.agent is None else ask.agent
-        return name if name in self.agents or not name else "unknown"  # a name from the wire is content
+        # an unknown name from the wire is content and is not logged
+        return name if name in self.agents or not name else "unknown"
 
     # -- conversation -----------------------------------------------------------------------------
 
@@ -174,7 +175,7 @@ class Exchange:
     async def _answers_a_question(
         self, ask: TurnRequest, sink: EventSink, caller: Caller, tokens: Tokens, keyed_id: str | None
     ) -> bool:
-        """Give the message to the turn of this conversation that waits for an answer; False if there is none."""
+        """Hand the message to the suspended turn of this conversation; False if no turn is waiting."""
         where = await self.conversations.find(tokens, caller)
         if where is None or not self.waits.may(where) or keyed_id in self.keyed:
             return False
@@ -201,15 +202,15 @@ class Exchange:
                 sink.timeline.stage("record")
                 recorded = await self.record(turn, ask, held, sink.asked or turn.message, reply)
                 if not recorded and await self._repeated(turn.id, ask, sink, caller, tokens):
-                    return  # the same key on another node was quicker: its answer is the answer
+                    return  # another node answered the same key first; its answer counts
             sink.tokens = (*sink.tokens, *turn.issued)
             await sink.send(Reply(sink.addressed(reply, ask.message)))
         finally:
             if sink.turn is not None:
-                sink.turn.ask_back = no_back_channel  # or the two would hold each other until garbage is collected
+                sink.turn.ask_back = no_back_channel  # break the reference cycle, so that both are freed at once
 
     async def _by_itself(self, ask: TurnRequest, sink: EventSink, agent: Agent, caller: Caller, tokens: Tokens) -> None:
-        """A turn that is not recorded here: the agent remembers nothing, or another node holds the conversation."""
+        """A turn that is not recorded here: the agent is stateless, or another node holds the conversation."""
         sink.tokens = tokens.echo if tokens.own is None else (*tokens.echo, tokens.own)
         there = ask.conversation or (await self.conversations.agreed_in(tokens, caller) if tokens else NO_CONVERSATION)
         turn = new_turn(self, ask, agent, caller, there, sink)
@@ -224,7 +225,7 @@ class Exchange:
         sink.tokens = (*tokens.echo, sink.conversation)
 
     async def _repeated(self, keyed_id: str, ask: TurnRequest, sink: EventSink, caller: Caller, tokens: Tokens) -> bool:
-        """Send the recorded reply again if this turn has run before; the agent is not called twice."""
+        """Send the recorded reply again if this turn already ran; the agent is not called twice."""
         if (past := await self.store.turn(keyed_id)) is None:
             return False
         await check_same_message(self.store, self.guard.filters, past, ask, caller)
@@ -235,7 +236,7 @@ class Exchange:
     def record(
         self, turn: Turn, ask: TurnRequest, held: Held, asked: Message, answered: Message, entry: str = ""
     ) -> Awaitable[bool]:
-        """Store the turn and its audit entry in one commit; False if this turn was recorded before."""
+        """Store the turn and its audit entry in one commit; False if this turn was already recorded."""
         now = time.time()
         caller = turn.caller
         entry_id = entry or turn.id
@@ -260,7 +261,7 @@ class Exchange:
     # -- agent ------------------------------------------------------------------------------------
 
     async def _run(self, agent: Agent, turn: Turn, sink: EventSink) -> Message:
-        """Run the agent within the caller's quotas, if there are any to count."""
+        """Run the agent within the caller's quotas, if any apply."""
         if not self.guard.counts:
             return await answer_of(agent, turn, sink, self)
         async with self.guard.counted(turn, control=agent is self.concierge) as account:
@@ -269,7 +270,7 @@ class Exchange:
         return reply
 
     async def close(self, seconds: float) -> bool:
-        """Let running turns finish, take no new ones; end those that take longer. False if some run still."""
+        """Let running turns finish, accept no new ones, and cancel the slow ones. False if some are still running."""
         self.closing = True
         self.waits.close()
         await self.timer.drain(seconds, lambda: not self.running)

@@ -1,4 +1,4 @@
-"""Turns with an idempotency key: the same key again does not run them twice."""
+"""Idempotency keys: a repeated key does not run a turn twice."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OTHER_MESSAGE: Final = "this idempotency key was used for another message; use a
 
 
 class IdempotentTurns:
-    """Turns under way that have an idempotency key, by their ids: the same key again does not run them twice."""
+    """Running turns that have an idempotency key, by turn id."""
 
     __slots__ = ("_running",)
 
@@ -27,11 +27,13 @@ class IdempotentTurns:
         self._running: dict[str, asyncio.Future[tuple[Question, str] | None]] = {}
 
     def __contains__(self, turn_id: str | None) -> bool:
-        """Whether such a turn is under way: the same again is a repetition, and no answer to what it asks."""
+        """Whether a turn with this id is running; then the request is a repeat, not an answer to its question."""
         return turn_id in self._running
 
     async def enter(self, turn_id: str) -> tuple[Question, str] | None:
-        """Begin such a turn, once no other of this id runs; or the question it waits on, with its conversation."""
+        """Start a turn once no other with this id is running; or return the question it waits on, with its
+        conversation.
+        """
         while (running := self._running.get(turn_id)) is not None:
             asked = await asyncio.shield(running)
             if asked is not None:
@@ -46,7 +48,7 @@ class IdempotentTurns:
             running.set_result((question, conversation))
 
     def resume_turn(self, turn_id: str) -> None:
-        """It has its answer."""
+        """Mark the question as answered."""
         if turn_id in self._running:
             self._running[turn_id] = asyncio.get_running_loop().create_future()
 
@@ -57,16 +59,16 @@ class IdempotentTurns:
 
 
 async def check_same_message(store: Store, filters: Filters, past: PastTurn, ask: TurnRequest, caller: Caller) -> None:
-    """A repeated key must come with the message it came with before, as far as that was recorded.
+    """Check that a repeated key comes with the same message as before, if that was recorded.
 
     Raises:
-        Conflict: it comes with another one.
+        Conflict: the message differs.
     """
     if ask.key is None or ask.key.startswith(TASK_KEY):
-        return  # our own key of a task, whose message may lack secrets by now
+        return  # a task's own key; secrets may have been removed from its message since
     first = await store.turn(f"{past.id}?1") or past  # a turn that asked back ends with the answer it got
     if first.asked == Message.text(WITHHELD):
-        return  # by agreement, contents are not kept
+        return  # contents are not kept, by agreement
     message = ask.message.without_tokens()
     if filters.filters:
         message = await filters.inbound(message, caller)

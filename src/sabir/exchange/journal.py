@@ -1,4 +1,4 @@
-"""The journals of turns, in the store: what agents wrote down, to resume after a crash."""
+"""Journals of turns, in the store: what agents recorded in order to resume after a crash."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_ENTRIES: Final = 100_000
 
 
 class StoreJournal:
-    """One record an entry, below the id of its turn."""
+    """One record per entry, below the id of its turn."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -21,7 +21,7 @@ class StoreJournal:
 
     async def append(self, turn: str, entry: bytes) -> None:
         """Raises:
-        StoreUnavailable: it is not written down.
+        StoreUnavailable: the entry was not written.
         """
         number = self._next.get(turn)
         if number is None:

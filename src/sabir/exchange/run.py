@@ -1,4 +1,4 @@
-"""Running an agent: its pieces go to the caller as they come, its reply is returned, its end is orderly."""
+"""Runs an agent: streams its output to the caller, returns its reply, and cleans up."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .states import TurnStep
 
 
 class Services(Protocol):
-    """What running an agent needs of the exchange."""
+    """What running an agent needs from the exchange."""
 
     @property
     def guard(self) -> Guard: ...
@@ -32,7 +32,7 @@ class Services(Protocol):
 
 
 async def answer_of(agent: Agent, turn: Turn, sink: EventSink, services: Services) -> Message:
-    """Call the agent, send its pieces to the sink, and return its reply without tokens.
+    """Call the agent, send its output to the sink, and return its reply without tokens.
 
     Raises:
         SabirError: it failed, was ended early, or replied with a Fault.
@@ -64,7 +64,7 @@ async def answer_of(agent: Agent, turn: Turn, sink: EventSink, services: Service
     except SabirError:
         raise
     except Exception as exc:
-        raise sink.failed(exc) from None  # the log gets the reason, the caller only that it failed
+        raise sink.failed(exc) from None  # the reason is logged; the caller only learns that it failed
     finally:
         services.timer.leave(sink)
         sink.take(TurnStep.END)

@@ -1,4 +1,4 @@
-"""The agents of a gateway, for each other: ``turn.call("name", …)``, and messages between them by the exchange."""
+"""Calls between the agents of a gateway: ``turn.call("name", …)`` and messages routed through the exchange."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .request import EventSink, TurnRequest
 if TYPE_CHECKING:
     from .exchange import Exchange
 
-DOOR: Final = "internal"  # by which agents of one gateway talk to each other, as audit lines name it
+DOOR: Final = "internal"  # the door name of such calls in audit entries
 
 
 class ExchangeSiblings:
-    """The agents that the exchange knows."""
+    """The agents known to the exchange."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
@@ -37,7 +37,7 @@ class ExchangeSiblings:
         raise NotFound(f"there is no agent {name!r}{f'; {hint}' if hint else ''}")
 
     async def dispatch(self, name: str, turn: Turn) -> Message:
-        """Send the message of a turn to an agent as any door would; its questions go to whoever asked the turn.
+        """Send the message of a turn to an agent as any door would; its questions go to the turn's caller.
 
         Raises:
             SabirError: it was rejected, or the agent failed.
@@ -70,7 +70,7 @@ class ExchangeSiblings:
         try:
             await self._exchange.ask(ask, sink)
         finally:
-            if sink.turn is not None:  # it has its own account, which began with what this turn had used
+            if sink.turn is not None:  # it has its own meter, which started with this turn's usage
                 used = sink.turn.meter
                 turn.meter.elsewhere(used.calls - calls, used.tokens - tokens, used.cost - cost)
         if not answers:

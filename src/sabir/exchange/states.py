@@ -4,8 +4,8 @@
 
     ASKED → RUNNING ⇄ WAITING → ENDED
 
-A turn that waits has asked back. It may be ended early, while it runs or waits: because its deadline has passed,
-because the gateway stops, or because its owner cancelled it.
+A waiting turn has asked a question. A running or waiting turn can be ended early: its deadline has passed, the gateway
+is stopping, or its owner cancelled it.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ class TurnState(StrEnum):
     ASKED = "asked"  # the agent has not been called yet
     RUNNING = "running"
     WAITING = "waiting"  # for the answer to a question of its own
-    EXPIRED = "expired"  # it is being ended: past its deadline
-    STOPPED = "stopped"  # it is being ended: the gateway stops
-    CANCELLED = "cancelled"  # it is being ended: its owner does not want the answer any more
+    EXPIRED = "expired"  # being ended: past its deadline
+    STOPPED = "stopped"  # being ended: the gateway is stopping
+    CANCELLED = "cancelled"  # being ended: its owner no longer wants the answer
     ENDED = "ended"
 
 
@@ -41,11 +41,11 @@ _EARLY: Final = {
 }
 _ENDING: Final = {TurnStep.END: TurnState.ENDED}
 
-# A step that is not listed for a state changes nothing: what ends a turn first, ends it.
+# A step that is not listed for a state has no effect: the first reason to end a turn wins.
 TRANSITIONS: Final[Mapping[TurnState, Mapping[TurnStep, TurnState]]] = {
     TurnState.ASKED: {TurnStep.BEGIN: TurnState.RUNNING, **_EARLY, **_ENDING},
     TurnState.RUNNING: {TurnStep.ASK: TurnState.WAITING, **_EARLY, TurnStep.CANCEL: TurnState.CANCELLED, **_ENDING},
-    # A question that is cancelled is answered with that, so that its turn goes on and ends by itself.
+    # A cancelled question resolves as cancelled, so that its turn resumes and ends by itself.
     TurnState.WAITING: {TurnStep.ANSWER: TurnState.RUNNING, **_EARLY, **_ENDING},
     TurnState.EXPIRED: _ENDING,
     TurnState.STOPPED: _ENDING,
@@ -56,5 +56,5 @@ ENDED_EARLY: Final = frozenset({TurnState.EXPIRED, TurnState.STOPPED, TurnState.
 
 
 def after(state: TurnState, step: TurnStep) -> TurnState:
-    """The state after a step; unchanged if the step has no effect there."""
+    """The state after a step; unchanged if the step has no effect."""
     return TRANSITIONS[state].get(step, state)

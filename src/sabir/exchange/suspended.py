@@ -1,7 +1,8 @@
-"""Turns that have asked back and wait for the answer, by their conversations.
+"""Suspended turns that wait for the answer to a question, by conversation.
 
-The answer may come to any node. Each node holds the turns that wait on it; where there are several nodes,
-``elsewhere`` knows which node that is and takes an answer there.
+The answer may arrive at any node. Each node holds its own suspended turns; with several nodes, ``elsewhere`` knows
+which
+node holds a turn and forwards the answer to it.
 """
 
 from __future__ import annotations
@@ -19,37 +20,37 @@ class ClusterRouter(Protocol):
     """The other nodes."""
 
     async def note(self, conversation: str, seconds: float) -> None:
-        """Let them know that a turn of this conversation waits here, at most so long."""
+        """Announce that a turn of this conversation waits here, for at most this long."""
 
     async def forget(self, conversation: str) -> None:
-        """It waits no longer."""
+        """Withdraw the announcement."""
 
     async def cancel(self, conversation: str) -> bool:
-        """Cancel the question that the conversation waits on, on any node; returns whether there was one."""
+        """Cancel the question of a conversation, on any node; returns whether there was one."""
 
     async def bring(self, conversation: str, message: Message, sink: EventSink, agent: str | None) -> bool:
-        """Hand an answer to the node whose turn waits for it, and send what comes of it to the sink.
+        """Forward an answer to the node whose turn waits for it, and send the outcome to the sink.
 
-        False if no turn of this conversation waits anywhere.
+        False if no turn of this conversation is waiting.
         """
 
 
 class SuspendedTurns:
-    """The turns that wait here, and the way to the others."""
+    """The turns suspended on this node, and access to those on others."""
 
     __slots__ = ("_closed", "_here", "elsewhere")
 
     def __init__(self) -> None:
-        self._here: dict[str, list[Waiting]] = {}  # oldest first: answers come in the order of the questions
+        self._here: dict[str, list[Waiting]] = {}  # oldest first: answers arrive in the order of the questions
         self._closed = False
         self.elsewhere: ClusterRouter | None = None
 
     def __len__(self) -> int:
-        """How many turns wait here."""
+        """How many turns are suspended here."""
         return sum(map(len, self._here.values()))
 
     def __bool__(self) -> bool:
-        """Whether any turn may be waiting at all."""
+        """Whether any turn might be waiting."""
         return bool(self._here) or self.elsewhere is not None
 
     def has(self, conversation: str | None) -> bool:
@@ -57,20 +58,20 @@ class SuspendedTurns:
         return conversation in self._here
 
     def may(self, conversation: str | None) -> bool:
-        """Whether a turn of this conversation may be waiting; a cheap first look."""
+        """Whether a turn of this conversation might be waiting; a cheap first check."""
         return conversation in self._here or (self.elsewhere is not None and conversation is not None)
 
     def check_open(self) -> None:
-        """Asked before a question is.
+        """Checked before a question is asked.
 
         Raises:
-            ShuttingDown: the gateway would be gone before the answer.
+            ShuttingDown: the gateway would stop before the answer arrives.
         """
         if self._closed:
             raise ShuttingDown
 
     async def begin(self, conversation: str, seconds: float, agent: str = "", *, confirms: bool = False) -> Waiting:
-        """A turn of this conversation waits here from now on; where it ``confirms``, for a yes or a no alone."""
+        """Register a suspended turn of this conversation; if it ``confirms``, only yes or no answers it."""
         waiting = Waiting(agent, confirms=confirms)
         self._here.setdefault(conversation, []).append(waiting)
         if self.elsewhere is not None:
@@ -78,7 +79,7 @@ class SuspendedTurns:
         return waiting
 
     async def end(self, conversation: str, waiting: Waiting) -> None:
-        """It waits no longer, whether or not it was answered."""
+        """Remove it, answered or not."""
         if waiting in (there := self._here.get(conversation, [])):
             there.remove(waiting)
         if not there:
@@ -89,20 +90,19 @@ class SuspendedTurns:
     async def bring(
         self, conversation: str | None, message: Message, sink: EventSink, agent: str | None = None
     ) -> bool:
-        """Hand a message to the turn that waits for it, and stay until that turn ends or asks again. Where the message
-        names an ``agent``, only a question of that agent waits for it.
+        """Hand a message to the turn that waits for it, and wait until that turn ends or asks again.
 
-        False if none waits for it.
+        If the message names an ``agent``, only a question of that agent matches. False if no turn waits for it.
         """
         if conversation is None or await self.bring_here(conversation, message, sink, agent):
             return conversation is not None
         return self.elsewhere is not None and await self.elsewhere.bring(conversation, message, sink, agent)
 
     async def bring_here(self, conversation: str, message: Message, sink: EventSink, agent: str | None = None) -> bool:
-        """The same for turns of this node alone."""
+        """The same, for turns on this node only."""
         waits = [item for item in self._here.get(conversation, ()) if not item.answer.done()]
         for wait in waits:
-            # The next message answers a question of control, or nothing does: a later "yes" may mean something else.
+            # Only the next message can answer a control question: a later "yes" may mean something else.
             if wait.confirms and not wait.is_answered_by(message):
                 wait.answer.set_exception(Cancelled("the question was not answered"))
         waiting = next((wait for wait in waits if not wait.answer.done() and wait.is_answered_by(message, agent)), None)
@@ -114,14 +114,14 @@ class SuspendedTurns:
         return True
 
     def cancel(self, conversation: str) -> bool:
-        """Cancel whatever a conversation waits on; returns whether there was anything here."""
+        """Cancel the suspended turns of a conversation on this node; returns whether there were any."""
         waits = [waiting for waiting in self._here.pop(conversation, ()) if not waiting.answer.done()]
         for waiting in waits:
             waiting.answer.set_exception(Cancelled("the request was cancelled"))
         return bool(waits)
 
     async def cancel_in(self, conversation: str) -> bool:
-        """The same on whatever node it waits."""
+        """The same, on any node."""
         if self.cancel(conversation):
             return True
         return self.elsewhere is not None and await self.elsewhere.cancel(conversation)

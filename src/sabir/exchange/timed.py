@@ -1,4 +1,4 @@
-"""A turn whose caller asked for a timeline: what the exchange does around it, so that other turns pay nothing."""
+"""A turn whose caller asked for a timeline: kept apart, so that other turns cost nothing extra."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .request import EventSink
 def timed(
     asking: Coroutine[Any, Any, None], sink: EventSink, timelines: Timelines, door: str, trace: str
 ) -> Coroutine[Any, Any, None]:
-    """The same turn; its hops are recorded if the trace id was reserved here."""
+    """Run the turn; its hops are recorded if the trace id was reserved here."""
     timeline = timelines.of(trace)
     if timeline is NO_TIMELINE:
         return asking

@@ -1,4 +1,4 @@
-"""``Topics``: what agents publish, numbered and kept for a while, for those who follow it over NLIP (MW-70)."""
+"""``Topics``: events that agents publish, numbered and kept for a while for NLIP subscribers (MW-70)."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from sabir.message import JSON
 from sabir.stores.base import Record, Store
 
 SPACE: Final = "topics"
-SEEN: Final = "topics-seen"  # events that several nodes may tell of
+SEEN: Final = "topics-seen"  # events that several nodes may report
 KEEP_SECONDS: Final = 3600.0
-KEPT: Final = 1000  # events that a subscriber gets when it comes back, at most
+KEPT: Final = 1000  # most events that a returning subscriber gets
 
 
 class Topics:
-    """The events of this gateway's topics, whichever node they came to."""
+    """The events of this gateway's topics, from any node."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self.changes = Changes()
 
     async def add(self, agent: str, topic: str, event: JSON, key: str) -> int:
-        """Keep an event; returns how many follow the topic on this node. ``key`` again is the same event."""
+        """Store an event; returns how many follow the topic on this node. A repeated ``key`` is the same event."""
         name, expires = f"{agent}/{topic}", time.time() + KEEP_SECONDS
         if not await self._store.put(Record(SEEN, f"{name}/{key}", b"", expires=expires), expect=0):
             return 0
@@ -35,7 +35,7 @@ class Topics:
         return self.changes.notify(name)
 
     async def follow(self, agent: str, topic: str, since: int, look: float) -> AsyncIterator[tuple[int, JSON]]:
-        """Events above ``since`` with their numbers, as they come; other nodes are looked at now and then."""
+        """Events above ``since`` with their numbers, as they arrive; those of other nodes are polled for."""
         name, missing = f"{agent}/{topic}", 0
         with self.changes.watch(name) as changed:
             while True:
@@ -45,7 +45,7 @@ class Topics:
                 while since < last:
                     record = await self._store.get(SPACE, f"{name}/{since + 1}")
                     if record is None and missing != since + 1 and since + 1 > last - 2:
-                        missing = since + 1  # it has a number, and is perhaps not written yet
+                        missing = since + 1  # it has a number but may not be written yet
                         break
                     since += 1
                     if record is not None:

@@ -1,4 +1,4 @@
-"""What an agent is given: a Turn made of a request, its caller and its conversation."""
+"""Builds the Turn that an agent gets from a request, its caller and its conversation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class HoldsUploads(Protocol):
-    """Where uploads are kept (``sabir.uploads.Uploads``)."""
+    """Where uploads are stored (``sabir.uploads.Uploads``)."""
 
     def of(self, conversation: str, caller: Caller) -> OpensUploads: ...
 
@@ -31,7 +31,7 @@ def new_turn(
     sink: EventSink,
     turn_id: str | None = None,
 ) -> Turn:
-    """The turn of a request; the sink knows it from now on."""
+    """Build the turn of a request, and set it on the sink."""
     guard, attachments = exchange.guard, exchange.attachments
     seconds = guard.quotas.turn_seconds if ask.seconds is None else ask.seconds
     turn = sink.turn = Turn(

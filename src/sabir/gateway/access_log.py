@@ -1,4 +1,4 @@
-"""The access log: one line for each request, on request. No query, no body, no credentials."""
+"""The access log: one line per request, if enabled. No query, no body, no credentials."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_PATH: Final = 500  # characters of a path in the log
 
 
 class AccessLog:
-    """An ASGI application that logs every request to another one when it has ended."""
+    """An ASGI application that logs every request of another one once it has ended."""
 
     def __init__(self, app: ASGIApp, *, behind_proxy: bool = False) -> None:
         self._app = app
@@ -28,7 +28,7 @@ class AccessLog:
             await self._app(scope, receive, send)
             return
         began = time.perf_counter()
-        status = 0  # of a client that went away before it was answered
+        status = 0  # of a client that disconnected before the response
 
         async def watched(packet: Any) -> None:
             nonlocal status
@@ -43,7 +43,7 @@ class AccessLog:
         finally:
             milliseconds = round((time.perf_counter() - began) * 1000, 1)
             method = scope["method"] if scope["type"] == "http" else "WEBSOCKET"
-            path = quote(scope["path"][:MAX_PATH])  # decoded, it may hold a line break, and so a forged entry
+            path = quote(scope["path"][:MAX_PATH])  # decoded, it may contain a line break and forge an entry
             fields = {
                 "client": self._client(scope),
                 "method": method,

@@ -28,7 +28,7 @@ _FROM_PAGES: Final = frozenset({b"origin", b"sec-fetch-site"})  # headers that o
 
 
 class GatewayApp:
-    """Takes each request to its door."""
+    """Routes each request to its door."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class GatewayApp:
         self._lifespan = lifespan
         self._services = services
         self._raw: dict[str, ASGIApp] = {
-            path: app if isinstance(app, NlipHttp) else _sound(app)  # which sees to its own defects
+            path: app if isinstance(app, NlipHttp) else _sound(app)  # which handles its own failures
             for door in doors
             for path, app in door.raw().items()
         }
@@ -56,7 +56,7 @@ class GatewayApp:
         self.set_allowed_hosts(serving)
 
     def set_allowed_hosts(self, serving: Serving) -> None:
-        """Which Host values mean this gateway. Bound to loopback, no other name does (DNS rebinding)."""
+        """Which Host values are accepted. A gateway on loopback accepts no other name (DNS rebinding)."""
         names = {"127.0.0.1", "localhost", "[::1]", serving.host.lower()}
         self._local_only = serving.host in ("127.0.0.1", "localhost", "::1") and not serving.behind_tls_proxy
         self._names = frozenset(names) | self._configured
@@ -103,7 +103,7 @@ class GatewayApp:
             self._hosts.add(host)
 
     def _check_cross_site(self, path: str) -> None:
-        """A link, image or form on another site must not run a turn: the user did not ask for it."""
+        """Reject links, images and forms of other sites: the user did not ask for a turn."""
         if path.split("/")[1] in self._turn_paths and "*" not in self._origins:
             raise Forbidden("pages of other sites may not ask here; add their origin to 'origins' in the configuration")
 
@@ -112,12 +112,12 @@ class GatewayApp:
         if value in self._origins or "*" in self._origins:
             return
         if value.partition("://")[2] == host.decode("latin-1").lower():
-            return  # the page was served by us
+            return  # our own page
         raise Forbidden("this origin may not call from a browser; add it to 'origins' in the configuration")
 
 
 def _first_steps(door: Door) -> set[str]:
-    """The first steps of the paths of a door. Documents, such as ``/openapi.json``, are for everybody."""
+    """The first path segments of a door. Documents such as ``/openapi.json`` are public."""
     paths = [
         *door.raw(),
         *(str(getattr(route, "path", None) or getattr(route, "prefix", "")) for route in door.routes()),
@@ -127,14 +127,14 @@ def _first_steps(door: Door) -> set[str]:
 
 
 def _sound(app: ASGIApp) -> ASGIApp:
-    """An application whose defects do not show: the caller gets an error in NLIP, the log gets the reason."""
+    """An application whose failures stay hidden: the caller gets an NLIP error, the log gets the reason."""
 
     async def sound(scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await app(scope, receive, send)
         except Exception:
             logger.exception("%s failed", scope["path"])
-            with suppress(RuntimeError):  # the answer has already started
+            with suppress(RuntimeError):  # the response has already started
                 await _refuse(scope, receive, send, SabirError(BROKEN))
 
     return sound
@@ -158,7 +158,7 @@ def _with_cors(send: Send, origin: bytes) -> Send:
     return sending
 
 
-# What a page of an allowed origin may send: what the doors read.
+# Headers that pages of allowed origins may send: those that the doors read.
 _ALLOWED_HEADERS: Final = (
     b"authorization, x-api-key, dpop, content-type, accept, prefer, idempotency-key, traceparent, "
     b"a2a-version, a2a-extensions, mcp-protocol-version, mcp-session-id, mcp-method, mcp-name, last-event-id"

@@ -1,4 +1,4 @@
-"""What a person sees when a gateway starts: where everything is, and what to try."""
+"""What people see when a gateway starts: its addresses, and what to try."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EVERYWHERE: Final = ("0.0.0.0", "::")  # all addresses of this machine
 
 
 def url_of(serving: Serving) -> str:
-    """The address at which a gateway listens, as a client on this machine would write it."""
+    """The address of a gateway, as a client on this machine would write it."""
     host = f"[{serving.host}]" if ":" in serving.host else serving.host
     if serving.host in EVERYWHERE:
         host = "localhost"
@@ -28,13 +28,13 @@ def url_of(serving: Serving) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Announcement:
-    """What a gateway says when it answers: where it is, by which protocols, and with which agents."""
+    """What a gateway reports once it answers: its address, protocols and agents."""
 
     url: str  # where it listens
-    public_url: str  # what cards and links name
+    public_url: str  # the address in cards and links
     agents: tuple[str, ...]
     default: str
-    addresses: tuple[tuple[str, str], ...]  # by what they are
+    addresses: tuple[tuple[str, str], ...]  # label and address
     gateways: tuple[tuple[str, str], ...] = ()
     socket: str | None = None
     unavailable: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ class Announcement:
         return [*lines, f"Try:  {self.command}"]
 
     def data(self) -> dict[str, Any]:
-        """The same for programs."""
+        """The same as plain data, for programs."""
         return {
             "url": self.url,
             "public_url": self.public_url,
@@ -73,7 +73,7 @@ def announcement(
     gateways: Iterable[tuple[str, str]],
     unavailable: Iterable[str],
 ) -> Announcement:
-    """What to say once the gateway answers."""
+    """The report to show once the gateway answers."""
     url = url_of(serving)
     example = next((example for skill in default.skills for example in skill.examples), "Hello")
     return Announcement(
@@ -98,14 +98,14 @@ def addresses_of(url: str, doors: Sequence[Door]) -> Iterator[tuple[str, str]]:
 
 
 def _trust(serving: Serving) -> str:
-    """The option that trusts a certificate made for development; no other client does."""
+    """The option that trusts our development certificate, which no client trusts by default."""
     if not serving.tls.dev or serving.tls.cert is not None:
         return ""
     return f" --ca {shlex.quote(str(Path(serving.home) / 'dev-tls' / 'cert.pem'))}"
 
 
 def command() -> str:
-    """What to type for ``sabir``: the name if the shell finds it, else its path."""
+    """How to call ``sabir`` from a shell: its name if it is on PATH, otherwise its path."""
     beside = Path(sys.executable).with_name("sabir")
     if shutil.which("sabir") or not beside.exists():
         return "sabir"

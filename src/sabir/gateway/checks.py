@@ -1,4 +1,4 @@
-"""What is checked before a gateway is made: its agents, what it opens, and the names of its doors."""
+"""Checks made before a gateway is built: its agents, what it opens, and the names of its doors."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from sabir.protocols.registry import reserved_names
 
 
 def named_agents(agents: Sequence[Agent]) -> dict[str, Agent]:
-    """The agents by their names.
+    """The agents by name.
 
     Raises:
-        ConfigError: there are no agents, one is not an agent, or a name is taken.
+        ConfigError: there are no agents, an object is not an agent, or a name is taken.
     """
     if not agents:
         raise ConfigError("a gateway needs an agent")
@@ -39,7 +39,7 @@ def companions_of(beside: Iterable[Any]) -> tuple[AbstractAsyncContextManager[ob
     """What is opened and closed with the gateway.
 
     Raises:
-        ConfigError: it cannot be opened, such as an agent, which belongs before the options.
+        ConfigError: it is not an async context manager, such as an agent, which belongs before the options.
     """
     companions = tuple(beside)
     for companion in companions:

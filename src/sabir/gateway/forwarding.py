@@ -1,7 +1,7 @@
-"""The public address of a gateway behind a proxy, where no ``public_url`` says it: as the proxy's headers name it.
+"""The public address of a gateway behind a proxy, taken from the proxy's headers if ``public_url`` is not set.
 
-The address holds for the one request that brought it. It is never kept, so that a caller who sends a false
-``X-Forwarded-Host`` through a careless proxy sees false links and nobody else does.
+The address applies only to the request that carried it and is never stored, so a caller who sends a false
+``X-Forwarded-Host`` through a careless proxy affects nobody else.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SCHEMES: Final = ("https", "http")
 
 
 class SeenAddress(NamedTuple):
-    """The address by which a request came, and the one that it stands for."""
+    """The address that a request was sent to, and the public address it stands for."""
 
     instead_of: str
     url: str
@@ -37,7 +37,7 @@ _SEEN: ContextVar[SeenAddress | None] = ContextVar("seen_address", default=None)
 
 
 class PublicAddress:
-    """The attribute ``public_url`` of services: as the request names it, or as it was set."""
+    """The attribute ``public_url`` of services: from the request, or as configured."""
 
     def __get__(self, services: Any, owner: type | None = None) -> Any:
         if services is None:
@@ -57,19 +57,19 @@ class ForwardedServices(GatewayServices):
 
 
 class ForwardedUploads(Uploads):
-    """Uploads, the same."""
+    """Uploads whose address may differ by request."""
 
     public_url = PublicAddress()
 
 
 class ForwardedConcierge(ConciergeServices):
-    """The services of the concierge, the same."""
+    """Concierge services whose address may differ by request."""
 
     public_url = PublicAddress()
 
 
 class Forwarding:
-    """An ASGI application that notes the address by which each request came through the proxy."""
+    """An ASGI application that records the address by which each request came through the proxy."""
 
     def __init__(self, app: ASGIApp, services: GatewayServices, hosts: Iterable[str]) -> None:
         self._app = app
@@ -94,9 +94,9 @@ class Forwarding:
 
 
 def forwarded_url(headers: Mapping[bytes, bytes], hosts: frozenset[str] = frozenset()) -> str | None:
-    """The address that the headers of a proxy name; None if they name none, or one inside the network.
+    """The public address in a proxy's headers; None if there is none, or if it is internal.
 
-    ``hosts`` are the names that are allowed, if there are any.
+    ``hosts`` are the allowed names, if any are configured.
     """
     host = _last(headers.get(b"x-forwarded-host")) or headers.get(b"host", b"").decode("latin-1").strip().lower()
     scheme = _last(headers.get(b"x-forwarded-proto")) or _SCHEMES[0]  # the proxy terminates TLS
@@ -109,7 +109,7 @@ def forwarded_url(headers: Mapping[bytes, bytes], hosts: frozenset[str] = frozen
 
 
 def is_internal(name: str) -> bool:
-    """Whether a host name means nothing outside this network: ``localhost``, ``10.0.0.7``, ``backend``."""
+    """Whether a host name is only meaningful inside the network: ``localhost``, ``10.0.0.7``, ``backend``."""
     try:
         return not ipaddress.ip_address(name.strip("[]")).is_global
     except ValueError:
@@ -117,5 +117,5 @@ def is_internal(name: str) -> bool:
 
 
 def _last(value: bytes | None) -> str:
-    """The entry of the proxy nearest to us."""
+    """The entry added by the nearest proxy."""
     return (value or b"").decode("latin-1").rpartition(",")[2].strip().lower()

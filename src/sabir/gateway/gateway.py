@@ -82,7 +82,7 @@ from .options import GatewayOptions, OptionNames, store_of
 logger = logging.getLogger("sabir")
 
 OPERATE: Final = (
-    "sabir.web.operate:OperateDoor"  # by name: it runs the conformance suites, which stand above the gateway
+    "sabir.web.operate:OperateDoor"  # by name: it runs the conformance suites, which are layered above the gateway
 )
 SWEEP_SECONDS: Final = 60.0
 
@@ -94,9 +94,9 @@ class Gateway:
         """Put agents behind every door.
 
         Args:
-            agents: what answers; the first is the default unless ``default`` names another.
+            agents: the agents; the first is the default unless ``default`` names another.
             options: everything else, as one value.
-            named: single options by their names, which win over those of ``options``.
+            named: single options by name, which override those of ``options``.
 
         Raises:
             ConfigError: two agents have one name, or an option is invalid.
@@ -203,12 +203,12 @@ class Gateway:
         return gateways
 
     def _kept_in(self) -> list[Path]:
-        """The file of the store, if it is one, with those that SQLite keeps beside it."""
+        """The files of the store, if it is SQLite."""
         path = getattr(self.store, "path", None)
         return [path.with_name(path.name + end) for end in ("", "-wal", "-shm")] if isinstance(path, Path) else []
 
     def _introduce(self, agents: Iterable[Agent]) -> None:
-        """Give peers our identities, and a place to keep the tokens they receive."""
+        """Give peers our credentials, and a place to keep the tokens they receive."""
         for item in (*agents, *self._beside):
             if isinstance(item, Peer):
                 item.outgoing = self.guarded.outgoing
@@ -236,7 +236,7 @@ class Gateway:
         return Concierge(services)
 
     def security_report(self) -> dict[str, Any]:
-        """Which ECMA-434 profile holds, from the hooks that run (SEC-C)."""
+        """The ECMA-434 profile that holds, given the hooks that run (SEC-C)."""
         quotas = self.guard.quotas
         running = Running(
             guard=self.guard,
@@ -250,17 +250,17 @@ class Gateway:
         return report(running)
 
     async def _erase(self, conversation: str, caller: Caller) -> None:
-        """Remove what belongs to a conversation beside its turns: its work, and what was uploaded."""
+        """Remove what belongs to a conversation besides its turns: tasks and uploads."""
         await self.tasks.erase(conversation, caller)
         await self.uploads.erase(conversation, caller)
 
     async def _cancel_in(self, conversation: str) -> bool:
-        """Cancel whatever a conversation waits on or runs; returns whether there was anything."""
+        """Cancel whatever a conversation runs or waits on; returns whether there was anything."""
         exchange = self.exchange
         return exchange.timer.pop_cancelled(conversation) or await exchange.waits.cancel_in(conversation)
 
     def _doors(self, extra: Iterable[MakeDoor]) -> list[Door]:
-        """The doors in the order in which paths are matched: NLIP over HTTP last, it takes all below /nlip/."""
+        """The doors in matching order: NLIP over HTTP last, because it takes all paths below /nlip/."""
         off = {name for name, settings in self.services.settings.items() if settings is False}
         makers: list[MakeDoor] = [
             Health,
@@ -276,19 +276,19 @@ class Gateway:
             makers.append(lambda services: GroupDoor(services, bus))
         for protocol in reversed(list(registry.protocols().values())):
             for entry in reversed(protocol.doors):
-                if entry.name not in off:  # what a closed door imports is not paid for
+                if entry.name not in off:  # the modules of a closed door are not imported
                     makers += self._maker(protocol, entry)
         doors = [make(self.services) for make in makers]
         check_door_names(self.services.settings, {door.name for door in doors})
         return [door for door in doors if door.name not in off]
 
     def _maker(self, protocol: Protocol, entry: DoorEntry) -> list[MakeDoor]:
-        """The factory of a door; nothing if its extra is not installed, which the banner says."""
+        """The factory of a door; None if its extra is not installed, which the banner reports."""
         try:
             return [load(entry.factory, f"{protocol.title} (door {entry.name})", entry.extra)]
         except MissingExtra as exc:
             if entry.name in self.services.settings:
-                raise  # it was configured, so it is wanted
+                raise  # it was configured, so the extra is required
             if not entry.optional:
                 self.absent.append(str(exc))
             return []
@@ -300,7 +300,7 @@ class Gateway:
 
     @asynccontextmanager
     async def lifespan(self, app: object = None) -> AsyncIterator[None]:
-        """Run the gateway with an application that it is mounted in: ``FastAPI(lifespan=gateway.lifespan)``."""
+        """Run the gateway as part of an application that mounts it: ``FastAPI(lifespan=gateway.lifespan)``."""
         await self.start()
         try:
             yield
@@ -338,7 +338,7 @@ class Gateway:
         Raises:
             StoreUnavailable: the store does not answer.
         """
-        if os.getpid() != self._born:  # a worker that was forked is a node of its own
+        if os.getpid() != self._born:  # a forked worker is a separate node
             self.node = self.tasks.node = self.directory.node = f"{self.node}.{os.getpid()}"
         if self.exchange.observer is not None:
             self.exchange.observer.open(self.node)
@@ -361,12 +361,12 @@ class Gateway:
         for door in self.doors:
             await door.start()
         await self.remote_gateways.start()
-        await self.tasks.start()  # last: a node takes waiting work only when it can finish it
+        await self.tasks.start()  # last: a node takes queued tasks only when it can finish them
         self._sweeping = asyncio.create_task(self._sweep(), name="sweeping")
         self._meeting = asyncio.create_task(_meet(peers), name="meeting")
 
     async def stop(self) -> None:
-        """Let running turns finish, then close everything; what cannot be closed does not keep the rest open."""
+        """Let running turns finish, then close everything; one failure to close does not stop the rest."""
         await self.exchange.close(self.serving.graceful_seconds)
         await cancel_and_wait([self._sweeping, self._meeting])
         closing: list[Callable[[], Awaitable[object]]] = [
@@ -393,9 +393,9 @@ class Gateway:
                 await door.agents_changed()
 
     async def notify(self, agent: str, topic: str, event: JSON, *, key: str = "") -> int:
-        """Send an event to those who subscribed to a topic of an agent over ACL or NLIP; returns to how many.
+        """Send an event to the subscribers of an agent's topic over ACL or NLIP; returns how many there are.
 
-        ``key`` names the event: where several nodes notify of the same one, each subscriber gets it once.
+        ``key`` identifies the event: if several nodes publish it, each subscriber gets it once.
 
         Raises:
             NotFound: there is no such agent, or its card does not publish the topic.
@@ -409,7 +409,7 @@ class Gateway:
         return reached + sum([await door.publish(agent, topic, event, key) for door in doors])
 
     async def _sweep(self) -> None:
-        """Remove what has expired, now and then."""
+        """Remove expired data periodically."""
         now = CautiousClock()
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
@@ -420,12 +420,12 @@ class Gateway:
                 if self._audit_days is not None:
                     await retain(self.store, self._audit_days)
             except SabirError as exc:
-                if not (isinstance(exc, StoreUnavailable) and exc.detail):  # else the store has logged it
+                if not (isinstance(exc, StoreUnavailable) and exc.detail):  # otherwise the store has logged it
                     logger.warning("could not sweep: %s", exc)
             await self._keep_audit()
 
     async def _keep_audit(self) -> None:
-        """Write down how many refusals were counted instead of written."""
+        """Write down the refusals that were counted instead of logged one by one."""
         with suppress(SabirError):
             for line in self.guard.trail.left_out():
                 await self.store.audit(line)
@@ -449,14 +449,16 @@ class Gateway:
             host: the address to listen on; None: SABIR_HOST, or 127.0.0.1.
             port: the port to listen on, 0 for any free one; None: SABIR_PORT, or 8080.
             workers: how many processes serve.
-            say: prints the lines that say where it listens.
-            on_ready: called with the same as a value, instead of ``say``.
-            sock: a socket that listens already, instead of host and port.
-            log_level: ``debug``, ``info``, ``warning`` or ``error``; None: SABIR_LOG__LEVEL, or as logging is set up.
+            say: prints the lines of the banner.
+            on_ready: called with the banner as a value, instead of ``say``.
+            sock: a socket that is already listening, instead of host and port.
+            log_level: ``debug``, ``info``, ``warning`` or ``error``; None: SABIR_LOG__LEVEL, or the existing logging
+            setup.
 
         Raises:
-            ConfigError: the address cannot be used, or would be open to the network in the clear. If nobody catches it,
-                the script ends with one line and exit code 2.
+            ConfigError: the address cannot be used, or would serve plain HTTP to the network. If uncaught, the script
+            ends
+            with one line and exit code 2.
         """
         try:
             given = {"host": host, "port": port, "workers": workers}
@@ -486,7 +488,7 @@ class Gateway:
         return WRONG_USE if code and self._misconfigured else code
 
     def _listen(self, serving: Serving, sock: socket.socket | None = None) -> tuple[Serving, socket.socket]:
-        """Check that it may be served so, and listen."""
+        """Check that serving is safe with these settings, and listen."""
         check_exposure(serving)
         check_tls(serving)
         require(self.security, self.security_report())
@@ -505,10 +507,10 @@ class Gateway:
         return serving, sock
 
     async def serve(self, host: str | None = None, port: int | None = None) -> None:
-        """Serve in the event loop that runs, until this is cancelled; for notebooks and programs with other work.
+        """Serve in the running event loop until cancelled; for notebooks and programs with other work.
 
         Raises:
-            ConfigError: the address cannot be used, or would be open to the network in the clear.
+            ConfigError: the address cannot be used, or would serve plain HTTP to the network.
         """
         async with self.serving_at(host, port):
             await asyncio.Event().wait()
@@ -522,8 +524,9 @@ class Gateway:
 
     @asynccontextmanager
     async def serving_at(self, host: str | None = None, port: int | None = None) -> AsyncIterator[str]:
-        """Serve while the block runs; gives the address. ``async with Gateway(…) as gateway`` does so at
-        ``gateway.public_url``."""
+        """Serve while the block runs; yields the address. ``async with Gateway(…) as gateway`` does the same at
+        ``gateway.public_url``.
+        """
         given = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
         variables = from_environment() if self.options.serving is None else {}
         serving, sock = self._listen(msgspec.structs.replace(self.serving, **{**variables, **given}))
@@ -538,27 +541,27 @@ class Gateway:
             await task
 
     def _outermost(self, serving: Serving) -> ASGIApp:
-        """The application that the server runs: the gateway, and around it what the settings ask for."""
+        """The application that the server runs: the gateway, wrapped as the settings ask."""
         app: ASGIApp = self._front
         if serving.behind_tls_proxy and self.options.public_url is None:
             app = Forwarding(app, self.services, self.options.hosts)
         return AccessLog(app, behind_proxy=serving.behind_tls_proxy) if serving.access_log else app
 
     def announcement(self, serving: Serving) -> Announcement:
-        """What to say once the gateway answers."""
+        """The banner to show once the gateway answers."""
         card = self.agents[self.default].card
         gateways = [(gateway.name, gateway.address) for gateway in self.remote_gateways]
         return announcement(serving, self.public_url, self.agents, card, self.doors, gateways, self.absent)
 
 
 async def _meet(peers: Sequence[Peer]) -> None:
-    """Ask remote agents for their skills, for our cards; does not wait for those that do not answer."""
+    """Ask remote agents for their skills, for our cards; does not wait for slow ones."""
 
     async def one(peer: Peer) -> None:
         try:
             await peer.discover()
         except SabirError as exc:
-            logger.info("%s did not say what it can do: %s", peer.card.name, exc)
+            logger.info("Could not read the skills of %s: %s", peer.card.name, exc)
 
     await asyncio.gather(*(one(peer) for peer in peers))
 

@@ -12,7 +12,7 @@ logger = logging.getLogger("sabir")
 
 
 class Mounting:
-    """Takes the path of the mount off requests, and puts it before the addresses of answers."""
+    """Strips the mount path from requests, and adds it to addresses in responses."""
 
     def __init__(self, app: ASGIApp, public_url: str) -> None:
         self._app = app
@@ -30,7 +30,7 @@ class Mounting:
         await self._app(inner, receive, _below(root, send))
 
     def _check(self, root: str) -> None:
-        """Cards and links name ``public_url``: if it does not end with the mount path, clients use a wrong address."""
+        """Warn if ``public_url`` does not end with the mount path: cards and links would be wrong."""
         if root != self._path and not self._warned:
             self._warned = True
             logger.warning(

@@ -1,7 +1,8 @@
 """The options of a gateway, as one value.
 
-``Gateway(echo, home="state")`` names them one by one, ``Gateway(echo, options=GatewayOptions(home="state"))`` together.
-Where both are given, the named ones win.
+Pass them one by one, ``Gateway(echo, home="state")``, or together, ``Gateway(echo,
+options=GatewayOptions(home="state"))``.
+If both are given, the single ones win.
 """
 
 from __future__ import annotations
@@ -32,23 +33,23 @@ from sabir.uploads import UploadLimits
 
 @dataclass(frozen=True, kw_only=True)
 class GatewayOptions:
-    """Everything that a gateway can be given beside its agents."""
+    """Everything that a gateway can be given besides its agents."""
 
-    default: str | None = None  # the agent that answers where none is named; None: the first
+    default: str | None = None  # the agent that answers if the request names none; None: the first
     home: Path | str | None = None  # the folder for state; None: SABIR_HOME, or .sabir
     store: Store | str | None = None  # ``memory:``, ``sqlite:///path``, ``postgresql://…``; None: SQLite in ``home``
     encryption: EncryptionSettings | None = None  # the key that seals contents in the store
-    durability: str = "process"  # what a commit survives: ``process`` (kill -9) or ``power``
+    durability: str = "process"  # what a commit survives: ``process`` (kill -9) or ``power`` (power loss)
     bus: Bus | str | None = None  # to other nodes: ``memory:`` or ``nats://…``
     node: str = ""  # the name of this node; "": a random one
     gateways: Mapping[str, RemoteGateway | str] | None = None  # other gateways, whose agents are listed here
-    limits: Limits = LIMITS  # size, depth and count of what comes in
+    limits: Limits = LIMITS  # on the size, depth and count of input
     quotas: Quotas | None = None  # rates and daily limits
     identity: Authenticator | None = None  # who callers are; None: from ``guard``
     rights: Rights | None = None  # who may use what; None: from ``guard``
     filters: Filters | None = None  # what may pass; None: from ``guard``
     guard: GuardSettings | None = None  # identity, rights, quotas, filters, audit and egress as settings
-    secrets: Sequence[str] | None = None  # that seal tokens, the newest first; None: made and kept in ``home``
+    secrets: Sequence[str] | None = None  # secrets that seal tokens, newest first; None: generated and kept in ``home``
     security: SecuritySettings | None = None  # the ECMA-434 profile that must hold
     observe: ObserveSettings | None = None  # metrics and traces
     tasks: TaskSettings | None = None
@@ -57,17 +58,17 @@ class GatewayOptions:
     extra_doors: Iterable[MakeDoor] = ()
     beside: Iterable[AbstractAsyncContextManager[object]] = ()  # opened and closed with the gateway, such as an index
     serving: Serving | None = None  # where and how to listen; None: SABIR_HOST and SABIR_PORT, or 127.0.0.1:8080
-    public_url: str | None = None  # the address that cards and links name; None: from ``serving``
-    hosts: Iterable[str] = ()  # further names that the Host header may have
+    public_url: str | None = None  # the address in cards and links; None: from ``serving``
+    hosts: Iterable[str] = ()  # further names accepted in the Host header
     origins: Iterable[str] = ()  # web origins that may call
-    facts: Mapping[str, Any] | None = None  # what the gateway reports of itself: policies, contact, ethics
+    facts: Mapping[str, Any] | None = None  # what the gateway publishes about itself: policies, contact, ethics
     control_reader: Reader | None = None  # reads control messages; None: the built-in rules
     envelope: EnvelopeOptions | None = None  # how messages of the MassGen design are answered
-    infer_control: bool = False  # whether words that are clearly control are taken as such without a messagetype
+    infer_control: bool = False  # whether messages that are clearly control are treated as such without a messagetype
 
 
 class OptionNames(TypedDict, total=False):
-    """The same options, for ``Gateway(…, **options)``. A test keeps the two alike."""
+    """The same options as keyword arguments of ``Gateway(…, **options)``. A test keeps the two in step."""
 
     default: str | None
     home: Path | str | None
@@ -102,7 +103,7 @@ class OptionNames(TypedDict, total=False):
 
 
 def store_of(options: GatewayOptions, home: Path) -> Store:
-    """The store that the options mean, not yet opened.
+    """The configured store, not yet opened.
 
     Raises:
         ConfigError: the address is invalid, or the store cannot be encrypted.

@@ -49,7 +49,7 @@ class Known(Protocol):
 
 @dataclass(slots=True)
 class Guard:
-    """Every hook that may refuse, in the order in which they are asked."""
+    """Every hook that may refuse a request, in the order in which they run."""
 
     seal: Seal
     quotas: Quotas = field(default_factory=Quotas)
@@ -70,7 +70,7 @@ class Guard:
         self.counts = self.places.capped or self.usage.counted
 
     def with_hooks(self, identity: Authenticator | None, rights: Rights | None, filters: Filters | None) -> Guard:
-        """This guard, with those of these hooks that are given in the place of its own."""
+        """A copy of this guard with the given hooks in place of its own."""
         self.identity = identity or self.identity
         self.rights = rights or self.rights
         self.filters = filters or self.filters
@@ -80,7 +80,7 @@ class Guard:
         """Authenticate a request and charge it to its caller; ``at`` gets the caller as soon as it is known.
 
         Raises:
-            Unauthenticated: wrong credentials.
+            Unauthenticated: invalid credentials.
             RateLimited: over the rate.
         """
         if at is not None:
@@ -108,11 +108,11 @@ class Guard:
         return stranger_at(address)
 
     def permit(self, caller: Caller, agent: str, door: str) -> Permit:
-        """What asks, before each tool call, whether this caller may."""
+        """The check that runs before each tool call: whether this caller may make it."""
         return partial(self.rights.check, caller, agent=agent, door=door) if self.rights.rules else allow_all
 
     def meter(self, caller: Caller | None = None, before: Meter | None = None) -> Meter:
-        """The account of one turn, with its budget; ``before`` is that of the node which has handed the turn on."""
+        """The meter of one turn, with its budget; ``before`` is that of the node which forwarded the turn."""
         quotas, account = self.quotas, holder_of(caller) if self.counts and caller is not None else ""
         if before is None:
             return Meter(quotas.turn_calls, quotas.turn_tokens, quotas.turn_cost, account=account)
@@ -127,26 +127,27 @@ class Guard:
         )
 
     def counted(self, turn: Turn, *, control: bool = False) -> Counted:
-        """Stands around the running of a turn: its place among those at the same time, and its caller's quotas.
+        """Context manager around a turn: takes a concurrency slot, and charges its caller's quotas.
 
         Raises:
-            RateLimited: on entering; no place is free, or a quota is used up.
+            RateLimited: on entering; no slot is free, or a quota is used up.
         """
         size = size_of(turn.message)
         return Counted(self.places, self.usage, turn.caller, turn.agent, turn.meter, size, control)
 
     async def remaining(self, caller: Caller) -> list[Remaining]:
-        """What is left for a caller of each limit that is counted; for headers and control answers."""
+        """What a caller has left of each limit; for headers and control answers."""
         rate = self.rates.remaining(caller)
         today = await self.usage.left(caller) if self.usage.counted else []
         return [*([rate] if rate is not None else []), *today]
 
     def spares(self, address: str) -> bool:
-        """Whether callers from there are not counted, so that there is nothing to report."""
+        """Whether callers from this address are not metered, so that there is nothing to report."""
         return not self.usage.counted and self.rates.spares(address)
 
     async def headers(self, caller: Caller) -> list[tuple[bytes, bytes]]:
-        """The same for every HTTP answer; of a day's quotas as it was a moment ago, if the store is there."""
+        """The same, for every HTTP response; daily quotas may be a moment old, and are left out if the store is
+        down."""
         rate = self.rates.remaining(caller)
         if not self.usage.counted:
             return [] if rate is None else rate.headers()

@@ -1,7 +1,7 @@
-"""What was agreed by control, enforced on what follows: policies first, limits both ways, context, formats, anonymity.
+"""Enforces what was agreed by control messages: policies first, limits both ways, context, formats, anonymity.
 
-``bind`` stands around an agent for one turn. Where nothing is agreed and nothing is required it is the agent
-itself, so the common way costs nothing.
+``bind`` wraps an agent for one turn. If nothing is agreed or required it returns the agent itself, so the common case
+costs nothing.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ HISTORY: Final = "history"
 WITHHELD: Final = "This was not kept, because the client keeps the context."
 _TAGS: Final = re.compile(r"<[^<>]*>")
 _MAX_RATES: Final = 100_000
-_SHAPES: Final = frozenset({"limits", "accept", "vocabulary", "stream"})  # agreements on what goes out
+_SHAPES: Final = frozenset({"limits", "accept", "vocabulary", "stream"})  # agreements about output
 
 
 class Agreements:
-    """Holds the gateway's own required policies, and the rates that conversations agreed on."""
+    """The gateway's own required policies, and the rates that conversations agreed on."""
 
     def __init__(self, policies: Sequence[Policy] = (), *, clock: Callable[[], float] = time.monotonic) -> None:
         self.required = frozenset(policy.kind for policy in policies if policy.required)
@@ -42,12 +42,12 @@ class Agreements:
         self._levels: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def bind(self, agent: Agent, turn: Turn) -> AsyncIterator[Event]:
-        """The agent's events for this turn, under what was agreed.
+        """The agent's events for this turn, under the agreements.
 
         Raises (when iterated):
             PolicyRequired: a policy must be accepted before data flows.
             TooLarge, RateLimited: over an agreed limit.
-            Forbidden: it refers to an upload that is not of this conversation, or breaks anonymity.
+            Forbidden: it refers to an upload of another conversation, or breaks anonymity.
         """
         attachments = turn.attachments
         refers = attachments is not None and attachments.refers(turn.message)
@@ -82,7 +82,7 @@ class Agreements:
                 yield event
 
     def admit(self, card: Card, agreed: Mapping[str, Any], caller: Caller) -> None:
-        """Whether data may flow at all; asked before anything of it is kept.
+        """Whether data may flow at all; checked before any of it is stored.
 
         Raises:
             PolicyRequired: a policy must be accepted first.
@@ -129,7 +129,7 @@ class Agreements:
 
 
 def policies_of(facts: Mapping[str, Any]) -> tuple[Policy, ...]:
-    """The gateway's own policies, as its configuration states them."""
+    """The gateway's own policies, as configured."""
     return msgspec.convert(facts.get("policies", ()), tuple[Policy, ...])
 
 
@@ -137,7 +137,7 @@ def policies_of(facts: Mapping[str, Any]) -> tuple[Policy, ...]:
 
 
 def with_context(conversation: Conversation, message: Message) -> tuple[Conversation, Message]:
-    """The context that counts: what we stored, or what the client sends, as it was agreed (TR-7.3.1)."""
+    """The context that applies: what we stored, or what the client sends, as agreed (TR-7.3.1)."""
     keeper = conversation.agreed.get("context", {}).get("keeper", "server")
     if keeper == "server":
         return conversation, message
@@ -152,7 +152,7 @@ def with_context(conversation: Conversation, message: Message) -> tuple[Conversa
 
 
 def past_turns(value: JSON, conversation: str = "") -> tuple[PastTurn, ...]:
-    """Turns out of a history as clients send it: entries with ``role``, ``speaker`` and ``said`` or ``content``."""
+    """Parse turns from a history that clients send: entries with ``role``, ``speaker`` and ``said`` or ``content``."""
     entries = value.get("turns") if isinstance(value, dict) else value
     turns: list[PastTurn] = []
     asked: dict[str, Any] | None = None
@@ -194,7 +194,7 @@ def _time(at: object) -> float:
 
 
 def kept(past: PastTurn, agreed: Mapping[str, Any]) -> PastTurn:
-    """The turn as it may be stored: without what was said, where the client keeps that."""
+    """The turn as it may be stored: without its contents if the client keeps the context."""
     if not agreed or past.asked.is_control or agreed.get("context", {}).get("keeper") != "client":
         return past
     nothing = Message.text(WITHHELD)
@@ -205,7 +205,7 @@ def kept(past: PastTurn, agreed: Mapping[str, Any]) -> PastTurn:
 
 
 def without_withheld(message: Message, agreed: Mapping[str, Any]) -> Message:
-    """The message without attributes that the client said are not for us (TR-7.1.5.3)."""
+    """The message without attributes that the client marked as not for us (TR-7.1.5.3)."""
     withheld = agreed.get("policy", {}).get("withhold", ())
     if "location" not in withheld or all(part.format != "location" for part in message.parts):
         return message
@@ -217,13 +217,13 @@ def without_withheld(message: Message, agreed: Mapping[str, Any]) -> Message:
 
 
 async def _with_note(events: AsyncIterator[Event], note: str) -> AsyncIterator[Event]:
-    """The events, and in the reply a sentence on what the agent did not read of the message (CORE-5.3)."""
+    """The events; the reply gets a sentence on what the agent did not read of the message (CORE-5.3)."""
     async for event in events:
         yield Reply(event.message.with_part(text_part(note, label="unread"))) if isinstance(event, Reply) else event
 
 
 def _passes(event: Delta | Progress, agreed: Mapping[str, Any]) -> bool:
-    """Whether a piece may go ahead of the reply, under what was agreed on."""
+    """Whether a piece may be sent before the reply, under the agreements."""
     if agreed.get("stream") is False:
         return False
     if isinstance(event, Progress):
@@ -251,7 +251,7 @@ async def _shaped(reply: Message, turn: Turn, agreed: Mapping[str, Any]) -> Mess
 
 
 def _size_of(tokens: Sequence[Part]) -> int:
-    """The bytes that tokens add to a reply, which a limit on it counts."""
+    """The bytes that tokens add to a reply; a limit on its size includes them."""
     if not tokens:
         return 0
     bare = Message.text("")
@@ -267,7 +267,7 @@ def _fits(part: Part, formats: Sequence[str]) -> bool:
 
 
 def _turned(part: Part, formats: Sequence[str]) -> Part:
-    """The part in a format that a back-level client reads: words, or a JSON object (DEP-BACK)."""
+    """The part in a format that a back-level client can read: text, or a JSON object (DEP-BACK)."""
     if "text" not in formats and any(item.startswith("structured") for item in formats):
         value = part.content if part.format == "text" else _described(part)
         return json_part({"format": part.format, "subformat": part.subformat, "text": value}, label=part.label)
@@ -285,7 +285,7 @@ def _described(part: Part) -> str:
 
 
 def _cut(reply: Message, limit: int, details: dict[str, Any], link: tuple[Part, ...]) -> Message:
-    """The beginning of the reply that fits, and where the whole of it is; the address goes before the note."""
+    """The beginning of the reply that fits, and the address of the whole; the address comes before the note."""
     note = json_part(details, label="limits")
     bare, room = Message.text(""), 0
     for parts in ((note, *link), link, ()):

@@ -1,6 +1,6 @@
-"""Yes, no, and "cancel", in the words of several languages. Pure.
+"""Recognises yes, no and "cancel" in several languages. Pure.
 
-A whole answer must be such a phrase: "yes, but not today" is neither a yes nor a no.
+The whole answer must be such a phrase: "yes, but not today" is neither a yes nor a no.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 from sabir.message import Message
 
 _MAX_READ: Final = 100  # characters; no such answer is longer
-_CLAUSES: Final = re.compile(r"[.,!;]")  # "Yes, exactly." is two of them
+_CLAUSES: Final = re.compile(r"[.,!;]")  # "Yes, exactly." has two
 _MARKS: Final = re.compile(r"[\s.,!;\-–—¡]+")
 
 _YES: Final = (
@@ -99,7 +99,7 @@ _WISH_SET: Final = _set_of(_WISHES)
 
 
 def assent(message: Message) -> bool | None:
-    """True for a yes, False for a no, None for anything else. A labelled part ``confirm`` says it for machines."""
+    """True for yes, False for no, None for anything else. Programs can send a part labelled ``confirm`` instead."""
     part = message.labelled("confirm")
     if part is not None and isinstance(part.value, bool):
         return part.value
@@ -116,7 +116,7 @@ def assent(message: Message) -> bool | None:
 
 
 def assents(text: str) -> bool | None:
-    """The same of words alone."""
+    """The same for plain text."""
     if len(text) > _MAX_READ or "?" in text:
         return None
     said = _folded(text)
@@ -132,7 +132,7 @@ def assents(text: str) -> bool | None:
 
 
 def is_cancel(text: str) -> bool:
-    """Whether a whole message cancels what is under way: "Please stop.", "I want to cancel"."""
+    """Whether a whole message is a cancellation: "Please stop.", "I want to cancel"."""
     if len(text) > _MAX_READ:
         return False
     said = _without_polite(_folded(text.replace("?", "").replace("¿", "")))
@@ -145,7 +145,7 @@ def is_cancel(text: str) -> bool:
 
 
 def takes_back(message: Message) -> bool:
-    """Whether a control message cancels the turn under way; known early, because that turn holds the conversation."""
+    """Whether a control message cancels the running turn; checked early, because that turn holds the conversation."""
     part = message.labelled("cancel")
     return (part is not None and part.value is not False) or is_cancel(message.text)
 

@@ -1,4 +1,4 @@
-"""The guard as the configuration file describes it."""
+"""Builds the guard that the configuration file describes."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ from .seal import Seal
 
 
 class IdentitySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Who is known, and how they prove it."""
+    """Which callers are known, and how they authenticate."""
 
     anonymous: bool = True  # False: requests without credentials are rejected
     keys: bool = True  # API keys: sabir keys add
     keys_seconds: float = 5.0  # how long a key that was revoked on another node may still work
-    issuers: tuple[Issuer, ...] = ()  # authorization servers whose tokens are believed
+    issuers: tuple[Issuer, ...] = ()  # authorization servers whose tokens are accepted
     certificates: dict[str, tuple[str, ...]] | None = None  # subjects of client certificates, and their roles
-    pass_seconds: float = 600.0  # life of authentication tokens that we issue
-    scopes: tuple[str, ...] = ()  # told to clients in the protected-resource metadata
+    pass_seconds: float = 600.0  # lifetime of the authentication tokens that we issue
+    scopes: tuple[str, ...] = ()  # published in the protected-resource metadata
 
 
 class GuardSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -59,15 +59,15 @@ class GuardSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class GuardServices:
-    """The guard, and what goes with it."""
+    """The guard and the services that belong to it."""
 
     guard: Guard
     keys: ApiKeys
     passes: Passes
-    outbound: Outbound  # for what comes from outside: private addresses are refused
+    outbound: Outbound  # for addresses from outside: private ones are refused
     fetcher: GuardedClient
     outgoing: OutgoingCredentials
-    trusted: GuardedClient  # for places the operator wrote down: issuers and token end-points
+    trusted: GuardedClient  # for addresses that the operator configured: issuers and token endpoints
     identity: IdentitySettings  # as configured, for the metadata that doors publish
     verifiers: tuple[Verifier, ...] = ()  # as configured
 
@@ -93,7 +93,7 @@ def build_guard(
     """Build the guard.
 
     Raises:
-        ConfigError: a setting is wrong; says which.
+        ConfigError: a setting is invalid; names it.
     """
     outbound = Outbound(settings.outbound)
     trusted = GuardedClient(Outbound(OutboundRules(private=True)), max_bytes=1024 * 1024, seconds=10.0)
@@ -102,7 +102,7 @@ def build_guard(
     passes = Passes(seal, seconds=settings.identity.pass_seconds, keys=known)
     answer = challenge(f"{public_url}/nlip" if settings.identity.issuers and public_url else None)
     verifiers = _verifiers(settings.identity, store, known, passes, trusted, subjects, answer, public_url)
-    # With nothing set up, a gateway is open, and a token meant for a proxy in front of it does no harm.
+    # Without configuration a gateway is open, so a token meant for a proxy in front of it does no harm.
     strict = bool(settings.rights or settings.identity != IdentitySettings())
     identity = Authenticator(verifiers, anonymous=settings.identity.anonymous, strict=strict)
     guard = Guard(
@@ -147,7 +147,7 @@ def _verifiers(
     return verifiers
 
 
-# What a filter is called in the configuration file. ``{name: options}`` gives it options.
+# The names of filters in the configuration file. ``{name: options}`` sets options.
 FILTERS: Final[Mapping[str, Callable[..., Filter]]] = {
     "prompt-injection": PromptInjection,
     "secrets": Secrets,
@@ -165,7 +165,7 @@ def _texts(least: int) -> Callable[[Any], bool]:
     )
 
 
-# What may be given to them; anything else would be taken and filter nothing.
+# Known options; any other would be accepted and filter nothing.
 OPTIONS: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
     "action": (lambda value: value in ACTIONS, f"one of {', '.join(ACTIONS)}"),
     "replies": (lambda value: isinstance(value, bool), "true or false"),
@@ -182,7 +182,7 @@ def filters_of(written: Sequence[str | Mapping[str, Any]]) -> Filters:
     """The filters of the configuration: names, or names with options.
 
     Raises:
-        ConfigError: there is no such filter, or it has no such option.
+        ConfigError: unknown filter or option.
     """
     made: list[Filter] = []
     for number, entry in enumerate(written):
@@ -202,7 +202,8 @@ def _filter(place: str, name: str, options: Any) -> Filter:
         raise ConfigError(f"{place}.{name}: expected options such as {{{known[0] if known else 'name'}: …}}")
     for option, value in options.items():
         if option not in known:
-            raise ConfigError(f"unknown key {place}.{name}.{option}: known here are {', '.join(known) or 'none'}")
+            hint = f"known here are {', '.join(known)}" if known else "this filter has no options"
+            raise ConfigError(f"unknown key {place}.{name}.{option}: {hint}")
         if name in FILTERS and not OPTIONS[option][0](value):
             raise ConfigError(f"{place}.{name}.{option}: expected {OPTIONS[option][1]}")
     made: Filter = make(**options)

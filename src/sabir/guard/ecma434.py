@@ -1,7 +1,7 @@
-"""ECMA-434: the security profiles, each control a hook that is on or off, reported from the hooks that run.
+"""ECMA-434 security profiles: each control is a hook that is on or off, and the report is made from the hooks that run.
 
-A control (SCO, "security countermeasure or objective") holds or does not; nobody claims it. Profile 1 is the floor:
-all of it holds, or no profile does. Above it, *full* means all of it, *partial* at least one of it (D-51).
+A control (SCO, "security countermeasure or objective") holds or does not; nobody just claims it. Profile 1 is the
+minimum: all of it must hold, or no profile does. Above it, *full* means all controls, *partial* at least one (D-51).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .filters.secrets import Inside, PersonalData, Secrets
 
 
 class SecuritySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``production: true`` refuses to start without a profile that this gateway meets."""
+    """``production: true`` refuses to start unless this gateway meets the profile."""
 
     profile: int | None = None
     production: bool = False
@@ -28,15 +28,15 @@ class SecuritySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """What there is to look at: the guard, and how the gateway is reached."""
+    """What the controls look at: the guard, and how the gateway is reached."""
 
     guard: Guard
-    encrypted: bool  # TLS here, or at a proxy that was declared
+    encrypted: bool  # TLS here, or at a declared proxy
     ethics: bool  # the statement is served
     disclosure: bool
-    retention: bool  # what is stored has an end
+    retention: bool  # stored data expires
     limited: bool  # turns and hops have limits
-    throttled: bool  # requests a second are limited for others than this machine
+    throttled: bool  # the request rate is limited, except for this machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ def report(running: Running) -> dict[str, Any]:
 
 
 def level_of(held: dict[str, bool]) -> tuple[int | None, str | None]:
-    """The highest profile that holds, and how fully (SEC-C, D-51)."""
+    """The highest profile that holds, and how completely (SEC-C, D-51)."""
     of = {number: [held[c.id] for c in CONTROLS if c.profile == number] for number in (1, 2, 3)}
     if not all(of[1]):
         return None, None
@@ -114,10 +114,10 @@ def level_of(held: dict[str, bool]) -> tuple[int | None, str | None]:
 
 
 def require(settings: SecuritySettings, details: dict[str, Any]) -> None:
-    """Refuse to go on with a profile that is wanted and not met (CORE-2.3).
+    """Refuse to start with a required profile that is not met (CORE-2.3).
 
     Raises:
-        ConfigError: says which controls are missing.
+        ConfigError: names the missing controls.
     """
     if settings.production and settings.profile is None:
         raise ConfigError("security.production needs security.profile: 1, 2 or 3 (ECMA-434)")

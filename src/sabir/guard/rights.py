@@ -1,4 +1,4 @@
-"""Who may do what: roles to agents, skills, tools and doors. Deny by default once any rule exists."""
+"""Authorization: which roles may use which agents, skills, tools and doors. Deny by default once any rule exists."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ _OWN_BEGIN: Final = ("id:", "scope:")
 
 
 def is_given_here(role: str) -> bool:
-    """Whether it is a role that this gateway gives by itself, to whom it is due. Nobody brings such a one along,
-    whoever vouches for it: it would make somebody else of him, or give him what he was not granted."""
+    """Whether only the gateway itself assigns this role. No issuer may grant it: it would impersonate another caller,
+    or grant rights that were never given."""
     return role in _OWN or role.startswith(_OWN_BEGIN)
 
 
 class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Callers with one of ``roles`` may use these agents by these doors, and these tools and skills of them.
+    """Callers with one of ``roles`` may use these agents through these doors, with these tools and skills.
 
-    Names may hold ``*``. The role ``anonymous`` is everybody, ``known`` is every authenticated caller; a caller's
-    own id is a role too, as ``id:<id>``. What several rules allow adds up; nothing takes away.
+    Names may contain ``*``. The role ``anonymous`` is everybody, ``known`` is every authenticated caller; a caller's
+    own id is
+    a role, too, as ``id:<id>``. Rules only add rights; none removes any.
     """
 
     roles: tuple[str, ...]
@@ -41,7 +42,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Rights:
-    """The rules of the configuration. Without any, everybody may do everything."""
+    """The configured rules. Without any, everybody may do everything."""
 
     def __init__(self, rules: tuple[Rule, ...] = (), challenge: str = "Bearer") -> None:
         self.rules = rules
@@ -50,7 +51,7 @@ class Rights:
 
     def check(self, caller: Caller, *, agent: str, door: str = "", tool: str = "", skill: str = "") -> None:
         """Raises:
-        Unauthenticated: an anonymous caller would have to say who it is.
+        Unauthenticated: the caller is anonymous and would have to authenticate.
         Forbidden: a known caller has no right to this.
         """
         if not self._compiled or self.allows(caller, agent=agent, door=door, tool=tool, skill=skill):
@@ -58,13 +59,14 @@ class Rights:
         raise self._refusal(caller, agent, tool or skill)
 
     def find(self, agents: Mapping[str, Found], caller: Caller, name: str | None, door: str, default: str) -> Found:
-        """The agent of a name, or the default one; every door finds its agents here.
+        """The agent of a name, or the default one; every door looks up agents here.
 
-        Who may not use an agent is told the same whether it is there or not, and not what the default one is called.
+        A caller without access gets the same error whether or not the agent exists, and never the name of the default
+        agent.
 
         Raises:
             Unauthenticated, Forbidden: as above.
-            NotFound: it is not there, and the caller might use it if it were.
+            NotFound: it does not exist, and the caller could use it if it did.
         """
         if self._compiled and not self.allows(caller, agent=name or default, door=door):
             raise self._refusal(caller, "this agent")
@@ -88,7 +90,7 @@ class Rights:
         """Whether a caller may use at least one of these agents, and so may ask about the gateway itself.
 
         Raises:
-            Unauthenticated, Forbidden: as above; no agent is named, because none is for this caller to know of.
+            Unauthenticated, Forbidden: as above; the error names no agent, because the caller may not know of any.
         """
         if not self._compiled or any(self.allows(caller, agent=name, door=door) for name in agents):
             return
@@ -97,7 +99,7 @@ class Rights:
         raise Forbidden("no right to use any agent here")
 
     def visible(self, caller: Caller, card: Card, door: str = "") -> Card | None:
-        """What a caller sees of a card: None if it may not use the agent, else the skills and tools it may use."""
+        """What a caller sees of a card: None if it may not use the agent, otherwise the skills and tools it may use."""
         if not self._compiled or caller.kind == "local":
             return card
         if not self.allows(caller, agent=card.name, door=door):
@@ -109,7 +111,7 @@ class Rights:
 
 
 class _Compiled:
-    """A rule with its patterns ready: they are looked at in every turn."""
+    """A rule with compiled patterns, which are matched in every turn."""
 
     __slots__ = ("_agents", "_doors", "_roles", "_skills", "_tools")
 
@@ -133,5 +135,5 @@ def _pattern(names: tuple[str, ...]) -> re.Pattern[str] | None:
 
 
 def _matches(pattern: re.Pattern[str] | None, name: str) -> bool:
-    # No name: the question is not about this.
+    # An empty name is not checked.
     return pattern is None or not name or pattern.match(name) is not None

@@ -1,8 +1,8 @@
 """Sealed tokens: made by us, opaque to others, bound to their holder (D-16, SG 3.5).
 
-A token is encrypted and authenticated (AES-256-GCM), so ownership is proven without state. Its kind and
-its holder are authenticated with it: a token of one caller or one kind opens for no other. Whoever
-presents a wrong one learns nothing but that it does not open.
+A token is encrypted and authenticated (AES-256-GCM), so ownership is proven without state. Its kind and holder are
+authenticated with it: a token of one caller or kind opens for no other. A forged token reveals nothing except that it
+does not open.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from sabir.ids import random_bytes
 from sabir.private_files import own_folder
 
 PREFIX = "sb1."
-LEAST_SECRET: Final = 32  # characters; less can be guessed
+LEAST_SECRET: Final = 32  # characters; fewer could be guessed
 HOW_TO_MAKE_ONE: Final = "`openssl rand -hex 32` makes one"
 _NONCE = 12
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 
 
 class Seal:
-    """Seals with the first key, opens with any of them, so that keys can be rotated."""
+    """Seals with the first key and opens with any of them, so that keys can be rotated."""
 
     def __init__(self, *keys: bytes, randomness: Callable[[int], bytes] = random_bytes) -> None:
         if not keys:
@@ -55,7 +55,7 @@ class Seal:
         """The payload, or None if we did not make this token for this holder."""
         raw = _raw(token)
         if raw is None or _written(raw) != token:
-            return None  # the last letter has spare bits; one way to write a token is enough
+            return None  # the last character has spare bits; only one spelling is accepted
         for key_id, cipher in self._keys:
             if raw[:2] == key_id:
                 try:
@@ -65,9 +65,9 @@ class Seal:
         return None
 
     def ours(self, token: object) -> bool:
-        """Whether a token names one of our keys, so that we made it or somebody forged it.
+        """Whether a token names one of our keys, so that it is ours or forged.
 
-        Other gateways seal in the same way; their tokens are theirs, and only to be echoed.
+        Other gateways seal in the same way; their tokens are only to be echoed.
         """
         raw = _raw(token)
         return raw is not None and any(hmac.compare_digest(raw[:2], key_id) for key_id, _ in self._keys)
@@ -99,10 +99,10 @@ def _bound(kind: str, holder: str) -> bytes:
 def keys_from(
     home: Path, configured: Sequence[str] | None = None, environment: Mapping[str, str] = os.environ
 ) -> list[bytes]:
-    """The configured secrets, newest first; else one made once and kept in ``home`` for this machine.
+    """The configured secrets, newest first; otherwise one that is generated once and kept in ``home``.
 
     Raises:
-        ConfigError: nothing can be kept there, or a secret is none.
+        ConfigError: ``home`` cannot be written, or a secret is missing or too short.
     """
     if configured is not None:
         if not configured:
@@ -115,7 +115,7 @@ def keys_from(
 
 
 def _secret(place: str, written: str, environment: Mapping[str, str]) -> bytes:
-    """A secret as it is written: itself, or ``env:NAME``."""
+    """A configured secret: the value itself, or ``env:NAME``."""
     found: str | None = written
     if written.startswith("env:"):
         place = f"{place}: the environment variable {written[4:]}"

@@ -1,6 +1,6 @@
-"""Replies in a few agreed words (NLIP paper: a client asks the server to use a limited vocabulary). Pure.
+"""Restricts replies to a few agreed words (NLIP paper: a client asks the server to use a limited vocabulary). Pure.
 
-A word is never made up: where the agent's reply names none of the agreed words clearly, the reply has no words, and a
+No word is made up: if the agent's reply does not clearly name one of the agreed words, the reply has no words, and a
 labelled part says so.
 """
 
@@ -21,7 +21,7 @@ _NEGATIONS: Final = frozenset({
 
 
 def in_vocabulary(reply: Message, words: Sequence[str]) -> Message:
-    """The reply in the agreed words alone: as it is, or the one word that it says."""
+    """The reply in agreed words only: unchanged, or the one word that it says."""
     said = _WORD.findall(reply.text)
     known = {word.casefold(): word for word in words}
     if said and all(word.casefold() in known for word in said):
@@ -33,7 +33,7 @@ def in_vocabulary(reply: Message, words: Sequence[str]) -> Message:
 
 
 def _one_word(said: Sequence[str], known: dict[str, str]) -> str:
-    """The word with which a reply begins, or the only one that it names, if nothing in it is denied."""
+    """The word that a reply starts with, or the only one that it names, unless it is negated."""
     if said and said[0] in known:
         return known[said[0]]
     named = {word for word in said if word in known}

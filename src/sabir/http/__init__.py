@@ -1,1 +1,1 @@
-"""The HTTP edge, once for all doors: requests, responses, admission, fallbacks; and what HTTP clients share."""
+"""The HTTP edge shared by all doors: requests, responses, admission, fallbacks, and the HTTP client of peers."""

@@ -1,6 +1,6 @@
 """Admission: authenticates a request, charges it, audits its rejection, and adds rate-limit headers.
 
-Every door uses it, so that a rejection is one entry of the audit and every HTTP answer has the same headers, whatever
+Every door uses it, so that a rejection is one audit entry and every HTTP response has the same headers, whatever
 the protocol.
 """
 
@@ -34,14 +34,14 @@ class Admission(msgspec.Struct, eq=False):
     door: str
     credentials: Credentials
     agent: str | None = None  # None: the default one
-    caller: Caller | None = None  # once it is known
-    line: EventSink | None = None  # of its turn, which knows the caller, too
-    over: bool = False  # whether it was rejected for being over a rate or quota
-    cost: int = 0  # of its message, if it is a costly one
-    charged: bool = False  # whether it was counted, so that a failure is not counted again
+    caller: Caller | None = None  # once authenticated
+    line: EventSink | None = None  # of its turn, which knows the caller as well
+    over: bool = False  # rejected for exceeding a rate or quota
+    cost: int = 0  # of its message, if it is costly
+    charged: bool = False  # already charged, so a failure is not charged again
 
     async def authenticate_and_charge(self) -> Caller:
-        """The caller, if it may ask now.
+        """Authenticate the caller and charge the request.
 
         Raises:
             Unauthenticated: invalid credentials.
@@ -51,7 +51,7 @@ class Admission(msgspec.Struct, eq=False):
         return await self.services.guard.admit(self.credentials, (), self)
 
     async def authenticate(self) -> Caller:
-        """The caller; for requests that the exchange charges later.
+        """Authenticate the caller; for requests that the exchange charges later.
 
         Raises:
             Unauthenticated: invalid credentials.
@@ -61,10 +61,10 @@ class Admission(msgspec.Struct, eq=False):
         return caller
 
     def check_open(self) -> None:
-        """To be called before a body is read, so that a flood costs little. Nothing is charged.
+        """Check the rate before a body is read, so that a flood costs little. Charges nothing.
 
         Raises:
-            RateLimited: the account of this address is empty.
+            RateLimited: this address has used up its rate.
         """
         self.services.rates.check_open(self.credentials.address)
 
@@ -79,8 +79,9 @@ class Admission(msgspec.Struct, eq=False):
             self.services.rates.check_address(self.credentials.address)
 
     def charge_cost(self, cost: int) -> None:
-        """Charge a message for what it costs: one request more for each thousand values after the first thousand, and
-        two more for each content filter, which reads it all."""
+        """Charge a message for its cost: one more request per thousand values after the first thousand, and two more
+        per content filter.
+        """
         self.cost = cost
         if cost > 1000:
             guard = self.services.guard
@@ -89,21 +90,21 @@ class Admission(msgspec.Struct, eq=False):
 
     @property
     def paced_as(self) -> str | None:
-        """The address, unless it is not metered: ``Heavy`` keeps its costly messages apart."""
+        """The client's address, or None if it is not metered; ``Heavy`` spaces its costly messages."""
         address = self.credentials.address
         return None if not address or self.services.guard.rates.spares(address) else rate_limit_key(address)
 
     def check_running(self) -> None:
         """Raises:
-        ShuttingDown: the gateway stops, so that nothing new is begun.
+        ShuttingDown: the gateway is stopping and accepts nothing new.
         """
         if self.services.exchange.closing:
             raise ShuttingDown
 
     async def rejected(self, exc: E, agent: str | None = None) -> E | RateLimited:
-        """Account for a rejection: invalid input is charged, and what was refused is audited, once.
+        """Account for a rejection, once: invalid input is charged, refusals are audited.
 
-        Returns the error to answer with: the same one, or that the address is over its rate.
+        Returns the error to send: the same one, or RateLimited if the address is over its rate.
         """
         if isinstance(exc, BadInput):
             try:
@@ -123,18 +124,18 @@ class Admission(msgspec.Struct, eq=False):
 
     @property
     def is_unmetered(self) -> bool:
-        """Whether this client is not counted, so that there are no headers to add."""
+        """Whether this client is not metered, so that there are no headers to add."""
         return self.services.guard.spares(self.credentials.address)
 
     async def rate_limit_headers(self) -> list[tuple[bytes, bytes]]:
-        """What is left for the caller; an unknown caller learns it only when it is over a rate."""
+        """The rate-limit headers of the caller; an anonymous caller gets them only when over a rate."""
         caller = self.caller or (self.line.caller if self.line is not None else None)
         if caller is None and self.over:
             caller = stranger_at(self.credentials.address)
         return [] if caller is None else await self.services.guard.headers(caller)
 
     def with_rate_limit_headers(self, send: Send) -> Send:
-        """A ``send`` that adds these headers to every answer."""
+        """A ``send`` that adds these headers to every response."""
 
         async def sending(packet: MutableMapping[str, Any]) -> None:
             if packet["type"] == "http.response.start" and (left := await self.rate_limit_headers()):

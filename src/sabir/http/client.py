@@ -22,7 +22,7 @@ def http_client(options: PeerOptions, **more: Any) -> httpx2.AsyncClient:
             "headers": client_headers(options),
             "cookies": no_cookies(),
             "follow_redirects": False,  # a redirect would take our credentials elsewhere
-            "trust_env": False,  # no password from ~/.netrc leaves by surprise
+            "trust_env": False,  # no password from ~/.netrc is ever sent
             "limits": httpx2.Limits(max_connections=limit, max_keepalive_connections=limit),
             **more,
         }
@@ -34,7 +34,7 @@ def client_headers(options: PeerOptions) -> dict[str, str]:
 
 
 def no_cookies() -> CookieJar:
-    """A jar that keeps nothing: a cookie would tie conversations of different callers together."""
+    """A cookie jar that stays empty: cookies would link conversations of different callers."""
     return CookieJar(DefaultCookiePolicy(allowed_domains=[]))
 
 

@@ -7,7 +7,7 @@ import ssl
 
 
 def why_no_connection(exc: BaseException, otherwise: str = "no connection") -> str:
-    """The cause that says most, or ``otherwise``."""
+    """The most specific cause, or ``otherwise``."""
     cause: BaseException | None = exc
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):

@@ -1,4 +1,4 @@
-"""Clients that disconnect before they have their answer, and proxies that close silent streams."""
+"""Handles clients that disconnect early, and keeps silent streams open through proxies."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ async def disconnected(receive: Receive) -> None:
 
 
 class DisconnectWatcher:
-    """Cancels a task when its client disconnects, unless the client has its answer by then.
+    """Cancels a task when its client disconnects, unless the response has been sent by then.
 
-    Most turns end before anyone could go away, so it is started only for those that take a while: with ``start``, or
-    by itself after some seconds. ``comment`` is called now and then, to keep a silent stream alive.
+    Most turns end before a client could disconnect, so it starts only for slow ones: by ``start``, or by itself after
+    some seconds. ``comment`` is called periodically to keep a silent stream alive.
     """
 
     __slots__ = ("_comment", "_is_answered", "_receive", "_task", "_timer", "_watching", "is_gone")
@@ -60,7 +60,7 @@ class DisconnectWatcher:
             except TimeoutError:
                 if self._comment is not None and not self._is_answered():
                     await self._comment(COMMENT)
-        # If it was answered (a question went back), the turn waits for a later request, not for this one.
+        # If a question was sent back, the turn waits for a later request, not for this one.
         if not self._is_answered() and self._task is not None:
             self.is_gone = True
             self._task.cancel("the client disconnected")

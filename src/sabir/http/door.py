@@ -47,21 +47,21 @@ class AgentDirectory(Protocol):
 
     @property
     def open_to_all(self) -> bool:
-        """Whether every agent is open to everybody, so that there is nothing to hide."""
+        """Whether every agent is open to everybody, so that nothing is hidden."""
 
     def cards(self, caller: Caller, door: str) -> list[Card]:
-        """The cards of the agents this caller may use by this door, the default agent first."""
+        """The cards of the agents that this caller may use through this door, the default agent first."""
 
     def find(self, caller: Caller, name: str | None, door: str) -> Agent:
-        """The agent that a path names, as ``Rights.find`` has it.
+        """The agent that a path names, as ``Rights.find`` returns it.
 
         Raises:
-            Unauthenticated, Forbidden: this caller may not use it, whether it is here or not.
-            NotFound: it is not here.
+            Unauthenticated, Forbidden: this caller may not use it; says the same whether or not it exists.
+            NotFound: there is no such agent.
         """
 
     def usable(self, caller: Caller, door: str) -> list[Agent]:
-        """The agents this caller may use by this door."""
+        """The agents that this caller may use through this door."""
 
 
 class EdgeContext(Protocol):
@@ -81,16 +81,16 @@ class EdgeContext(Protocol):
 
 
 class DoorContext(EdgeContext, AgentDirectory, Protocol):
-    """What the door of a protocol may use of the gateway.
+    """What a protocol's door may use of the gateway.
 
-    Doors are typed with this, so mypy rejects one that reaches for anything else. A door that needs more names it in a
-    context of its own beside it.
+    Doors are typed with this, so mypy rejects a door that uses anything else. A door that needs more declares its own
+    context.
     """
 
     tasks: Tasks
     store: Store
     uploads: Uploads
-    doors: Sequence[Door]  # that are open, once all are made
+    doors: Sequence[Door]  # open doors, once all are built
     public_url: str
     settings: Mapping[str, Any]
 
@@ -115,7 +115,7 @@ class DoorContext(EdgeContext, AgentDirectory, Protocol):
 
 @dataclass(slots=True)
 class GatewayServices:
-    """The services of a gateway: for its own endpoints all of them, for doors what their context names."""
+    """The services of a gateway: its own endpoints use all of them, doors what their context names."""
 
     exchange: Exchange
     tasks: Tasks
@@ -126,18 +126,19 @@ class GatewayServices:
     uploads: Uploads
     public_url: str = "http://127.0.0.1:8080"
     settings: Mapping[str, Any] = field(default_factory=dict)  # of all doors, by door name
-    facts: dict[str, Any] = field(default_factory=dict)  # what the gateway knows of itself, for reports
+    facts: dict[str, Any] = field(default_factory=dict)  # what the gateway reports about itself
     behind_proxy: bool = False
-    guarded: GuardServices | None = None  # keys, passes, the way out: what goes with the guard
-    doors: Sequence[Door] = ()  # that are open, once all are made
-    bus: Bus | None = None  # to other nodes, if there are any
+    guarded: GuardServices | None = None  # keys, passes and egress, which belong to the guard
+    doors: Sequence[Door] = ()  # open doors, once all are built
+    bus: Bus | None = None  # to other nodes, if any
     heavy: Heavy = field(default_factory=Heavy)
-    make_server: MakeServer = uvicorn.Server  # for a door that listens on a port of its own
+    make_server: MakeServer = uvicorn.Server  # for a door that listens on its own port
     # Searches the directories of other gateways (``federation.directory_acl``, which is above this layer).
     search_gateways: SearchGateways | None = None
-    envelope: EnvelopeOptions = field(default_factory=EnvelopeOptions)  # of the MassGen design: how they are answered
+    # how envelopes of the MassGen design are answered
+    envelope: EnvelopeOptions = field(default_factory=EnvelopeOptions)
     topics: Topics = field(init=False)  # what agents publish
-    group: Path | None = None  # where the processes that serve together find each other, if there are several
+    group: Path | None = None  # where worker processes find each other, if there are several
 
     def __post_init__(self) -> None:
         self.topics = Topics(self.store)
@@ -184,12 +185,12 @@ class GatewayServices:
 
     @property
     def issuers(self) -> Sequence[str]:
-        """Who gives tokens for this gateway, as configured."""
+        """The authorization servers of this gateway, as configured."""
         return [issuer.issuer for issuer in self.guarded.identity.issuers] if self.guarded is not None else []
 
     @property
     def scopes(self) -> Sequence[str]:
-        """The OAuth scopes that callers ask for, as configured."""
+        """The OAuth scopes that callers request, as configured."""
         return self.guarded.identity.scopes if self.guarded is not None else ()
 
     def cards(self, caller: Caller, door: str) -> list[Card]:
@@ -211,7 +212,7 @@ class GatewayServices:
 
 @runtime_checkable
 class Publishes(Protocol):
-    """A door that brings events of an agent to those who subscribed to them."""
+    """A door that delivers an agent's events to subscribers."""
 
     async def publish(self, agent: str, topic: str, event: JSON, key: str) -> int: ...
 
@@ -229,7 +230,7 @@ class Door(Protocol):
     def routes(self) -> Sequence[BaseRoute]: ...
 
     def addresses(self) -> Sequence[tuple[str, str]]:
-        """What it is called and where it is, for people: ``("NLIP over HTTP", "/nlip")``."""
+        """Its name and address for people: ``("NLIP over HTTP", "/nlip")``."""
 
     async def start(self) -> None: ...
 
@@ -238,17 +239,17 @@ class Door(Protocol):
 
 @runtime_checkable
 class Follows(Protocol):
-    """A door that wants to know when agents come, go or say other things of themselves."""
+    """A door that is notified when agents are added, removed or changed."""
 
     async def agents_changed(self) -> None: ...
 
 
 @runtime_checkable
 class ReportsHealth(Protocol):
-    """A door that needs something outside this process, such as a broker."""
+    """A door that depends on something outside this process, such as a broker."""
 
     def trouble(self) -> str | None:
-        """What is unavailable and what that means; None if all is well."""
+        """What is unavailable, and the consequence; None if all is well."""
 
 
 MakeDoor = Callable[[GatewayServices], Door]
@@ -270,7 +271,7 @@ def settings_for(door: str, kind: type[S], services: HasSettings) -> S:
 
 
 def typed(place: str, kind: type[S], given: Mapping[str, Any]) -> S:
-    """A part of the configuration, typed.
+    """A section of the configuration, typed.
 
     Raises:
         ConfigError: invalid key or value; says where, and names the nearest known key.

@@ -1,4 +1,4 @@
-"""Reads error bodies of any origin: NLIP, problem details, the reference server, or a web page (D-22)."""
+"""Reads error bodies of any origin: NLIP, problem details, the reference server, or HTML (D-22)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TAGS: Final = re.compile(r"<(script|style)\b.*?(?:</\1\s*>|$)|<[^<>]*>", re.IGN
 
 
 def reason_in(body: bytes, status: int) -> str:
-    """The reason in words, or the status's own name if the body says nothing readable."""
+    """The reason in words, or the phrase of the status if the body has no readable reason."""
     words = _nlip(body) or _json(body) or _plain(body)
     words = printable(" ".join(words.split()), _LENGTH)
     return f"it answered {status}: {words or _phrase(status)}"
@@ -45,7 +45,7 @@ def _nlip(body: bytes) -> str:
         message = nlip.decode(body)
     except BadInput:
         return ""
-    # A refusal in a control exchange says the same twice: as its text, and as a part labelled error (D-12).
+    # A refusal in a control exchange appears twice: as text, and as a part labelled error (D-12).
     return "\n".join(dict.fromkeys(str(part.content) for part in message.parts if part.format == "text"))
 
 

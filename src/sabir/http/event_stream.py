@@ -26,7 +26,7 @@ class ServerSentEvent:
 async def stream_lines(response: httpx2.Response, address: str, max_bytes: int) -> AsyncGenerator[str, None]:
     """The lines of a response, which end at CR, LF or CRLF.
 
-    httpx ends them at U+2028, U+0085 and others, too, which JSON may hold.
+    httpx also splits at U+2028, U+0085 and others, which JSON may contain.
 
     Raises:
         PeerUnreadable: a line is larger than ``max_bytes``.
@@ -53,11 +53,11 @@ async def read_events(
     left: Callable[[], float | None] = lambda: None,
     on_line: Callable[[bytes], None] = lambda line: None,
 ) -> AsyncGenerator[ServerSentEvent, None]:
-    """The events of a response that have data; lines of data are joined, and ``id`` stays until another one comes.
+    """The events of a response that have data; data lines are joined, and ``id`` persists until the next one.
 
     Raises:
         PeerUnreadable: an event is larger than ``max_bytes``.
-        TimeoutError: the next line did not come within ``left()`` seconds.
+        TimeoutError: the next line did not arrive within ``left()`` seconds.
     """
     lines = stream_lines(response, address, max_bytes)
     data, size, name, event_id = list[str](), 0, "", ""

@@ -1,4 +1,4 @@
-"""Fallback responses, in NLIP: 404, 405 and 500."""
+"""Fallback responses in NLIP: 404, 405 and 500."""
 
 from __future__ import annotations
 

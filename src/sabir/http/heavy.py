@@ -1,9 +1,8 @@
-"""Costly messages, one at a time: what a message costs to check grows with its values, and there is one event loop.
+"""Costly messages run one at a time: checking one takes time that grows with its values, and there is one event loop.
 
-A costly message waits for its turn, and the next one for twice as long as it took: between two of them there is always
-time for everybody else. A message costs more after it was decoded (its turn, the store, its reply), so the costly
-messages of one address also keep a distance that grows with their cost. They are charged for their cost, too
-(``Admission.charge_cost``).
+After a costly message, the next one waits for twice as long as that took, so there is always time for other requests
+in between. A message keeps costing after decoding (its turn, the store, its reply), so the costly messages of one
+address are also spaced in proportion to their cost. They are charged for it, too (``Admission.charge_cost``).
 """
 
 from __future__ import annotations
@@ -16,25 +15,25 @@ from typing import Final, Protocol
 
 from sabir.limits import BYTES_AS_A_VALUE, FEW_VALUES
 
-REST: Final = 2.0  # times what the work took: how long the next one waits
-DISTANCE: Final = 4e-6  # seconds for each unit of cost, between two messages of one address; 60 ms for 1 MB of text
+REST: Final = 2.0  # how long the next one waits, as a multiple of the work's duration
+DISTANCE: Final = 4e-6  # seconds per unit of cost between two messages of one address; 60 ms for 1 MB of text
 MAX_SLOWNESS: Final = 8.0
-REJECTED_BYTES: Final = 16_384  # from here on a rejected message keeps its distance, too
-REJECTED_COST: Final = 10_000  # of it at least: its values were counted as far as the limit
-LOOK_SECONDS: Final = 0.25  # after which one that waits notices that the gateway stops
+REJECTED_BYTES: Final = 16_384  # rejected messages of this size or more are spaced, too
+REJECTED_COST: Final = 10_000  # minimum cost of those: their values were counted up to the limit
+LOOK_SECONDS: Final = 0.25  # how often a waiting message checks whether the gateway is stopping
 MAX_ADDRESSES: Final = 10_000
 
 
 class Charged(Protocol):
-    """What is charged for a message, such as an ``Admission``."""
+    """Who is charged for a message, such as an ``Admission``."""
 
     @property
     def paced_as(self) -> str | None:
-        """The name under which its messages keep their distance; None if they need not."""
+        """The key by which messages are spaced; None if they need not be."""
 
     def check_running(self) -> None:
         """Raises:
-        ShuttingDown: the gateway stops, so that nothing new is begun.
+        ShuttingDown: the gateway is stopping and accepts nothing new.
         """
 
     def charge_cost(self, cost: int) -> None: ...
@@ -46,12 +45,12 @@ class Heavy:
     def __init__(self) -> None:
         self._turn: asyncio.Lock | None = None  # belongs to the loop in which it is first used
         self._free_at = 0.0
-        self._slowness = 1.0  # how much longer the last work took than it needed: other programs want the processor
+        self._slowness = 1.0  # wall time over CPU time of the last work: how busy the processor is
         self._next_at: dict[str, float] = {}  # by address
 
     @asynccontextmanager
     async def work(self, cost: int, charged: Charged | None = None) -> AsyncIterator[None]:
-        """To be put around the work on a message of this cost (``check_cost``)."""
+        """Context manager around the work on a message of this cost (``check_cost``)."""
         if cost <= FEW_VALUES:
             yield
             return
@@ -72,10 +71,10 @@ class Heavy:
                 self._slowness = min(MAX_SLOWNESS, max(1.0, took / max(1e-4, time.thread_time() - began_cpu)))
 
     async def rejected(self, size: int, charged: Charged) -> None:
-        """Let the next large message of an address wait after one that was rejected: reading it took time, too.
+        """Delay the next large message of an address after a rejected one, because reading that took time, too.
 
         Raises:
-            ShuttingDown: the gateway stops.
+            ShuttingDown: the gateway is stopping.
         """
         if size > REJECTED_BYTES:
             await self._keep_distance(charged, max(size // BYTES_AS_A_VALUE, REJECTED_COST))

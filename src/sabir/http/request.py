@@ -1,4 +1,4 @@
-"""The incoming side of the HTTP edge, once for all doors: headers, ``Prefer``, ``Accept``, the body and its limits."""
+"""The incoming side of the HTTP edge, shared by all doors: headers, ``Prefer``, ``Accept``, the body and its limits."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _AT_BYTE: Final = re.compile(r"\(byte (\d+)\)")
 
 
 def headers_of(scope: Scope) -> dict[bytes, bytes]:
-    """The headers by name; those that appear several times are joined as HTTP says."""
+    """The headers by name; repeated ones are joined as HTTP defines."""
     known: dict[bytes, bytes] | None = scope.get("sabir.headers")
     if known is not None:
         return known
@@ -45,7 +45,7 @@ def headers_of(scope: Scope) -> dict[bytes, bytes]:
 
 
 def hops_of(value: object) -> int:
-    """How many agents a question has passed, by a header or property; longer numbers are cut to too many."""
+    """How many agents a question has passed, from a header or property; overlong numbers count as too many."""
     if isinstance(value, int):
         return max(0, value)
     text = value.decode("latin-1") if isinstance(value, bytes) else str(value)
@@ -53,7 +53,7 @@ def hops_of(value: object) -> int:
 
 
 def trace_of(headers: Mapping[bytes, bytes]) -> str | None:
-    """The W3C trace context, if there is one."""
+    """The W3C trace context, or None."""
     trace = headers.get(b"traceparent")
     return None if trace is None else trace.decode("latin-1")[:MAX_TRACE]
 
@@ -61,7 +61,7 @@ def trace_of(headers: Mapping[bytes, bytes]) -> str | None:
 def credentials_of(
     scope: Scope, *, behind_proxy: bool = False, headers: Mapping[bytes, bytes] | None = None
 ) -> Credentials:
-    """What an ASGI scope says of the client: its address, and its proofs if it has any."""
+    """What an ASGI scope says about the client: its address, and its credentials if it sent any."""
     client = scope.get("client")
     address = client[0] if client else ""
     headers = headers or headers_of(scope)
@@ -84,9 +84,9 @@ def credentials_of(
 
 
 def forwarded_address(value: bytes) -> str:
-    """The address that the proxy in front of us saw, the last of ``X-Forwarded-For``; empty if it is not an address.
+    """The client address that the nearest proxy reported, last in ``X-Forwarded-For``; empty if it is not an address.
 
-    A port is cut off: each connection has another one, and would count as another caller.
+    The port is dropped: it differs for each connection, which would count as another caller.
     """
     text = value.decode("latin-1").rpartition(",")[2].strip().strip('"')
     if text.startswith("["):
@@ -100,24 +100,24 @@ def forwarded_address(value: bytes) -> str:
 
 
 class Preferences(msgspec.Struct, frozen=True):
-    """The preferences of RFC 7240 that are honoured here, as D-26 reads them."""
+    """The preferences of RFC 7240 that are honoured here (D-26)."""
 
     handling: str = ""  # strict, lenient or nothing
     respond_async: bool = False
     wait: float | None = None
-    applied: tuple[str, ...] = ()  # those that were understood, as ``Preference-Applied`` names them
+    applied: tuple[str, ...] = ()  # those that were understood, for ``Preference-Applied``
 
     @property
     def later(self) -> bool:
-        """Whether the caller takes an answer that comes later."""
+        """Whether the caller accepts a deferred answer."""
         return self.respond_async or self.wait is not None
 
     def without_later(self) -> Preferences:
-        """The same for work that is never left for later."""
+        """The same, for work that is never deferred."""
         return Preferences(self.handling, applied=tuple(item for item in self.applied if item.startswith("handling=")))
 
     def strictly(self) -> Preferences:
-        """The same where the gateway is strict anyway: the stricter of two settings wins."""
+        """The same, for a gateway that is strict anyway: the stricter of two settings wins."""
         applied = tuple(item for item in self.applied if item != "handling=lenient")
         return msgspec.structs.replace(self, handling="strict", applied=applied)
 
@@ -127,7 +127,7 @@ NO_PREFERENCE: Final = Preferences()
 
 @lru_cache(maxsize=256)
 def prefer_of(value: bytes) -> Preferences:
-    """Read a ``Preferences`` header. The first of two equal preferences counts, as RFC 7240 says."""
+    """Parse a ``Prefer`` header. The first of two equal preferences counts, as RFC 7240 says."""
     handling, respond_async, wait = "", False, None
     applied: list[str] = []
     for item in value.decode("latin-1").split(","):
@@ -151,11 +151,11 @@ class Accept(msgspec.Struct, frozen=True):
     ranges: tuple[tuple[str, float], ...] = ()
 
     def names(self, media: str) -> bool:
-        """Whether the type itself is listed, and not with a weight of zero."""
+        """Whether the type itself is listed with a weight above zero."""
         return any(listed == media and weight > 0 for listed, weight in self.ranges)
 
     def weight(self, media: str) -> float:
-        """The weight of a type by the most specific range that covers it; 1 without any header."""
+        """The weight of a type by the most specific range that covers it; 1 without a header."""
         if not self.ranges:
             return 1.0
         wildcard = media.partition("/")[0] + "/*"
@@ -167,18 +167,18 @@ class Accept(msgspec.Struct, frozen=True):
 
     @property
     def wants_events(self) -> bool:
-        """Whether server-sent events are asked for by name, and JSON is not preferred to them."""
+        """Whether server-sent events are requested by name and JSON is not preferred."""
         return self.names(EVENTS) and self.weight(EVENTS) >= self.weight(JSON)
 
     @property
     def wants_json(self) -> bool:
-        """Whether JSON is asked for by name, and events are not preferred to it."""
+        """Whether JSON is requested by name and events are not preferred."""
         return self.names(JSON) and self.weight(JSON) >= self.weight(EVENTS)
 
 
 @lru_cache(maxsize=256)
 def accept_of(value: bytes) -> Accept:
-    """Read an ``Accept`` header (RFC 9110, 12.5.1); a weight that is not a number counts as 1."""
+    """Parse an ``Accept`` header (RFC 9110, 12.5.1); a weight that is not a number counts as 1."""
     ranges = []
     for item in value.decode("latin-1").lower().split(","):
         media, *parameters = (piece.strip() for piece in item.split(";"))
@@ -200,7 +200,7 @@ def idempotency_key(headers: Mapping[bytes, bytes], protocol: str) -> str | None
     """The caller's idempotency key.
 
     Raises:
-        BadMessage: it is empty or too long; cut short, two keys could become one.
+        BadMessage: it is empty or too long; truncating could make two keys equal.
     """
     key = headers.get(b"idempotency-key")
     if key is None:
@@ -211,7 +211,7 @@ def idempotency_key(headers: Mapping[bytes, bytes], protocol: str) -> str | None
 
 
 def media_type_of(headers: Mapping[bytes, bytes]) -> str:
-    """The media type of a body, without parameters; empty if none is named."""
+    """The media type of a body without parameters; empty if there is none."""
     return _media_type(headers.get(b"content-type", b""))
 
 
@@ -224,10 +224,10 @@ def _media_type(value: bytes) -> str:
 
 
 def check_body_headers(headers: Mapping[bytes, bytes], limits: Limits, protocol: str) -> None:
-    """Look at a body before it is read.
+    """Check a body before it is read.
 
     Raises:
-        TooLarge: it is announced as longer than the limit.
+        TooLarge: its announced length is over the limit.
         BadMediaType: it is compressed, or not in UTF-8.
     """
     length = headers.get(b"content-length")
@@ -259,11 +259,11 @@ def _charset(content_type: bytes) -> str:
 
 
 async def read_body(receive: Receive, limits: Limits, protocol: str, first: Packet | None = None) -> bytes:
-    """The whole body; its first piece may have been received already.
+    """The whole body; its first chunk may have been received already.
 
     Raises:
-        TooLarge: it is over the limit; the rest is left unread, which ends the connection.
-        Unreadable: the client disconnected before its end.
+        TooLarge: it is over the limit; the rest stays unread, which closes the connection.
+        Unreadable: the client disconnected before the end of the body.
     """
     packet = first or await receive()
     body: bytes = packet.get("body", b"")
@@ -291,13 +291,13 @@ async def read_json(
     around: int = 0,
     weight: int = 1,
 ) -> Any:
-    """The JSON value of a body. ``around`` is how many levels the protocol itself puts around a content, ``weight``
-    how much more a value costs there than elsewhere.
+    """The JSON value of a body. ``around`` is the number of levels that the protocol adds around the content,
+    ``weight`` how much more a value costs than elsewhere.
 
     Raises:
-        RateLimited: the address is over its rate; nothing is read then.
+        RateLimited: the address is over its rate; nothing is read.
         BadMediaType: it is compressed, not in UTF-8, or not one of ``types``.
-        TooLarge: it is too long, too deep, or has too many values; the rest is left unread.
+        TooLarge: it is too long, too deep, or has too many values; the rest stays unread.
         Unreadable: it is not JSON.
     """
     headers, services = headers_of(scope), admission.services
@@ -311,7 +311,7 @@ async def read_json(
 
 
 def json_of(body: bytes, limits: Limits, protocol: str, *, around: int = 0) -> Any:
-    """The JSON value of these bytes; raises as ``read_json`` does. No error repeats the text of a library."""
+    """The JSON value of these bytes; raises as ``read_json`` does. No error quotes a library's message."""
     depth = limits.depth + around
     try:
         value = msgspec.json.decode(body)

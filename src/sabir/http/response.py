@@ -1,4 +1,4 @@
-"""The outgoing side of the HTTP edge, once for all doors: a whole answer, or a stream of server-sent events."""
+"""The outgoing side of the HTTP edge, shared by all doors: a whole response, or a stream of server-sent events."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _EVENTS: Final[tuple[Header, ...]] = (
 
 
 def json_headers(length: int, more: Headers = (), kind: bytes = JSON) -> list[Header]:
-    """The headers of a whole JSON answer. Answers may carry tokens, so they are not stored unless ``more`` says how."""
+    """The headers of a whole JSON response. It may carry tokens, so it is not cached unless ``more`` says otherwise."""
     if kind is JSON and not more:
         return [*_PLAIN, (b"content-length", b"%d" % length)]
     headers = [(b"content-type", kind), NO_SNIFF, (b"content-length", b"%d" % length), *more]
@@ -38,13 +38,13 @@ def json_headers(length: int, more: Headers = (), kind: bytes = JSON) -> list[He
 
 
 async def send_json(send: Send, status: int, body: bytes, more: Headers = (), kind: bytes = JSON) -> None:
-    """Send a whole JSON answer."""
+    """Send a whole JSON response."""
     await send({"type": "http.response.start", "status": status, "headers": json_headers(len(body), more, kind)})
     await send({"type": "http.response.body", "body": body})
 
 
 async def send_empty(send: Send, status: int, more: Headers = ()) -> None:
-    """Send an answer without a body."""
+    """Send a response without a body."""
     headers = [(b"content-length", b"0"), NO_STORE, *more]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": b""})
@@ -66,7 +66,7 @@ def preference_applied(applied: Sequence[str]) -> list[Header]:
 
 
 def refusal_headers(exc: Exception) -> list[Header]:
-    """What HTTP adds to a failure: when to come back, how to authenticate, which method to use."""
+    """The HTTP headers of an error: when to retry, how to authenticate, which methods are allowed."""
     if isinstance(exc, RateLimited | Unavailable):
         return [(b"retry-after", str(max(1, math.ceil(exc.retry_after))).encode())]
     if isinstance(exc, Unauthenticated):

@@ -1,6 +1,6 @@
-"""What the types of settings say: the Struct inside a type hint, and the words that a ``Literal`` allows.
+"""What the types of settings say: the Struct inside a type hint, and the values that a ``Literal`` allows.
 
-Apart from the doors, because commands that serve nothing read settings too, and should not load a server for it.
+Separate from the doors, because commands that do not serve also read settings and should not load a server.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import msgspec
 
 
 def choices(kind: type, place: str) -> str:
-    """The values that a ``Literal`` at this place of a type allows, as words: ``a, b or c``."""
+    """The values that a ``Literal`` at this path of a type allows, in words: ``a, b or c``."""
     hint: Any = kind
     for step in re.findall(r"[a-z_]\w*", re.sub(r"\[[^\[\]]*\]", "", place)):
         inner = struct_in(hint)
@@ -30,7 +30,7 @@ def struct_in(hint: Any) -> type | None:
 
 
 def _literals(hint: Any) -> list[Any]:
-    """The values of a ``Literal``, also inside a union."""
+    """The values of a ``Literal``, including one inside a union."""
     if get_origin(hint) is Literal:
         return list(get_args(hint))
     return [value for arg in get_args(hint) for value in _literals(arg)]

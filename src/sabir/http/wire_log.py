@@ -1,4 +1,4 @@
-"""What goes over the wire, for those who look: heads and bodies as they are sent and come, credentials hidden."""
+"""The wire log: heads and bodies as they are sent and received, with credentials hidden."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def head(line: bytes, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
 
 
 def request_head(request: Any) -> bytes:
-    """The head of a request of httpx or httpx2, which are alike and not the same."""
+    """The head of a request of httpx or httpx2, which are similar but distinct."""
     return head(b"%s %s HTTP/1.1" % (request.method.encode(), request.url.raw_path), request.headers.raw)
 
 
@@ -29,7 +29,7 @@ def response_head(response: Any) -> bytes:
 
 
 class Watched(httpx2.AsyncHTTPTransport):
-    """A transport that shows what passes."""
+    """A transport that logs what passes through it."""
 
     def __init__(self, on_wire: OnWire, **options: Any) -> None:
         super().__init__(**options)

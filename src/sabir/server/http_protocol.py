@@ -1,11 +1,11 @@
-"""uvicorn's HTTP protocol, with what it lacks.
+"""uvicorn's HTTP protocol, with additions.
 
 - The subject of a verified client certificate, as the ASGI TLS extension names it.
-- Limits on slow clients: a time for the head, a pause and a minimum rate for the body, an idle time.
-- Limits on the head: its size, the number of its headers, its HTTP version; and on what chunked coding adds to a body.
-- No doubt where a request ends. Bytes are never edited behind the parser. A request that offers another protocol than
-  WebSocket is read as if it did not (RFC 9110, 7.8), with its body. A request that is answered before its body was read
-  ends its connection, so that the rest of the body cannot become the next request.
+- Limits on slow clients: a timeout for the head, a pause and a minimum rate for the body, an idle timeout.
+- Limits on the head: its size, header count and HTTP version; and on the overhead of chunked coding.
+- No ambiguity about where a request ends. Bytes are never changed before the parser sees them. A request that offers
+  to upgrade to anything but WebSocket is read as if it did not (RFC 9110, 7.8), with its body. A request that is
+  answered before its body was read closes its connection, so that the rest cannot be taken for the next request.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from sabir.guard.identity.callers import subject_of
 
 HEAD_SECONDS: Final = 20.0  # from the first byte, or from the connection, to the end of the headers
 BODY_SECONDS: Final = 60.0  # between two pieces of a body
-IDLE_SECONDS: Final = 75.0  # between an answer and the next request
-LINGER_SECONDS: Final = 5.0  # for the rest of a body whose request was answered already
+IDLE_SECONDS: Final = 75.0  # between a response and the next request
+LINGER_SECONDS: Final = 5.0  # for the rest of a body whose request has been answered
 MAX_LINGER: Final = 16 * 1024 * 1024  # bytes of it
 GRACE_SECONDS: Final = 60.0  # of a body, before its average rate counts
-MIN_RATE: Final = 500.0  # bytes of a body each second, on average
-MAX_JOINED: Final = 64 * 1024  # bytes of a body that are worth copying, to send them in one piece with the head
-MAX_KNOWN: Final = 256  # bytes of a request target that is worth remembering
-MAX_HEAD: Final = 64 * 1024  # bytes of a head that does not end; what comes in one piece may be somewhat more
+MIN_RATE: Final = 500.0  # bytes of a body per second, on average
+MAX_JOINED: Final = 64 * 1024  # bytes of a body that are copied to send them together with the head
+MAX_KNOWN: Final = 256  # bytes of a request target that is cached
+MAX_HEAD: Final = 64 * 1024  # bytes of an incomplete head; one that arrives in one piece may be slightly larger
 MAX_HEADERS: Final = 256
-MAX_FRAMING: Final = 64 * 1024  # bytes of chunk sizes, chunk extensions and trailers, beside eight for each of content
+MAX_FRAMING: Final = 64 * 1024  # bytes of chunk sizes, chunk extensions and trailers, besides eight per byte of content
 
 _HEADERS_TOO_LONG: Final = (431, f"the headers are too long; at most {MAX_HEAD} bytes")
 _TOO_MANY_HEADERS: Final = (431, f"too many headers; at most {MAX_HEADERS}")
@@ -56,24 +56,24 @@ _ERROR: Final = b'{"messagetype":"error","format":"text","subformat":"english","
 
 
 def _rejection(status: int, reason: str) -> bytes:
-    """A whole response, as an NLIP error, to a request that no door will see."""
+    """A whole response, as an NLIP error, to a request that reaches no door."""
     body = _ERROR % reason.encode()
     headers = b"content-type: application/json\r\nx-content-type-options: nosniff\r\nconnection: close\r\n"
     return b"%s%scontent-length: %d\r\n\r\n%s" % (STATUS_LINE[status], headers, len(body), body)
 
 
 def client_of(transport: asyncio.BaseTransport) -> dict[str, Any]:
-    """The ``tls`` extension of a connection: empty unless the client showed a certificate that was verified."""
+    """The ``tls`` extension of a connection: empty unless the client presented a verified certificate."""
     certificate = transport.get_extra_info("peercert")
     return {"tls": {"client_cert_name": subject_of(certificate)}} if certificate else {}
 
 
 @lru_cache(maxsize=1024)
 def _line(name: bytes, value: bytes) -> bytes:
-    """A header as it is written. Most answers have the same few.
+    """A header as bytes, cached: most responses have the same few.
 
     Raises:
-        RuntimeError: it cannot be written.
+        RuntimeError: it contains characters that HTTP does not allow.
     """
     if HEADER_RE.search(name) or HEADER_VALUE_RE.search(value):
         raise RuntimeError("a header of the answer has characters that HTTP does not allow")
@@ -82,7 +82,7 @@ def _line(name: bytes, value: bytes) -> bytes:
 
 @lru_cache(maxsize=256)
 def _target(url: bytes) -> tuple[str, bytes, bytes]:
-    """The path of a request target, decoded and as it came, and the query."""
+    """The path of a request target, decoded and raw, and the query."""
     parsed = httptools.parse_url(url)
     raw = parsed.path
     path = raw.decode("ascii")
@@ -90,24 +90,25 @@ def _target(url: bytes) -> tuple[str, bytes, bytes]:
 
 
 class Cycle(RequestResponseCycle):
-    """One request and its answer.
+    """One request and its response.
 
-    It does what uvicorn's own does, and costs half as much: a body that has come is handed over without an event to
-    wait for, and the head of an answer is written together with the first piece of its body, in one system call. ASGI
-    asks for the latter: a response does not start before its first body message. A head without a length, as that of a
-    stream, goes out in the next pass of the event loop, as do the pieces of a stream.
+    It does what uvicorn's own does at half the cost: a body that has arrived is handed over without waiting for an
+    event,
+    and the head of a response is written together with the first piece of its body, in one system call. ASGI allows
+    this: a response does not start before its first body message. A head without a length, as for a stream, is written
+    in the next pass of the event loop, and so are the pieces of a stream.
     """
 
-    # The values that most requests share are class attributes; uvicorn sets them for each request.
+    # Values shared by most requests are class attributes; uvicorn sets them for each request.
     task: asyncio.Task[None] | None = None
     disconnected = response_started = response_complete = False
     more_body = True
     chunked_encoding = None
     expected_content_length = 0
-    body: Any = b""  # what has come and was not received yet
+    body: Any = b""  # arrived but not yet received by the application
     _news = False  # whether there is something to receive
-    _event: asyncio.Event | None = None  # made when somebody waits
-    _head: bytes | None = None  # of the answer, until it is written
+    _event: asyncio.Event | None = None  # created when somebody waits
+    _head: bytes | None = None  # of the response, until it is written
     _pieces = b""  # of a stream, until they are written
 
     def __init__(self, connection: Http, scope: Any, keep_alive: bool, expect_100_continue: bool) -> None:
@@ -121,7 +122,7 @@ class Cycle(RequestResponseCycle):
 
     @property
     def message_event(self) -> Cycle:  # type: ignore[override]
-        """What uvicorn sets when there is something to receive."""
+        """The event that uvicorn sets when there is something to receive."""
         return self
 
     def set(self) -> None:
@@ -130,7 +131,7 @@ class Cycle(RequestResponseCycle):
             self._event.set()
 
     def add(self, piece: bytes) -> None:
-        """A piece of the body has come."""
+        """Add a piece of the body."""
         if not self.body:
             self.body = piece
         elif isinstance(self.body, bytearray):
@@ -156,7 +157,7 @@ class Cycle(RequestResponseCycle):
 
     async def _give_up(self) -> None:
         if self._head is not None:
-            self.response_started = False  # nothing of the answer was written
+            self.response_started = False  # nothing of the response was written
         if not self.response_started and not self.disconnected:
             self._head, self._pieces, self.chunked_encoding, self.expected_content_length = None, b"", None, 0
             await self.send_500_response()
@@ -200,9 +201,9 @@ class Cycle(RequestResponseCycle):
             self._write(message.get("body", b""), more=message.get("more_body", False))
 
     def _start(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
-        """Make the head of the answer."""
+        """Build the head of the response."""
         self.waiting_for_100_continue = False
-        if self.more_body:  # an answer ahead of the end of the body is the last one of the connection
+        if self.more_body:  # a response before the end of the body closes the connection
             self.keep_alive = False
             self.connection.owes_body = True
         lines = [STATUS_LINE[status], *(_line(*header) for header in self.connection.server_state.default_headers)]
@@ -230,14 +231,14 @@ class Cycle(RequestResponseCycle):
             self.connection.loop.call_soon(self.flush)
 
     def flush(self) -> None:
-        """Write what of the answer is ready and was not written yet: its head, and pieces of a stream."""
+        """Write whatever is ready: the head, and pieces of a stream."""
         head, self._head = self._head, None
         pieces, self._pieces = self._pieces, b""
         if head is not None or pieces:
             self.transport.write((head or b"") + pieces)
 
     def _write(self, body: bytes, *, more: bool) -> None:
-        """Write a piece of the answer, with the head in front of the first."""
+        """Write a piece of the response, preceded by the head if it is the first."""
         if self.scope["method"] == "HEAD":
             self.expected_content_length, body = 0, b""
         elif self.chunked_encoding:
@@ -258,9 +259,9 @@ class Cycle(RequestResponseCycle):
             self._end()
 
     def _write_chunk(self, body: bytes, *, more: bool) -> None:
-        """Write a piece of a stream in the next pass of the event loop, with what follows it until then.
+        """Write a piece of a stream in the next pass of the event loop, with those that follow until then.
 
-        Most streams end in the pass in which their last piece came, and each write costs a system call.
+        Most streams end in the same pass as their last piece, and each write costs a system call.
         """
         if len(body) > MAX_JOINED:
             self.flush()
@@ -287,21 +288,21 @@ class Cycle(RequestResponseCycle):
 class Http(HttpToolsProtocol):
     """One connection."""
 
-    heard = 0  # pieces of data, so that silence shows
-    head = 0  # bytes of a head that is not complete yet
+    received = 0  # pieces of data received, to detect silence
+    head = 0  # bytes of an incomplete head
     in_head = False
-    ended_here = False  # whether the piece of data that was read last has the end of a request
-    wire = 0  # bytes that came of the body, as it is framed
-    content = 0  # and of its content
+    ended_here = False  # whether the last piece of data contains the end of a request
+    wire = 0  # bytes received for the body, with framing
+    content = 0  # bytes of its content
     is_idle = False
-    between = True  # whether the parser stands between two requests
-    is_left_out = False  # whether this request is read again, without its offer of another protocol
-    owes_body = False  # whether the rest of a body is still to come, of a request that is answered
-    certified: Mapping[str, Any] = MappingProxyType({})  # extensions that tell of the client's certificate
+    between = True  # whether the parser is between two requests
+    is_left_out = False  # whether this request is parsed again without its upgrade offer
+    owes_body = False  # whether the rest of a body is still to come although its request is answered
+    certified: Mapping[str, Any] = MappingProxyType({})  # extensions that describe the client's certificate
     _rejected: tuple[int, str] | None = None  # why the parser was stopped
 
     def data_received(self, data: bytes) -> None:
-        self.heard += 1
+        self.received += 1
         self.is_idle = False
         if self.owes_body:
             self._discard(len(data))
@@ -314,21 +315,21 @@ class Http(HttpToolsProtocol):
                 self._reject(*_HEADERS_TOO_LONG)
 
     def close(self) -> None:
-        """Close; if the client is still sending, only our side, or it would lose the answer to a reset."""
+        """Close; if the client is still sending, close only our side, or a reset could destroy the response."""
         if not self.owes_body:
             self.transport.close()
         elif self.transport.can_write_eof() and not self.transport.is_closing():
-            with suppress(OSError):  # the client has closed the connection already
+            with suppress(OSError):  # the client has already closed
                 self.transport.write_eof()
 
     def _discard(self, size: int) -> None:
-        """Discard the rest of an unread body; a client that never stops sending is disconnected."""
+        """Discard the rest of an unread body; disconnect a client that never stops sending."""
         self.wire += size
         if self.wire > MAX_LINGER:
             self.transport.abort()
 
     def _feed(self, data: bytes) -> None:
-        """Parse what came; what is not HTTP, or not ours, ends the connection with a reason."""
+        """Parse the data; anything invalid ends the connection with a reason."""
         if not self.between:
             self.wire += len(data)
         try:
@@ -349,9 +350,9 @@ class Http(HttpToolsProtocol):
                 self._reject(*_BAD_FRAMING)
 
     def _without_upgrade(self) -> bytes:
-        """The head that was just parsed, without its offer of another protocol; for a new parser.
+        """The parsed head without its upgrade offer, for a new parser.
 
-        The old parser takes what follows for the other protocol. Java's HttpClient offers HTTP/2 with its first
+        The old parser would take what follows for the other protocol. Java's HttpClient offers HTTP/2 with its first
         request, which may have a body.
         """
         lines = [b"%s %s HTTP/%s" % (self.parser.get_method(), self.url, self.parser.get_http_version().encode())]
@@ -366,13 +367,13 @@ class Http(HttpToolsProtocol):
         return b"\r\n".join(lines) + b"\r\n\r\n"
 
     def _reject(self, status: int, reason: str) -> None:
-        """Answer a request that is not handed to any door, and end the connection.
+        """Answer a request that no door sees, and close the connection.
 
-        Requests before it that are under way are answered first, and then it is not: answers have no names.
+        If earlier requests are still running, they are answered and this one is not: responses carry no ids.
         """
         if self.transport.is_closing():
             return
-        self.owes_body = True  # whatever comes now is not read
+        self.owes_body = True  # further data is not read
         cycle: Any = self.cycle
         if cycle is not None and not cycle.response_complete:
             if cycle.response_started or not cycle.more_body:
@@ -399,7 +400,7 @@ class Http(HttpToolsProtocol):
         self.head = self.wire = self.content = 0
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """As uvicorn does; but a trailer must not pass for a header."""
+        """As in uvicorn, but a trailer is never treated as a header."""
         if not self.in_head:
             return
         name = name.lower()
@@ -435,14 +436,14 @@ class Http(HttpToolsProtocol):
         if self.certified:
             scope["extensions"] = dict(self.certified)
         if parser.should_upgrade():
-            self.is_left_out = not self._should_upgrade()  # then the head comes again, without the offer
+            self.is_left_out = not self._should_upgrade()  # then the head is parsed again, without the offer
             return
         before = self.cycle
         keep_alive = version != "1.0" and parser.should_keep_alive()
         self.cycle = cycle = Cycle(self, scope, keep_alive, self.expect_100_continue)
         if before is None or before.response_complete:
             self._start_asgi_task(cycle, self.app)
-        else:  # requests that do not wait for the answers before them
+        else:  # pipelined requests
             self.flow.pause_reading()
             self.pipeline.appendleft((cycle, self.app))
 
@@ -465,7 +466,7 @@ class Http(HttpToolsProtocol):
         cycle.set()
 
     def on_response_complete(self) -> None:
-        """Without a timer for each answer: ``SlowClientReaper`` sees which connections are idle."""
+        """No timer per response: ``SlowClientReaper`` finds idle connections."""
         if self.pipeline:
             super().on_response_complete()
             return
@@ -475,21 +476,21 @@ class Http(HttpToolsProtocol):
             self.flow.resume_reading()
 
     def pending_state(self) -> tuple[object, ...] | None:
-        """What the client still has to send, in a value that changes as it does; None if it owes nothing."""
+        """What the client still has to send, as a value that changes as data arrives; None if nothing."""
         cycle = self.cycle
         if self.owes_body and (cycle is None or cycle.response_complete or cycle.disconnected):
             return ("linger", id(cycle))
         if self.is_idle:
-            return ("idle", self.heard)
+            return ("idle", self.received)
         if cycle is None or cycle.response_complete:
             return ("head", id(cycle))
         if cycle.more_body:
-            return ("body", id(cycle), self.heard)
+            return ("body", id(cycle), self.received)
         return None
 
 
 def _check_head(headers: int, version: str, method: bytes) -> tuple[int, str] | None:
-    """Why a head is rejected, if it is."""
+    """Why a head is rejected; None if it is accepted."""
     if headers > MAX_HEADERS:
         return _TOO_MANY_HEADERS
     if version != "1.1" and version != "1.0":
@@ -506,7 +507,7 @@ class HttpWithCertificate(Http):
 
 
 class Body(msgspec.Struct):
-    """A body that comes slowly: when it was first seen, and how much of it had come by then."""
+    """A slow body: when it was first seen, and how much had arrived by then."""
 
     request: object
     since: float
@@ -514,9 +515,9 @@ class Body(msgspec.Struct):
 
 
 class SlowClientReaper:
-    """Ends connections that owe us something and are silent for too long, or send a body too slowly.
+    """Closes connections that are silent for too long while data is due, or that send a body too slowly.
 
-    It sweeps now and then: a timer for every request would cost more than most attacks.
+    It sweeps periodically: a timer for every request would cost more than most attacks.
     """
 
     def __init__(
@@ -529,7 +530,7 @@ class SlowClientReaper:
         rate: float = MIN_RATE,
         every: int = 20,
     ) -> None:
-        self.every = every  # ticks of the server, a tenth of a second each, between two sweeps
+        self.every = every  # server ticks of 0.1 s between two sweeps
         self._longest = {"head": head, "body": body, "idle": idle, "linger": LINGER_SECONDS}
         self._grace = grace
         self._rate = rate
@@ -537,7 +538,7 @@ class SlowClientReaper:
         self._bodies: dict[Http, Body] = {}
 
     def sweep(self, connections: Iterable[object], now: float) -> int:
-        """End those whose time is over; returns how many."""
+        """Close the overdue connections; returns how many."""
         pending: dict[Http, tuple[tuple[object, ...], float]] = {}
         bodies: dict[Http, Body] = {}
         ended = 0
@@ -556,7 +557,7 @@ class SlowClientReaper:
         return ended
 
     def _is_too_slow(self, connection: Http, state: tuple[object, ...], now: float, bodies: dict[Http, Body]) -> bool:
-        """Whether a body stays below the minimum rate, once its grace is over."""
+        """Whether a body is below the minimum rate after its grace period."""
         if state[0] != "body":
             return False
         body = self._bodies.get(connection)

@@ -31,7 +31,7 @@ from .workers import Workers
 logger = logging.getLogger("sabir")
 
 
-CLOSE_SECONDS: Final = 20.0  # for closing doors, bus and store, after the turns have ended
+CLOSE_SECONDS: Final = 20.0  # for closing doors, bus and store once the turns have ended
 
 
 Closing = Callable[[float], Awaitable[object]]
@@ -41,10 +41,10 @@ Ready = Callable[[], object]
 
 
 def check_exposure(serving: Serving) -> None:
-    """Plain HTTP only on loopback or behind a declared TLS proxy (CORE-7.1, D-28).
+    """Allow plain HTTP only on loopback or behind a declared TLS proxy (CORE-7.1, D-28).
 
     Raises:
-        ConfigError: it would be open to the network in the clear.
+        ConfigError: plain HTTP would be open to the network.
     """
     host = serving.host
     local = host == "localhost" or is_loopback(host)
@@ -59,7 +59,7 @@ def bind(host: str, port: int) -> socket.socket:
     """A listening socket.
 
     Raises:
-        ConfigError: the address is taken or not ours.
+        ConfigError: the address is taken or not available on this machine.
     """
     if not 0 <= port <= 65535:
         raise ConfigError(f"port: expected a number from 0 to 65535, not {port}")
@@ -68,18 +68,18 @@ def bind(host: str, port: int) -> socket.socket:
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         sock.bind((host, port))
-        sock.listen(2048)  # who comes while the gateway still starts waits instead of being refused
+        sock.listen(2048)  # clients that connect during startup wait instead of being refused
     except OSError as exc:
         sock.close()
         reason = exc.strerror or exc
         raise ConfigError(
             f"cannot listen on {host}:{port}: {reason}; choose another with --port, SABIR_PORT or run(port=…)"
         ) from None
-    return sock  # workers are forks, which have it anyway; no program that is started here may inherit it
+    return sock  # not inheritable: workers are forks and have it anyway, other child processes must not
 
 
 class Server(uvicorn.Server):
-    """A uvicorn server that lets running turns finish: until they have, new ones get 503."""
+    """A uvicorn server that lets running turns finish; new ones get 503 while it does."""
 
     def __init__(self, config: uvicorn.Config, closing: Closing, seconds: float, ready: Ready = lambda: None) -> None:
         super().__init__(config)
@@ -89,8 +89,8 @@ class Server(uvicorn.Server):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ending: asyncio.Future[None] | None = None
         self._watch: threading.Timer | None = None
-        self.above: int | None = None  # the process that started this worker
-        self.unix: socket.socket | None = None  # where programs of this machine connect, too
+        self.above: int | None = None  # the parent process of this worker
+        self.unix: socket.socket | None = None  # where programs on this machine can connect as well
         self.reaper = SlowClientReaper(idle=config.timeout_keep_alive)
 
     async def on_tick(self, counter: int) -> bool:
@@ -98,18 +98,18 @@ class Server(uvicorn.Server):
             self.reaper.sweep(list(self.server_state.connections), asyncio.get_running_loop().time())
         if self.above is not None and self.above != os.getppid():
             self.above = None
-            logger.error("the process that started this worker is gone, so it stops")
-            self.handle_exit(signal.SIGTERM, None)  # otherwise it would keep the port for ever
+            logger.error("The parent process of this worker is gone; stopping")
+            self.handle_exit(signal.SIGTERM, None)  # otherwise it would hold the port forever
         return await super().on_tick(counter)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         self._loop = asyncio.get_running_loop()
         await super().startup(sockets)
         if self.unix is not None:
-            # Without TLS also where TCP has it: nothing leaves the machine.
+            # Without TLS even if TCP uses it: nothing leaves the machine.
             self.servers.append(await self._loop.create_unix_server(self._unix_protocol, sock=self.unix))
         if self.started and not self.should_exit:
-            with suppress(BrokenPipeError):  # who started us does not read it
+            with suppress(BrokenPipeError):  # whoever started us does not read it
                 self._ready()
 
     def _unix_protocol(self) -> HttpOverUnixSocket:
@@ -126,13 +126,13 @@ class Server(uvicorn.Server):
         try:
             super().run(sockets)
         finally:
-            if self._watch is not None:  # it has ended, and what else this process does is its own affair
+            if self._watch is not None:  # the server has ended; the rest of the process is not our concern
                 self._watch.cancel()
 
     def _end_at_last(self) -> None:
-        """A gateway that is told to stop does stop, even if something in it never ends.
+        """Force the process to exit if shutdown hangs.
 
-        All that was acknowledged is stored by then, so that nothing is lost.
+        Everything acknowledged is stored by then, so nothing is lost.
         """
         self._watch = threading.Timer(self._seconds + CLOSE_SECONDS, _give_up)
         self._watch.daemon = True
@@ -150,7 +150,7 @@ class Server(uvicorn.Server):
 
 
 class SideServer(uvicorn.Server):
-    """The server of a door that listens on a port of its own; signals are handled by the main one."""
+    """The server of a door that listens on its own port; the main server handles signals."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         config.http = Http
@@ -168,7 +168,7 @@ class SideServer(uvicorn.Server):
 
 
 class EmbeddedServer(SideServer):
-    """A server inside a program that has its own event loop and its own signals."""
+    """A server inside a program with its own event loop and signal handling."""
 
     async def answers(self, serving: asyncio.Task[None]) -> None:
         """Wait until it answers.
@@ -183,18 +183,18 @@ class EmbeddedServer(SideServer):
 
 
 def _give_up() -> None:
-    logger.error("something did not end in time; the process ends now")
+    logger.error("Shutdown timed out; exiting")
     os._exit(1)
 
 
 def serve(app: ASGIApp, serving: Serving, closing: Closing, sock: socket.socket, ready: Ready) -> int:
-    """Serve until told to stop; returns the exit code. ``ready`` is called once, when every process answers."""
+    """Serve until stopped; returns the exit code. ``ready`` is called once, when every process answers."""
     unix = bind_unix(serving.socket) if serving.socket else None
 
     def serve_one(answered: Ready, parent: int | None) -> int:
         def answering() -> None:
-            # What is here now stays. Left to the collector, it is looked through again and again, each time for long
-            # enough to be the tail of the latencies.
+            # Exclude what exists now from garbage collection: scanning it again and again would show in the tail
+            # latency.
             gc.freeze()
             answered()
 
@@ -212,7 +212,7 @@ def serve(app: ASGIApp, serving: Serving, closing: Closing, sock: socket.socket,
 def _run(server: Server, sock: socket.socket) -> int:
     try:
         server.run(sockets=[sock])
-    except SystemExit:  # how uvicorn reports that the application did not start
+    except SystemExit:  # uvicorn's way to report that the application did not start
         if server.started:
             raise
     finally:
@@ -234,7 +234,7 @@ def uvicorn_config(app: ASGIApp, serving: Serving) -> uvicorn.Config:
         ws_ping_timeout=serving.ws_ping_seconds,
         ws_per_message_deflate=True,
         lifespan="on",
-        proxy_headers=False,  # who is behind a proxy is read by the doors, and only when one is declared
+        proxy_headers=False,  # the doors read proxy headers themselves, and only if a proxy is declared
         log_config=None,
         access_log=False,
         server_header=False,

@@ -1,4 +1,4 @@
-"""Where and how a gateway is served, as values: what ``server`` does with them needs a server to be installed."""
+"""Where and how a gateway is served, as plain values that can be read without a server installed."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ WRONG_USE: Final = 2  # the exit code for invalid arguments or settings
 
 
 class Tls(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Certificates. ``dev`` makes a self-signed one; ``minimum`` is 1.3 unless 1.2 is asked for (D-53)."""
+    """Certificates. ``dev`` generates a self-signed one; ``minimum`` is 1.3 unless 1.2 is configured (D-53)."""
 
     cert: str | None = None
     key: str | None = None
     dev: bool = False
     minimum: str = "1.3"
-    client_ca: str | None = None  # certificates of clients are checked against it
+    client_ca: str | None = None  # the CA that client certificates must chain to
 
     @property
     def is_on(self) -> bool:
@@ -36,7 +36,7 @@ class Serving(msgspec.Struct, frozen=True):
     host: str = "127.0.0.1"
     port: int = 8080
     workers: int = 1
-    socket: str | None = None  # the path of a Unix socket, beside host and port
+    socket: str | None = None  # path of a Unix socket to listen on as well
     tls: Tls = Tls()
     behind_tls_proxy: bool = False
     home: str = ".sabir"
@@ -48,10 +48,10 @@ class Serving(msgspec.Struct, frozen=True):
 
 
 def from_environment() -> dict[str, Any]:
-    """What the variables say of where to serve, for a gateway that no configuration speaks for.
+    """The serving settings from environment variables, for a gateway without a configuration.
 
     Raises:
-        ConfigError: SABIR_PORT is no number.
+        ConfigError: SABIR_PORT is not a port number.
     """
     details: dict[str, Any] = {}
     if host := os.environ.get("SABIR_HOST"):
@@ -64,10 +64,10 @@ def from_environment() -> dict[str, Any]:
 
 
 def set_log_level(level: str | None) -> None:
-    """Set up logging for a script: at this level, or at that of SABIR_LOG__LEVEL; nothing if neither is given.
+    """Set up logging for a script at this level, or at SABIR_LOG__LEVEL; does nothing if neither is given.
 
     Raises:
-        ConfigError: there is no such level.
+        ConfigError: unknown level.
     """
     level = level or os.environ.get("SABIR_LOG__LEVEL")
     if level is None:
@@ -80,7 +80,7 @@ def set_log_level(level: str | None) -> None:
 
 
 def print_in_one_line(exc: ConfigError) -> None:
-    """If nothing catches it, it ends a script and a person reads it, so it is printed without a traceback."""
+    """Print an uncaught ConfigError as one line without a traceback."""
     before = sys.excepthook
 
     def print_it(kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> None:

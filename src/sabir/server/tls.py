@@ -20,19 +20,19 @@ from .settings import Serving, Tls
 
 
 def check_tls(serving: Serving) -> None:
-    """Check the TLS files and that they belong together, before the address is announced.
+    """Check that the TLS files exist and match, before the address is announced.
 
     Raises:
-        ConfigError: it is not.
+        ConfigError: a file is missing or unusable, or they do not match.
     """
     if serving.tls.key and not serving.tls.cert:
-        raise ConfigError("tls: there is a key and no certificate; give --tls-cert, too")
+        raise ConfigError("tls: there is a key but no certificate; add --tls-cert")
     if serving.tls.is_on:
         tls_context(serving.tls, Path(serving.home))
 
 
 def tls_context(tls: Tls, home: Path) -> ssl.SSLContext:
-    """The server's TLS: 1.3 and up unless 1.2 is asked for.
+    """The server's TLS context: 1.3 and up unless 1.2 is configured.
 
     Raises:
         ConfigError: the certificate or key cannot be used.
@@ -55,7 +55,7 @@ def tls_context(tls: Tls, home: Path) -> ssl.SSLContext:
 
 
 def dev_certificate(folder: Path) -> tuple[Path, Path]:
-    """A self-signed certificate for this machine's own names, made once and kept."""
+    """A self-signed certificate for the names of this machine, generated once and kept."""
     cert_path, key_path = folder / "cert.pem", folder / "key.pem"
     if cert_path.exists() and key_path.exists():
         return cert_path, key_path

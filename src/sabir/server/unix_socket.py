@@ -1,7 +1,7 @@
-"""A gateway on a Unix socket: for programs on the same machine, which the kernel names.
+"""A gateway on a Unix socket, for programs on the same machine, identified by the kernel.
 
-Who may connect is decided by the permissions of the socket's file (owner and group). The user of the other process
-comes from the kernel (``SO_PEERCRED``), so that nobody can claim to be somebody else.
+The permissions of the socket file (owner and group) decide who may connect. The user of the other process comes from
+the kernel (``SO_PEERCRED``), so nobody can impersonate another user.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _CREDENTIALS: Final = struct.Struct("3i")  # pid, uid, gid
 
 
 def bind_unix(path: str) -> socket.socket:
-    """A listening Unix socket. A file that a gateway left behind is replaced.
+    """A listening Unix socket. A stale socket file is replaced.
 
     Raises:
-        ConfigError: there is another file, somebody listens there, or the path cannot be used.
+        ConfigError: another file exists there, another process listens there, or the path is unusable.
     """
     if len(os.fsencode(path)) > _LONGEST:
         raise ConfigError(f"socket: expected a path of at most {_LONGEST} bytes, not {path!r}")
@@ -51,7 +51,7 @@ def _remove_stale(path: str) -> None:
     try:
         kind = Path(path).lstat().st_mode
     except OSError:
-        return  # nothing there; or binding says what is wrong
+        return  # nothing there; otherwise binding reports the problem
     if not stat.S_ISSOCK(kind):
         raise ConfigError(f"socket: {path} exists and is not a socket; choose another path")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
@@ -72,7 +72,7 @@ def remove_unix(path: str) -> None:
 
 
 def peer_of(transport: asyncio.BaseTransport) -> dict[str, Any]:
-    """The ``unix`` extension of a connection: the user id of the process on the other side."""
+    """The ``unix`` extension of a connection: the user id of the client process."""
     sock = transport.get_extra_info("socket")
     if sock is None or not hasattr(socket, "SO_PEERCRED"):
         return {}
@@ -92,6 +92,6 @@ class HttpOverUnixSocket(Http):
 class WebSocketOverUnixSocket(WebSocket):
     def handle_connect(self, event: Any) -> None:
         super().handle_connect(event)
-        scope: Any = getattr(self, "scope", None)  # not there if the handshake was refused
+        scope: Any = getattr(self, "scope", None)  # missing if the handshake was refused
         if scope is not None:
             scope["extensions"] = {**scope["extensions"], **peer_of(self.transport)}

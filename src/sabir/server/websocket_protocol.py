@@ -1,4 +1,4 @@
-"""uvicorn's WebSocket protocol, with what it lacks: fragments, client certificates, close frames that arrive."""
+"""uvicorn's WebSocket protocol, with additions: fragments, client certificates, close frames that arrive."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _MAX_CLOSE_FRAME: Final = 131  # bytes of a client's close frame
 
 
 class WebSocket(WebSocketsSansIOProtocol):
-    """One WebSocket connection. Long messages are sent in fragments, and others run in between.
+    """One WebSocket connection. Long messages are sent in fragments, so that other work runs in between.
 
     Compressing a megabyte takes up to 40 ms. Fragments of two messages must not mix, so messages wait for each other.
     """
 
-    _fragments: asyncio.Lock | None = None  # made for the first long message
+    _fragments: asyncio.Lock | None = None  # created for the first long message
     _closed_for: bytes | None = None  # the payload of the close frame that ended the connection
     _discarded = 0
     _tail = b""
@@ -59,7 +59,7 @@ class WebSocket(WebSocketsSansIOProtocol):
                     break
                 self.conn.send_continuation(data[at : at + MAX_FRAGMENT], fin=False)
                 at += MAX_FRAGMENT
-        finally:  # also when the turn is cancelled: what was begun is ended, or nothing could be sent after it
+        finally:  # also when the turn is cancelled: an unfinished message would block all later ones
             if not self.disconnected and not self.close_sent:
                 self.conn.send_continuation(data[at:], fin=True)
                 self.transport.write(b"".join(self.conn.data_to_send()))
@@ -74,9 +74,10 @@ class WebSocket(WebSocketsSansIOProtocol):
             self.transport.close()
 
     def handle_parser_exception(self) -> None:
-        """Send the close frame, and read what still comes until the client closes, too, or for some seconds.
+        """Send the close frame, then read until the client closes as well, or for some seconds.
 
-        To close at once, as uvicorn does, resets the connection while the client still sends, and a reset can overtake
+        Closing at once, as uvicorn does, resets the connection while the client is still sending, and a reset can
+        overtake
         the close frame on its way through a proxy.
         """
         closing = self.conn.close_sent
@@ -91,7 +92,7 @@ class WebSocket(WebSocketsSansIOProtocol):
             self.transport.resume_reading()
 
     def send_receive_event_to_app(self) -> None:
-        """As uvicorn does; but a text frame that is not UTF-8 is the client's fault, and no traceback in the log."""
+        """As in uvicorn, but a text frame that is not UTF-8 is the client's error and logs no traceback."""
         if self.curr_msg_data_type == "text" and not _is_utf8(self.frames):
             self.frames = []
             self.conn.fail(1007, "text frames must be UTF-8")
@@ -122,6 +123,6 @@ def _is_utf8(frames: list[bytes]) -> bool:
 class WebSocketWithCertificate(WebSocket):
     def handle_connect(self, event: Any) -> None:
         super().handle_connect(event)
-        scope: Any = getattr(self, "scope", None)  # not there if the handshake was refused
+        scope: Any = getattr(self, "scope", None)  # missing if the handshake was refused
         if scope is not None:
             scope["extensions"] = {**scope["extensions"], **client_of(self.transport)}

@@ -1,7 +1,7 @@
 """Several worker processes on one socket: started, restarted when they die, stopped together.
 
-uvicorn's own supervisor starts workers by import string in new interpreters; a gateway is an object that was built
-here, with its agents, so its workers are forked.
+uvicorn's own supervisor starts workers by import string in new interpreters. A gateway is an object built here,
+together with its agents, so its workers are forked.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from typing import Final
 
 logger = logging.getLogger("sabir")
 
-RESTART_AFTER_SECONDS: Final = 30.0  # a worker that dies later than this did not fail to start
-READY_POLL_SECONDS: Final = 0.1  # between two looks whether a worker has died before it answered
+RESTART_AFTER_SECONDS: Final = 30.0  # a worker that dies later than this did start
+READY_POLL_SECONDS: Final = 0.1  # between two checks whether a worker died before it answered
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 START_FAILED: Final = 3  # the exit code of a worker whose application did not start
 
 Ready = Callable[[], object]
-ServeOne = Callable[[Ready, int], int]  # serves in this process until told to stop; given the id of the parent process
+ServeOne = Callable[[Ready, int], int]  # serves in this process until stopped; gets the id of the parent process
 
 
 class ReadyPipe:
@@ -37,12 +37,12 @@ class ReadyPipe:
         self._reading, self._writing = os.pipe()
 
     def report(self, number: int) -> None:
-        """Called in a worker when it answers; one that is restarted later need not."""
+        """Called in a worker once it answers; not needed for restarted ones."""
         if self._missing:
             os.write(self._writing, number.to_bytes(4))
 
     def wait(self) -> tuple[int, int]:
-        """The next worker that ends, and its status. Calls ``ready`` when the last one has answered."""
+        """Wait for the next worker to end, and return its status. Calls ``ready`` when the last one has answered."""
         while self._missing:
             if select.select([self._reading], [], [], READY_POLL_SECONDS)[0]:
                 self._missing.discard(int.from_bytes(os.read(self._reading, 4)))
@@ -62,7 +62,7 @@ class Workers:
         self._count = count
         self._serve_one = serve_one
         self._pipe = ReadyPipe(count, ready)
-        self._children: dict[int, tuple[int, float]] = {}  # by process id: which worker it is, and when it began
+        self._children: dict[int, tuple[int, float]] = {}  # by process id: worker number and start time
         self._parent = os.getpid()
         self._failures = 0
         self._stopping = False
@@ -86,7 +86,7 @@ class Workers:
         return self._failures > self._count
 
     def _start(self, number: int) -> None:
-        # No signal between the fork and its handlers: it would be lost on the new worker.
+        # Block signals between the fork and its handlers, so that none is lost on the new worker.
         signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         if not self._stopping:
             pid = os.fork()
@@ -96,7 +96,7 @@ class Workers:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
 
     def _work(self, number: int) -> None:
-        """What the new process does; it never returns."""
+        """The main function of the new process; it never returns."""
         code = START_FAILED
         try:
             for sig in SIGNALS:
@@ -113,7 +113,7 @@ class Workers:
     def _stop(self, sig: int, _: FrameType | None) -> None:
         self._stopping = True
         for pid in list(self._children):
-            with suppress(ProcessLookupError):  # it has ended by itself, just now
+            with suppress(ProcessLookupError):  # it has just ended by itself
                 os.kill(pid, signal.SIGTERM)
 
     def _ended(self, pid: int, code: int) -> None:

@@ -115,7 +115,7 @@ CASES: list[tuple[str, list[str], list[str]]] = [
     ]),
     ("a head that is behind", [
         "UPDATE audit_head SET (number, hash) = (SELECT number, hash FROM audit WHERE number = 8)",
-    ], ["line 9: was not written by a gateway; the store knows of none behind the one before"]),
+    ], ["line 9: was not written by a gateway; the store knows of no entry after the one before"]),
     ("all moved up", ["UPDATE audit SET number = number + 100", "UPDATE audit_head SET number = 110"], [
         "line 101: the 100 lines before it are gone, and no policy did it",
         "line 101: starts the chain, but has another number; it was changed",

@@ -122,7 +122,7 @@ async def test_redacted_lines_are_checked_in_their_places_and_counted(store: Mem
 
 
 async def test_a_file_without_a_line_is_told(lines: list[bytes]) -> None:
-    with pytest.raises(ConfigError, match="holds no audit line"):
+    with pytest.raises(ConfigError, match="has no audit entry"):
         verify_export([b"\n"])
 
 

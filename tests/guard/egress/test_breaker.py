@@ -21,7 +21,7 @@ def test_a_peer_that_keeps_failing_is_left_alone_and_then_tried_by_one_call(cloc
     breaker = Breaker("b", trip=3, pause=5.0, clock=clock)
     fail(breaker, 3)
     assert breaker.state == "open"
-    with pytest.raises(PeerUnavailable, match="it failed 3 times; tried again in 5 s"), breaker.call():
+    with pytest.raises(PeerUnavailable, match="it failed 3 times; next try in 5 s"), breaker.call():
         raise AssertionError("the peer must not be called")
     clock.now += 5
     assert breaker.state == "half-open"

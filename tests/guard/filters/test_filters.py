@@ -71,7 +71,7 @@ def test_filters_are_named_in_the_configuration() -> None:
         ),
         ({"pii": {"kinds": []}}, "filters[1].pii.kinds: expected a list"),
         ({"pii": 5}, "filters[1].pii: expected options such as {kinds: …}"),
-        ({"secrets": {"x": 1}}, "unknown key filters[1].secrets.x: known here are none"),
+        ({"secrets": {"x": 1}}, "unknown key filters[1].secrets.x: this filter has no options"),
         ({"prompt-injection": {"action": "?"}}, "filters[1].prompt-injection.action: expected one of block, mark, log"),
         ({"prompt-injection": {"replies": "no"}}, "filters[1].prompt-injection.replies: expected true or false"),
         (

@@ -315,7 +315,7 @@ async def test_a_lockout_is_one_line_in_the_log_without_what_was_presented(
     assert caplog.records == []  # a mistake or two are nobody's business
     await guess(300)  # it is let in for a moment every five seconds, and is wrong again
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
-        ("WARNING", "too many wrong credentials from 192.0.2.1: it is not listened to for now")
+        ("WARNING", "Too many failed logins from 192.0.2.1; blocked for now")
     ]
     clock.now += 300
     await guess(20)

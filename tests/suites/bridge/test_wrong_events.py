@@ -81,6 +81,6 @@ def test_the_log_says_which_agent_gave_what(there: Served, caplog: pytest.LogCap
     httpx2.post(f"{there.url}/nlip/wrong", json={"format": "text", "subformat": "english", "content": "progress"})
     [told] = [each for each in caplog.records if each.levelno == logging.ERROR]
     message = told.getMessage()
-    assert message.startswith("agent wrong failed in turn ")
+    assert message.startswith("Agent wrong failed in turn ")
     assert message.endswith(": Progress.fraction: expected a number from 0 to 1, or None, not str")
     assert "step 1" not in message

@@ -239,7 +239,7 @@ def test_a_peer_that_keeps_failing_is_left_alone(serve: Serve, home: Path, insid
     with Caller(served.url) as caller:
         replies = [caller.ask(say("hello")) for _ in range(12)]
     assert {reply.status_code for reply in replies} == {502}
-    assert "it failed 5 times; tried again in" in replies[-1].json()["content"]
+    assert "it failed 5 times; next try in" in replies[-1].json()["content"]
     asked = [body for path, _, body in inside.heard if path == "/nlip" and b'"hello"' in body]
     assert len(asked) == 5
 

@@ -1,4 +1,4 @@
-"""``/health``, ``/health/live``, ``/health/ready``, and what the gateway says of itself at ``/.well-known/nlip``."""
+"""``/health``, ``/health/live``, ``/health/ready``, and the gateway's description at ``/.well-known/nlip``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Health:
-    """The door for load balancers and people who wonder."""
+    """The door for load balancers and for people."""
 
     name = "health"
 
@@ -49,12 +49,13 @@ class Health:
         return _json(200, {"status": "ok"})
 
     async def _ready(self, request: Request) -> Response:
-        """200 once messages are answered; 503 while stopping or while the store does not answer.
+        """200 if messages are answered; 503 while stopping or while the store does not answer.
 
-        A bus or a broker that is unavailable is reported as ``degraded``, with 200: agents of this node still answer,
-        and where the bus is unavailable to all nodes, no other node would do better.
+        An unavailable bus or broker is reported as ``degraded`` with 200: agents of this node still answer, and if the
+        bus
+        is unavailable to all nodes, no other node would do better.
         """
-        waiting = len(self.services.exchange.waits)  # for an answer to their question; they run, and do nothing
+        waiting = len(self.services.exchange.waits)  # suspended on a question; idle
         running = max(0, self.services.exchange.running - waiting)
         status = {"status": "ok", "version": _version.__version__, "running": running, "waiting": waiting}
         if self.services.exchange.closing:
@@ -68,7 +69,7 @@ class Health:
         return _json(200, status)
 
     def _reasons(self) -> dict[str, str]:
-        """What this gateway needs and does not reach, and what that means."""
+        """Dependencies that are unavailable, and the consequence."""
         reasons = {}
         if self.services.bus is not None and not self.services.bus.up:
             reasons["bus"] = "agents on other nodes cannot be reached"

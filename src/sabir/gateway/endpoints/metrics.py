@@ -1,4 +1,4 @@
-"""``/metrics``: numbers for Prometheus, to this machine and to callers with the role that the settings name."""
+"""``/metrics``: metrics for Prometheus, for callers on this machine or with the configured role."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .operators import check_operator
 
 logger = logging.getLogger("sabir")
 
-LOOK_SECONDS: Final = 2.0  # for what is asked while somebody waits for the numbers
+LOOK_SECONDS: Final = 2.0  # time limit for values that are looked up during a scrape
 
 
 def watch(services: GatewayServices, metrics: Metrics) -> None:
@@ -45,11 +45,11 @@ def watch(services: GatewayServices, metrics: Metrics) -> None:
         waiting.set(float(await services.store.count_submitted()))
 
     async def look_at_tasks() -> None:
-        await answers(count)  # while the store is unavailable, the last values stay
+        await answers(count)  # while the store is unavailable, the last values remain
 
     metrics.before(look)
     metrics.before(look_at_tasks)
-    writing = getattr(services.store, "writing", None)  # not every kind of store writes in groups
+    writing = getattr(services.store, "writing", None)  # not every store writes in groups
     if writing is not None:
         metrics.counter("sabir_store_commits_total", "Commits of the store.", read=lambda: writing()[0])
         metrics.counter("sabir_store_writes_total", "Writes, many to a commit.", read=lambda: writing()[1])
@@ -68,7 +68,7 @@ def _open(services: GatewayServices) -> int:
 
 
 async def answers(ping: Callable[[], Awaitable[object]]) -> bool:
-    """Whether something answers soon."""
+    """Whether it answers within the limit."""
     try:
         async with asyncio.timeout(LOOK_SECONDS):
             await ping()
@@ -78,7 +78,7 @@ async def answers(ping: Callable[[], Awaitable[object]]) -> bool:
 
 
 class MetricsDoor:
-    """The door for those who watch. Not there unless metrics are on."""
+    """The door for monitoring; absent unless metrics are enabled."""
 
     name = "metrics"
 
@@ -107,7 +107,7 @@ class MetricsDoor:
             try:
                 await group.join()
                 self._group = group
-            except OSError as exc:  # such as a folder for temporary files whose name is too long for a socket
+            except OSError as exc:  # such as a temporary folder whose path is too long for a socket
                 logger.warning("/metrics covers only one worker: %s", exc)
 
     async def stop(self) -> None:

@@ -1,8 +1,9 @@
 """Metrics aggregated over all worker processes.
 
-Each process takes a place in a folder that they share. It keeps its last numbers there in a file, and listens on a
-socket; the process that Prometheus asks collects from the others. Numbers are written to the file first, so that
-counters do not go back when a process dies: the one that takes its place continues from there.
+Each process claims a slot in a shared folder, keeps its last values there in a file, and listens on a socket. The
+process
+that Prometheus asks collects from the others. Values are written to the file first, so that counters do not go back
+when a process dies: its replacement continues from there.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import msgspec
 
 from sabir.observe.metrics import Metrics, Snapshot
 
-ANSWER_SECONDS: Final = 5.0  # for the numbers of another process; after that its file is used
+ANSWER_SECONDS: Final = 5.0  # time limit for another process; after that its file is used
 _PLACE: Final = ".place"
 _encode = msgspec.msgpack.Encoder().encode
 _List = dict[str, list[tuple[tuple[str, ...], list[float]]]]
@@ -27,17 +28,17 @@ _decode = msgspec.msgpack.Decoder(_List).decode
 
 
 class WorkerGroup:
-    """The processes that serve together, as one of them sees it."""
+    """The worker processes, as seen by one of them."""
 
     def __init__(self, folder: Path, metrics: Metrics) -> None:
         self._folder = folder
         self._metrics = metrics
-        self._lock = -1  # held for as long as this process lives
+        self._lock = -1  # held for the lifetime of this process
         self._mine = folder
         self._server: asyncio.Server | None = None
 
     async def join(self) -> None:
-        """Take a free place, and continue from the counts stored there."""
+        """Claim a free slot, and continue from the counts stored there."""
         self._lock, self._mine = self._place()
         self._metrics.kept = self._said(self._mine)
         socket = self._mine.with_suffix(".sock")
@@ -46,14 +47,14 @@ class WorkerGroup:
         self._server = await asyncio.start_unix_server(self._asked, socket)
 
     async def leave(self) -> None:
-        """Say the last; from now on the file speaks."""
+        """Write the final values; from now on the file is used."""
         if self._server is not None:
             self._server.close()
             self._keep()
             os.close(self._lock)
 
     async def text(self) -> str:
-        """What all of them say."""
+        """The metrics of all workers together."""
         places = [item.with_suffix("") for item in self._folder.glob(f"*{_PLACE}")]
         others = [place for place in places if place != self._mine]
         _, *answers = await asyncio.gather(self._metrics.look(), *(self._ask(item) for item in others))
@@ -75,7 +76,7 @@ class WorkerGroup:
 
     async def _asked(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await self._metrics.look()
-        with suppress(OSError):  # who asked has gone
+        with suppress(OSError):  # the reader has disconnected
             writer.write(self._keep())
             await writer.drain()
         writer.close()
@@ -95,11 +96,11 @@ class WorkerGroup:
         data = _encode({name: list(rows.items()) for name, rows in self._metrics.snapshot().items()})
         fresh = self._mine.with_suffix(".new")
         fresh.write_bytes(data)
-        fresh.replace(self._mine)  # who reads it sees the one or the other
+        fresh.replace(self._mine)  # atomic for readers
         return data
 
     def _said(self, place: Path) -> Snapshot:
-        """The last numbers of a process."""
+        """The last values of a process."""
         try:
             return _read(place.read_bytes())
         except (OSError, msgspec.MsgspecError):

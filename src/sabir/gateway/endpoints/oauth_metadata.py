@@ -1,4 +1,4 @@
-"""``/.well-known/oauth-protected-resource/nlip``: who gives tokens for this gateway (RFC 9728)."""
+"""``/.well-known/oauth-protected-resource/nlip``: the authorization servers of this gateway (RFC 9728)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sabir.http.door import GatewayServices
 
 
 class ProtectedResource:
-    """The door for clients that look for an authorization server. Not there unless one is configured."""
+    """The door for clients that look for an authorization server; absent unless one is configured."""
 
     name = "protected-resource"
 

@@ -18,11 +18,11 @@ def operator_role(services: GatewayServices) -> str:
 async def check_operator(admission: Admission, role: str, reason: str) -> None:
     """Raises:
     Unauthenticated: the caller is anonymous.
-    Forbidden: the caller is known and has another role.
+    Forbidden: the caller is known but lacks the role.
     RateLimited: over the rate.
     """
     credentials = admission.credentials
-    # Behind a proxy everybody comes from this machine, unless the proxy says otherwise.
+    # Behind a proxy every request comes from this machine, unless the proxy says otherwise.
     if is_loopback(credentials.address) and credentials.address and not admission.services.behind_proxy:
         return
     caller = await admission.authenticate_and_charge()

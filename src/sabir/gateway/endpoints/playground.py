@@ -1,4 +1,4 @@
-"""The page at ``/``, its files under ``/web/`` and the documentation: static, with nothing from other hosts."""
+"""The page at ``/``, its files under ``/web/`` and the documentation: static, with nothing loaded from other hosts."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ TYPES: Final[Mapping[str, str]] = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-# The page runs its own script and asks its own gateway; a browser shall let it do nothing else. Forms may go to the
-# sites whose actions a person chooses, in a new tab, as links do.
+# The page runs its own script and calls its own gateway; browsers must allow nothing else. Forms may go to the sites
+# whose actions a person chooses, in a new tab, as links do.
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; media-src 'self' blob:; "
     "connect-src 'self'; base-uri 'none'; form-action https:; frame-ancestors 'none'"
@@ -38,7 +38,7 @@ HEADERS: Final[Mapping[str, str]] = {
 
 
 class Playground:
-    """The door for people with a browser. The files are read once."""
+    """The door for browsers. The files are read once."""
 
     name = "web"
 

@@ -1,4 +1,4 @@
-"""The documentation at ``/docs``: the site that ``make docs`` builds into this package, served as it is."""
+"""The documentation at ``/docs``: the site that ``make docs`` builds into this package."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.staticfiles import StaticFiles
 
 SITE: Final = Path(__file__).parent.parent.parent / "web" / "docs"
-# Nothing but the files of the site: its search runs in the page.
+# Only the files of the site: its search runs in the page.
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -28,7 +28,7 @@ NOT_FOUND: Final = "The documentation has no such page; it begins at /docs/.\n"
 
 
 class Documentation:
-    """The pages of the documentation, where they are built; a hint how to build them where they are not."""
+    """The pages of the documentation if they are built, otherwise a hint how to build them."""
 
     def __init__(self, site: Path = SITE) -> None:
         self._files = StaticFiles(directory=site, html=True, check_dir=False)
@@ -41,7 +41,7 @@ class Documentation:
         ]
 
     async def _start(self, request: Request) -> Response:
-        # Relative, so that it holds under any prefix and host.
+        # Relative, so that it works under any prefix and host.
         return RedirectResponse("docs/", 307)
 
     async def _page(self, request: Request) -> Response:

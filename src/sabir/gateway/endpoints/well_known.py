@@ -1,4 +1,4 @@
-"""What the gateway says of itself: ``/.well-known/nlip``, ``/ethics`` and ``/security`` (SEC-P1.3, SEC-P2.7)."""
+"""What the gateway publishes about itself: ``/.well-known/nlip``, ``/ethics``, ``/security`` (SEC-P1.3, SEC-P2.7)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The audit log: exported, kept for as long as policy says, and not to be flooded. ``verifying`` tells whether it is
-as it was written."""
+"""The audit log: export, retention, and protection against flooding. ``verify`` checks that it is unchanged."""
 
 from __future__ import annotations
 
@@ -22,10 +21,10 @@ from sabir.turn import Caller, Turn
 
 logger = logging.getLogger("sabir")
 
-TURNS: Final = "turns"  # the kind of a line for many turns, see AuditBuffer
-RETENTION: Final = "retention"  # the kind of line that says how much was removed from the front
+TURNS: Final = "turns"  # the kind of an entry for many turns, see AuditBuffer
+RETENTION: Final = "retention"  # the kind of an entry that says how much was removed from the front
 _PAGE: Final = 1000
-_TOGETHER: Final = 500  # turns in one line, at most
+_TOGETHER: Final = 500  # turns in one entry, at most
 
 Note: TypeAlias = tuple[
     float, str, str, str, str, int, dict[str, str] | None
@@ -36,22 +35,23 @@ Note: TypeAlias = tuple[
 
 
 class AuditSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is kept, for how long, and what an export shows; as it stands in the configuration file.
+    """What is kept, for how long, and what an export shows; a section of the configuration file.
 
-    ``redact`` names fields: ``caller``, ``conversation``, ``turn`` become pseudonyms (the same caller, the same
-    pseudonym, under one secret); any other name is one of ``DETAILS``, and is left out.
+    ``redact`` names fields: ``caller``, ``conversation``, ``turn`` become pseudonyms (the same caller has the same
+    pseudonym
+    under one secret); any other name is one of ``DETAILS`` and is left out.
     """
 
-    days: float | None = None  # None: for ever
+    days: float | None = None  # None: forever
     redact: tuple[str, ...] = ()
-    refusals_per_minute: int = 60  # lines of one kind of refusal and caller; more are counted in one line
+    refusals_per_minute: int = 60  # entries per kind of refusal and caller; further ones are counted in one entry
 
     def __post_init__(self) -> None:
         check_redacted(self.redact)
 
 
 _PSEUDONYMS: Final = ("caller", "conversation", "turn")
-# All that can stand in the detail of a line.
+# Every key that the detail of an entry can have.
 DETAILS: Final = (
     "act", "address", "bytes", "days", "expires", "hash", "left_out", "method", "name", "reason", "resource", "roles",
     "through", "tool",
@@ -60,7 +60,7 @@ DETAILS: Final = (
 
 def check_redacted(fields: Iterable[str]) -> None:
     """Raises:
-    ValueError: something is to be hidden that no line has, so that what was meant would be shown.
+    ValueError: unknown field; ignoring it would show what should be hidden.
     """
     known = (*_PSEUDONYMS, *DETAILS)
     for name in fields:
@@ -71,14 +71,15 @@ def check_redacted(fields: Iterable[str]) -> None:
 async def export(
     store: Store, *, redact: tuple[str, ...] = (), secret: bytes = b"", since: int = 0, until: float | None = None
 ) -> AsyncIterator[bytes]:
-    """The log as JSON lines, each with its number and hash. Redacted lines no longer match their hash, and say so.
+    """The log as JSON lines, each with its number and hash. Redacted lines say so, because they no longer match their
+    hash.
 
-    Turns that were noted together have one number and one hash, and a ``part`` each.
+    Turns that were recorded together share one number and one hash, and have a ``part`` each.
     """
     async for item in lines_of(store, since):
         try:
             line = item.line
-        except msgspec.MsgspecError:  # the rest is wanted all the same; that this one was changed is for verify to say
+        except msgspec.MsgspecError:  # export the rest anyway; verify reports this one
             yield msgspec.json.encode({"number": item.number, "previous": item.previous, "hash": item.hash}) + b"\n"
             continue
         if until is not None and line.at > until:
@@ -89,7 +90,7 @@ async def export(
 
 
 async def lines_of(store: Store, since: int = 0) -> AsyncIterator[ChainedLine]:
-    """Every line behind this number, in order, as it stands."""
+    """Every entry after this number, in order, as stored."""
     while lines := await store.audit_lines(since, _PAGE):
         for line in lines:
             yield line
@@ -106,7 +107,7 @@ def _exported(place: ChainedLine, answer: AuditLine, line: AuditLine, part: int)
 
 
 def redacted(line: AuditLine, fields: tuple[str, ...], secret: bytes) -> AuditLine:
-    """A line with these fields hidden."""
+    """An entry with these fields hidden."""
     changes: dict[str, Any] = {
         name: _pseudonym(getattr(line, name), secret) for name in fields if name in _PSEUDONYMS and getattr(line, name)
     }
@@ -124,7 +125,7 @@ def _pseudonym(value: str, secret: bytes) -> str:
 
 
 async def retain(store: Store, days: float, *, now: float | None = None) -> int:
-    """Remove what is older than this. What was removed is said in a line first, so that ``verify`` knows it."""
+    """Remove entries older than this. An entry about the removal is written first, so that ``verify`` knows."""
     before = (time.time() if now is None else now) - days * 86400.0
     last: ChainedLine | None = None
     async for line in lines_of(store):
@@ -145,8 +146,8 @@ async def retain(store: Store, days: float, *, now: float | None = None) -> int:
 
 
 class AuditThrottle:
-    """Lets so many refusals of a kind per minute into the log, and counts the rest: a flood of them must neither
-    fill the disk nor hide in silence."""
+    """Lets a number of refusals of a kind into the log per minute and counts the rest, so that a flood neither fills
+    the disk nor goes unnoticed."""
 
     def __init__(
         self, per_minute: int = 60, *, limit: int = 10_000, clock: Callable[[], float] = time.monotonic
@@ -154,18 +155,18 @@ class AuditThrottle:
         self._per_minute = per_minute
         self._limit = limit
         self._clock = clock
-        self._seen: OrderedDict[tuple[str, ...], list[float]] = OrderedDict()  # began, written, left out
+        self._seen: OrderedDict[tuple[str, ...], list[float]] = OrderedDict()  # start, written, left out
 
     def admit(self, line: AuditLine, address: str = "") -> AuditLine | None:
-        """The line to write, with how many like it were left out before; None if this one is left out too."""
+        """The entry to write, with the number of similar ones left out before; None if this one is left out, too."""
         key = (line.kind, line.outcome, line.door, line.caller, rate_limit_key(address))
         now = self._clock()
         seen = self._seen.get(key)
         is_new = seen is None or now - seen[0] >= 60.0
-        if seen is not None and not is_new and seen[1] >= self._per_minute:  # first: a flood must cost little
+        if seen is not None and not is_new and seen[1] >= self._per_minute:  # checked first: a flood must cost little
             seen[2] += 1
             return None
-        if address:  # the rejected caller is often unknown; its address is all there is
+        if address:  # a rejected caller is often unknown, but has an address
             line = msgspec.structs.replace(line, detail={**line.detail, "address": address})
         if seen is None or is_new:
             left_out = seen[2] if seen is not None else 0.0
@@ -178,7 +179,7 @@ class AuditThrottle:
         return line
 
     def left_out(self) -> list[AuditLine]:
-        """What was counted and not yet told; for the end, and for now and then."""
+        """Counts that have not been written yet; used periodically and at the end."""
         entries: list[AuditLine] = []
         for (kind, outcome, door, caller, address), seen in self._seen.items():
             if seen[2]:
@@ -189,10 +190,11 @@ class AuditThrottle:
 
 
 class AuditBuffer:
-    """Turns of which nothing else is kept, for the audit: those of one moment in one line, a moment later.
+    """Audit entries of turns that are not recorded otherwise, written together a moment later.
 
-    A commit for each would cost more than most such turns do. Who kills the process loses the notes of that moment;
-    the lines of turns that are recorded stand in the same commit as they.
+    A commit for each would cost more than most such turns. If the process is killed, the entries of that moment are
+    lost;
+    entries of recorded turns are in the same commit as the turn.
     """
 
     def __init__(self, store: Store | None = None, *, seconds: float = 0.1, limit: int = 100_000) -> None:
@@ -228,21 +230,21 @@ class AuditBuffer:
             try:
                 await self._store.audit(AuditLine(some[-1][0], TURNS, "gateway", detail=detail))
             except StoreUnavailable as exc:
-                if not exc.detail:  # else the store has told the log
-                    logger.warning("%s turns wait for their audit line: %s", len(noted), exc)
+                if not exc.detail:  # otherwise the store has logged it
+                    logger.warning("%s turns wait for their audit entry: %s", len(noted), exc)
                 self._noted = noted + self._noted
                 return
             self._lost = 0
             del noted[:_TOGETHER]
 
     async def close(self) -> None:
-        """Write what is still there."""
+        """Write what is left."""
         await cancel_and_wait([self._writing])
         await self._write()
 
 
 def expand(line: AuditLine) -> list[AuditLine]:
-    """A line for many turns as one line for each turn."""
+    """Expand an entry for many turns into one for each."""
     if line.kind != TURNS:
         return [line]
     lines = []
@@ -254,7 +256,7 @@ def expand(line: AuditLine) -> list[AuditLine]:
 
 
 def gathered(lines: Sequence[AuditLine]) -> AuditLine:
-    """The line that was expanded into these."""
+    """The entry that was expanded into these."""
     turns: list[Note] = []
     detail: dict[str, Any] = {"turns": turns}
     for line in lines:
@@ -268,7 +270,7 @@ def gathered(lines: Sequence[AuditLine]) -> AuditLine:
 
 
 def turn_entry(turn: Turn, door: str, size: int, turn_id: str = "", conversation: str = "") -> AuditLine:
-    """The line of a turn that was answered."""
+    """The entry of a turn that was answered."""
     detail: dict[str, Any] = {"bytes": size, **turn.used_detail}
     return AuditLine(
         time.time(), "turn", turn.caller.id, door, turn.agent, "ok", turn_id or turn.id, conversation, detail
@@ -276,7 +278,7 @@ def turn_entry(turn: Turn, door: str, size: int, turn_id: str = "", conversation
 
 
 class AuditedRequest(Protocol):
-    """What is known of a request so far; ``sabir.exchange.request.Line`` is one."""
+    """What is known of a request so far; an ``EventSink`` is one."""
 
     @property
     def caller(self) -> Caller | None: ...
@@ -290,7 +292,7 @@ def failure_entry(
 ) -> AuditLine:
     """The entry of a rejected request, or of a turn that failed.
 
-    A caller over a quota was rejected, even if its turn had begun.
+    A caller over a quota counts as rejected, even if its turn had started.
     """
     turn = asked.turn if asked is not None else None
     if caller is None and asked is not None:

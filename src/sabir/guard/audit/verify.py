@@ -1,9 +1,9 @@
-"""Whether the audit log is as it was written: in its store, or in a file that was exported from it.
+"""Verifies that the audit log is unchanged, in its store or in an exported file.
 
-Each line's hash covers the line and all before it, so a line that is removed, changed or moved breaks the chain at
-a place that can be named. That its end was cut off shows in the head, which the store keeps beside the lines. Who may
-write to the store can change that, too, and make all of it anew: against this there is the anchor, ``number:hash`` of
-a line, kept elsewhere and given back.
+Each entry's hash covers the entry and all before it, so removing, changing or moving one breaks the chain at a known
+place. A missing end shows in the head, which the store keeps beside the entries. Somebody with write access to the
+store could forge all of this; the protection is an anchor, the ``number:hash`` of an entry, kept elsewhere and passed
+back in.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from sabir.stores.base import GENESIS, AuditLine, ChainedLine, Store, chain
 from .log import RETENTION, expand, gathered, lines_of
 
 Head: TypeAlias = tuple[int, str] | None
-_MAX_BREAKS: Final = 100  # breaks that are reported
-# Older versions wrote the copy of a line's time a moment beside it.
+_MAX_BREAKS: Final = 100  # breaks that are reported at most
+# Older versions stored a slightly different time beside the entry.
 _A_MOMENT: Final = 1.0
 
 
 class Broken(msgspec.Struct, frozen=True):
-    """Where the chain is broken, and how."""
+    """Where and how the chain is broken."""
 
-    number: int  # 0: no line in particular
+    number: int  # 0: no entry in particular
     how: str
 
     def __str__(self) -> str:
@@ -38,14 +38,14 @@ class Broken(msgspec.Struct, frozen=True):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What was found. ``anchor`` is to be kept elsewhere, for the next time."""
+    """The result. Keep ``anchor`` elsewhere, for the next time."""
 
     lines: int
     first: int
     last: int
     anchor: str
-    broken: tuple[Broken, ...] = ()  # the first of them, if they are very many
-    redacted: int = 0  # lines whose words cannot be checked, only their place
+    broken: tuple[Broken, ...] = ()  # the first ones, if there are very many
+    redacted: int = 0  # entries whose content cannot be checked, only their position
 
     @property
     def whole(self) -> bool:
@@ -53,12 +53,12 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 async def verify(store: Store, *, anchor: str | None = None) -> Verdict:
-    """Follow the chain of a store from its first line to its last.
+    """Follow the chain of a store from its first entry to its last.
 
     Raises:
         ConfigError: the anchor is not ``number:hash``.
     """
-    head = await store.audit_head()  # before the lines: what is written meanwhile stands behind it
+    head = await store.audit_head()  # read before the entries: later ones come after it
     walk = _Walk(anchor, head)
     async for line in lines_of(store):
         walk.step(line)
@@ -68,10 +68,10 @@ async def verify(store: Store, *, anchor: str | None = None) -> Verdict:
 
 
 def verify_export(lines: Iterable[bytes], *, anchor: str | None = None) -> Verdict:
-    """Follow the chain of an exported log, or of a part of one, from the first line that is there to the last.
+    """Follow the chain of an exported log, or part of one, from its first entry to its last.
 
     Raises:
-        ConfigError: the anchor is not ``number:hash``, or there is no line at all.
+        ConfigError: the anchor is not ``number:hash``, or there is no entry.
     """
     walk = _Walk(anchor)
     for place, head in groupby(_read(lines, walk), lambda item: (item.number, item.previous, item.hash)):
@@ -79,12 +79,13 @@ def verify_export(lines: Iterable[bytes], *, anchor: str | None = None) -> Verdi
         line, is_redacted = _as_written(parts), any(part.redacted for part in parts)
         walk.step(ChainedLine(place[0], line, place[1], place[2], parts[-1].at), is_redacted=is_redacted)
     if walk.last is None and not walk.broken:
-        raise ConfigError("the file holds no audit line; sabir audit export writes them")
+        raise ConfigError("the file has no audit entry; sabir audit export writes them")
     return walk.verdict()
 
 
 class _Walk:
-    """Checks line after line. After a break it continues from the stored value, so that one change is reported once."""
+    """Checks entry after entry. After a break it continues from the stored value, so that one change is reported
+    once."""
 
     def __init__(self, anchor: str | None, head: Head = (0, GENESIS)) -> None:
         self.wanted = _anchor(anchor)
@@ -93,8 +94,8 @@ class _Walk:
         self.first: ChainedLine | None = None
         self.last: ChainedLine | None = None
         self.lines = self.redacted = 0
-        self.unread = 0  # the number of a line that is there, and cannot be read
-        self._pruned: set[tuple[Any, Any]] = set()  # number and hash of lines through which a policy removed
+        self.unread = 0  # the number of an entry that exists but cannot be read
+        self._pruned: set[tuple[Any, Any]] = set()  # number and hash of entries up to which a policy removed
 
     def step(self, line: ChainedLine, *, is_redacted: bool = False) -> None:
         self._judge_place(line)
@@ -135,18 +136,18 @@ class _Walk:
             self._report(line.number, "was changed")
         elif not abs(line.at - said.at) <= _A_MOMENT:
             self._report(line.number, "has another time beside it than the one it was written with")
-        if said.kind == RETENTION:  # several nodes may have done it at once, the last to tell not the last to do
+        if said.kind == RETENTION:  # nodes may prune concurrently and report out of order
             self._pruned.add((said.detail.get("through"), said.detail.get("hash")))
 
     def look_at_the_front(self) -> None:
-        """What is gone before the first line was removed by a policy, and a line says so."""
+        """Check that entries missing before the first were removed by a policy, which an entry records."""
         first = self.first
         if first is not None and first.number > 1 and (first.number - 1, first.previous) not in self._pruned:
             gone = Broken(first.number, f"the {first.number - 1} lines before it are gone, and no policy did it")
             self.broken.insert(0, gone)
 
     def look_at_the_end(self, now: Head) -> None:
-        """Every line that the store wrote is there, and no other; ``now`` is its head after the lines were read."""
+        """Check that exactly the entries that the store wrote are there; ``now`` is its head after reading them."""
         last = self.last.number if self.last is not None else 0
         if self.head is None or now is None:
             self._report(0, "the store no longer knows which line it wrote last; somebody removed that")
@@ -154,7 +155,7 @@ class _Walk:
         if last < self.head[0]:
             self._gone(last + 1, self.head[0])
         if last > now[0]:
-            self._report(now[0] + 1, "was not written by a gateway; the store knows of none behind the one before")
+            self._report(now[0] + 1, "was not written by a gateway; the store knows of no entry after the one before")
 
     def verdict(self) -> Verdict:
         first, last = self.first, self.last
@@ -184,12 +185,12 @@ def _anchor(text: str | None) -> tuple[int, str] | None:
 
 
 class ExportedLine(AuditLine, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A line of an export: what it says, where it stands, and whether that is all of it."""
+    """A line of an export: its content, its position, and whether it is complete."""
 
     number: int
     previous: str
     hash: str
-    part: int = 0  # of the turns that were noted together; 0: it stands alone
+    part: int = 0  # among turns recorded together; 0: single
     redacted: bool = False
 
 
@@ -201,7 +202,7 @@ def _read(lines: Iterable[bytes], walk: _Walk) -> Iterable[ExportedLine]:
         try:
             json.loads(line, object_pairs_hook=_once)
             read = msgspec.json.decode(line, type=ExportedLine)
-        except (ValueError, RecursionError):  # msgspec's own are ValueErrors, too
+        except (ValueError, RecursionError):  # msgspec's errors are ValueErrors, too
             walk.unread = number + 1
             walk.broken.append(Broken(walk.unread, f"cannot be read; it was changed (line {place} of the file)"))
             continue
@@ -210,14 +211,14 @@ def _read(lines: Iterable[bytes], walk: _Walk) -> Iterable[ExportedLine]:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A name that stands twice says one thing to one reader and another to the next."""
+    """Reject duplicate keys: different readers would see different values."""
     if len({name for name, _ in pairs}) != len(pairs):
         raise ValueError("duplicate name")
     return dict(pairs)
 
 
 def _as_written(parts: list[ExportedLine]) -> bytes:
-    """The line that these are, as it was hashed; nothing if they were changed in what no hash covers."""
+    """The entry that these lines make up, as it was hashed; None if something was changed that no hash covers."""
     lines = [AuditLine(*(getattr(part, name) for name in AuditLine.__struct_fields__)) for part in parts]
     if not parts[0].part:
         return msgspec.json.encode(lines[0]) if len(parts) == 1 else b""

@@ -1,12 +1,13 @@
-"""Where this gateway connects to: the one guard for everything that fetches.
+"""Which addresses the gateway may connect to: one guard for everything that fetches.
 
-A URL that arrived in a message, a card, a page or a redirect may point inside: to this machine, to its
-network, to a cloud's metadata service. So a host is resolved once, every address it has is checked, and the
-connection is made to the address that was checked (a name that changes between check and use gains nothing).
-The check sits where connections are opened, so a redirect passes it again, and so does every retry.
+A URL from a message, a card, a page or a redirect may point to this machine, its network, or a cloud's metadata
+service.
+So a host is resolved once, every address of it is checked, and the connection goes to a checked address; a name that
+changes between check and use gains nothing. The check runs where connections are opened, so redirects and retries
+pass it again.
 
-Use ``Outbound.transport()`` with an ``httpx2.AsyncClient`` (and ``trust_env=False``, or a proxy from the
-environment would be asked instead), ``Outbound.connect()`` for other sockets, ``GuardedClient`` for documents.
+Use ``Outbound.transport()`` with an ``httpx2.AsyncClient`` (and ``trust_env=False``, or a proxy from the environment
+would be used instead), ``Outbound.connect()`` for other sockets, ``GuardedClient`` for documents.
 """
 
 from __future__ import annotations
@@ -29,22 +30,22 @@ Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
-# All of IPv6 that is given to networks of the open internet: anything else is unassigned or internal.
+# All IPv6 space assigned to the public internet; anything else is unassigned or internal.
 _UNICAST: Final = ip_network("2000::/3")
-# What IANA's registries keep for a purpose, and what is public by its range and inside by its use. Written out, because
-# the standard library's own lists differ from one Python to the next.
+# Ranges that IANA's registries reserve, and public ranges that are used internally. Written out, because the standard
+# library's lists differ between Python versions.
 # https://www.iana.org/assignments/iana-ipv4-special-registry, https://www.iana.org/assignments/iana-ipv6-special-registry
 _INSIDE: Final[tuple[Network, ...]] = tuple(
     ip_network(item)
     for item in (
         "0.0.0.0/8",  # this network
         "10.0.0.0/8",
-        "100.64.0.0/10",  # a provider's own, among them a cloud's metadata service
+        "100.64.0.0/10",  # carrier-grade NAT, including a cloud's metadata service
         "127.0.0.0/8",
         "168.63.129.16/32",  # Azure's wire server
-        "169.254.0.0/16",  # link-local, with the metadata service of most clouds
+        "169.254.0.0/16",  # link-local, including the metadata service of most clouds
         "172.16.0.0/12",
-        "192.0.0.0/24",  # protocol assignments, among them a cloud's metadata service
+        "192.0.0.0/24",  # protocol assignments, including a cloud's metadata service
         "192.0.2.0/24",  # documentation
         "192.31.196.0/24",  # AS112, answers for private names
         "192.52.193.0/24",  # AMT
@@ -58,7 +59,7 @@ _INSIDE: Final[tuple[Network, ...]] = tuple(
         "240.0.0.0/4",  # reserved, and broadcast
         "2001::/23",  # protocol assignments: Teredo, benchmarks, AMT, AS112, ORCHID, DRIP
         "2001:db8::/32",  # documentation
-        "2002::/16",  # 6to4, gone; its relays were anybody's
+        "2002::/16",  # 6to4, deprecated; anybody could run a relay
         "2620:4f:8000::/48",  # AS112
         "3fff::/20",  # documentation
     )
@@ -75,7 +76,7 @@ _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 
 
 def is_public(address: Address) -> bool:
-    """Whether an address is somebody on the open internet, seen through every way to write an IPv4 one as IPv6."""
+    """Whether an address is on the public internet, whichever way an IPv4 address is written as IPv6."""
     if isinstance(address, IPv6Address):
         inner = _embedded(address) if address in _MAPPED or address in _NAT64 else None
         if inner is not None:
@@ -86,7 +87,7 @@ def is_public(address: Address) -> bool:
 
 
 def _embedded(address: IPv6Address) -> IPv4Address | None:
-    """The IPv4 address that an IPv6 one stands for: mapped, compatible, 6to4, Teredo, NAT64, SIIT."""
+    """The IPv4 address embedded in an IPv6 one: mapped, compatible, 6to4, Teredo, NAT64, SIIT."""
     if address.ipv4_mapped is not None:
         return address.ipv4_mapped
     if address.sixtofour is not None:
@@ -106,10 +107,11 @@ async def _resolve(host: str, port: int) -> Sequence[str]:
 
 
 class OutboundRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where connections may go; as it stands in the configuration file.
+    """Where connections may go; a section of the configuration file.
 
-    ``allow`` names what is inside and allowed all the same: a host, ``host:port``, an address or a network.
-    ``deny`` is refused even if it is public. ``private`` lifts the rule on addresses altogether.
+    ``allow`` names internal destinations that are allowed anyway: a host, ``host:port``, an address or a network.
+    ``deny``
+    is refused even if it is public. ``private`` allows all private addresses.
     """
 
     schemes: tuple[str, ...] = ("https", "http")
@@ -120,7 +122,7 @@ class OutboundRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Outbound:
-    """Decides where connections may go, and opens them to exactly what it decided on."""
+    """Decides where connections may go, and opens them to exactly the checked address."""
 
     def __init__(self, rules: OutboundRules | None = None, *, resolve: Resolve = _resolve) -> None:
         self.rules = rules or OutboundRules()
@@ -132,7 +134,7 @@ class Outbound:
     # -- deciding ---------------------------------------------------------------------------------
 
     def check(self, url: str) -> httpx2.URL:
-        """Refuse what can be refused before any name is looked up; return the URL as it will be used.
+        """Reject what can be rejected before a name is looked up; return the URL to use.
 
         Raises:
             Forbidden: scheme, port, credentials or host are not allowed.
@@ -152,7 +154,7 @@ class Outbound:
 
     def check_host(self, host: str, port: int) -> None:
         """Raises:
-        Forbidden: the host is refused by its name, its number or its port.
+        Forbidden: the host name, address or port is not allowed.
         """
         name = _normal(host)
         if self.rules.ports and port not in self.rules.ports and not self._allowed.names(name, port):
@@ -163,7 +165,7 @@ class Outbound:
         if literal is not None:
             self._check_address(literal, name, port)
         elif _NUMERIC.fullmatch(name) or not _NAME.fullmatch(name):
-            # 2130706433, 0x7f.1 and 017700000001 are all 127.0.0.1 to a resolver; nobody honest writes them.
+            # To a resolver, 2130706433, 0x7f.1 and 017700000001 are all 127.0.0.1; nobody honest writes them.
             raise Forbidden("a host is written as a name or as a plain address")
 
     def _check_address(self, address: Address, name: str, port: int) -> None:
@@ -175,10 +177,10 @@ class Outbound:
             raise Forbidden("this address is not on the open internet")
 
     async def addresses(self, host: str, port: int) -> list[str]:
-        """Every address of a host, each of them checked.
+        """Every address of a host, each checked.
 
         Raises:
-            Forbidden: one of them is not allowed. One bad address is enough: which one would be used is luck.
+            Forbidden: one of them is not allowed. One is enough, because it is random which one would be used.
             PeerUnavailable: host not found.
         """
         self.check_host(host, port)
@@ -204,7 +206,7 @@ class Outbound:
         """A connected socket to a checked address; for libraries that take one (``websockets``: ``sock=``).
 
         Raises:
-            Forbidden, PeerUnavailable: as ``addresses``; or nobody answers there.
+            Forbidden, PeerUnavailable: as ``addresses``; or nothing answers there.
         """
         loop = asyncio.get_running_loop()
         for address in await self.addresses(host, port):
@@ -223,11 +225,12 @@ class Outbound:
         raise PeerUnavailable(_normal(host)[:100], "it cannot be reached")
 
     def transport(self, *, limits: httpx2.Limits | None = None, tls: ssl.SSLContext | None = None) -> GuardedTransport:
-        """A transport for ``httpx2.AsyncClient``; share one client, since each has a pool of its own."""
+        """A transport for ``httpx2.AsyncClient``; share one client, because each has its own connection pool."""
         return GuardedTransport(self, limits or httpx2.Limits(), tls or self.tls())
 
     def tls(self) -> ssl.SSLContext:
-        """The TLS settings of outgoing connections: certificates are always verified. Made once, it is dear."""
+        """The TLS context of outgoing connections, which always verifies certificates. Cached: creating it is
+        expensive."""
         if self._tls is None:
             self._tls = ssl.create_default_context()
             self._tls.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -235,13 +238,12 @@ class Outbound:
 
 
 class GuardedTransport(httpx2.AsyncHTTPTransport):
-    """An HTTP transport that opens connections only where ``Outbound`` lets it."""
+    """An HTTP transport that connects only where ``Outbound`` allows."""
 
     def __init__(self, outbound: Outbound, limits: httpx2.Limits, tls: ssl.SSLContext) -> None:
         super().__init__(verify=tls, trust_env=False)
         self._outbound = outbound
-        # The pool stands for names, not addresses, so that TLS is checked against the name; the address is
-        # chosen where the pool connects.
+        # The pool is keyed by name, so that TLS verifies the name; the address is chosen when the pool connects.
         self._pool = httpcore2.AsyncConnectionPool(
             ssl_context=tls,
             max_connections=limits.max_connections,
@@ -256,7 +258,7 @@ class GuardedTransport(httpx2.AsyncHTTPTransport):
 
 
 class _Pinned(httpcore2.AsyncNetworkBackend):
-    """Connects to the address that was checked, never to a name."""
+    """Connects to the checked address, never to a name."""
 
     def __init__(self, outbound: Outbound) -> None:
         self._outbound = outbound
@@ -292,7 +294,7 @@ class _Pinned(httpcore2.AsyncNetworkBackend):
 
 
 class GuardedResponse(msgspec.Struct, frozen=True):
-    """A document and where it was in the end."""
+    """A document and its final URL."""
 
     url: str
     status: int
@@ -325,7 +327,7 @@ class GuardedClient:
 
     @property
     def _client(self) -> httpx2.AsyncClient:
-        # Made when first used: its TLS settings are dear, and most gateways never fetch.
+        # Created on first use: its TLS context is expensive, and most gateways never fetch.
         if self._made is None:
             self._made = httpx2.AsyncClient(
                 transport=self.outbound.transport(),
@@ -354,8 +356,8 @@ class GuardedClient:
         Raises:
             Forbidden: the URL, or one it redirects to, is not allowed.
             TooLarge: the document, unpacked, is over the limit.
-            PeerUnavailable: nobody answers, or not in time.
-            PeerUnreadable: what answers is not HTTP, or redirects without end.
+            PeerUnavailable: no answer, or not in time.
+            PeerUnreadable: the answer is not HTTP, or redirects endlessly.
         """
         return await self.send("GET", url, headers=headers, max_bytes=max_bytes)
 
@@ -368,7 +370,7 @@ class GuardedClient:
         body: bytes | None = None,
         max_bytes: int | None = None,
     ) -> GuardedResponse:
-        """Like ``get``, with a method and a body (webhooks, token end-points). Only ``get`` follows redirects."""
+        """Like ``get``, with a method and a body (webhooks, token endpoints). Only ``get`` follows redirects."""
         given = dict(headers or {})
         at = self.outbound.check(url)
         try:
@@ -416,7 +418,7 @@ _SECRET_HEADERS: Final = frozenset({"authorization", "cookie", "x-api-key", "pro
 
 
 class _Listed:
-    """Hosts, ``host:port`` pairs, addresses and networks of a list."""
+    """Split a list into hosts, ``host:port`` pairs, addresses and networks."""
 
     def __init__(self, entries: Iterable[str]) -> None:
         self._names: set[str] = set()

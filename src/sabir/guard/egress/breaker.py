@@ -1,12 +1,12 @@
-"""A circuit breaker per peer: who keeps failing is left alone for a while, and tried again by one call.
+"""A circuit breaker per peer: a peer that keeps failing is not called for a while, then tried by one call.
 
 closed → (enough failures in a row) → open → (the pause is over) → half-open → closed, or open again for twice
 as long.
 
-What counts is whether the peer is there, not what it answers. A failure is: no connection, no answer in time, an
-answer that cannot be read, or one that says of the peer itself that it does not work (``PeerRefused.broken``).
-Everything else that it says is an answer, also that it failed on this question: else one caller with a bad question
-would take the peer away from all. What goes wrong on our own side says nothing of the peer.
+What counts is whether the peer works, not what it answers. These are failures: no connection, no answer in time, an
+unreadable answer, or one in which the peer reports that it does not work (``PeerRefused.broken``). Everything else is
+an answer, including an error about this question; otherwise one caller with a bad question could block the peer for
+all. Errors on our own side say nothing about the peer.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Breaker:
     def call(self) -> Iterator[GuardedCall]:
         """Guard one call to the peer; report its outcome to the yielded object.
 
-        A call that is cancelled before anything was heard counts as nothing, and neither do errors of our own side.
+        A call that is cancelled before a response counts as nothing, and so do errors on our own side.
 
         Raises:
             PeerUnavailable: the breaker is open, and the peer is not called.
@@ -76,7 +76,7 @@ class Breaker:
             return False
         left = self._opened + self._wait - self._clock()
         if left > 0 or self._probing:
-            raise PeerUnavailable(self.peer, f"it failed {self._failures} times; tried again in {max(left, 1.0):.0f} s")
+            raise PeerUnavailable(self.peer, f"it failed {self._failures} times; next try in {max(left, 1.0):.0f} s")
         self._probing = True
         return True
 
@@ -93,28 +93,28 @@ class Breaker:
             self._opened = self._clock()
 
     def showed_life(self) -> None:
-        """The one call that tries has heard something: the others need not wait for its end. Only an answer makes the
-        count zero, so that a peer which always breaks off in the middle is left alone again."""
+        """The trial call got a response, so other calls need not wait for its end. Only a complete answer resets the
+        count, so that a peer which always breaks off is paused again."""
         self._opened, self._probing = None, False
 
     def gave_up(self) -> None:
-        """The one call that tried has learned nothing; the next one tries."""
+        """The trial call was inconclusive; the next call is the trial."""
         self._probing = False
 
 
 class GuardedCall:
-    """One call: the first thing that ends it counts, and nothing after that."""
+    """One call: its first outcome counts, later ones are ignored."""
 
     __slots__ = ("_breaker", "_ended", "_probe", "_tries")
 
     def __init__(self, breaker: Breaker, probe: bool) -> None:
         self._breaker = breaker
-        self._probe = probe  # whether it is the one that finds out
-        self._tries = probe  # and the others still wait for it
+        self._probe = probe  # whether it is the trial call
+        self._tries = probe  # and other calls still wait for it
         self._ended = False
 
     def heard(self, event: Event) -> None:
-        """What the peer has sent. A question is an answer, too; a piece and progress are signs of life."""
+        """Report an event from the peer. A question counts as an answer; a delta or progress as a sign of life."""
         if isinstance(event, Fault) and event.code == "unavailable":
             self.failed()
         elif isinstance(event, Reply | Fault | Question):

@@ -1,7 +1,7 @@
-"""Who we are to others: one identity per service, chosen by its address, never the caller's own token.
+"""Our credentials for other services: chosen by address, never the caller's own token.
 
-What a caller came with stays here. Where a service must know for whom we ask, the caller's token is exchanged for
-one of that service (RFC 8693). Tokens are kept per service and caller, and given to nobody else.
+A caller's credentials stay here. If a service must know the caller, the caller's token is exchanged for one of that
+service (RFC 8693). Tokens are kept per service and caller, and are sent nowhere else.
 """
 
 from __future__ import annotations
@@ -24,19 +24,20 @@ from .addresses import GuardedClient
 
 _TOKEN_TYPE: Final = "urn:ietf:params:oauth:token-type:access_token"
 _EXCHANGE: Final = "urn:ietf:params:oauth:grant-type:token-exchange"
-_EARLY: Final = 30.0  # seconds before it expires at which a token is no longer used
+_EARLY: Final = 30.0  # seconds before expiry at which a token is no longer used
 _CACHED: Final = 10_000
 
 
 class Service(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Who we are to one service; as it stands in the configuration file.
+    """Our credentials for one service; a section of the configuration file.
 
-    Exactly one way: ``token`` (a bearer), ``key`` (an API key, in ``header``), or ``token_url`` with ``client`` and
-    ``secret``, where ``exchange`` says that the service shall know the caller. ``token``, ``key`` and ``secret``
-    may be written ``env:NAME``, so that they need not stand in the file.
+    Exactly one of: ``token`` (a bearer token), ``key`` (an API key, in ``header``), or ``token_url`` with ``client``
+    and
+    ``secret``, where ``exchange`` means that the service must know the caller. ``token``, ``key`` and ``secret`` may be
+    ``env:NAME``, to keep them out of the file.
     """
 
-    origin: str  # https://api.example.com, or with a path in front of which it holds
+    origin: str  # https://api.example.com, optionally with a path prefix
     token: str | None = None
     key: str | None = None
     header: str = "x-api-key"
@@ -57,7 +58,7 @@ class Service(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class OutgoingCredentials:
-    """The identities of this gateway."""
+    """The outgoing credentials of this gateway."""
 
     def __init__(
         self,
@@ -68,7 +69,7 @@ class OutgoingCredentials:
         environment: Mapping[str, str] = os.environ,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        # The longest first: the most particular rule is the one that counts.
+        # Longest first: the most specific rule applies.
         self._services = sorted(services, key=lambda service: -len(service.origin))
         self._fetcher = fetcher
         self._subjects = subjects
@@ -84,12 +85,12 @@ class OutgoingCredentials:
         return None
 
     async def headers(self, url: str, caller: Caller) -> dict[str, str]:
-        """What to send to this URL on behalf of this caller; nothing for a service that is not configured.
+        """The headers to send to this URL on behalf of this caller; none for a service that is not configured.
 
         Raises:
-            Forbidden: the service must know the caller, and the caller has no token that could be exchanged.
-            PeerRefused: the authorization server says no.
-            ConfigError: a secret is to come from the environment, and is not there.
+            Forbidden: the service must know the caller, who has no token to exchange.
+            PeerRefused: the authorization server refused.
+            ConfigError: an environment variable that should hold a secret is not set.
         """
         service = self.service(url)
         if service is None:
@@ -159,7 +160,7 @@ def _below(url: str, origin: str) -> bool:
         (a, place), (b, wanted) = _placed(url), _placed(origin)
     except ValueError:
         return False
-    # A user stands in the URL of a broker only; elsewhere it is there to deceive.
+    # Only broker URLs contain a user; elsewhere it is there to deceive.
     allowed = not a.username or a.scheme in _BROKERS
     path = b.path.rstrip("/")
     return place == wanted and allowed and (not path or a.path == path or a.path.startswith(f"{path}/"))

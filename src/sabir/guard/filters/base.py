@@ -1,4 +1,4 @@
-"""Filters: what comes in and what goes out may be let through, replaced or blocked."""
+"""Filters: let messages through, replace them or block them, in both directions."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ from .slices import SLICE, SlicePace
 
 
 class Filter(Protocol):
-    """Looks at a message on its way.
+    """Checks a message on its way in or out.
 
-    Returns it, or another one in its place; raises ``Forbidden`` to block it. A filter that fails
-    blocks (fail closed).
+    Returns the message or a replacement; raises ``Forbidden`` to block it. A filter that fails blocks (fail closed).
     """
 
     name: str
@@ -48,7 +47,7 @@ class Filters:
         return message
 
     async def passing(self, events: AsyncIterator[Event], caller: Caller) -> AsyncIterator[Event]:
-        """An agent's events on their way out.
+        """Filter an agent's events on their way out.
 
         Raises (when iterated):
             Forbidden: a filter blocks one of them.
@@ -73,7 +72,7 @@ class Filters:
                     yield Fault(await self.words(reason, caller), code)
 
     async def question(self, question: Question, caller: Caller) -> Question:
-        """A question on its way out: its words are words too."""
+        """Filter a question on its way out: its words count, too."""
         if not self.filters:
             return question
         fields = tuple([replace(field, text=await self.words(field.text, caller)) for field in question.fields])
@@ -93,14 +92,15 @@ async def _closed(filter_: Filter, passing: object) -> Message:
 
 
 class Sieve:
-    """Lets the pieces of a streamed text through once they have been seen with what follows.
+    """Releases the pieces of a streamed text once they have been checked together with what follows.
 
-    A secret may come in two pieces, neither of which looks like one. So the last ``HOLD`` characters wait for more,
-    and the text is cut only where filtering the two sides gives what filtering the whole gives.
+    A secret may be split over two pieces that look harmless. So the last ``HOLD`` characters wait for more, and the
+    text is
+    cut only where filtering both sides separately gives the same as filtering the whole.
     """
 
     HOLD: Final = 256
-    MAX_LENGTH: Final = 16 * 1024  # more than this does not wait, whatever it looks like
+    MAX_LENGTH: Final = 16 * 1024  # a longer text is released in any case
 
     def __init__(self, filters: Filters, caller: Caller) -> None:
         self._filters = filters
@@ -109,7 +109,7 @@ class Sieve:
         self._kind: tuple[str, str | None] = ("english", None)  # subformat and label of what is held
 
     async def pieces(self, delta: Delta) -> list[Delta]:
-        """What may go out, now that this piece has come.
+        """What may be sent, now that this piece has arrived.
 
         Raises:
             Forbidden: a filter blocks it.
@@ -130,13 +130,13 @@ class Sieve:
         front, back = await self._text(self._held[:cut]), await self._text(self._held[cut:])
         if await self._text(self._held) != front + back:
             if len(self._held) <= self.MAX_LENGTH:
-                return out  # something lies across the cut
+                return out  # a match spans the cut
             front, back, cut = await self._text(self._held), "", len(self._held)
         self._held = self._held[cut:]
         return [*out, self._delta(front)] if front else out
 
     async def rest(self) -> list[Delta]:
-        """What was held back, now that no more of it comes."""
+        """Release what was held back, at the end of the text."""
         held, self._held = self._held, ""
         text = await self._text(held)
         return [self._delta(text)] if text else []
@@ -152,21 +152,22 @@ class Sieve:
 
 
 class TextFilter:
-    """A filter of words: ``words`` gets every text of a message and returns its replacement.
+    """A text filter: ``words`` gets every text of a message and returns its replacement.
 
     That is each text of a content (inside JSON values, keys included, and in binary content that is text), of a label
-    and of fields that the standard does not know.
+    and of
+    unknown fields.
     """
 
     name = "text"
     ways: tuple[str, ...] = ("outbound",)
 
     def words(self, text: str) -> str:
-        """What shall stand in place of this text. Raises ``Forbidden`` to block the message."""
+        """The replacement of this text. Raises ``Forbidden`` to block the message."""
         raise NotImplementedError
 
     async def long_words(self, text: str) -> str:
-        """The same for a text of more than a slice; those that take long let others run in between."""
+        """The same for a text longer than a slice; slow filters yield to the event loop in between."""
         return self.words(text)
 
     async def inbound(self, message: Message, caller: Caller) -> Message:
@@ -227,7 +228,7 @@ class TextFilter:
 
 
 def text_in(part: Part) -> str | None:
-    """The text of a binary part, if its bytes are text; in JSON they are written in Base64."""
+    """The text of a binary part, if its bytes are text; in JSON they are Base64."""
     data = part.content
     if isinstance(data, str):
         try:
@@ -256,9 +257,9 @@ def texts_of(value: JSON) -> Iterator[str]:
 
 
 def texts_in(message: Message) -> Iterator[str]:
-    """Every text of a message that somebody could read: contents, labels, unknown fields, binary content that is text.
+    """Every readable text of a message: contents, labels, unknown fields, binary content that is text.
 
-    Tokens are left out: they are for the gateway alone.
+    Tokens are left out: only the gateway reads them.
     """
     yield from texts_of(message.extra)
     for part in message.parts:

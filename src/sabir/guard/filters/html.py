@@ -1,7 +1,7 @@
-"""A filter for HTML: what goes out to be shown has no active content.
+"""A filter for HTML: removes active content from output.
 
-HTML is cleaned by ``nh3``, which reads it as browsers do and keeps what an allow-list names. In plain text, in JSON
-values and in unknown fields nothing is changed but the links that run code.
+``nh3`` cleans HTML: it parses it as browsers do and keeps what an allow-list names. In plain text, JSON values and
+unknown fields, only links that run code are changed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _TAGS: Final = {
     "td": {"colspan", "rowspan"}, "tfoot": set(), "th": {"colspan", "rowspan", "scope"}, "thead": set(),
     "time": {"datetime"}, "tr": set(), "u": set(), "ul": set(), "var": set(),
 }  # fmt: skip
-# Gone with all that is inside them.
+# Removed with everything inside them.
 _WHOLE: Final = frozenset(
     {"script", "style", "template", "iframe", "noscript", "title", "textarea", "xmp", "noembed", "noframes", "select",
      "applet"}
@@ -41,12 +41,12 @@ _CONTROL: Final = re.compile(r"[\x00-\x20\x7f-\xa0\u200b-\u200f\u2028-\u202f\ufe
 _IN_TEXT: Final = re.compile(
     r"\b(?:(?:java|vb|live)script|data)\s{0,4}:(?=\S)(?:[^\s()]|\([^\s()]{0,200}\)){1,2000}", re.IGNORECASE
 )
-_LONGEST: Final = 2048  # what is cut off a longer one no longer begins with its scheme, so it runs nothing
+_LONGEST: Final = 2048  # cutting a longer one removes its scheme, so that it runs nothing
 
 
 @cache
 def _cleaner() -> nh3.Cleaner:
-    import nh3  # noqa: PLC0415 - compiled code that is loaded where HTML is shown, and not with every gateway
+    import nh3  # noqa: PLC0415 - compiled code, loaded only where HTML is shown
 
     return nh3.Cleaner(
         tags=set(_TAGS),
@@ -63,7 +63,7 @@ def sanitized(html: str) -> str:
 
 
 def safe_link(url: str) -> bool:
-    """Whether following a link cannot run code: relative, or of a scheme that only fetches."""
+    """Whether following a link cannot run code: it is relative, or its scheme only fetches."""
     bare = _CONTROL.sub("", url)
     scheme, colon, _ = bare.partition(":")
     if not colon or any(c in scheme for c in "/?#"):
@@ -72,7 +72,7 @@ def safe_link(url: str) -> bool:
 
 
 class Html:
-    """Takes active content out of what goes out."""
+    """Removes active content from output."""
 
     name = "html"
 
@@ -100,7 +100,7 @@ _LINKED: Final = frozenset({"url", "uri", "href", "src", "link", "image", "thumb
 
 
 def _without_code(value: JSON, name: str = "") -> JSON:
-    """A JSON value whose links run no code. Its texts are data and stay: who shows them must escape them."""
+    """A JSON value whose links run no code. Its texts are data and stay: whoever renders them must escape them."""
     if isinstance(value, str):
         is_link = name in _LINKED or not any(c.isspace() for c in value.strip())
         return "about:blank" if is_link and _CODE.match(_CONTROL.sub("", value[:200])) else value
@@ -123,7 +123,7 @@ async def _safe_content(part: Part) -> JSON:
     if not isinstance(content, str):
         return content
     if part.format == "structured" and part.kind in ("html", "xml"):
-        # nh3 lets other threads run meanwhile, and so the event loop.
+        # nh3 releases the GIL, so the event loop keeps running.
         return sanitized(content) if len(content) <= SLICE else await asyncio.to_thread(sanitized, content)
     if part.format == "structured" and part.kind == "uri":
         return content if safe_link(content) else "about:blank"

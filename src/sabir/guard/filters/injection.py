@@ -1,7 +1,7 @@
-"""A filter for prompt injection: words in a message, a page or a tool's result that try to give orders to a model.
+"""A filter for prompt injection: text in a message, a page or a tool result that tries to instruct a model.
 
-Patterns find the known ways of saying it, written plainly or hidden (invisible letters, full-width letters, base64).
-They do not find every way; so instructions in data are data wherever the text goes, and tools are checked by right.
+Patterns find known phrasings, plain or hidden (invisible letters, full-width letters, base64). They cannot find all, so
+instructions in data are treated as data everywhere, and tools are checked by rights.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .slices import SLICE, SlicePace, overlapping
 
 logger = logging.getLogger("sabir.guard")
 
-# A blank stands for any white space. Gaps are bounded, so that no text makes matching slow.
+# A space matches any white space. Gaps are bounded, so that no text makes matching slow.
 _WHICH: Final = (
     "(?:all|any|every|of|the|your|my|these|those|previous|prior|earlier|above|preceding|foregoing|original|initial|"
     "existing)"
@@ -91,18 +91,18 @@ _COMPILED: Final = tuple(
     (name, re.compile(pattern.replace(" ", r"\s{1,8}"), re.IGNORECASE)) for name, pattern in PATTERNS
 )
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]{24,4096}={0,2}")
-_OVERLAP: Final = 1024  # characters; no pattern matches more
+_OVERLAP: Final = 1024  # characters; no match is longer
 _LONGEST_BASE64: Final = 4098
 ACTIONS: Final = ("block", "mark", "log")
 
 
 def scan(text: str) -> tuple[str, ...]:
-    """The names of the patterns a text shows; empty if none. For messages, pages, tool results, cards."""
+    """The names of the patterns found in a text; for messages, pages, tool results, cards."""
     return tuple(dict.fromkeys(name for names in _looks(text) for name in names))
 
 
 async def scan_in_slices(text: str, pace: SlicePace) -> tuple[str, ...]:
-    """The same, and others run in between."""
+    """The same, yielding to the event loop in between."""
     found: dict[str, None] = {}
     for names in _looks(text):
         found.update(dict.fromkeys(names))
@@ -111,7 +111,7 @@ async def scan_in_slices(text: str, pace: SlicePace) -> tuple[str, ...]:
 
 
 def _looks(text: str) -> Iterator[list[str]]:
-    """What each slice of a text shows."""
+    """The patterns found in each slice of a text."""
     for piece in overlapping(text, _OVERLAP):
         plain = _plain(piece)
         yield [name for name, pattern in _COMPILED if pattern.search(plain)]
@@ -132,7 +132,7 @@ def _hidden(text: str, start: int, stop: int) -> bool:
 
 
 def _plain(text: str) -> str:
-    """As a model would read it: invisible characters gone, letters in their plain form."""
+    """The text as a model reads it: without invisible characters, letters in plain form."""
     if text.isascii():
         return text
     shown = "".join(_TAGS.get(c, c) for c in text if unicodedata.category(c) != "Cf" or c in _TAGS)
@@ -152,7 +152,7 @@ def _decoded(text: str) -> str:
 
 
 class PromptInjection:
-    """Blocks, marks or logs messages that show a pattern.
+    """Blocks, marks or logs messages that match a pattern.
 
     ``mark`` leaves the message as it is and adds a part labelled ``warning``, for agents and people to see.
     """

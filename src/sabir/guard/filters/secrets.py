@@ -1,7 +1,7 @@
-"""Filters for what must not go out: credentials, personal data, and what is inside.
+"""Filters for what must not leave: credentials, personal data, and internal text.
 
-They look for shapes, so they find what has one. They are the last line, not the first: secrets do not reach agents
-to begin with.
+They look for shapes, so they only find what has one. They are the last line of defence, not the first: secrets should
+not reach agents at all.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from .slices import SLICE, SlicePace, substitute
 
 REDACTED: Final = "[redacted]"
 
-# Credentials with a shape of their own. Each is bounded in length, so that no text makes matching slow.
+# Credentials with a recognisable shape. Each is bounded in length, so that no text makes matching slow.
 SECRET_SHAPES: Final[tuple[tuple[str, str], ...]] = (
     ("private key", r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,3}PRIVATE KEY-----"
                     r"(?:[\s\S]{0,8192}?-----END [A-Z0-9 ]{1,60}-----|[\s\S]{0,8192})"),
     ("sabir key", r"\bsbk_[0-9a-f]{6,32}_[A-Za-z0-9_-]{20,90}"),
-    # Not where it is an address to upload to or download from: that is for the caller, and bound to it.
+    # Except in upload and download addresses, which are for the caller and bound to it.
     ("sabir token", r"(?<!/nlip/upload/)\bsb1\.[A-Za-z0-9_-]{24,2000}"),
     ("jwt", r"\beyJ[A-Za-z0-9_-]{8,8192}\.[A-Za-z0-9_-]{4,8192}\.[A-Za-z0-9_-]{8,2048}"),
     ("aws key id", r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
@@ -38,11 +38,11 @@ SECRET_SHAPES: Final[tuple[tuple[str, str], ...]] = (
     ("url password", r"(?<=://)[^\s/:@]{1,128}:[^\s/:@]{1,256}(?=@)"),
     ("bearer", r"(?<=\b[Bb]earer )[A-Za-z0-9._~+/=-]{16,8192}"),
 )  # fmt: skip
-# What is in every one of these: a long text without it is not searched for them.
+# Substrings that all of these contain: a long text without them is not searched.
 _LONG: Final = {"private key": "-----BEGIN ", "sabir token": "sb1.", "jwt": "eyJ", "bearer": "earer "}
-_LONGEST: Final = 2 * 8192 + 2048 + 100  # characters that one of these can match
+_LONGEST: Final = 2 * 8192 + 2048 + 100  # characters that one match can have
 _LONGEST_SHORT: Final = 700
-# key = value, where the key says that the value is a secret and the value looks like chance.
+# key = value, where the key suggests a secret and the value looks random.
 _ASSIGNED: Final = re.compile(
     r"""(?ix)(?P<name>passw(?:or)?d|secret|api[_-]?key|access[_-]?key|auth[_-]?token|private[_-]?key)
     (?P<is>["']?\s{0,3}(?::|=|:=|=>)\s{0,3}["']?)(?P<value>[^\s"'<>,;]{8,512})"""
@@ -52,7 +52,7 @@ _ASSIGNED_WORDS: Final = ("passw", "secret", "api", "access", "auth", "private")
 
 
 class Secrets(TextFilter):
-    """Takes credentials out of what goes out."""
+    """Removes credentials from output."""
 
     name = "secrets"
     _shapes = re.compile("|".join(f"(?:{shape})" for _, shape in SECRET_SHAPES))
@@ -63,7 +63,7 @@ class Secrets(TextFilter):
         if len(text) < 16:
             return text
         if self._shapes.search(text) is not None:
-            for _, shape in self._long_shapes:  # first, so that a key in front of one does not hide where it begins
+            for _, shape in self._long_shapes:  # first, so that a key in front of one does not hide its start
                 text = shape.sub(REDACTED, text)
             text = self._short_shapes.sub(REDACTED, text)
         return _ASSIGNED.sub(self._assigned, text)
@@ -87,14 +87,14 @@ class Secrets(TextFilter):
 
 
 def entropy(text: str) -> float:
-    """Bits of chance per character, as the text itself shows them."""
+    """Entropy of the text in bits per character."""
     counts = Counter(text)
     return -sum(n / len(text) * math.log2(n / len(text)) for n in counts.values())
 
 
 class PersonalData(TextFilter):
-    """Takes personal data out of what goes out: mail addresses, payment cards, bank accounts, phone and US social
-    security numbers. ``kinds`` chooses."""
+    """Removes personal data from output: mail addresses, payment cards, bank accounts, phone and US social security
+    numbers. ``kinds`` selects which."""
 
     name = "pii"
     SHAPES: Final = {
@@ -143,9 +143,9 @@ def _mod97(text: str) -> bool:
 
 
 class Inside(TextFilter):
-    """Keeps in what is inside: the reasoning of models, and texts that were named as not to be told (system prompts).
+    """Keeps internal text from leaving: the reasoning of models, and protected texts such as system prompts.
 
-    ``markers`` are matched word for word: a planted marker shows that something leaks, and stops it.
+    ``markers`` are matched literally: a planted marker that appears in output reveals a leak and stops it.
     """
 
     name = "inside"
@@ -155,7 +155,7 @@ class Inside(TextFilter):
     )
     _OPENING: Final = re.compile(r"<(think|thinking|reasoning|scratchpad|internal)\b[^>]{0,200}>", re.IGNORECASE)
     _LONGEST_TAG: Final = 220
-    LEAST: Final = 40  # characters of a protected text in a row that count as telling it
+    LEAST: Final = 40  # consecutive characters of a protected text that count as a leak
 
     def __init__(self, markers: Iterable[str] = (), protected: Iterable[str] = ()) -> None:
         self._markers = {marker for marker in markers if len(marker) >= 6}
@@ -164,7 +164,7 @@ class Inside(TextFilter):
             self.protect(text)
 
     def protect(self, text: str) -> None:
-        """Name a text that must not be told, nor any longer piece of it."""
+        """Protect a text, and any longer piece of it."""
         plain = _plain(text)
         self._protected.update(plain[at : at + self.LEAST] for at in range(max(1, len(plain) - self.LEAST + 1)))
 
@@ -188,7 +188,7 @@ class Inside(TextFilter):
         return text
 
     async def _without_long_thoughts(self, text: str) -> str:
-        """The same as one pattern for the whole would do, in time that grows with the length only."""
+        """The same result as one pattern for the whole, in linear time."""
         kept: list[str] = []
         copied = start = 0
         pace = SlicePace()

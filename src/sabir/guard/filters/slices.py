@@ -1,7 +1,7 @@
-"""Patterns over long texts without holding up the event loop: a slice at a time, and others run in between.
+"""Applies patterns to long texts in slices, so that the event loop is not blocked.
 
-Python's patterns keep the interpreter while they match, so a thread would not help. A slice reaches as far beyond its
-end as the longest match, so the result is the same as for the text as a whole.
+Python's patterns hold the GIL while they match, so a thread would not help. A slice extends beyond its end by the
+length of the longest match, so the result is the same as for the whole text.
 """
 
 from __future__ import annotations
@@ -40,17 +40,19 @@ async def substitute(pattern: re.Pattern[str], replacement: Replacement, text: s
 
 
 def overlapping(text: str, overlap: int) -> Iterator[str]:
-    """Slices of a text that share ``overlap`` characters; a letter in front says that one is not the beginning."""
+    """Slices of a text that overlap by ``overlap`` characters; a letter in front marks one that is not the
+    beginning."""
     yield text[: SLICE + overlap]
     for start in range(SLICE, len(text), SLICE):
         yield f"x{text[start : start + SLICE + overlap]}"
 
 
 class SlicePace:
-    """Lets others run after so many characters were checked.
+    """Yields to the event loop after a number of characters.
 
-    Between two slices the loop is free for as long as a slice took, because an answer to somebody else needs more than
-    one pass of it. Several long texts take turns: the more there are, the longer each takes, and nobody else waits.
+    Between two slices the loop is free for as long as a slice took, because other requests need more than one pass of
+    it.
+    Several long texts take turns: the more there are, the longer each takes, while other requests do not wait.
     """
 
     def __init__(self) -> None:
@@ -58,13 +60,13 @@ class SlicePace:
         self._began = time.thread_time()
 
     async def spend(self, characters: int) -> None:
-        self._spent += characters + 16  # a value costs something even if it is empty
+        self._spent += characters + 16  # even an empty value costs something
         if self._spent > SLICE:
             self._spent = 0
             await self.rest()
 
     async def rest(self) -> None:
-        """To be called after each slice."""
+        """Call this after each slice."""
         took = time.thread_time() - self._began
         turn = _turns.setdefault(asyncio.get_running_loop(), asyncio.Lock())
         async with turn:

@@ -1,1 +1,1 @@
-"""Who a caller is: API keys, JWTs, DPoP, OAuth, certificates, passes."""
+"""Authentication: API keys, JWTs, DPoP, OAuth, certificates, passes."""

@@ -1,7 +1,7 @@
-"""API keys: made here, shown once, kept only as a hash.
+"""API keys: created here, shown once, stored only as a hash.
 
-A key is ``sbk_<id>_<secret>``: the id finds its record in the store, the secret has 256 bits of chance, so a plain
-SHA-256 is enough to keep it by and a comparison in constant time is enough to check it.
+A key is ``sbk_<id>_<secret>``: the id finds its record in the store, and the secret has 256 random bits, so a plain
+SHA-256 hash and a constant-time comparison are enough.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from .callers import Credentials
 
 SPACE = "keys"
 PREFIX = "sbk_"
-CALLER = "key:"  # what the id of a key's caller begins with
+CALLER = "key:"  # prefix of the caller id of a key
 _CACHED = 10_000
 
 
 class ApiKey(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is kept of a key: everything but the key."""
+    """The stored record of a key: everything but the key."""
 
     id: str
     name: str
@@ -47,7 +47,7 @@ _decode = msgspec.json.Decoder(ApiKey).decode
 
 
 class ApiKeys:
-    """The keys of a store. Adding and revoking leave a line in the audit log."""
+    """The keys of a store. Adding and revoking write an audit entry."""
 
     def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
         self._store = store
@@ -72,7 +72,7 @@ class ApiKeys:
         return None if record is None else value_of(record, _decode)
 
     async def revoke(self, key_id: str) -> ApiKey:
-        """Take a key back by its id.
+        """Revoke a key by its id.
 
         Raises:
             NotFound: there is no such key.
@@ -89,9 +89,9 @@ class ApiKeys:
 
 
 class KeyVerifier:
-    """Knows callers by an API key: as a bearer, in ``X-API-Key``, or as an ``authentication`` token.
+    """Authenticates callers by API key: as a bearer token, in ``X-API-Key``, or as an ``authentication`` token.
 
-    What was read from the store is believed for ``seconds``, so a key that is revoked elsewhere works that long.
+    Records are cached for ``seconds``, so a key that is revoked elsewhere works that much longer.
     """
 
     challenge = "Bearer"
@@ -111,7 +111,7 @@ class KeyVerifier:
         return None
 
     async def caller_of(self, key_id: str) -> Caller | None:
-        """The caller of a key that was verified before; None once it is revoked or has expired."""
+        """The caller of a key that was verified before; None once it is revoked or expired."""
         key = await self._lookup(key_id)
         return None if key is None or key.expired(self._clock()) else _named(key)
 

@@ -1,7 +1,7 @@
-"""Who asks: credentials as a door found them, and the verifiers that turn them into a Caller.
+"""Authentication: credentials as a door found them, and the verifiers that turn them into a Caller.
 
-What stands in a header counts before what travels in the message, and what is wrong in either is refused, never
-taken for nobody: a caller whose token has expired must learn it, not go on as a stranger.
+Credentials in a header take precedence over those in the message. Invalid ones in either are rejected, never ignored: a
+caller whose token has expired must learn it, not continue as anonymous.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ _REMEMBERED: Final = 10_000
 
 
 class Credentials(msgspec.Struct, frozen=True):
-    """What a door knows of the other side. Never logged."""
+    """What a door knows about the client. Never logged."""
 
     address: str = ""
     authorization: str | None = None  # the header's value, or None
     certificate: str | None = None  # the verified subject of a client certificate
-    headers: dict[str, str] = {}  # the few that verifiers ask for: x-api-key, dpop
+    headers: dict[str, str] = {}  # those that verifiers read: x-api-key, dpop
     method: str = ""
     url: str = ""
-    sender: str | None = None  # who of many this says it is, where the address stands for many; proves nothing
+    sender: str | None = None  # claimed name, where many callers share an address; not verified
     caller: Caller | None = None  # already known: a local call, or a broker that authenticated it
 
     def scheme(self, *names: str) -> str | None:
@@ -48,13 +48,13 @@ class Credentials(msgspec.Struct, frozen=True):
 
     @property
     def presented(self) -> bool:
-        """Whether a header claims to say who this is."""
+        """Whether a header presents credentials."""
         return self.authorization is not None or "x-api-key" in self.headers
 
 
 @lru_cache(maxsize=1024)
 def stranger_at(address: str) -> Caller:
-    """An anonymous caller. They are values, and the same address asks again and again."""
+    """An anonymous caller; cached, because the same addresses keep asking."""
     return Caller(address=address)
 
 
@@ -66,7 +66,7 @@ def no_credentials(address: str) -> Credentials:
 
 @lru_cache(maxsize=1024)
 def credentials_of_user(uid: int) -> Credentials:
-    """What is known of a program on this machine that connected to the Unix socket: its user, from the kernel."""
+    """The credentials of a local program on the Unix socket: its user, from the kernel."""
     try:
         name = pwd.getpwuid(uid).pw_name
     except KeyError:
@@ -75,9 +75,9 @@ def credentials_of_user(uid: int) -> Credentials:
 
 
 class Verifier(Protocol):
-    """One way to prove who one is."""
+    """One way to authenticate."""
 
-    challenge: str  # what to say in WWW-Authenticate
+    challenge: str  # the challenge for WWW-Authenticate
 
     async def verify(self, credentials: Credentials, tokens: tuple[Part, ...]) -> Caller | None:
         """The caller, or None if these credentials are not of this verifier's kind.
@@ -85,22 +85,22 @@ class Verifier(Protocol):
         ``tokens`` are the ``authentication`` parts of the message (D-18).
 
         Raises:
-            Unauthenticated: they are of this kind, and wrong.
-            Unavailable: it cannot be known now; this is nobody's mistake.
+            Unauthenticated: they are of this kind, and invalid.
+            Unavailable: they cannot be checked now; not the caller's fault.
         """
 
 
 @runtime_checkable
 class Fetches(Protocol):
-    """A verifier that has something under way beside the requests."""
+    """A verifier with background work."""
 
     async def close(self) -> None: ...
 
 
 class Authenticator:
-    """Asks each verifier in turn; an unknown caller is anonymous, where that is allowed.
+    """Tries each verifier in turn; an unknown caller is anonymous, if that is allowed.
 
-    An address that keeps presenting wrong credentials is no longer listened to for a while: guessing is slow.
+    An address that keeps presenting invalid credentials is blocked for a while, which makes guessing slow.
     """
 
     def __init__(
@@ -117,19 +117,18 @@ class Authenticator:
         self._strict = strict  # False: credentials that no verifier reads are ignored
         self._mistakes = mistakes or Buckets(rate=0.2, burst=20.0)
         self._clock = clock
-        self._locked: OrderedDict[str, float] = OrderedDict()  # who was locked out, and when last
+        self._locked: OrderedDict[str, float] = OrderedDict()  # blocked addresses, and when they were last blocked
 
     @property
     def challenge(self) -> str:
         return ", ".join(dict.fromkeys(v.challenge for v in self.verifiers)) or "Bearer"
 
     async def caller(self, credentials: Credentials, tokens: tuple[Part, ...] = ()) -> Caller:
-        """Who this is.
+        """The caller of these credentials.
 
         Raises:
-            Unauthenticated: credentials were presented and are not right; or there are none, and nobody is let in
-                without.
-            RateLimited: this address has presented wrong ones too often.
+            Unauthenticated: the credentials are invalid; or there are none and anonymous access is disabled.
+            RateLimited: this address has presented invalid ones too often.
         """
         if credentials.caller is not None:
             return credentials.caller
@@ -160,10 +159,10 @@ class Authenticator:
             raise
 
     def _lock_out(self, place: str) -> None:
-        """A caller that keeps guessing is unlocked now and then, and locked out again; that is logged once."""
+        """Log a lockout once: a caller that keeps guessing is released now and then, and blocked again."""
         now = self._clock()
         if now - self._locked.pop(place, float("-inf")) > _QUIET:
-            logger.warning("too many wrong credentials from %s: it is not listened to for now", place)
+            logger.warning("Too many failed logins from %s; blocked for now", place)
         self._locked[place] = now
         if len(self._locked) > _REMEMBERED:
             self._locked.popitem(last=False)
@@ -177,9 +176,9 @@ class Authenticator:
 
 
 class CertificateVerifier:
-    """Knows callers by the subject of their client certificate, which the TLS layer has verified.
+    """Authenticates callers by the subject of their client certificate, verified by the TLS layer.
 
-    ``subjects`` gives roles to subjects; where it is not empty, nobody else is known by a certificate.
+    ``subjects`` maps subjects to roles; if it is not empty, other certificates are not accepted.
     """
 
     challenge = "Mutual"
@@ -190,7 +189,7 @@ class CertificateVerifier:
     async def verify(self, credentials: Credentials, tokens: tuple[Part, ...]) -> Caller | None:
         subject = credentials.certificate
         if not subject or credentials.presented:
-            return None  # who presents more than a certificate is judged by that
+            return None  # other credentials take precedence over the certificate
         if self._subjects and subject not in self._subjects:
             raise Unauthenticated("this certificate is not known here", self.challenge)
         roles = frozenset(self._subjects.get(subject, ()))
@@ -198,7 +197,7 @@ class CertificateVerifier:
 
 
 def subject_of(certificate: dict[str, object]) -> str:
-    """The subject of a certificate as ``ssl.SSLSocket.getpeercert`` gives it: ``CN=alice,O=Acme``."""
+    """The subject of a certificate from ``ssl.SSLSocket.getpeercert``: ``CN=alice,O=Acme``."""
     short = {"commonName": "CN", "organizationName": "O", "organizationalUnitName": "OU", "countryName": "C"}
     subject = certificate.get("subject")
     pairs = [pair for rdn in subject for pair in rdn] if isinstance(subject, tuple) else []
@@ -206,7 +205,7 @@ def subject_of(certificate: dict[str, object]) -> str:
 
 
 def _escaped(value: str) -> str:
-    # RFC 4514: a comma in a name must not look like the next name.
+    # RFC 4514: a comma inside a name must not look like a separator.
     return "".join(f"\\{c}" if c in ',+"\\<>;=' else c for c in value)
 
 

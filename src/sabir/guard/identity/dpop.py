@@ -1,8 +1,8 @@
 """DPoP: proof that the caller holds the key its token is bound to (RFC 9449).
 
-A proof is good once, for one method and URL, for a minute. That it was seen is kept in the store, so that any node
-knows it. For a WebSocket it is that of the handshake (``GET``), judged once, when the connection is opened; the caller
-is known on it until the token ends.
+A proof is valid once, for one method and URL, for a minute. Used proofs are recorded in the store, so that every node
+knows them. For a WebSocket it is the proof of the handshake (``GET``), checked once, when the connection opens; the
+caller stays authenticated until the token expires.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Dpop:
 
     async def check(self, credentials: Credentials, token: str, thumbprint: str) -> None:
         """Raises:
-        Unauthenticated: the proof is missing, wrong, old, or was used before.
+        Unauthenticated: the proof is missing, invalid, expired, or was used before.
         """
         claims, key = _read(credentials.headers.get("dpop"))
         if not hmac.compare_digest(key.thumbprint(), thumbprint):
@@ -72,7 +72,7 @@ class Dpop:
             return False
         here = urlsplit(url)
         places = {_place(url)}
-        if self._public:  # behind a proxy the request looks different from outside
+        if self._public:  # behind a proxy the request has another URL from outside
             places.add(_place(self._public + here.path))
         return _place(claimed) in places
 

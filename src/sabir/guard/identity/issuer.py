@@ -1,5 +1,5 @@
-"""Authorization servers as configured, and the tokens their callers came with. Apart from ``jwt``, which checks them
-and needs what takes a while to load."""
+"""Configured authorization servers, and the tokens their callers came with. Separate from ``jwt``, whose imports are
+slow."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-# The kind of key that each algorithm may be used with. What is not here is not read.
+# The key types that each algorithm may be used with. Other algorithms are rejected.
 KEY_KINDS: Final[Mapping[str, str]] = {
     "RS256": "RSA", "RS384": "RSA", "RS512": "RSA", "PS256": "RSA", "PS384": "RSA", "PS512": "RSA",
     "ES256": "EC", "ES384": "EC", "ES512": "EC", "EdDSA": "OKP", "Ed25519": "OKP",
@@ -19,19 +19,19 @@ KEY_KINDS: Final[Mapping[str, str]] = {
 
 
 class Issuer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An authorization server whose tokens are believed; as it stands in the configuration file."""
+    """An authorization server whose tokens are accepted; a section of the configuration file."""
 
     issuer: str
-    audience: tuple[str, ...]  # who we are to it
-    jwks: str | None = None  # where its keys are; None: found through its metadata
+    audience: tuple[str, ...]  # our names at this server
+    jwks: str | None = None  # URL of its keys; None: from its metadata
     keys: dict[str, Any] | None = None  # or the key set itself
     algorithms: tuple[str, ...] = ("RS256", "PS256", "ES256", "ES384", "Ed25519")
     leeway: float = 60.0  # seconds by which clocks may differ
-    roles: tuple[str, ...] = ()  # roles of everyone it vouches for
-    roles_claim: str = "roles"  # dots lead inside: realm_access.roles
+    roles: tuple[str, ...] = ()  # roles of every caller with its token
+    roles_claim: str = "roles"  # a dotted path: realm_access.roles
     scopes_are_roles: bool = True  # ``scope: "read write"`` gives the roles ``scope:read`` and ``scope:write``
-    longest_life: float | None = None  # refuse tokens that live longer, unless bound to a key (SG ID-7)
-    dpop: bool = False  # refuse tokens that are not bound to the caller's key (RFC 9449)
+    longest_life: float | None = None  # reject tokens that live longer, unless bound to a key (SG ID-7)
+    dpop: bool = False  # reject tokens that are not bound to the caller's key (RFC 9449)
 
     def __post_init__(self) -> None:
         unknown = [name for name in self.algorithms if name not in KEY_KINDS]
@@ -44,10 +44,9 @@ class Issuer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SubjectTokens:
-    """The tokens callers came with, by caller, in memory only and while they live.
+    """The tokens that callers came with, by caller, in memory only and while they are valid.
 
-    Kept for one purpose: to be exchanged at the issuer for another service's token (RFC 8693). They never leave
-    towards any other place.
+    They are kept only to be exchanged at the issuer for another service's token (RFC 8693), and are sent nowhere else.
     """
 
     def __init__(self, *, limit: int = 10_000, clock: Callable[[], float] = time.time) -> None:

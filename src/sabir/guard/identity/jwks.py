@@ -1,4 +1,4 @@
-"""The keys of an authorization server: fetched, kept, and fetched again when they rotate or could not be had."""
+"""The keys of an authorization server: fetched, cached, and refreshed when they rotate or a fetch failed."""
 
 from __future__ import annotations
 
@@ -21,17 +21,18 @@ from .issuer import KEY_KINDS, Issuer
 
 logger = logging.getLogger("sabir")
 
-_FIRST_WAIT: Final = 0.5  # seconds until a fetch that failed is tried again; doubled each time
+_FIRST_WAIT: Final = 0.5  # seconds until a failed fetch is retried; doubled each time
 _LONGEST_WAIT: Final = 4.0
 _PATIENCE: Final = 5.0  # how long a caller waits for the first fetch
-_SHORT_PATIENCE: Final = 1.0  # the same where there are keys from before
+_SHORT_PATIENCE: Final = 1.0  # the same if older keys exist
 
 
 class KeySource:
-    """The keys of an issuer, fetched, kept, and fetched again when an unknown one is named.
+    """The keys of an issuer: fetched, cached, and refreshed when a token names an unknown one.
 
-    While the issuer does not answer it is tried again every few seconds; the last keys are good for ``stale`` seconds
-    more, and whose token needs others is told to come back: that it is wrong nobody can know.
+    While the issuer does not answer, it is retried every few seconds. The last keys are valid for ``stale`` seconds
+    more;
+    a token that needs another key is answered with "retry later", because nobody can know whether it is invalid.
     """
 
     def __init__(
@@ -53,8 +54,8 @@ class KeySource:
         self._stale = stale
         self._clock = clock
         self._read = float("-inf")
-        self._fetching: asyncio.Task[None] | None = None  # goes on until it has succeeded
-        self._tried = asyncio.Event()  # whether it has ended once
+        self._fetching: asyncio.Task[None] | None = None  # runs until it has succeeded
+        self._tried = asyncio.Event()  # set once it has ended
         self._away: float | None = None  # since when
         self._keys: list[jwk.Key] = _keys(issuer.keys, secret=True) if issuer.keys is not None else []
 
@@ -62,7 +63,7 @@ class KeySource:
         """The keys that a token with this header may be signed with.
 
         Raises:
-            Unavailable: the issuer's keys cannot be had.
+            Unavailable: the issuer's keys cannot be fetched.
         """
         if self._issuer.keys is not None:
             return self._pick(kid, algorithm)
@@ -70,18 +71,18 @@ class KeySource:
             await self._refresh()
         found = self._pick(kid, algorithm)
         if not found:
-            await self._refresh()  # rotated: the key is newer than what we have
+            await self._refresh()  # rotated: the key is newer than ours
             found = self._pick(kid, algorithm)
         if not self._usable or (not found and self._fetching is not None):
             raise _cannot_be_had()
         return found
 
     async def newer(self, kid: str | None, algorithm: str) -> list[jwk.Key]:
-        """The keys where those that match do not verify: an issuer may rotate and keep the id, or have none. Empty if
-        what we have is new.
+        """The keys to try if matching ones do not verify: an issuer may rotate and keep the key id, or use none. Empty
+        if our keys are fresh.
 
         Raises:
-            Unavailable: it does not answer, and so nobody knows.
+            Unavailable: the issuer does not answer, so the token cannot be checked.
         """
         if self._issuer.keys is not None:
             return []
@@ -109,10 +110,10 @@ class KeySource:
         ]
 
     async def _refresh(self) -> None:
-        """Wait for new keys for a limited time; the fetch continues even if no caller waits any more."""
+        """Wait for new keys for a limited time; the fetch continues even if no caller is waiting."""
         if self._fetching is None:
             if self._clock() - self._read < self._pause:
-                return  # unknown ids must not cost a fetch each
+                return  # unknown ids must not cause a fetch each
             self._tried.clear()
             self._fetching = asyncio.create_task(self._fetch_until_had(), name="keys of an issuer")
         with suppress(TimeoutError):
@@ -141,7 +142,7 @@ class KeySource:
     def _is_away(self, exc: Exception) -> None:
         if self._away is None:
             self._away = time.monotonic()
-            what = "its last keys are used meanwhile" if self._usable else "its callers get 503"
+            what = "its last keys remain in use" if self._usable else "its callers get 503"
             logger.warning("JWKS of %s unavailable (%s); %s", self._issuer.issuer, exc, what)
 
     def _is_back(self) -> None:
@@ -156,7 +157,7 @@ class KeySource:
             base = self._issuer.issuer.rstrip("/")
             for name in ("oauth-authorization-server", "openid-configuration"):
                 metadata = await self._json(f"{base}/.well-known/{name}")
-                # RFC 8414, 3.3: metadata that names another issuer is somebody else's.
+                # RFC 8414, 3.3: metadata that names another issuer is not for this one.
                 if isinstance(metadata, dict) and metadata.get("issuer") == self._issuer.issuer:
                     where = metadata.get("jwks_uri")
                     break
@@ -179,7 +180,7 @@ def _cannot_be_had() -> Unavailable:
 
 
 def _keys(published: Any, *, secret: bool) -> list[jwk.Key]:
-    """The usable keys of a set: public ones, and secrets only where the operator wrote them down."""
+    """The usable keys of a set: public ones, and secrets only if the operator configured them."""
     found: list[jwk.Key] = []
     for entry in published["keys"] if isinstance(published, dict) and "keys" in published else ():
         if not isinstance(entry, dict) or (entry.get("kty") == "oct" and not secret):
@@ -187,7 +188,7 @@ def _keys(published: Any, *, secret: bool) -> list[jwk.Key]:
         try:
             key = jwk.import_key(entry)
         except (JoseError, ValueError, TypeError, KeyError):
-            continue  # kinds we do not know stand beside those we do
+            continue  # skip unknown types
         if isinstance(key, jwk.RSAKey) and key.public_key.key_size < 2048:
             continue
         found.append(key)

@@ -1,8 +1,8 @@
-"""Bearer tokens of an authorization server: signed JWTs, checked against the issuer's published keys.
+"""Bearer tokens of an authorization server: signed JWTs, verified with the issuer's published keys.
 
-The algorithm is chosen by our allow-list and the kind of key, never by the token alone; keys come from the issuer's
-key set, never from the token; issuer, audience, time and type must all be right. A token for somebody else is no
-token for us (RFC 8707, RFC 9068).
+The algorithm comes from our allow-list and the key type, never from the token alone; keys come from the issuer's key
+set, never from the token; issuer, audience, time and type must all match. A token for another audience is rejected
+(RFC 8707, RFC 9068).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _CACHE_SECONDS: Final = 60.0
 
 
 class JwtVerifier:
-    """Knows callers by the tokens of one issuer."""
+    """Authenticates callers by the tokens of one issuer."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class JwtVerifier:
             return known[1]
         read = _read(token)
         if read is None or read[1].get("iss") != self._issuer.issuer:
-            return None  # not a JWT, or of another issuer, which may have a verifier of its own
+            return None  # not a JWT, or of another issuer, which may have its own verifier
         signature, claims = read
         await self._check_signature(signature)
         self._check_claims(claims)
@@ -137,8 +137,8 @@ class JwtVerifier:
         )
 
     async def _bound(self, caller: Caller, credentials: Credentials, token: str, *, in_header: bool) -> None:
-        """A token bound to a key is good only with a proof of that key (RFC 9449); one that is bound to something
-        else, such as a certificate (RFC 8705), is not good here, because that is not looked at (RFC 7800, 3.1)."""
+        """Check the key binding: a bound token is valid only with a proof of that key (RFC 9449). Other bindings, such
+        as to a certificate (RFC 8705), cannot be checked here and are rejected (RFC 7800, 3.1)."""
         confirmation, thumbprint = caller.claims.get("cnf"), _thumbprint(caller.claims)
         if confirmation is not None and (thumbprint is None or set(confirmation) != {"jkt"}):
             raise self._wrong("is bound to something that cannot be checked here")
@@ -184,7 +184,7 @@ def _time(claims: Mapping[str, Any], name: str) -> float | None:
 
 
 def _at(claims: Mapping[str, Any], name: str) -> Any:
-    """The claim of this name, or the one that its dots lead to: ``realm_access.roles``."""
+    """The claim of this name, or at this dotted path: ``realm_access.roles``."""
     found: Any = claims
     for step in (name,) if name in claims else name.split("."):
         found = found.get(step) if isinstance(found, dict) else None

@@ -1,5 +1,5 @@
-"""OAuth 2.1, seen from a resource server: the metadata that tells clients where to get a token, and the challenge
-that points to it (RFC 9728, RFC 6750)."""
+"""OAuth 2.1 on the side of a resource server: the metadata that says where to get a token, and the challenge that
+points to it (RFC 9728, RFC 6750)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ WELL_KNOWN = "/.well-known/oauth-protected-resource"
 
 
 def metadata_path(resource: str) -> str:
-    """Where the metadata of a resource is: the well-known path, with the resource's own path behind it."""
+    """The path of a resource's metadata: the well-known path, followed by the resource's own."""
     path = urlsplit(resource).path.rstrip("/")
     return f"{WELL_KNOWN}{path}"
 
@@ -30,7 +30,7 @@ def protected_resource(
     documentation: str = "",
     dpop: bool = False,
 ) -> dict[str, Any]:
-    """The RFC 9728 document of a resource: ``resource`` is its URL exactly as clients use it."""
+    """The RFC 9728 document of a resource; ``resource`` is its URL exactly as clients use it."""
     document: dict[str, Any] = {
         "resource": resource,
         "authorization_servers": list(issuers),
@@ -48,7 +48,7 @@ def protected_resource(
 def challenge(
     resource: str | None = None, *, scope: str = "", error: str = "", description: str = "", scheme: str = "Bearer"
 ) -> str:
-    """The value of ``WWW-Authenticate``, with the place of the metadata if the resource has one."""
+    """The value of ``WWW-Authenticate``, with the URL of the metadata if the resource has one."""
     parameters = {
         "resource_metadata": metadata_url(resource) if resource else "",
         "scope": scope,
@@ -60,5 +60,5 @@ def challenge(
 
 
 def _quoted(value: str) -> str:
-    # A header value is printable ASCII; what is not would let a name write headers of its own.
+    # Header values are printable ASCII; anything else could inject headers.
     return "".join(c for c in value if " " <= c <= "~" and c not in '"\\')

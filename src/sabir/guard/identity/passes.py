@@ -1,13 +1,14 @@
-"""Passes: ``authentication`` tokens that we issue, to be carried in the message (CORE-6.2.2, SG 3.5).
+"""Passes: ``authentication`` tokens that we issue, carried in the message (CORE-6.2.2, SG 3.5).
 
-Whoever has proven who it is gets a pass and presents it in later messages instead. A pass is sealed, so it needs
-no state and cannot be made by others; it lives for minutes; and it is bound to its holder: to the certificate the
-connection came with, else to the address it came from. In other hands it does not open.
+An authenticated caller gets a pass and presents it in later messages instead. A pass is sealed, so it needs no state
+and
+cannot be forged; it lives for minutes; and it is bound to its holder: to the client certificate, or otherwise to the
+address. It is useless to anybody else.
 
-It is never worth more than what it was given for. It ends with the token its caller came with, and as soon as the key
-is revoked or expires, whose roles of now it has. By a pass one gets another that ends at the same time, so that who
-wants to stay must prove again who it is. Who proves it by a key of its own for each request (DPoP) gets none, because
-a pass would need no proof.
+A pass never grants more than what it was issued for. It ends with the caller's token, or as soon as the key is revoked
+or
+expires, and has the key's current roles. A pass can be renewed only up to its own expiry, after which the caller must
+authenticate again. Callers who prove a key with each request (DPoP) get none, because a pass would need no proof.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from .api_keys import CALLER, KeyVerifier
 from .callers import Credentials
 
 KIND = "authentication"
-_PROVEN: Final = frozenset({"key", "subject", "certificate"})  # kinds of callers that have shown something themselves
+_PROVEN: Final = frozenset({"key", "subject", "certificate"})  # kinds of callers that authenticated themselves
 
 
 class _Pass(msgspec.Struct, frozen=True, array_like=True):
@@ -39,7 +40,7 @@ class _Pass(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Passes:
-    """Issues passes, and knows callers by them."""
+    """Issues passes, and authenticates callers by them."""
 
     challenge = "Bearer"
 
@@ -51,7 +52,7 @@ class Passes:
         keys: KeyVerifier | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """``keys`` tells whether a key is still good; without it no pass that was given for one is."""
+        """``keys`` says whether a key is still valid; without it, passes issued for keys are not accepted."""
         self._seal = seal
         self._seconds = seconds
         self._keys = keys
@@ -61,14 +62,14 @@ class Passes:
         """How many seconds a pass for this caller would be valid; 0 if it cannot have one."""
         if caller.kind not in _PROVEN or "cnf" in caller.claims:
             return 0.0
-        ends = caller.claims.get("exp")  # of the token, or of the pass, that it came with
+        ends = caller.claims.get("exp")  # of the token or pass that it came with
         return self._seconds if ends is None else max(0.0, min(self._seconds, float(ends) - self._clock()))
 
     def issue(self, caller: Caller, credentials: Credentials, *, suffix: str = "") -> Part:
-        """A pass for a known caller, bound to how it is connected now.
+        """A pass for a known caller, bound to its current connection.
 
         Raises:
-            Unauthenticated: nobody is given a pass without having proven who they are.
+            Unauthenticated: the caller is anonymous.
         """
         life = self.life(caller)
         if life <= 0:
@@ -79,7 +80,7 @@ class Passes:
         return token_part(sealed, f"{KIND}_{suffix}" if suffix else KIND)
 
     def issue_to(self, caller: Caller) -> Part:
-        """A pass for a caller as it was admitted: bound to its certificate if it came by one, else to its address."""
+        """A pass for a caller as it was admitted: bound to its certificate if it has one, otherwise to its address."""
         certificate = caller.id.removeprefix("cert:") if caller.kind == "certificate" else None
         return self.issue(caller, Credentials(caller.address, certificate=certificate))
 

@@ -1,7 +1,9 @@
-"""Usage: what each caller has used today, counted in the store, so that it is exact across nodes.
+"""Daily quotas, counted in the store, so that they are exact across nodes.
 
-A turn is counted before it runs; bytes, model tokens and cost when it has ended. So the last turn of a day may go
-over a quota, and the next is refused. Who is over is refused from memory until the day ends: a flood costs nothing.
+A turn is counted before it runs; bytes, model tokens and cost after it has ended. So the last turn of a day may exceed
+a
+quota, and the next is rejected. A caller over a quota is rejected from memory until the day ends: a flood costs
+nothing.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ class DailyUsage:
         self._store = store
         self._clock = clock
         self._over: OrderedDict[str, tuple[float, str]] = OrderedDict()
-        self._seen: OrderedDict[str, tuple[float, dict[str, float]]] = OrderedDict()  # by account: when, and used
+        self._seen: OrderedDict[str, tuple[float, dict[str, float]]] = OrderedDict()  # by account: time and usage
 
     @property
     def counted(self) -> bool:
@@ -47,7 +49,7 @@ class DailyUsage:
         """Count one turn.
 
         Raises:
-            RateLimited: a quota of today is used up; ``retry_after`` is the time until tomorrow.
+            RateLimited: today's quota is used up; ``retry_after`` is the time until tomorrow.
         """
         holder, now = holder_of(caller), self._clock()
         known = self._over.get(holder)
@@ -62,14 +64,14 @@ class DailyUsage:
                 raise self._used_up(kind, _midnight(now) - now)
 
     async def spend(self, caller: Caller, size: int, meter: Meter) -> None:
-        """Add what a turn has used, but for what another node has used and added."""
+        """Add what a turn has used, except what another node has already added."""
         spent = {"bytes": float(size), "tokens": float(meter.own_tokens), "cost": meter.own_cost}
         for kind, amount in spent.items():
             if amount and kind in self._limits:
                 await self._count(meter.account or holder_of(caller), kind, amount)
 
     async def left(self, caller: Caller, *, recently: bool = False) -> list[Remaining]:
-        """What is left of each quota, for the caller to be told; ``recently``: as it was a moment ago is enough."""
+        """What is left of each quota; with ``recently``, a slightly old value is enough."""
         now, holder = self._clock(), holder_of(caller)
         used = self._recent(holder, now) if recently else {}
         for kind in self._limits:
@@ -89,7 +91,7 @@ class DailyUsage:
 
     def _recent(self, holder: str, now: float) -> dict[str, float]:
         at, used = self._seen.get(holder, (0.0, {}))
-        over = self._over.get(holder)  # a caller over its quota stays so for the day, and costs no further look
+        over = self._over.get(holder)  # a caller over its quota stays so for the day, and costs no further lookup
         if int(at // DAY) == int(now // DAY) and (now - at < RECENT or (over is not None and now < over[0])):
             return dict(used)
         return {}
@@ -97,7 +99,7 @@ class DailyUsage:
     async def _count(self, holder: str, kind: str, amount: float) -> float:
         assert self._store is not None
         now = self._clock()
-        # Kept a while beyond its day, so that a clock that is behind does not start it anew.
+        # Kept beyond its day, so that a slow clock does not restart it.
         used = await self._store.count(
             SPACE, f"{int(now // DAY)}:{kind}:{holder}", amount, expires=_midnight(now) + 3600.0
         )
@@ -116,7 +118,7 @@ def _midnight(now: float) -> float:
 
 
 class Counted:
-    """Stands around one turn: takes its place, counts it, and puts on the account what it has used."""
+    """Context manager around one turn: takes its slot, counts it, and adds what it used."""
 
     __slots__ = ("_agent", "_caller", "_control", "_handed_on", "_meter", "_places", "_taken", "_usage", "size")
 
@@ -137,7 +139,7 @@ class Counted:
         self._meter = meter
         self._taken: tuple[str, ...] = ()
         self._handed_on = caller.is_counted_elsewhere  # the turn, and its bytes
-        self._control = control  # counted, and never rejected: a caller over its quota may ask when it is renewed
+        self._control = control  # counted but never rejected: a caller over its quota may ask when it is renewed
         self.size = size
 
     async def __aenter__(self) -> Counted:
@@ -157,13 +159,13 @@ class Counted:
         if self._taken:
             self._places.free(self._taken)
         if self._usage.counted:
-            # Also where the turn was cancelled: what it used is used. A store that is down must not hide its answer.
+            # Also if the turn was cancelled: what it used counts. A store outage must not hide its answer.
             with suppress(StoreUnavailable):
                 await asyncio.shield(self._usage.spend(self._caller, 0 if self._handed_on else self.size, self._meter))
 
 
 def size_of(message: Message) -> int:
-    """About how many bytes a message has, without encoding it."""
+    """The approximate size of a message in bytes, without encoding it."""
     content = message.content
     size = len(content) if isinstance(content, str | bytes) else 64
     for part in message.submessages:

@@ -1,7 +1,7 @@
-"""How much: token buckets per caller, address and agent, places for turns at the same time, quotas of a conversation.
+"""Rates and limits: token buckets per caller, address and agent, concurrency slots, limits of a conversation.
 
-These are counted in this process; a fleet of N lets N times as much through. What must be exact across nodes is
-counted in the store: see ``usage``.
+These are counted in this process; N nodes allow N times as much. Limits that must be exact across nodes are counted in
+the store: see ``daily``.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ Rate = Annotated[float, msgspec.Meta(gt=0)]
 
 
 class Quotas(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Limits on what callers use; all configurable. None: the default, which spares this machine itself."""
+    """Limits on what callers use, all configurable. None: the default, which exempts this machine."""
 
     rate_per_caller: Rate | None = None  # requests a second; default 100, none for loopback
     rate_per_address: Rate | None = None
     rate_per_agent: Rate | None = None  # None: no limit
     burst: Annotated[float, msgspec.Meta(ge=1)] = 200.0
-    conversations: int | None = None  # open ones per caller; default 100,000, none for loopback
+    conversations: int | None = None  # open ones per caller; default 100,000, no limit for loopback
     context_bytes: int = 8 * 1024 * 1024  # stored per conversation
-    context_turns: int = 20  # given to an agent
-    conversation_seconds: float = 30 * 86400.0  # idle life of a known caller's conversation
+    context_turns: int = 20  # passed to an agent
+    conversation_seconds: float = 30 * 86400.0  # idle lifetime of a known caller's conversation
     anonymous_seconds: float = 86400.0
     turn_seconds: float = 120.0
     answer_seconds: float = 600.0  # how long a question waits for its answer
-    concurrent_per_caller: int = 0  # turns at the same time; 0: no cap
+    concurrent_per_caller: int = 0  # concurrent turns; 0: no cap
     concurrent_per_agent: int = 0
     daily_turns: int = 0  # per caller and day (UTC), exact across nodes; 0: no quota
     daily_bytes: int = 0
     daily_tokens: int = 0  # of language models
     daily_cost: float = 0.0  # in the currency of the models' prices
-    turn_calls: int = 0  # model and tool calls within one turn, all agents of it together; 0: no budget
+    turn_calls: int = 0  # model and tool calls within one turn, over all its agents; 0: no budget
     turn_tokens: int = 0
     turn_cost: float = 0.0
 
@@ -53,7 +53,7 @@ DEFAULT_CONVERSATIONS = 100_000
 
 
 class Buckets:
-    """Token buckets by key. The least recently used are forgotten first, so memory is bounded."""
+    """Token buckets by key. The least recently used are dropped first, so memory is bounded."""
 
     def __init__(
         self, rate: float, burst: float, *, limit: int = 100_000, clock: Callable[[], float] = time.monotonic
@@ -63,7 +63,7 @@ class Buckets:
         self._limit = limit
         self._clock = clock
         self._levels: OrderedDict[str, tuple[float, float]] = OrderedDict()
-        self._paid: dict[str, int] = {}  # requests that ``spend`` has taken already
+        self._paid: dict[str, int] = {}  # requests that ``spend`` has already taken
 
     def take(self, key: str, amount: float = 1.0) -> float:
         """Take from the bucket; returns 0, or the seconds until there is enough again."""
@@ -84,9 +84,9 @@ class Buckets:
         return 0.0
 
     def spend(self, key: str, amount: float) -> None:
-        """Take more for a request that is costly, on credit if need be, and the request itself: it is not taken again.
+        """Take more for a costly request, on credit if need be, including the request itself.
 
-        The credit ends at a burst, so that whoever has used it up waits, and not for ever.
+        The credit is limited to one burst, so that a caller who has used it up waits for a limited time.
         """
         self._levels[key] = (max(-self.burst, self._level(key) - amount - 1.0), self._clock())
         self._paid[key] = self._paid.get(key, 0) + 1
@@ -97,7 +97,7 @@ class Buckets:
         return key in self._levels
 
     def begin(self, key: str) -> None:
-        """An empty bucket, which fills from now on; others begin full."""
+        """An empty bucket that fills from now on; others start full."""
         self._levels[key] = (0.0, self._clock())
         if len(self._levels) > self._limit:
             self._levels.popitem(last=False)
@@ -107,7 +107,7 @@ class Buckets:
         return max(0.0, self._level(key))
 
     def wait(self, key: str) -> float:
-        """The seconds until one can be taken; 0 if it can be now."""
+        """The seconds until one can be taken; 0 if it can be taken now."""
         return max(0.0, (1.0 - self._level(key)) / self.rate)
 
     def _level(self, key: str) -> float:
@@ -118,9 +118,10 @@ class Buckets:
 class Shares:
     """Callers from one address that differ only in unverified claims: they share one rate.
 
-    Its burst is twice that of others, and the second half is for who keeps to its share: a quarter of the rate for each
-    name, an eighth for all new ones together. So one who floods has what it would have alone, and does not use up what
-    the others need; and to make up a name for each request gains nothing.
+    Its burst is twice the normal one, and the second half is for names that stay within their share: a quarter of the
+    rate
+    per name, an eighth for all new names together. So a flooding caller gets what it would have alone without using up
+    what others need, and making up a name for each request gains nothing.
     """
 
     def __init__(self, rate: float, burst: float, clock: Callable[[], float]) -> None:
@@ -137,28 +138,28 @@ class Shares:
             wait = 0.0 if plenty else wait
         else:
             wait = 0.0 if plenty else self._new.take(place)
-            if not wait:  # who was not let in is not remembered, or made-up names would push out the others
+            if not wait:  # rejected names are not remembered, or made-up names would push out the others
                 self._known.begin(key)
         return wait or self.all.take(place)
 
 
 class Remaining(msgspec.Struct, frozen=True):
-    """What is left of one limit: ``reset`` is the seconds until it is whole again."""
+    """What is left of one limit: ``reset`` is the seconds until it is full again."""
 
     name: str
     limit: float
     remaining: float
     reset: float
-    window: int = 0  # seconds for which the limit holds; 0: it fills all the time
-    unit: str = ""  # of what; none: requests
-    scale: int = 1  # values are whole numbers; of money that is millionths
+    window: int = 0  # seconds that the limit covers; 0: refilled continuously
+    unit: str = ""  # what is counted; empty: requests
+    scale: int = 1  # values are integers; money is in millionths
 
     def headers(self) -> list[tuple[bytes, bytes]]:
         return [(b"ratelimit-policy", self.policy.encode()), (b"ratelimit", self.header.encode())]
 
     @property
     def plain(self) -> dict[str, str | float]:
-        """For those who ask in words."""
+        """In words, for control answers."""
         return {"name": self.name, "limit": self.limit, "remaining": self.remaining, "reset": self.reset}
 
     @property
@@ -186,7 +187,7 @@ class Rates:
     def __init__(
         self, quotas: Quotas, *, behind_proxy: bool = False, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        # Behind a proxy that does not say for whom it asks, everybody seems to be this machine.
+        # Behind a proxy that does not report client addresses, everybody appears to be this machine.
         spared = quotas.rate_per_caller is None and quotas.rate_per_address is None
         self._spare_loopback = spared and not behind_proxy
         caller, address, agent = quotas.rate_per_caller, quotas.rate_per_address, quotas.rate_per_agent
@@ -199,47 +200,47 @@ class Rates:
         """Both of the following; for doors that know the caller from the start.
 
         Raises:
-            RateLimited: over the rate; says when to come back.
+            RateLimited: over the rate; says when to retry.
         """
         self.check_address(caller.address)
         self.check_caller(caller)
 
     def check_open(self, address: str) -> None:
-        """Asked before a message is read, so that a flood costs little; takes nothing from the account.
+        """Check the rate before a message is read, so that a flood costs little; charges nothing.
 
         Raises:
-            RateLimited: the account of this address is empty; says when to come back.
+            RateLimited: this address has used up its rate; says when to retry.
         """
         if address and not (self._spare_loopback and (address in _LOOPBACK or is_loopback(address))):
             _within(self._addresses.wait(rate_limit_key(address)))
 
     def check_address(self, address: str) -> None:
-        """Asked first, before anyone looks who it is.
+        """Charge the address, before authentication.
 
         Raises:
-            RateLimited: over the rate; says when to come back.
+            RateLimited: over the rate; says when to retry.
         """
         if address and not (self._spare_loopback and (address in _LOOPBACK or is_loopback(address))):
             _within(self._addresses.take(rate_limit_key(address)))
 
     def check_share(self, address: str, name: str) -> None:
-        """Asked instead of the above where an address stands for many, who cannot prove which of them they are.
+        """Charge an address that stands for many callers who cannot prove which of them they are.
 
         Raises:
-            RateLimited: over the rate of all, or over the share of this name; says when to come back.
+            RateLimited: over the rate of all, or over the share of this name; says when to retry.
         """
         _within(self._shares.take(rate_limit_key(address), name))
 
     def check_caller(self, caller: Caller) -> None:
         """Raises:
-        RateLimited: over the rate; says when to come back.
+        RateLimited: over the rate; says when to retry.
         """
-        # What an agent asks on behalf of somebody was counted where that caller came in, perhaps on another node.
+        # An agent's calls on behalf of a caller were counted where that caller came in, perhaps on another node.
         if not caller.is_anonymous and not caller.is_counted_elsewhere and not self.spares(caller.address):
             _within(self._callers.take(caller.id))
 
     def spend(self, address: str, caller: Caller | None, amount: float) -> None:
-        """Charge more than one request for one that was costly, to its address and its caller."""
+        """Charge a costly request as more than one, to its address and its caller."""
         if self.spares(address) or not address:
             return
         self._addresses.spend(rate_limit_key(address), amount)
@@ -248,13 +249,13 @@ class Rates:
 
     def check_agent(self, name: str) -> None:
         """Raises:
-        RateLimited: this agent is asked too often, by all together.
+        RateLimited: this agent gets too many requests, from all callers together.
         """
         if self._agents is not None:
             _within(self._agents.take(name))
 
     def remaining(self, caller: Caller) -> Remaining | None:
-        """What is left for a caller; None where nothing is counted."""
+        """What is left for a caller; None if nothing is counted."""
         if self._spare_loopback and is_loopback(caller.address):
             return None
         place = rate_limit_key(caller.address)
@@ -265,7 +266,7 @@ class Rates:
         return Remaining("requests", buckets.burst, left, (buckets.burst - left) / buckets.rate)
 
     def spares(self, address: str) -> bool:
-        """Whether callers from this address are not counted: this machine itself, unless a rate was configured."""
+        """Whether callers from this address are not metered: this machine, unless a rate was configured."""
         return self._spare_loopback and is_loopback(address)
 
 
@@ -275,7 +276,7 @@ def _within(wait: float) -> None:
 
 
 class ConcurrencyCaps:
-    """How many turns of a caller, and of an agent, run at the same time. One that waits for an answer has a place."""
+    """How many turns of a caller, and of an agent, run concurrently. A suspended turn keeps its slot."""
 
     def __init__(self, quotas: Quotas) -> None:
         self._caps = (quotas.concurrent_per_caller, quotas.concurrent_per_agent)
@@ -283,10 +284,10 @@ class ConcurrencyCaps:
         self._taken: dict[str, int] = {}
 
     def take(self, caller: Caller, agent: str, account: str = "") -> tuple[str, ...]:
-        """Take a place, on this account or the caller's own; give it back with ``free``.
+        """Take a slot, on this account or the caller's own; release it with ``free``.
 
         Raises:
-            RateLimited: all places are taken.
+            RateLimited: all slots are taken.
         """
         holders = (f"c{account or holder_of(caller)}", f"a{agent}")
         keys = tuple(key for key, cap in zip(holders, self._caps, strict=True) if cap > 0)
@@ -307,7 +308,7 @@ class ConcurrencyCaps:
 
 
 def holder_of(caller: Caller) -> str:
-    """Whose account something goes on: a known caller's own, else that of the address; an agent's is its caller's."""
+    """The account to charge: a known caller's own, otherwise the address; an agent's is its caller's."""
     if caller.kind == "agent" and caller.on_behalf_of:
         return caller.on_behalf_of
     return f"anonymous@{rate_limit_key(caller.address)}" if caller.is_anonymous else caller.id
@@ -315,7 +316,7 @@ def holder_of(caller: Caller) -> str:
 
 @lru_cache(maxsize=10_000)
 def rate_limit_key(address: str) -> str:
-    """The place that an address stands for: itself; in IPv6 its network, since one house has 2^64 addresses there."""
+    """The rate-limit key of an address: itself; in IPv6 its network, because one household has 2^64 addresses."""
     if ":" not in address:
         return address
     try:
@@ -338,7 +339,7 @@ def is_loopback(address: str) -> bool:
 
 
 def max_conversations(quotas: Quotas, caller: Caller) -> int | None:
-    """How many open conversations a caller may have; None is any number."""
+    """How many open conversations a caller may have; None: no limit."""
     if quotas.conversations is not None:
         return quotas.conversations
     return None if is_loopback(caller.address) else DEFAULT_CONVERSATIONS

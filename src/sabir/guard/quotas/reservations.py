@@ -1,10 +1,10 @@
-"""Reservations: what each caller keeps here now, counted in the store, so that its limits are exact across nodes.
+"""Reservations: what each caller currently holds, counted in the store, so that limits are exact across nodes.
 
-One record for each holder lists what it holds: how much of each, and until when. A change is made to the list as it was
-read or not at all, so that of two nodes that give away the last of a limit at the same moment one reads again, and
-refuses. What has expired counts no more, so that a node that dies leaves nothing behind that counts for ever.
+One record per holder lists what it holds: how much of each, and until when. The list is updated by compare-and-swap, so
+if two nodes hand out the last of a limit at the same moment, one of them reads again and rejects. Expired entries do
+not count, so a node that dies leaves nothing behind forever.
 
-Changes that come to this node while one is under way are made together, by the next write.
+Changes that arrive at this node while one is being written are batched into the next write.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from sabir.stores.base import Record, Store
 from sabir.stores.rows import value_of
 
 SPACE: Final = "holdings"
-NOTHING_SECONDS: Final = 60.0  # that the list of somebody who holds nothing is kept
+NOTHING_SECONDS: Final = 60.0  # how long the empty list of a holder is kept
 
-Held = dict[str, tuple[int, float]]  # by its id: how much, and until when
+Held = dict[str, tuple[int, float]]  # by id: how much, and until when
 
 
 class Cap(NamedTuple):
@@ -41,11 +41,11 @@ class Reservations:
         self._store = store
         self._kind = kind
         self._used_up = used_up
-        self._waiting: dict[str, list[_Change]] = {}  # by holder, while one of its changes is under way
+        self._waiting: dict[str, list[_Change]] = {}  # by holder, while one of its changes is being written
         self._writing: set[asyncio.Task[None]] = set()
 
     async def begin(self, holder: str, reservation: str, until: float, cap: Cap, record: Record) -> int:
-        """Hold one more, of which nothing is there yet; ``record`` is stored along with it. Says how much is left.
+        """Reserve one more, still empty; ``record`` is stored along with it. Returns how much is left.
 
         Raises:
             RateLimited: it would be one too many, or nothing is left.
@@ -72,10 +72,10 @@ class Reservations:
         refuse: bool = True,
         record: Record | None = None,
     ) -> int:
-        """Hold so much of one, or as much as is left; ``record`` is stored along with it. Says how much.
+        """Reserve this much, or as much as is left; ``record`` is stored along with it. Returns how much.
 
         Raises:
-            RateLimited: there is not even ``least`` left, and it may be refused.
+            RateLimited: less than ``least`` is left, and it may be rejected.
         """
 
         def grown(held: Held) -> int:
@@ -83,7 +83,7 @@ class Reservations:
             amount = min(wanted, max(before, cap.amount - _sum(held) + before)) if refuse else wanted
             if amount < least:
                 raise self._refusal()
-            if reservation in held or len(held) < cap.number:  # who holds so many is refused the next in any case
+            if reservation in held or len(held) < cap.number:  # a holder at the limit is rejected in any case
                 held[reservation] = amount, until
             return amount
 
@@ -100,7 +100,7 @@ class Reservations:
         await self._change(holder, settled, record)
 
     async def end(self, holder: str, reservation: str) -> None:
-        """Hold it no longer."""
+        """Release the reservation."""
         await self._change(holder, lambda held: held.pop(reservation, (0, 0.0))[0])
 
     def _refusal(self) -> RateLimited:
@@ -144,7 +144,7 @@ class Reservations:
             held = {reservation: item for reservation, item in before.items() if item[1] > now}
             results = [change.made(held) for change in changes]
             made = [change for change, result in zip(changes, results, strict=True) if isinstance(result, int)]
-            # What belongs to it is written at the same time and not after it: in one commit, where a store groups them.
+            # Written at the same time, not afterwards: in one commit, if the store groups them.
             along = [change for change in made if change.record is not None and change not in stored]
             writes = [self._store.put(change.record) for change in along if change.record is not None]
             if held != before:
@@ -163,7 +163,7 @@ class Reservations:
 
 @dataclass(slots=True, eq=False)
 class _Change:
-    """One change to a list, and who waits for it."""
+    """One change to a list, and the future of its caller."""
 
     make: Callable[[Held], int]
     record: Record | None
@@ -177,7 +177,7 @@ class _Change:
             return refused
 
     def resolve(self, result: int | BaseException) -> None:
-        if self.done.done():  # who waited for it has left
+        if self.done.done():  # its caller has gone
             return
         if isinstance(result, int):
             self.done.set_result(result)
