@@ -132,7 +132,7 @@ async def test_a_turn_that_cannot_be_read_says_so_and_its_conversation_goes_on(
         again = await store.turn("t1")
     assert [(turn.asked.text, turn.answered.text) for turn in turns] == [("hi", LOST_WORDS), ("hi", "hello")]
     assert again is not None and again.answered.text == LOST_WORDS
-    assert caplog.messages[0].startswith("turn t1 cannot be read from the store: ")
+    assert caplog.messages[0].startswith("Turn t1 cannot be read from the store: ")
 
 
 async def test_a_conversation_whose_terms_are_lost_does_not_go_on_without_them(
@@ -145,7 +145,7 @@ async def test_a_conversation_whose_terms_are_lost_does_not_go_on_without_them(
     with pytest.raises(Conflict, match="start a new one"):
         await store.conversation("one")
     assert [row.id for row in await store.conversations("ada")] == ["two"]
-    assert caplog.messages[0].startswith("conversation one cannot be read from the store: ")
+    assert caplog.messages[0].startswith("Conversation one cannot be read from the store: ")
 
 
 async def test_a_copy_has_such_a_task_too_and_says_so(

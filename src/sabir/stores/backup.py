@@ -1,7 +1,7 @@
-"""A backup of a home, taken while its gateway runs, and its way back.
+"""Backs up a home while its gateway runs, and restores it.
 
-The SQLite databases are copied by SQLite's own online backup, so that each is whole; other files as they are. A store
-on PostgreSQL is backed up by PostgreSQL's tools, or by ``sabir store copy``.
+SQLite databases are copied by SQLite's online backup, so that each is consistent; other files are copied as they are. A
+store on PostgreSQL is backed up by PostgreSQL's tools, or by ``sabir store copy``.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ import msgspec
 from sabir.errors import ConfigError
 
 DATABASES: Final = (".db", ".sqlite", ".sqlite3")
-LEFT_OUT: Final = ("-wal", "-shm", "-journal", ".lock", ".sock")  # of a running gateway: they are in the copies
-NODES: Final = "nodes"  # who runs here now
+LEFT_OUT: Final = ("-wal", "-shm", "-journal", ".lock", ".sock")  # of a running gateway: included in the copies
+NODES: Final = "nodes"  # the nodes that run here now
 
 
 class BackupReport(msgspec.Struct, frozen=True):
-    """What was written or brought back."""
+    """What was written or restored."""
 
     files: int
     bytes: int
 
 
 def backup(home: Path, target: Path, store: str | None = None) -> BackupReport:
-    """Write everything of a home into one file.
+    """Write a home into one file.
 
     Raises:
         ConfigError: nothing to back up, or the file cannot be written.
@@ -58,10 +58,10 @@ def backup(home: Path, target: Path, store: str | None = None) -> BackupReport:
 
 
 def restore(source: Path, home: Path) -> BackupReport:
-    """Bring a backup back into a home that is empty or missing.
+    """Restore a backup into a home that is empty or missing.
 
     Raises:
-        ConfigError: the home has something in it, or the file is not a backup.
+        ConfigError: the home is not empty, or the file is not a backup.
     """
     if home.exists() and any(home.iterdir()):
         raise ConfigError(f"restore: {home} is not empty; move it, or choose another folder with --home")
@@ -89,7 +89,7 @@ def _files_of(home: Path, target: Path) -> Iterator[Path]:
 
 
 def _copied(path: Path, scratch: Path) -> Path:
-    """A whole copy of a database that may be written to at this moment."""
+    """A consistent copy of a database that may be in use."""
     copy = scratch / "database"
     copy.unlink(missing_ok=True)
     with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as old, closing(sqlite3.connect(copy)) as new:

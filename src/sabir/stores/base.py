@@ -1,14 +1,16 @@
 """The Store interface and its rows. One contract suite runs over every implementation.
 
-A store keeps conversations and their turns, tasks and their events, the audit chain, and named
-records of any kind (uploads, keys, directory entries, counters). What a call has returned from is
-durable: it survives ``kill -9`` of this process. Writes of many turns may share one commit.
+A store keeps conversations and their turns, tasks and their events, the audit chain, and named records of any kind
+(uploads, keys, directory entries, counters). Once a call has returned, its write is durable: it survives ``kill -9`` of
+this process. Writes of many turns may share one commit.
 
-Every call may raise ``StoreUnavailable``; the work is then not done, or not known to be done, and may be
-tried again: a turn is recorded once under its id however often it is handed in.
+Every call may raise ``StoreUnavailable``; then the write was not done, or it is unknown whether it was, and the call
+can
+be repeated: a turn is recorded once under its id however often it is submitted.
 
-Text must be storable: a lone surrogate or, in PostgreSQL, a NUL is a ``ValueError``. Times are seconds since
-the epoch. Leases are judged by the store's own clock, which all nodes share.
+Text must be storable: a lone surrogate or, in PostgreSQL, a NUL raises ``ValueError``. Times are seconds since the
+epoch.
+Leases use the store's own clock, which all nodes share.
 """
 
 from __future__ import annotations
@@ -53,10 +55,11 @@ class AuditLine(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ChainedLine(msgspec.Struct, frozen=True):
-    """An audit line in its place: its number, the hash of the line before, and its own.
+    """An audit entry in the chain: its number, the hash of the previous entry, and its own.
 
-    ``written`` is the line byte by byte, as it was hashed; all that is believed of it is read from there. ``at`` is
-    the copy of its time that stands beside it, for those who look into the tables.
+    ``written`` is the entry exactly as it was hashed, and the only trusted content. ``at`` is a copy of its time, for
+    people
+    who look into the tables.
     """
 
     number: int
@@ -67,32 +70,32 @@ class ChainedLine(msgspec.Struct, frozen=True):
 
     @property
     def line(self) -> AuditLine:
-        """What it says; raises ``msgspec.MsgspecError`` where it was changed so that it says nothing."""
+        """The entry's content; raises ``msgspec.MsgspecError`` if it was changed and is no longer valid."""
         return _line(self.written)
 
 
 _line = msgspec.json.Decoder(AuditLine).decode
 
 GENESIS = "0" * 64
-ENDED = ("completed", "failed", "cancelled", "expired")  # states of a task that nothing follows
+ENDED = ("completed", "failed", "cancelled", "expired")  # final states of a task
 RUNNABLE = ("submitted", "working")
 LIVE = (*RUNNABLE, "input-required")
-# No lease is longer. One that seems so was written before the clock was set back, and holds nothing.
+# No lease is longer. One that seems so was written before the clock was set back, and counts as expired.
 LONGEST_LEASE = 3600.0
 
 
 def chain(previous: str, line: bytes) -> str:
-    """The hash of an audit line: it covers the line and everything before it."""
+    """The hash of an audit entry: it covers the entry and everything before it."""
     return hashlib.sha256(previous.encode() + line).hexdigest()
 
 
 class TurnEntry(msgspec.Struct, frozen=True):
-    """All that one answered turn writes, in one commit."""
+    """Everything that one answered turn writes, in one commit."""
 
-    conversation: ConversationRow  # as it shall be created if it is new; else only touched and expires count
+    conversation: ConversationRow  # used to create it if it is new; otherwise only touched and expires count
     turn: PastTurn
     audit: AuditLine | None = None
-    size: int = 0  # bytes of context this turn adds
+    size: int = 0  # bytes of context that this turn adds
 
 
 class TaskRow(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -115,14 +118,14 @@ class TaskRow(msgspec.Struct, frozen=True, omit_defaults=True):
     fault: str | None = None
     fault_code: str = ""
     detail: dict[str, Any] = {}
-    priority: int = 0  # from 0 to 10: among those that wait, the higher goes first
-    answers: tuple[Message, ...] = ()  # given so far to the agent's questions, in order
-    # What follows is the store's: ``put_task`` leaves it as it is stored, once a task exists.
-    attempts: int = 0  # how often a node has taken it up
-    node: str = ""  # who holds the lease
-    lease: float = 0.0  # until when
-    version: int = 0  # grows with each put and each claim
-    unreadable: str = ""  # why it cannot be read as it is stored; this is what is left of it, and it has failed
+    priority: int = 0  # from 0 to 10: among queued tasks, higher goes first
+    answers: tuple[Message, ...] = ()  # to the agent's questions so far, in order
+    # The store manages the following; once a task exists, ``put_task`` leaves them unchanged.
+    attempts: int = 0  # how often a node has claimed it
+    node: str = ""  # holder of the lease
+    lease: float = 0.0  # end of the lease
+    version: int = 0  # incremented by each put and each claim
+    unreadable: str = ""  # why the stored task cannot be read; it counts as failed, and this is what is left of it
 
 
 class TaskEvent(msgspec.Struct, frozen=True):
@@ -135,7 +138,7 @@ class TaskEvent(msgspec.Struct, frozen=True):
 
 
 class Record(msgspec.Struct, frozen=True):
-    """A named value in a space. ``version`` grows by one with each change."""
+    """A named value in a space. ``version`` increases by one with each change."""
 
     space: str
     key: str
@@ -148,26 +151,26 @@ class Record(msgspec.Struct, frozen=True):
 class Store(Protocol):
     """Where state lives."""
 
-    schema: tuple[int, int]  # its number before it was opened, and now; 0 for a new store
+    schema: tuple[int, int]  # schema version before it was opened, and now; 0 for a new store
 
     async def open(self) -> None:
         """Connect and bring the schema up to date."""
 
     async def close(self) -> None:
-        """Write out what is pending and let go. Calls after this raise ``StoreUnavailable``."""
+        """Flush pending writes and close. Later calls raise ``StoreUnavailable``."""
 
     async def ping(self) -> None:
-        """Answer, or raise ``StoreUnavailable``: also where it can be read and not written (full disk, read-only)."""
+        """Answer, or raise ``StoreUnavailable``: also if it is read-only or its disk is full."""
 
     # -- conversations and turns ---------------------------------------------------------------
 
     async def conversation(self, conversation_id: str) -> ConversationRow | None: ...
 
     async def conversation_by_token(self, owner: str, peer_token: str) -> ConversationRow | None:
-        """The owner's conversation that the peer names by a token of its own (its digest)."""
+        """The owner's conversation that the peer refers to by its own token (as a digest)."""
 
     async def conversations(self, owner: str, limit: int = 100) -> list[ConversationRow]:
-        """The owner's conversations that are not ended, latest first."""
+        """The owner's conversations that have not ended, latest first."""
 
     async def count_conversations(self, owner: str) -> int: ...
 
@@ -177,23 +180,24 @@ class Store(Protocol):
     async def turn(self, turn_id: str) -> PastTurn | None: ...
 
     def record(self, entry: TurnEntry) -> Awaitable[bool]:
-        """Record a turn and its audit line in one commit. False if a turn of this id was recorded before."""
+        """Record a turn and its audit entry in one commit. False if a turn with this id was recorded before."""
 
     async def agree(self, conversation: ConversationRow) -> None:
-        """Store what was negotiated (``agreed``), ``ended`` and ``expires``; creates the row if it is new."""
+        """Store agreements (``agreed``), ``ended`` and ``expires``; creates the row if it is new."""
 
     async def forget(self, conversation: str) -> None:
-        """Remove a conversation and its turns. What is said of them in the audit stays."""
+        """Remove a conversation and its turns. Audit entries about them stay."""
 
     async def sweep(self, now: float) -> int:
-        """Remove what has expired: conversations, ended tasks, records. Returns how many."""
+        """Remove expired conversations, ended tasks and records. Returns how many."""
 
     # -- tasks -----------------------------------------------------------------------------------
 
     async def put_task(self, task: TaskRow, *, expect: int | None = None, lease: float | None = None) -> bool:
-        """Create or replace a task. With ``expect``, only if its stored version is this (0: absent); returns whether.
+        """Create or replace a task. With ``expect``, only if its stored version matches (0: absent); returns whether it
+        did.
 
-        A new task is held by ``task.node`` for ``lease`` seconds, if given; else anyone may claim it.
+        A new task is held by ``task.node`` for ``lease`` seconds, if given; otherwise anyone may claim it.
         """
 
     async def task(self, task_id: str) -> TaskRow | None: ...
@@ -208,22 +212,22 @@ class Store(Protocol):
         """How many tasks of this owner have not ended."""
 
     async def count_submitted(self) -> int:
-        """How many tasks, of whomever, have not begun."""
+        """How many tasks, of all owners, have not started."""
 
     async def claim_task(self, node: str, lease: float, agents: tuple[str, ...]) -> TaskRow | None:
-        """Take a submitted or working task for one of these agents that nobody holds, for so many seconds.
+        """Claim a submitted or working task of one of these agents that nobody holds, for this many seconds.
 
-        Of those that wait, the highest priority goes first, then the oldest.
+        The highest priority goes first, then the oldest.
         """
 
     async def renew_tasks(self, node: str, ids: tuple[str, ...], lease: float) -> dict[str, int]:
-        """Hold these tasks for so many seconds from now; with 0 they are released, and anyone may claim them at once.
+        """Hold these tasks for this many seconds from now; 0 releases them, so that anyone may claim them.
 
-        Returns the version of each that has not ended and was still this node's.
+        Returns the version of each that has not ended and is still held by this node.
         """
 
     async def add_task_event(self, task: str, event: TaskEvent) -> int:
-        """Append an event; its number is set by the store and returned."""
+        """Append an event; the store sets its number and returns it."""
 
     async def task_events(self, task: str, since: int = 0, limit: int = 1000) -> list[TaskEvent]:
         """Events with a number above ``since``, in order."""
@@ -233,44 +237,45 @@ class Store(Protocol):
     async def audit(self, line: AuditLine) -> None: ...
 
     async def audit_lines(self, since: int = 0, limit: int = 1000) -> list[ChainedLine]:
-        """Lines with a number above ``since``, in order, as they stand (unverified)."""
+        """Entries with a number above ``since``, in order, as stored (unverified)."""
 
     async def audit_head(self) -> tuple[int, str] | None:
-        """Number and hash of the line that was written last, as the store keeps them beside the lines; (0, GENESIS)
-        before the first. None if somebody has removed it."""
+        """Number and hash of the last written entry, which the store keeps separately; (0, GENESIS) before the first,
+        None if it was removed."""
 
     async def audit_prune(self, through: int) -> int:
-        """Remove the lines up to this number, but never the newest; the chain stays verifiable from what remains."""
+        """Remove the entries up to this number, but never the newest; the rest of the chain stays verifiable."""
 
     # -- records ---------------------------------------------------------------------------------
 
     async def put(self, record: Record, *, expect: int | None = None) -> bool:
-        """Create or replace a record. With ``expect``, only if its stored version is this (0: absent); returns whether.
+        """Create or replace a record. With ``expect``, only if its stored version matches (0: absent); returns whether
+        it did.
 
-        An expired record is absent.
+        An expired record counts as absent.
         """
 
     async def get(self, space: str, key: str) -> Record | None:
         """A record that has not expired."""
 
     async def list(self, space: str, *, prefix: str = "", owner: str | None = None, limit: int = 1000) -> list[Record]:
-        """Records of a space in order of their keys, expired ones left out."""
+        """Records of a space in key order, without expired ones."""
 
     async def delete(self, space: str, key: str) -> bool: ...
 
     async def count(self, space: str, key: str, delta: float, *, expires: float = 0.0) -> float:
-        """Add to a shared counter and return its new value; an expired one starts from zero."""
+        """Add to a shared counter and return its new value; an expired one restarts from zero."""
 
 
 @runtime_checkable
 class SeesNodes(Protocol):
-    """A store that knows which of the nodes that share it are dead, before their leases have run out."""
+    """A store that knows which of its nodes are dead before their leases expire."""
 
     async def show_node(self, node: str) -> bool:
-        """Let others see that this node lives, until the store is closed or the process ends.
+        """Show other nodes that this one is alive, until the store is closed or the process ends.
 
-        False if a living one has this name already.
+        False if a live node already has this name.
         """
 
     async def free_tasks(self, node: str, lease: float, silent: float) -> dict[str, int]:
-        """End the leases that dead nodes hold and have not renewed for ``silent`` seconds; how many of each node."""
+        """End the leases of dead nodes that were not renewed for ``silent`` seconds; returns how many per node."""

@@ -1,4 +1,4 @@
-"""The time by which things are taken for expired, when the machine's clock may be set while we run."""
+"""The clock for expiry, robust against changes of the system clock."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from collections.abc import Callable
 
 
 class CautiousClock:
-    """The earlier of what the clock says and what has passed since the start.
+    """The earlier of the system clock and the time elapsed since the start.
 
-    A clock that jumps ahead makes nothing expire before its time, so nothing is removed by mistake; one
-    that is set back only keeps things longer.
+    If the clock jumps ahead, nothing expires early, so nothing is removed by mistake; if it is set back, things are
+    only
+    kept longer.
     """
 
     def __init__(self, wall: Callable[[], float] | None = None, steady: Callable[[], float] | None = None) -> None:

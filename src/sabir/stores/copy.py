@@ -1,7 +1,7 @@
-"""All rows of one store into another, empty one: SQLite to PostgreSQL when a gateway outgrows it, or back.
+"""Copies all rows of a store into another, empty one: from SQLite to PostgreSQL when a gateway outgrows it, or back.
 
-The source is read as it is at one moment, also while a gateway writes to it; the target is written in one
-transaction, and committed only if it then has as many rows of each kind and the same end of the audit chain.
+The source is read as a snapshot, even while a gateway writes to it; the target is written in one transaction, and
+committed only if row counts and the end of the audit chain match.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .sealing import ContentCipher, is_sealed
 from .sqlite.store import SQLiteStore
 from .tables import CONTENTS, HEAD, LAST_HASH, TABLES, Row, Tables, page_sql
 
-_NUMBER: Final = re.compile(rb"-?[0-9.]{1,20}(e[+-]?[0-9]+)?")  # a counter, which the store itself adds to
+_NUMBER: Final = re.compile(rb"-?[0-9.]{1,20}(e[+-]?[0-9]+)?")  # a counter, which the store itself increments
 
 logger = logging.getLogger("sabir")
 
@@ -39,11 +39,11 @@ async def copy(
 ) -> dict[str, int]:
     """Copy everything; returns the number of rows of each table.
 
-    ``opens`` opens contents that the source has encrypted; ``seals`` encrypts those of the target.
+    ``opens`` decrypts contents of the source; ``seals`` encrypts those of the target.
 
     Raises:
-        ConfigError: an address is not that of a store that keeps anything, or the target is not empty.
-        StoreUnavailable: a store does not answer, or the copy is not whole; the target is then as it was.
+        ConfigError: an address is not that of a persistent store, or the target is not empty.
+        StoreUnavailable: a store does not answer, or the copy is incomplete; the target is then unchanged.
     """
     for address in (source, target):
         if urlsplit(address).scheme not in ("sqlite", "postgresql", "postgres"):
@@ -52,7 +52,7 @@ async def copy(
         raise ConfigError("copy: source and target are the same store")
     if urlsplit(source).scheme == "sqlite" and not sqlite_path(source).exists():
         raise ConfigError(f"copy: there is no {sqlite_path(source)}")
-    for address in (source, target):  # both on the schema of this version
+    for address in (source, target):  # both at the schema of this version
         store = open_store(address)
         await store.open()
         await store.close()
@@ -61,7 +61,7 @@ async def copy(
             raise ConfigError("copy: the target is not empty; rows of two gateways cannot be mixed")
         resealing = Resealing(opens, seals)
         counts = {table: await _copy_table(table, old, new, on_progress, resealing) for table in TABLES}
-        await new.settle(await old.head())  # an end that was cut off there is not one here
+        await new.settle(await old.head())  # also copies a missing end of the chain
         for table, count in counts.items():
             if count != await new.count(table) or count != await old.count(table):
                 raise StoreUnavailable(f"copy: {table} has not arrived whole; nothing was copied")
@@ -85,7 +85,7 @@ async def _copy_table(table: str, old: Tables, new: Tables, on_progress: OnProgr
 
 
 class Resealing:
-    """Opens the contents of rows and seals them anew."""
+    """Decrypts the contents of rows and encrypts them again."""
 
     def __init__(self, opens: ContentCipher | None, seals: ContentCipher | None) -> None:
         self._opens = opens
@@ -93,7 +93,7 @@ class Resealing:
 
     def opened(self, table: str, row: Row) -> Row:
         """Raises:
-        ConfigError: the source is encrypted, and no key that was given opens it.
+        ConfigError: the source is encrypted, and none of the keys opens it.
         """
         return self._changed(table, row, self._open)
 
@@ -127,14 +127,16 @@ class Resealing:
 
 
 def _warn_of_unreadable(tasks: list[Row]) -> None:
-    """A copy is whole, so these are in it; but nobody shall think that they are well."""
+    """Unreadable rows are copied as they are; warn about them."""
     columns, _ = TABLES["tasks"]
     row_id, body = columns.index("id"), columns.index("body")
     for task in tasks:
         try:
             check_task(task[body])
         except WRONG as exc:
-            logger.warning("task %s cannot be read (%s); it is copied as it is, and will be failed", task[row_id], exc)
+            logger.warning(
+                "Task %s cannot be read (%s); it is copied as it is, and will be marked failed", task[row_id], exc
+            )
 
 
 @asynccontextmanager
@@ -160,7 +162,7 @@ async def _transaction(address: str, sqlite_begin: str, postgres_begin: str) -> 
         except sqlite3.Error as exc:
             raise StoreUnavailable(f"copy: {exc}") from exc
         finally:
-            connection.close()  # without the COMMIT nothing has happened
+            connection.close()  # without COMMIT, nothing is changed
         return
     try:
         from .postgres.copy import transaction  # noqa: PLC0415 - an extra

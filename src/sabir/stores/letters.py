@@ -1,8 +1,9 @@
-"""What every store keeps for inboxes and conversations between agents; one contract suite runs over all stores.
+"""What every store keeps for inboxes and for conversations between agents; one contract suite runs over all stores.
 
-A letter waits in a box until it was handled; whoever takes it holds it for the time of a lease. A dialogue is a
-conversation with one participant. What one message of it changes is written by one call of ``converse``, in one
-commit: its id, the new state with its timer, the letters that go out, and the audit line.
+A letter waits in a box until it is handled; a receiver holds it under a lease. A dialogue is a conversation with one
+participant. Everything that one message of it changes is written by one call of ``converse``, in one commit: its id,
+the
+new state with its timer, the outgoing letters, and the audit entry.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class LetterRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     at: float
     expires: float
     sender: str = ""
-    lane: str = ""  # sender and order; empty: bound to nothing
+    lane: str = ""  # sender and order; empty: no order
     priority: int = MEDIUM
     member: str = ""
     number: int = 0
@@ -65,7 +66,7 @@ class DialogueRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     timer: str = ""  # reply_by, result, lease
     due: float = 0.0  # when the timer fires; 0: never
     version: int = 0
-    detail: bytes = b""  # what the conversation's own rules keep, in JSON
+    detail: bytes = b""  # data of the conversation's protocol, in JSON
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -89,19 +90,19 @@ class UtteranceRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class DialogueEntry(msgspec.Struct, frozen=True):
-    """All that one message, or one timer, of a conversation writes, in one commit."""
+    """Everything that one message or timer of a conversation writes, in one commit."""
 
-    dialogue: DialogueRow | None = None  # None: the state stays
-    expect: int = 0  # the version that is stored (0: the dialogue is new)
-    said: tuple[UtteranceRow, ...] = ()  # the first is what came in, by which duplicates are recognised
+    dialogue: DialogueRow | None = None  # None: the state does not change
+    expect: int = 0  # the expected stored version (0: the dialogue is new)
+    said: tuple[UtteranceRow, ...] = ()  # the first is the incoming message, by which duplicates are recognised
     letters: tuple[LetterRow, ...] = ()
     audit: AuditLine | None = None
 
 
 class LetterNotices(Protocol):
-    """News of letters that other processes put."""
+    """Notifications about letters that other processes put."""
 
-    live: bool  # False: for now nothing is announced, and whoever waits has to look
+    live: bool  # False: there are no notifications now, so waiters have to poll
 
     async def stop(self) -> None: ...
 
@@ -111,44 +112,45 @@ class Letters(Protocol):
     """Boxes of letters, and dialogues."""
 
     async def notice_letters(self, notify: Callable[[str], None]) -> LetterNotices | None:
-        """Have ``notify`` called with each box that another process puts letters into (empty: any box may have some).
+        """Call ``notify`` with each box that another process puts letters into (empty: any box may have some).
 
-        None if this store cannot announce it; then ``last_letter`` has to be looked at.
+        None if this store cannot notify; then ``last_letter`` has to be polled.
         """
 
     async def put_letters(self, rows: tuple[LetterRow, ...]) -> None:
-        """Put letters into their boxes. One whose id waits there already is not put twice.
+        """Put letters into their boxes. A letter whose id is already waiting there is not put twice.
 
-        In a lane no letter has a higher priority than one that waits before it, so that its order is kept.
+        In a lane no letter has a higher priority than an earlier one, so that the order is kept.
         """
 
     async def take_letters(self, box: str, member: str, holder: str, lease: float, limit: int) -> list[LetterRow]:
-        """Take letters that nobody holds, for so many seconds: by priority, then in the order they came.
+        """Take letters that nobody holds, for this many seconds: by priority, then in order of arrival.
 
-        Letters of a lane of which another holder has some are left to it.
+        If another holder has letters of a lane, the rest of that lane is left to it.
         """
 
     async def hold_letters(self, holder: str, numbers: tuple[int, ...], lease: float) -> int:
-        """Hold letters for so many seconds from now (0: give them back); how many are still this holder's."""
+        """Hold letters for this many seconds from now (0: release them); returns how many are still this holder's."""
 
     async def release_letter(self, holder: str, box: str, letter_id: str) -> int:
-        """Give back the letter of this id, if this holder has it; returns how many there were."""
+        """Release the letter with this id, if this holder has it; returns how many there were."""
 
     async def drop_letters(self, numbers: tuple[int, ...], box: str | None = None) -> int:
-        """Remove letters that were handled, only those of a box if one is given; returns how many there were."""
+        """Remove handled letters, of one box if given; returns how many there were."""
 
     async def drop_letter(self, box: str, letter_id: str) -> int:
-        """Remove the letter of this id from a box; returns how many there were."""
+        """Remove the letter with this id from a box; returns how many there were."""
 
     async def acknowledge_letters(self, box: str, through: int) -> int:
-        """Remove this letter of a box and those before it that were given to somebody.
+        """Remove this letter of a box and earlier ones that were delivered.
 
-        Letters of a lower priority stay: one with a smaller number may be given out after it. If the letter is not
-        there any more, only letters of high priority, which are given out in the order of their numbers, are removed.
+        Letters of a lower priority stay: one with a smaller number may be delivered later. If the letter is gone, only
+        letters
+        of high priority, which are delivered in numeric order, are removed.
         """
 
     async def waiting_letters(self, box: str, member: str = "", after: int = 0, limit: int = 100) -> list[LetterRow]:
-        """What waits in a box or is held, in the order of numbers."""
+        """The letters that wait in a box or are held, in numeric order."""
 
     async def count_letters(self, box: str, member: str = "") -> dict[str, int]:
         """How many letters are in a box, by sender."""
@@ -156,10 +158,10 @@ class Letters(Protocol):
     async def clear_letters(self, box: str, member: str = "") -> int: ...
 
     async def last_letter(self) -> int:
-        """The number of the last letter that was put anywhere; for noticing what other processes put."""
+        """The number of the last letter in any box; for noticing letters from other processes."""
 
     async def move_to_dead(self, number: int, dead: DeadRow) -> None:
-        """Move a letter to the dead ones, in one commit."""
+        """Move a letter to the dead letters, in one commit."""
 
     async def dead_letters(self, box: str, limit: int = 100) -> list[DeadRow]: ...
 
@@ -171,14 +173,15 @@ class Letters(Protocol):
     async def converse(self, entry: DialogueEntry) -> Outcome:
         """Write what one message changes, in one commit.
 
-        ``duplicate``: a message of this id was written before. ``changed``: the dialogue is not at the version that
-        was expected. Nothing is written in either case.
+        ``duplicate``: a message with this id was written before. ``changed``: the dialogue is not at the expected
+        version. In
+        either case nothing is written.
         """
 
     async def converse_and_hand(self, entry: DialogueEntry, holder: str, lease: float) -> tuple[Outcome, int]:
-        """Write as ``converse`` does; the holder takes the entry's one letter at once, if its turn has come.
+        """Write as ``converse`` does; the holder takes the entry's only letter at once, if it is next in its lane.
 
-        The number of that letter is returned, or 0: it waits to be taken, because others wait before it in its lane.
+        Returns the number of that letter, or 0 if it has to wait for earlier ones in its lane.
         """
 
     async def dialogue(self, conversation: str, initiator: str, participant: str) -> DialogueRow | None: ...
@@ -186,22 +189,22 @@ class Letters(Protocol):
     async def dialogues(
         self, *, conversation: str | None = None, agent: str | None = None, limit: int = 100
     ) -> list[DialogueRow]:
-        """Those of a conversation or of an agent, the latest change first."""
+        """The dialogues of a conversation or of an agent, latest change first."""
 
     async def due_dialogues(self, now: float, limit: int = 100) -> list[DialogueRow]:
-        """Those whose timer has fired, the longest ago first."""
+        """The dialogues whose timer is due, longest overdue first."""
 
     async def count_open(self, agent: str) -> int:
-        """How many conversations wait for this agent's next word or work."""
+        """How many conversations wait for this agent."""
 
     async def utterance(self, reference: str, sender: str, receiver: str) -> UtteranceRow | None:
-        """What the sender said to the receiver under this id, or with this ``reply_with``; the latest."""
+        """The latest message from sender to receiver with this id, or with this ``reply_with``."""
 
     async def utterances(self, conversation: str, limit: int = 1000) -> list[UtteranceRow]:
         """What was said in a conversation, in order."""
 
 
-# The columns of the tables, in the order of the rows' fields; ``seq`` keeps the order of what was said.
+# The columns of the tables, in the order of the rows' fields; ``seq`` orders the messages.
 LETTER: Final = ", ".join(LetterRow.__struct_fields__)
 DEAD: Final = ", ".join(DeadRow.__struct_fields__)
 DIALOGUE: Final = ", ".join(DialogueRow.__struct_fields__)

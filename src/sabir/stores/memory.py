@@ -1,4 +1,4 @@
-"""A store in memory: for tests, and for gateways that must keep nothing."""
+"""A store in memory: for tests, and for gateways that must persist nothing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .memory_letters import MemoryLetters
 
 
 class MemoryStore(MemoryLetters):
-    """Keeps everything in dictionaries; forgets it with the process."""
+    """Keeps everything in dictionaries; it is gone when the process ends."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -236,7 +236,7 @@ class MemoryStore(MemoryLetters):
 
     async def audit_prune(self, through: int) -> int:
         await self.ping()
-        # The newest line always stays, so that the chain goes on from it.
+        # The newest entry always stays, so that the chain continues from it.
         removed = sum(line.number <= through for line in self._audit[:-1])
         del self._audit[:removed]
         return removed

@@ -26,19 +26,20 @@ _Box = tuple[str, str]
 
 
 class _Contents:
-    """The letters of one box: by priority, then as they came; and who holds which."""
+    """The letters of one box: by priority, then by arrival; and their holders."""
 
     def __init__(self) -> None:
         self.waiting: tuple[dict[int, LetterRow], ...] = ({}, {}, {})
         self.ids: set[str] = set()
-        self.lanes: dict[str, list[int]] = {}  # the numbers of a lane that are in the box, in order
+        self.lanes: dict[str, list[int]] = {}  # the numbers of a lane's letters in the box, in order
         self.held: dict[int, tuple[str, float]] = {}
 
     def find(self, number: int) -> LetterRow | None:
         return next((rows[number] for rows in self.waiting if number in rows), None)
 
     def put(self, row: LetterRow, holder: str = "", lease: float = 0.0) -> bool:
-        """Put a letter into the box, held by somebody if all before it in its lane are; returns whether it is."""
+        """Put a letter into the box; returns whether it was handed to the holder, which needs all earlier ones of its
+        lane."""
         handed = bool(holder)
         if row.lane:
             before = self.lanes.setdefault(row.lane, [])
@@ -96,7 +97,7 @@ class _Contents:
 
 
 class MemoryLetters:
-    """The part of the store in memory that ``stores.letters`` describes."""
+    """The in-memory implementation of ``stores.letters``."""
 
     def __init__(self) -> None:
         self._boxes: dict[_Box, _Contents] = defaultdict(_Contents)
@@ -287,7 +288,7 @@ class MemoryLetters:
         return self._said_in.get(conversation, [])[:limit]
 
     def sweep_letters(self, now: float) -> int:
-        """Remove what has expired; letters that nobody came for are dead."""
+        """Remove what has expired; expired letters become dead letters."""
         swept = 0
         for box in list(self._boxes.values()):
             for row in [row for row in box.all() if row.expires <= now]:

@@ -20,10 +20,10 @@ from .sqlite.store import SQLiteStore
 def open_store(address: str, *, durability: str = "process", cipher: ContentCipher | None = None) -> Store:
     """The store at an address: ``memory:``, ``sqlite:///path``, ``postgresql://…``. Not yet opened.
 
-    With a cipher, contents are encrypted at rest; a store in memory has no rest.
+    With a cipher, contents are encrypted at rest; a store in memory writes nothing to disk.
 
     Raises:
-        ConfigError: the address names no kind of store.
+        ConfigError: unknown kind of store.
         MissingExtra: its driver is not installed.
     """
     scheme = urlsplit(address).scheme
@@ -41,7 +41,7 @@ def open_store(address: str, *, durability: str = "process", cipher: ContentCiph
         return _ciphered(PostgresStore, cipher)(address)
     if (make := plugins.find(plugins.STORES, scheme)) is not None:
         if cipher is not None:
-            raise ConfigError(f"encryption: a store of the kind {scheme} does not encrypt what it keeps")
+            raise ConfigError(f"encryption: a store of the kind {scheme} cannot encrypt its contents")
         made: Store = make(address, durability=durability)
         return made
     raise ConfigError(f"store: expected memory:, sqlite:///path or postgresql://…, not {scheme or 'a bare word'!r}")
@@ -60,10 +60,10 @@ def _ciphered(kind: Callable[..., Store], cipher: ContentCipher | None) -> Calla
 
 
 async def is_there(address: str) -> bool:
-    """Whether there is a store at an address; unlike opening it, this makes none.
+    """Whether a store exists at an address; unlike opening it, this creates none.
 
     Raises:
-        ConfigError: the address names no kind of store, or a file of another kind.
+        ConfigError: unknown kind of store, or the file is not a store.
         StoreUnavailable: it does not answer.
     """
     store = open_store(address)
@@ -86,14 +86,14 @@ async def is_there(address: str) -> bool:
 
 
 def has_ports(address: str) -> bool:
-    """Whether each server that an address names has a port that can be one, or none."""
+    """Whether each server in an address has a valid port, or none."""
     places = urlsplit(address).netloc.rpartition("@")[2].split(",")
     ports = [place.rpartition(":")[2] for place in places if ":" in place.rpartition("]")[2]]
     return all(port.isascii() and port.isdigit() and 0 < int(port) <= 65535 for port in ports)
 
 
 def shown(address: str) -> str:
-    """An address as it may be shown: the path of a file, or a server without what proves who we are to it."""
+    """An address that is safe to show: the path of a file, or a server without credentials."""
     parts = urlsplit(address)
     if parts.scheme == "sqlite":
         return str(sqlite_path(address).absolute())
@@ -103,6 +103,6 @@ def shown(address: str) -> str:
 
 
 def sqlite_path(address: str) -> Path:
-    """``sqlite:///relative`` and ``sqlite:////absolute``, as is the custom."""
+    """The path in ``sqlite:///relative`` or ``sqlite:////absolute``."""
     rest = address.removeprefix("sqlite:")
     return Path(unquote(rest.removeprefix("///") if rest.startswith("///") else rest.removeprefix("//")))

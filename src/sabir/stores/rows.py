@@ -1,7 +1,8 @@
-"""Rows as they are read from tables. One that cannot be read stops nobody: what is left of it is returned.
+"""Decodes table rows. An unreadable row stops nothing: what is left of it is returned.
 
-Whatever was written there (by a fault of ours, another version, a hand in the tables), the others of its table are
-wanted, and a node must start.
+Whatever is stored there (through a bug, another version, or an edit by hand), the other rows are needed, and a node
+must
+start.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ CONVERSATION: Final = "id, owner, created, touched, expires, turns, bytes, agree
 TURN: Final = "id, at, agent, asked, answered, speaker, conversation"
 TASK: Final = "body, attempts, node, lease, version, id, owner, agent, state, conversation, created, updated, expires"
 
-# What decoding raises, of bytes that are damaged, hold something else, or are none.
+# What decoding raises for bytes that are damaged, hold something else, or are missing.
 WRONG: Final = (msgspec.MsgspecError, ValueError, TypeError, LookupError, RecursionError)
 LOST_TASK: Final = "the stored record of this task is unreadable"
 LOST_WORDS: Final = "(This turn is unreadable.)"
-UNREADABLE: Final = "unreadable"  # the kind of an event of a task that cannot be read
+UNREADABLE: Final = "unreadable"  # the kind of a task's event that cannot be read
 
 _message = unpacker(Message).decode
 _agreed = unpacker(dict[str, Any]).decode
@@ -40,7 +41,7 @@ _task = unpacker(TaskRow).decode
 _event = unpacker(TaskEvent).decode
 _anything: Callable[[bytes], Any] = unpacker(dict[Any, Any]).decode
 _MAX_SHOWN: Final = 10_000
-_logged: set[tuple[str, str, int]] = set()  # records that were logged; some are looked at every few seconds
+_logged: set[tuple[str, str, int]] = set()  # already logged; some are read every few seconds
 _KEPT: Final = (("message", Message), ("door", str), ("detail", dict[str, Any]), ("fault", str))
 
 
@@ -48,12 +49,12 @@ Opened = Callable[[bytes], bytes]
 
 
 def plainly(stored: bytes) -> bytes:
-    """How a column is read that is not encrypted: as it is."""
+    """How an unencrypted column is read: as it is."""
     return stored
 
 
 def task_of(row: Any, opened: Opened = plainly) -> TaskRow:
-    """A task; where it cannot be read it has failed, and ``unreadable`` says why."""
+    """A task; an unreadable one counts as failed, and ``unreadable`` says why."""
     body, attempts, node, lease, version, *columns = row
     try:
         body = opened(body)
@@ -115,7 +116,7 @@ def _left_of(
 
 
 def event_of(number: int, body: bytes, opened: Opened = plainly) -> TaskEvent:
-    """An event of a task; one that cannot be read keeps its number."""
+    """An event of a task; an unreadable one keeps its number."""
     try:
         return msgspec.structs.replace(_event(opened(body)), number=number)
     except WRONG:
@@ -123,7 +124,7 @@ def event_of(number: int, body: bytes, opened: Opened = plainly) -> TaskEvent:
 
 
 def past_turn_of(row: Any, opened: Opened = plainly) -> PastTurn:
-    """A turn; what cannot be read of it says so."""
+    """A turn; unreadable parts are replaced by a note."""
     row_id, at, agent, asked, answered, speaker, conversation = row
     said, reply = _words(asked, row_id, opened), _words(answered, row_id, opened)
     return PastTurn(row_id, at, agent, said, reply, speaker, conversation)
@@ -133,7 +134,7 @@ def _words(body: bytes, turn: str, opened: Opened) -> Message:
     try:
         return _message(opened(body))
     except WRONG as exc:
-        logger.error("turn %s cannot be read from the store: %s", turn, exc)
+        logger.error("Turn %s cannot be read from the store: %s", turn, exc)
         return Message.text(LOST_WORDS)
 
 
@@ -141,30 +142,30 @@ def conversation_of(row: Any, opened: Opened = plainly) -> ConversationRow:
     """A conversation.
 
     Raises:
-        Conflict: what was agreed in it cannot be read. It could be anonymity, so it does not go on without.
+        Conflict: its agreements are unreadable. They could include anonymity, so it must not continue without them.
     """
     row_id, owner, created, touched, expires, turns, size, agreed, peer_token, ended = row
     try:
         known = _agreed(opened(agreed)) if agreed else {}
     except WRONG as exc:
-        logger.error("conversation %s cannot be read from the store: %s", row_id, exc)
+        logger.error("Conversation %s cannot be read from the store: %s", row_id, exc)
         raise Conflict("the terms of this conversation are unreadable; start a new one") from None
     return ConversationRow(row_id, owner, created, touched, expires, turns, size, known, peer_token, bool(ended))
 
 
 def conversations_of(rows: Iterable[Any], opened: Opened = plainly) -> list[ConversationRow]:
-    """Those that can be read."""
+    """The readable ones."""
     found = []
     for row in rows:
         try:
             found.append(conversation_of(row, opened))
-        except Conflict:  # it is in the log
+        except Conflict:  # already logged
             continue
     return found
 
 
 def value_of(record: Record, decode: Callable[[bytes], T]) -> T | None:
-    """What a record holds; None if it cannot be read, which is logged once."""
+    """The value of a record; None if it is unreadable, which is logged once."""
     try:
         return decode(record.value)
     except WRONG as exc:

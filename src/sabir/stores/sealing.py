@@ -1,8 +1,8 @@
-"""Contents encrypted at rest: what was said, results, letters and records are sealed before they reach a table (MW-31).
+"""Encryption at rest: messages, results, letters and records are sealed before they reach a table (MW-31).
 
-Ids, owners, times and states stay readable, because they are searched by. Values are sealed with AES-256-GCM by the
-first key and opened by any, so that keys can be rotated. Rows that were written before there was a key are read as they
-are; ``sabir store copy`` seals them, too.
+Ids, owners, times and states stay readable, because queries use them. Values are sealed with AES-256-GCM by the first
+key and opened by any, so that keys can be rotated. Rows written before there was a key are read as they are; ``sabir
+store copy`` seals them, too.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ else:
 
 T = TypeVar("T", bound=msgspec.Struct)
 
-MAGIC: Final = b"\xc1sb1"  # no MessagePack begins so
-LEAST_KEY: Final = 32  # characters; less can be guessed
+MAGIC: Final = b"\xc1sb1"  # no MessagePack value starts with this
+LEAST_KEY: Final = 32  # characters; fewer could be guessed
 CHECK: Final = ("encryption", "check")  # a record that shows whether a key is the right one
 _KNOWN: Final = b"sabir"
 _NONCE: Final = 12
@@ -40,9 +40,9 @@ _BOUND: Final = b"sabir store"
 
 
 class EncryptionSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``encryption``: the key that seals contents in the store, and those that sealed them before."""
+    """``encryption``: the key that seals contents in the store, and earlier keys."""
 
-    key: str  # may be written env:NAME
+    key: str  # may be env:NAME
     previous: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
@@ -64,10 +64,10 @@ class ContentCipher:
         return MAGIC + self._first + nonce + self._ciphers[self._first].encrypt(nonce, plain, _BOUND)
 
     def open(self, stored: bytes) -> bytes:
-        """The bytes as they were; bytes that were never sealed are returned as they are.
+        """The original bytes; bytes that were never sealed are returned as they are.
 
         Raises:
-            ValueError: no key of ours opens them.
+            ValueError: none of our keys opens them.
         """
         if not is_sealed(stored):
             return stored
@@ -111,7 +111,7 @@ def _key(place: str, written: str, environment: Mapping[str, str]) -> bytes:
 
 
 class SealedContents(_Store):
-    """What a store that encrypts does more than one that does not. Mixed in before the store's own class."""
+    """Adds encryption to a store. Mixed in before the store's own class."""
 
     cipher: ContentCipher
 
@@ -202,7 +202,7 @@ class SealedContents(_Store):
         return msgspec.structs.replace(row, **{name: self.cipher.seal(getattr(row, name))})
 
     def _opened(self, row: T, name: str) -> T:
-        """The row with its content; one that no key opens stays as it is, and whoever decodes it says so."""
+        """The row with its content; one that no key opens stays sealed, and decoding reports it."""
         stored = getattr(row, name)
         try:
             return msgspec.structs.replace(row, **{name: self.cipher.open(stored)})
@@ -222,7 +222,7 @@ class SealedContents(_Store):
 
 async def check_key(store: Store) -> None:
     """Raises:
-    ConfigError: contents of the store are encrypted, and there is no key.
+    ConfigError: the store is encrypted, and there is no key.
     """
     known = await store.get(*CHECK)
     if known is not None and is_sealed(known.value):
@@ -231,5 +231,5 @@ async def check_key(store: Store) -> None:
 
 @lru_cache(maxsize=8)
 def sealed(kind: type[Any]) -> type[Any]:
-    """The same kind of store, with contents encrypted."""
+    """The same kind of store, with encrypted contents."""
     return type(f"Sealed{kind.__name__}", (SealedContents, kind), {})

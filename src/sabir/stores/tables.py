@@ -1,4 +1,4 @@
-"""The tables that every SQL store has, and a store seen as these tables, for copying."""
+"""The tables of every SQL store, and a store seen as these tables, for copying."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol, TypeAlias
 Row: TypeAlias = tuple[Any, ...]
 PAGE: Final = 1000
 
-# table → its columns, and how many of the first ones are its key.
+# table → its columns, and how many of the first ones form its key.
 TABLES: Final[Mapping[str, tuple[tuple[str, ...], int]]] = {
     "conversations": (
         ("id", "owner", "created", "touched", "expires", "turns", "bytes", "agreed", "peer_token", "ended"), 1,
@@ -57,7 +57,7 @@ class Tables(Protocol):
     async def count(self, table: str) -> int: ...
 
     async def page(self, table: str, after: Row | None) -> list[Row]:
-        """Rows behind this key, in the order of their keys."""
+        """Rows after this key, in key order."""
 
     async def add(self, table: str, rows: list[Row]) -> None: ...
 
@@ -65,14 +65,14 @@ class Tables(Protocol):
         """The end of the audit chain."""
 
     async def head(self) -> Row | None:
-        """Which audit line was written last, as the store keeps it beside the lines."""
+        """The last written audit entry, which the store keeps separately."""
 
     async def settle(self, head: Row | None) -> None:
-        """What the store must know to go on from these rows, as if it had been the one they come from."""
+        """Set what the store needs to continue from these rows, as if it were the source."""
 
 
 def page_sql(table: str, after: Row | None, mark: Callable[[int], str]) -> str:
-    """The statement that reads a page; ``mark`` writes its n-th parameter."""
+    """The query that reads a page; ``mark`` writes its n-th parameter."""
     columns, width = TABLES[table]
     key = ", ".join(columns[:width])
     marks = ", ".join(mark(n) for n in range(1, width + 1))

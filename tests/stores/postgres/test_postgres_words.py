@@ -123,7 +123,7 @@ async def test_an_outage_is_one_warning_and_its_end_one_line_and_callers_learn_n
     place = where(server.address)
     assert len(told) == 2, told
     assert told[0].startswith(f"WARNING {place} is unavailable: ")
-    assert re.fullmatch(rf"INFO {re.escape(place)} is back, after \d+\.\d s", told[1])
+    assert re.fullmatch(rf"INFO {re.escape(place)} available again after \d+\.\d s", told[1])
 
 
 async def test_an_outage_that_lasts_is_told_again_after_a_while(

@@ -1,8 +1,9 @@
-"""One writer that puts the writes of many callers into one round trip and one commit of PostgreSQL.
+"""One writer that sends the writes of many callers in one round trip and one commit of PostgreSQL.
 
-A caller hands in a write and awaits it; whatever arrives while a batch is on its way makes the next one.
-A batch that may or may not have been committed when the connection broke is handed in again under its
-number; the server does it once (``postgres_schema.WRITE``).
+A caller submits a write and awaits it; writes that arrive while a batch is under way form the next one. If the
+connection
+breaks and it is unknown whether a batch was committed, it is sent again under its number, and the server applies it
+once (``postgres_schema.WRITE``).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from sabir.errors import StoreUnavailable
 from .retry import ERRORS, Outage
 
 MAX_BATCH = 512
-_GOODBYE = 5.0  # seconds for taking leave of the server
+_GOODBYE = 5.0  # seconds for closing the connection
 _SQL = f"SELECT fresh, counts, numbers FROM write_batch({', '.join(f'${n}' for n in range(1, 27))})"
 _TURN, _LINE, _COUNT, _EVENT = 14, 3, 4, 2  # arrays that each kind of write fills
 
@@ -31,7 +32,7 @@ Connect: TypeAlias = Callable[[], Awaitable["asyncpg.Connection[asyncpg.Record]"
 
 @dataclass(slots=True, eq=False)
 class BatchedWrite:
-    """A turn with or without an audit line, an audit line alone, a count, or a task's event."""
+    """A turn with or without an audit entry, an audit entry alone, a counter, or a task's event."""
 
     turn: tuple[Any, ...] | None = None
     line: tuple[float, bytes] | None = None
@@ -64,7 +65,7 @@ class Batches:
         self._loop = asyncio.create_task(self._run(), name="sabir-store")
 
     async def stop(self) -> None:
-        """Finish what was handed in, then let go of the connection."""
+        """Finish submitted writes, then close the connection."""
         self._closing = True
         self._wake.set()
         if self._loop is not None:
@@ -74,7 +75,7 @@ class Batches:
                 await self._connection.close(timeout=_GOODBYE)
 
     def submit(self, write: BatchedWrite) -> asyncio.Future[Any]:
-        """Hand in a write. The future resolves after its commit."""
+        """Submit a write. The future resolves after its commit."""
         if self._closing or self._loop is None:
             raise StoreUnavailable("the store is closed")
         self._waiting.append(write)
@@ -94,7 +95,7 @@ class Batches:
                     self._wake.clear()
                     await self._wake.wait()
         finally:
-            # If something unforeseen ended this, nobody shall wait for it for ever.
+            # If something unexpected ended this task, nobody must wait for it forever.
             self._closing = True
             _fail([*batch, *self._waiting], StoreUnavailable("the store has stopped; the log says why"))
 
@@ -109,7 +110,7 @@ class Batches:
         except ValueError as exc:
             if len(batch) == 1:
                 _fail(batch, exc)
-            else:  # only the guilty one fails
+            else:  # only the faulty one fails
                 for one in batch:
                     await self._commit([one])
         except StoreUnavailable as away:
@@ -128,7 +129,7 @@ class Batches:
                     timeout=self._outage.seconds,
                 )
             row = await self._connection.fetchrow(_SQL, *values, timeout=self._outage.seconds)
-            assert row is not None  # a function with OUT parameters gives one row
+            assert row is not None  # a function with OUT parameters returns one row
             return row
         except ERRORS:
             self._let_go()
@@ -150,7 +151,7 @@ class _Outcome:
             if write.turn is not None and first.setdefault(write.turn[0], write) is not write:
                 self.doubles.append(write)
         self.turns = list(first.values())
-        # In the order of their keys, so that two nodes that count the same things do not lock each other out.
+        # In key order, so that two nodes that count the same things do not deadlock.
         self.counts = sorted((w for w in batch if w.count is not None), key=lambda w: w.count[:2])  # type: ignore[index]
         self.events = sorted((w for w in batch if w.event is not None), key=lambda w: w.event[0])  # type: ignore[index]
         self.lines = [w for w in batch if w.line is not None and w not in self.doubles]

@@ -1,4 +1,4 @@
-"""A PostgreSQL store as tables, for ``copying``."""
+"""A PostgreSQL store as tables, for ``stores.copy``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .retry import ERRORS, refused, where
 
 @asynccontextmanager
 async def transaction(address: str, begin: str) -> AsyncIterator[Tables]:
-    """One transaction, committed if the block ends well.
+    """One transaction, committed if the block succeeds.
 
     Raises:
         StoreUnavailable: the server does not answer.
@@ -27,13 +27,13 @@ async def transaction(address: str, begin: str) -> AsyncIterator[Tables]:
             yield _PostgresTables(connection)
             await connection.execute("COMMIT")
         finally:
-            connection.terminate()  # without the COMMIT nothing has happened
+            connection.terminate()  # without COMMIT, nothing is changed
     except ERRORS as exc:
         raise refused(exc, where(address)) from exc
 
 
 async def in_use(address: str) -> bool:
-    """Whether a gateway that lives has this store: each shares a lock that can then be had by nobody alone.
+    """Whether a running gateway uses this store: each holds a shared lock, so that the exclusive one cannot be taken.
 
     Raises:
         StoreUnavailable: the server does not answer.
@@ -43,12 +43,12 @@ async def in_use(address: str) -> bool:
         try:
             return not await connection.fetchval(f"SELECT pg_try_advisory_lock({IN_USE})")
         finally:
-            connection.terminate()  # and the lock is let go of
+            connection.terminate()  # which also releases the lock
     except ERRORS as exc:
         raise refused(exc, where(address)) from exc
 
 
-# Tables whose rows the server numbers.
+# Tables with rows numbered by the server.
 _NUMBERED = (("turns", "number"), ("letters", "number"), ("dead_letters", "number"), ("utterances", "seq"))
 
 

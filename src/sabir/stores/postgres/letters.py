@@ -31,7 +31,7 @@ _CONVERSE: Final = f"SELECT converse({', '.join(f'${n}' for n in range(1, 38))})
 
 
 class PostgresLetters:
-    """The part of the PostgreSQL store that ``stores.letters`` describes."""
+    """The PostgreSQL implementation of ``stores.letters``."""
 
     async def _rows(self, sql: str, *values: Any) -> list[asyncpg.Record]:
         raise NotImplementedError
@@ -89,7 +89,7 @@ class PostgresLetters:
         return int(row[0]) if row else 0
 
     async def move_to_dead(self, number: int, dead: DeadRow) -> None:
-        # Done again after a lost connection it buries nothing: the letter is gone.
+        # Repeated after a lost connection, it moves nothing: the letter is gone.
         await self._execute(
             "WITH gone AS (DELETE FROM letters WHERE number = $1 RETURNING 1)"
             " INSERT INTO dead_letters (box, body, reason, attempts, at, member) SELECT $2,$3,$4,$5,$6,$7 FROM gone",
@@ -118,7 +118,7 @@ class PostgresLetters:
     async def converse_and_hand(self, entry: DialogueEntry, holder: str, lease: float) -> tuple[Outcome, int]:
         return await self._write_entry(
             entry
-        ), 0  # several nodes share the boxes: whoever is woken first takes the letter
+        ), 0  # several nodes share the boxes: whichever wakes first takes the letter
 
     async def _write_entry(self, entry: DialogueEntry) -> Outcome:
         row = entry.dialogue or _NO_DIALOGUE
@@ -180,7 +180,7 @@ class PostgresLetters:
         return [UtteranceRow(*row) for row in await self._rows(sql, conversation, limit)]
 
     async def _sweep_letters(self, now: float) -> int:
-        """Remove what has expired; letters that nobody came for are dead."""
+        """Remove what has expired; expired letters become dead letters."""
         add_dead = (
             "WITH old AS (SELECT number FROM letters WHERE expires <= $1 LIMIT $2 FOR UPDATE SKIP LOCKED), gone AS ("
             "DELETE FROM letters USING old WHERE letters.number = old.number RETURNING letters.*)"

@@ -1,9 +1,10 @@
-"""Which nodes on a PostgreSQL store are alive, known sooner than when their leases run out.
+"""Which nodes on a PostgreSQL store are alive, known before their leases expire.
 
-Each node holds an advisory lock on a connection of its own. The server frees the lock when that connection ends, and
-it ends with the process, however that ends. A lock that can be had is therefore a dead node's, or one of a living
-node that has lost its connection for a moment; so it counts only for nodes that have also not renewed a lease for a
-while. A node that stands still or is cut off keeps its connection in the eyes of the server: there leases decide.
+Each node holds an advisory lock on its own connection. The server frees the lock when that connection ends, which
+happens
+however the process ends. So a free lock belongs to a dead node, or to a live one that has just lost its connection;
+therefore it counts only for nodes that also have not renewed a lease for a while. A node that hangs or is cut off keeps
+its connection from the server's point of view; there leases decide.
 """
 
 from __future__ import annotations
@@ -26,20 +27,20 @@ _CLOCK = "extract(epoch from clock_timestamp())::float8"
 _SERVER_START = "extract(epoch from pg_postmaster_start_time())::float8"
 _KEY = "hashtextextended('sabir node ' || current_schema() || ' ' || {}, 0)"
 _SILENT = f"state IN ({_RUNNABLE}) AND lease > {_CLOCK} AND lease <= {_CLOCK} + $2 - $3"
-IN_USE = "hashtextextended('sabir store ' || current_schema(), 0)"  # shared by all nodes, held by none alone
+IN_USE = "hashtextextended('sabir store ' || current_schema(), 0)"  # shared by all nodes, exclusive for none
 _SHOW = f"SELECT pg_try_advisory_lock({_KEY.format('$1::text')}), pg_try_advisory_lock_shared({IN_USE})"
-# After a start of the server nobody has a lock, and nobody could renew: then leases decide, as for claims.
+# After a server restart nobody has a lock and nobody could renew: then leases decide, as for claims.
 _FREE = f"""
     WITH silent AS MATERIALIZED (
         SELECT DISTINCT node FROM tasks WHERE node NOT IN ('', $1) AND {_SILENT} AND {_CLOCK} > $2 + {_SERVER_START}
     ), dead AS MATERIALIZED (SELECT node FROM silent WHERE pg_try_advisory_xact_lock({_KEY.format("node")}))
     UPDATE tasks SET lease = {_CLOCK} WHERE node IN (SELECT node FROM dead) AND {_SILENT} RETURNING node
 """
-_GOODBYE = 2.0  # seconds for taking leave of the server
+_GOODBYE = 2.0  # seconds for closing the connection
 
 
 class PostgresNodes:
-    """The sign of life of this node, and a look at those of the others."""
+    """The liveness lock of this node, and a check of the others."""
 
     def __init__(self, connect: Connect, outage: Outage) -> None:
         self._connect = connect
@@ -47,7 +48,7 @@ class PostgresNodes:
         self._sign: asyncpg.Connection[asyncpg.Record] | None = None
 
     async def show(self, node: str) -> bool:
-        """From now on others see that this node lives. False if a living one has this name already.
+        """Show other nodes that this one is alive. False if a live node already has this name.
 
         Raises:
             StoreUnavailable: the server does not answer.
@@ -64,7 +65,7 @@ class PostgresNodes:
         return shown
 
     async def free(self, node: str, lease: float, silent: float) -> dict[str, int]:
-        """End the leases that dead nodes hold and have not renewed for so many seconds; returns how many of each node.
+        """End the leases of dead nodes that were not renewed for this many seconds; returns how many per node.
 
         Raises:
             StoreUnavailable: the server does not answer.
@@ -82,7 +83,7 @@ class PostgresNodes:
         return Counter(row[0] for row in freed)
 
     async def close(self) -> None:
-        """This node has let go of all it held."""
+        """Release everything that this node held."""
         sign, self._sign = self._sign, None
         if sign is not None:
             try:

@@ -1,7 +1,7 @@
-"""Which boxes other nodes put letters into, learned from the server at once instead of by looking again and again.
+"""Notifications from the server about boxes that other nodes put letters into, instead of polling.
 
-``put_letters`` sends a notification with each commit, and one connection of this process listens. While it is broken,
-``live`` is false and whoever waits for letters has to look.
+``put_letters`` sends a notification with each commit, and one connection of this process listens. While that is broken,
+``live`` is false and waiters have to poll.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _PAUSES = (0.1, 0.5, 2.0, 5.0)  # seconds between attempts to connect; the last 
 
 
 class PostgresLetterNotices:
-    """Calls ``notify`` with the name of a box, or with an empty one when any box may have letters."""
+    """Calls ``notify`` with the name of a box, or with an empty one if any box may have letters."""
 
     def __init__(self, connect: Connect, own: Container[int], notify: Callable[[str], None]) -> None:
-        """``own``: the server's process ids of this node's connections, whose letters it knows of."""
+        """``own``: the server process ids of this node's connections, whose letters it already knows of."""
         self._connect = connect
         self._own = own
         self._notify = notify
@@ -41,7 +41,7 @@ class PostgresLetterNotices:
                 connection = await self._connect()
                 failures = 0
                 await self._listen(connection)
-            except ERRORS:  # whoever waits looks meanwhile, and the store reports the outage
+            except ERRORS:  # waiters poll in the meantime, and the store reports the outage
                 failures += 1
             await asyncio.sleep(_PAUSES[min(failures, len(_PAUSES) - 1)])
 
@@ -53,11 +53,11 @@ class PostgresLetterNotices:
             connection.add_termination_listener(lambda _: ended.set())
             await connection.add_listener(channel, self._noticed)
             self.live = True
-            self._notify("")  # what was put before is not announced
+            self._notify("")  # earlier letters are not announced
             await ended.wait()
         finally:
             self.live = False
-            connection.terminate()  # it has nothing to finish, and a silent server would not answer
+            connection.terminate()  # nothing is pending, and an unresponsive server would not answer
 
     def _noticed(self, connection: object, process: int, channel: str, box: object) -> None:
         if process not in self._own:

@@ -1,7 +1,8 @@
-"""Riding out a short outage of PostgreSQL: which errors mean one, how long to try again, what to report.
+"""Survives short outages of PostgreSQL: which errors mean one, how long to retry, what to report.
 
-Callers learn that the store is unavailable, and nothing of what or where it is; its operator reads in the log, or in
-the output of the command, where it should be and what is wrong.
+Callers learn only that the store is unavailable; the operator finds the address and the cause in the log, or in the
+output
+of the command.
 """
 
 from __future__ import annotations
@@ -25,19 +26,19 @@ logger = logging.getLogger("sabir.store")
 Result = TypeVar("Result")
 Call = Callable[[], Awaitable[Result]]
 ERRORS = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
-# SQLSTATE classes that pass: connection, transaction rolled back (deadlock), resources, shutdown, I/O;
-# 25006 is a server that has become a standby, 23505 two nodes that made the same row at once.
+# SQLSTATE classes that are transient: connection, transaction rolled back (deadlock), resources, shutdown, I/O; 25006
+# is a server that has become a standby, 23505 two nodes that created the same row at once.
 _PASSING = ("08", "40", "53", "57", "58", "25006", "23505")
 _FIRST_WAIT, _LONGEST_WAIT = 0.01, 1.0
-_ONE_TRY = 3.0  # seconds for a try during an outage; enough to connect to a server that is back
-_NOTICED = 1.0  # seconds after which an outage is logged; before, it was a moment
-_TOLD_AGAIN = 60.0  # seconds until it is logged once more
+_ONE_TRY = 3.0  # seconds for a try during an outage; enough to connect to a server that has recovered
+_NOTICED = 1.0  # seconds after which an outage is logged; shorter ones are ignored
+_TOLD_AGAIN = 60.0  # seconds until it is logged again
 
-# What is wrong, in words; the first that fits. Of the server's own words only those of its log-in are shown: they name
-# a user, a database or a host, and never a value.
+# Errors in words; the first match counts. Only the server's login messages are quoted: they name a user, a database or
+# a host, and never a value.
 _STATES: Final = (
     ("28P01", "the password is wrong, or the user does not exist"),
-    ("28", "the log-in is refused"),
+    ("28", "the login was refused"),
     ("3D000", "database not found"),
     ("42501", "the user has no right to do this"),
     ("53300", "it has no connection left"),
@@ -57,7 +58,7 @@ _KINDS: Final[tuple[tuple[type[Exception], str], ...]] = (
     (OSError, "the connection was lost"),
     (asyncpg.InterfaceError, "the connection was lost"),
 )
-_SETUP: Final = ("28", "3D000")  # what waiting does not mend
+_SETUP: Final = ("28", "3D000")  # what waiting does not fix
 
 
 def where(address: str) -> str:
@@ -77,7 +78,7 @@ def _has_port(host: str) -> bool:
 
 
 def words(exc: Exception) -> str:
-    """What is wrong, in words."""
+    """The error in words."""
     if isinstance(exc, asyncpg.PostgresError) and exc.sqlstate:
         state = str(exc.sqlstate)
         found = next((text for start, text in _STATES if state.startswith(start)), "")
@@ -93,7 +94,7 @@ def passes(exc: Exception) -> bool:
 
 
 def translate(exc: Exception, place: str) -> Exception:
-    """The error as the Store contract has it. Its text holds no address and no value."""
+    """The error as the Store contract defines it. Its text has no address and no value."""
     if isinstance(exc, asyncpg.DataError):
         return ValueError("text or number that PostgreSQL cannot store")
     if isinstance(exc, asyncpg.PostgresError) and str(exc.sqlstate).startswith("22"):
@@ -102,30 +103,31 @@ def translate(exc: Exception, place: str) -> Exception:
 
 
 def refused(exc: Exception, place: str) -> Exception:
-    """The same at the start, where what waiting does not mend is a mistake in the configuration."""
+    """The same at the start, where an error that waiting does not fix is a configuration error."""
     if isinstance(exc, asyncpg.PostgresError) and str(exc.sqlstate).startswith(_SETUP):
         return ConfigError(f"store: {place}: {words(exc)}")
     return translate(exc, place)
 
 
 class Outage:
-    """Tries calls again during an outage, for as long as ``patience`` seconds.
+    """Retries calls during an outage, for up to ``patience`` seconds.
 
-    Once the outage is longer, a call is tried once and fails at once, so that nobody queues up
-    behind a dead server; the first success ends the outage. A server that takes what it is given and
-    does not answer is unavailable, too: each try has its time, ``seconds``, which the call is to keep.
+    Once the outage is longer, a call is tried once and fails at once, so that nobody queues behind a dead server; the
+    first
+    success ends the outage. A server that accepts requests and does not answer is unavailable, too: each try is limited
+    to ``seconds``, which the call must observe.
     """
 
     def __init__(self, patience: float, place: str = "PostgreSQL") -> None:
         self.patience = patience
         self.place = place
         self.since: float | None = None
-        self._said_at: float | None = None  # when it was logged last
-        self._said = False  # of this outage
+        self._said_at: float | None = None  # when it was last logged
+        self._said = False  # whether this outage was logged
 
     @property
     def seconds(self) -> float:
-        """How long the try that begins now may take."""
+        """The time limit of a try that starts now."""
         now = time.monotonic()
         return max((self.since or now) + self.patience - now, min(_ONE_TRY, self.patience))
 
@@ -157,7 +159,7 @@ class Outage:
                 return result, again
 
     def failed(self, exc: Exception, begun: float, *, given_up: bool = True) -> Exception:
-        """A call that has failed: noted, logged unless it was only a moment, and as its caller gets it."""
+        """Note a failed call, log it unless the outage is short, and return the error for its caller."""
         translated = translate(exc, self.place)
         if isinstance(translated, StoreUnavailable):
             self.since = min(self.since or begun, begun)
@@ -166,11 +168,11 @@ class Outage:
         return translated
 
     def over(self) -> None:
-        """The server answers."""
+        """Note that the server answers."""
         began, self.since = self.since, None
         if self._said and began is not None:
             self._said = False
-            logger.info("%s is back, after %.1f s", self.place, time.monotonic() - began)
+            logger.info("%s available again after %.1f s", self.place, time.monotonic() - began)
 
     def _say(self, exc: Exception) -> None:
         now = time.monotonic()

@@ -1,7 +1,7 @@
-"""The PostgreSQL schema, as a numbered list; only ever appended to. ``schema_version`` says how far a database is.
+"""The PostgreSQL schema, as a numbered list that is only appended to. ``schema_version`` is the version of a database.
 
-Tables and columns are those of the SQLite store, so that ``sabir store copy`` moves rows as they are.
-Text is ordered by code point (``COLLATE "C"``), as everywhere else here.
+Tables and columns are those of the SQLite store, so that ``sabir store copy`` moves rows unchanged. Text is ordered by
+code point (``COLLATE "C"``), as everywhere else here.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ TABLES = """
     );
 """
 
-# One batch of writes: one round trip, one commit. A writer that lost its connection hands the same batch in
-# again; its row in ``writers`` knows whether the first try was committed, and what it gave. The row is locked
-# first, so a first try that is still under way in the server is waited for. The other locks are taken in one
-# order (turns, conversations, counters, events, end of the chain), so that writers of two nodes seldom meet
-# crosswise; if they do, the server ends one of them and it tries again.
+# One batch of writes: one round trip, one commit. A writer that lost its connection sends the same batch again; its row
+# in ``writers`` says whether the first try was committed, and with which result. That row is locked first, so a try
+# that is still running in the server is waited for. The other locks are taken in one order (turns, conversations,
+# counters, events, end of the chain), so that writers of two nodes rarely deadlock; if they do, the server aborts one
+# and it retries.
 WRITE = """
     CREATE FUNCTION write_batch(
         by_writer text, this_batch bigint, this_moment float8,
@@ -154,8 +154,8 @@ TASK_AGENT = "ALTER TABLE tasks ADD COLUMN agent text NOT NULL DEFAULT ''"
 
 TASKS_BY_STATE = "CREATE INDEX tasks_by_state ON tasks (owner, state)"
 
-# A batch that its writer gave up before it went on to later ones may still be pending in a silent server. It was
-# reported as not done; done late it would also make the writer's row forget which batch came last.
+# A batch that its writer gave up on may still be pending in an unresponsive server. It was reported as not done;
+# applied late, it would also reset the writer's last batch number.
 WRITE_IN_ORDER = WRITE.replace("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION").replace(
     "IF done = this_batch", "IF done >= this_batch"
 )
@@ -205,8 +205,8 @@ LETTERS = """
     CREATE INDEX utterances_by_expiry ON utterances (expires);
     """
 
-# Puts letters into their boxes. In a lane no letter overtakes another, so none has a higher priority than one before
-# it.
+# Puts letters into their boxes. In a lane no letter overtakes another, so none has a higher priority than an earlier
+# one.
 PUT_LETTERS = """
     CREATE FUNCTION put_letters(
         n_box text[], n_id text[], n_body bytea[], n_at float8[], n_expires float8[], n_sender text[], n_lane text[],
@@ -228,7 +228,7 @@ PUT_LETTERS = """
     $put$;
 """
 
-# Takes letters for a holder. One at a time takes from a box, or two could share the letters of a lane.
+# Takes letters for a holder, one caller at a time per box, or two could share the letters of a lane.
 TAKE_LETTERS = """
     CREATE FUNCTION take_letters(of_box text, of_member text, by_holder text, seconds float8, at_most bigint)
     RETURNS SETOF letters LANGUAGE plpgsql AS $take$
@@ -248,7 +248,7 @@ TAKE_LETTERS = """
     $take$;
 """
 
-# One message of a conversation: one round trip, one commit. Done again after a lost connection it is a duplicate.
+# One message of a conversation: one round trip, one commit. Repeated after a lost connection, it is a duplicate.
 CONVERSE = """
     CREATE FUNCTION converse(
         d_known boolean, d_expect bigint, d_conversation text, d_initiator text, d_participant text, d_protocol text,
@@ -303,7 +303,7 @@ CONVERSE = """
     $converse$;
 """
 
-# The same, but a letter is compared with those of its lane by their index, and not with the whole box.
+# The same, but a letter is compared by index with those of its lane, not with the whole box.
 PUT_LETTERS_BY_LANE = PUT_LETTERS.replace("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION").replace(
     """(SELECT min(l.priority) FROM letters l WHERE n_lane[n] <> '' AND l.box = n_box[n]
                     AND l.member = n_member[n] AND l.lane = n_lane[n])""",
@@ -311,8 +311,8 @@ PUT_LETTERS_BY_LANE = PUT_LETTERS.replace("CREATE FUNCTION", "CREATE OR REPLACE 
                     AND l.lane = n_lane[n] AND l.lane <> '')""",
 )
 
-# The same, and other nodes learn which boxes have letters, once these are committed. The channel is the schema's own; a
-# name would be too long where the schema's is.
+# The same, and other nodes are notified which boxes have letters, after the commit. The channel is a hash of the
+# schema's name, which could be too long itself.
 CHANNEL = "'sabir_' || md5(current_schema())"
 PUT_LETTERS_AND_NOTIFY = PUT_LETTERS_BY_LANE.replace(
     "        END LOOP;\n",

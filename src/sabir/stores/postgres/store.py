@@ -1,9 +1,8 @@
 """The shared store: PostgreSQL through asyncpg, for any number of gateways side by side.
 
-What every turn writes (turn, conversation, audit line, counters, task events) goes through one writer a
-process that batches it (``batches``); the rest are single statements on a pool. A connection that breaks is
-ridden out (``outage``): a batch is done once however often it is handed in, and the single statements are
-such that doing them again changes nothing more.
+What every turn writes (turn, conversation, audit entry, counters, task events) goes through one writer per process that
+batches it (``batches``); the rest are single statements on a pool. A broken connection is retried (``retry``): a batch
+is applied once however often it is sent, and the single statements are idempotent.
 """
 
 from __future__ import annotations
@@ -62,8 +61,8 @@ _SERVER_START = "extract(epoch from pg_postmaster_start_time())::float8"
 _SWEPT_AT_ONCE = 1000
 _IDLE_WRITER = 7 * 86400.0
 _CONNECT_SECONDS = 10.0
-_COMMAND_SECONDS = 30.0  # for what takes long on purpose: schema changes, sweeping, pruning
-_GOODBYE = 5.0  # seconds for taking leave of the server
+_COMMAND_SECONDS = 30.0  # for slow operations: schema changes, sweeping, pruning
+_GOODBYE = 5.0  # seconds for closing the connection
 
 
 class PostgresStore(PostgresLetters):
@@ -77,10 +76,10 @@ class PostgresStore(PostgresLetters):
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
         self._writer: Batches | None = None
         self._nodes = PostgresNodes(self._connect, self._outage)
-        self._processes: set[int] = set()  # the server's, one for each connection of the pool
+        self._processes: set[int] = set()  # the server's process ids, one per connection of the pool
 
     async def exists(self) -> bool:
-        """Whether there is a store to open; makes none."""
+        """Whether a store exists; creates none."""
         try:
             connection = await asyncpg.connect(self._address, timeout=_CONNECT_SECONDS)
             try:
@@ -99,7 +98,7 @@ class PostgresStore(PostgresLetters):
                 await first.close(timeout=_GOODBYE)
             self._pool = await asyncpg.create_pool(
                 self._address,
-                min_size=0,  # or the pool logs a trace for each attempt during an outage
+                min_size=0,  # otherwise the pool logs a traceback for each attempt during an outage
                 max_size=self._connections,
                 timeout=_CONNECT_SECONDS,
                 command_timeout=_COMMAND_SECONDS,
@@ -110,7 +109,7 @@ class PostgresStore(PostgresLetters):
             raise refused(exc, self._outage.place) from exc
         self._writer = Batches(self._connect, self._outage)
         self._writer.start()
-        await self.ping()  # the first caller finds a connection
+        await self.ping()  # so that the first caller finds a connection
 
     async def _connected(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
         process = connection.get_server_pid()
@@ -121,7 +120,7 @@ class PostgresStore(PostgresLetters):
         return PostgresLetterNotices(self._connect, self._processes, notify)
 
     async def _connect(self) -> asyncpg.Connection[asyncpg.Record]:
-        """A connection beside the pool."""
+        """A connection outside the pool."""
         seconds = min(_CONNECT_SECONDS, self._outage.seconds)
         return await asyncpg.connect(self._address, timeout=seconds, command_timeout=_COMMAND_SECONDS)
 
@@ -135,16 +134,16 @@ class PostgresStore(PostgresLetters):
             try:
                 async with asyncio.timeout(_GOODBYE):
                     await pool.close()
-            except ERRORS:  # it is unavailable, or still busy
+            except ERRORS:  # unavailable, or still busy
                 pool.terminate()
 
     def writing(self) -> tuple[int, int, int]:
-        """Commits so far, writes in them, and writes that wait; for those who watch."""
+        """Commits so far, the writes in them, and pending writes; for metrics."""
         writer = self._writer
         return (writer.batches, writer.writes, writer.waiting) if writer is not None else (0, 0, 0)
 
     async def ping(self) -> None:
-        # A store that can be read and not written is of no use: every turn writes.
+        # A read-only store is of no use: every turn writes.
         await self._execute("UPDATE schema_version SET number = number")
 
     @property
@@ -163,12 +162,12 @@ class PostgresStore(PostgresLetters):
         return row
 
     async def _execute(self, sql: str, *values: Any, seconds: float | None = None) -> tuple[int, bool]:
-        """How many rows it changed, and whether it may have been done before by a try that broke."""
+        """How many rows it changed, and whether an earlier broken try may have done it."""
         status, again = await self._outage.ride_out(lambda: self._try("execute", sql, values, seconds))
         return int(status.rpartition(" ")[2]), again
 
     async def _try(self, how: str, sql: str, values: tuple[Any, ...], seconds: float | None = None) -> Any:
-        """One try, on a connection of the pool; neither the wait for it nor the statement takes for ever."""
+        """One try on a connection of the pool, with a time limit for getting it and for the statement."""
         pool, limit = self._pool, self._outage.seconds
         if pool is None:
             raise StoreUnavailable("the store is closed")
@@ -176,7 +175,7 @@ class PostgresStore(PostgresLetters):
         try:
             return await getattr(connection, how)(sql, *values, timeout=seconds or limit)
         except (TimeoutError, asyncio.CancelledError):
-            connection.terminate()  # to ask a server that does not answer to stop would be to wait for it again
+            connection.terminate()  # asking an unresponsive server to stop would mean waiting for it again
             raise
         finally:
             await pool.release(connection, timeout=_GOODBYE)
@@ -187,7 +186,7 @@ class PostgresStore(PostgresLetters):
         return await self._writer.submit(write)
 
     def _pack(self, value: object) -> bytes:
-        """A value as it is stored; a store that encrypts seals it."""
+        """A value as stored; an encrypting store seals it."""
         return pack(value)
 
     def _open(self, stored: bytes) -> bytes:
@@ -306,7 +305,7 @@ class PostgresStore(PostgresLetters):
         if done or not again:
             return bool(done)
         stored = await self._row("SELECT body FROM tasks WHERE id = $1", task.id)
-        return stored is not None and stored[0] == body  # the try that broke had done it
+        return stored is not None and stored[0] == body  # the broken try had done it
 
     async def task(self, task_id: str) -> TaskRow | None:
         row = await self._row(f"SELECT {TASK} FROM tasks WHERE id = $1", task_id)
@@ -346,8 +345,8 @@ class PostgresStore(PostgresLetters):
         return int(row[0]) if row else 0
 
     async def claim_task(self, node: str, lease: float, agents: tuple[str, ...]) -> TaskRow | None:
-        # A claim whose answer did not arrive runs out, and is claimed again. While the server was down nobody could
-        # renew, so after its start the holders have the time of a lease to do so.
+        # A claim whose answer was lost expires, and is claimed again. While the server was down nobody could renew, so
+        # after its start the holders get one lease time to do so.
         row = await self._row(
             f"UPDATE tasks SET node = $1, lease = {_CLOCK} + $2, attempts = attempts + 1, version = version + 1"
             f" WHERE id = (SELECT id FROM tasks WHERE state IN ({_RUNNABLE})"
@@ -362,7 +361,7 @@ class PostgresStore(PostgresLetters):
 
     async def renew_tasks(self, node: str, ids: tuple[str, ...], lease: float) -> dict[str, int]:
         rows = await self._rows(
-            # A released task belongs to nobody, so it can be claimed even right after a start of the server.
+            # A released task belongs to nobody, so it can be claimed even right after a server start.
             f"UPDATE tasks SET lease = CASE WHEN $3::float8 > 0 THEN {_CLOCK} + $3 ELSE 0 END,"
             " node = CASE WHEN $3::float8 > 0 THEN node ELSE '' END"
             f" WHERE id = ANY($1) AND node = $2 AND state NOT IN ({_ENDED}) RETURNING id, version",
@@ -408,7 +407,7 @@ class PostgresStore(PostgresLetters):
         return (row[0], row[1]) if row else None
 
     async def audit_prune(self, through: int) -> int:
-        # The newest line always stays, so that the chain goes on from it.
+        # The newest entry always stays, so that the chain continues from it.
         removed, _ = await self._execute(
             "DELETE FROM audit WHERE number <= $1 AND number < (SELECT max(number) FROM audit)",
             through,
@@ -435,7 +434,7 @@ class PostgresStore(PostgresLetters):
             )
         if done or not again:
             return bool(done)
-        # Perhaps the try that broke had done it. As it is stored: what a subclass encrypts is compared encrypted.
+        # Perhaps the broken try had done it. Compared as stored: what a subclass encrypts is compared encrypted.
         stored = await PostgresStore.get(self, record.space, record.key)
         return stored is not None and (stored.value, stored.version) == (record.value, (expect or 0) + 1)
 
@@ -468,7 +467,7 @@ class PostgresStore(PostgresLetters):
 
 
 async def _no_reset(connection: object) -> None:
-    """We change no session state, so a connection goes back as it is and saves a round trip."""
+    """We change no session state, so a connection is returned without a reset, which saves a round trip."""
 
 
 async def _migrate(connection: asyncpg.Connection[asyncpg.Record]) -> tuple[int, int]:
@@ -476,7 +475,7 @@ async def _migrate(connection: asyncpg.Connection[asyncpg.Record]) -> tuple[int,
         schema = await connection.fetchval("SELECT current_schema()")
         if schema is None:
             raise ConfigError("the PostgreSQL schema of search_path does not exist; create it first")
-        # Several gateways may start at once; one of them brings the schema up to date.
+        # Several gateways may start at once; one of them migrates the schema.
         await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended('sabir migrate ' || $1, 0))", schema)
         await connection.execute("CREATE TABLE IF NOT EXISTS schema_version (number integer NOT NULL)")
         done = await connection.fetchval("SELECT number FROM schema_version") or 0

@@ -1,4 +1,4 @@
-"""Many rows to a statement: each statement costs a switch between threads."""
+"""Writes many rows per statement: each statement costs a thread switch."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any, Final
 
 from sabir.stores.base import GENESIS, chain
 
-ROWS: Final = 64  # to a statement; so there are at most so many statements to prepare, and to find again
+ROWS: Final = 64  # per statement; bounds the number of distinct statements to prepare and cache
 
 
 def insert(
     connection: sqlite3.Connection, head: str, width: int, rows: Sequence[tuple[Any, ...]], tail: str = ""
 ) -> int:
-    """Run a statement with the rows as its VALUES, some at a time; returns how many were inserted or updated."""
+    """Run a statement with the rows as its VALUES, in chunks; returns how many were inserted or updated."""
     done = 0
     for at in range(0, len(rows), ROWS):
         chunk = rows[at : at + ROWS]
@@ -27,17 +27,17 @@ def insert(
 
 @lru_cache(maxsize=8 * ROWS)
 def with_rows(head: str, width: int, count: int, tail: str = "") -> str:
-    """A statement with so many rows of so many values between its head and its tail."""
+    """A statement with this many rows of this many values between its head and its tail."""
     return head + ",".join([f"({','.join('?' * width)})"] * count) + tail
 
 
 def append_audit(connection: sqlite3.Connection, lines: list[tuple[float, bytes]]) -> None:
-    """Append lines to the audit log, each chained to the one before it."""
+    """Append entries to the audit log, each chained to the one before it."""
     if not lines:
         return
     # Read inside the transaction: other processes may have appended to the same file.
     last = connection.execute("SELECT number, hash FROM audit_head").fetchone()
-    if last is None:  # somebody removed it; the rest of the log continues all the same
+    if last is None:  # somebody removed it; the log continues anyway
         last = connection.execute("SELECT number, hash FROM audit ORDER BY number DESC LIMIT 1").fetchone()
     number, previous = (last[0], last[1]) if last else (0, GENESIS)
     rows = []

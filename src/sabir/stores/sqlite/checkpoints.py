@@ -1,8 +1,8 @@
-"""Checkpoints: a thread that copies what the write-ahead log holds into the database file.
+"""Checkpoints: a thread that copies the write-ahead log into the database file.
 
-SQLite does that within a commit once its log is long enough, and every turn that is to be recorded waits for it: about
-half a second for 64 MB. A passive checkpoint on another connection holds up neither readers nor the writer. The
-checkpoint of the writer itself stays as a safety net, and finds little to do.
+SQLite does this within a commit once its log is long enough, and every turn then waits for it: about half a second for
+64 MB. A passive checkpoint on another connection blocks neither readers nor the writer. The writer's own checkpoint
+stays as a safety net and finds little to do.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Checkpointer:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread; waits for a checkpoint that is under way."""
+        """End the thread; waits for a running checkpoint."""
         self._closing = True
         self._wake.set()
         if self._thread is not None:
@@ -50,7 +50,7 @@ class Checkpointer:
         try:
             connection = self._connect()
         except sqlite3.Error:
-            return  # the writer has the same trouble, and reports it
+            return  # the writer has the same problem, and reports it
         try:
             while True:
                 self._wake.wait()
@@ -66,4 +66,4 @@ class Checkpointer:
             connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
             self.checkpoints += 1
         except sqlite3.Error:
-            pass  # a full disk, for example: the log keeps everything, and the writer reports what it cannot write
+            pass  # e.g. a full disk: the log keeps everything, and the writer reports failed writes

@@ -1,11 +1,11 @@
 """One writer thread that puts the writes of many callers into one SQLite transaction.
 
 A caller submits a job and awaits it. The thread takes all waiting jobs, runs them in one transaction, commits, and only
-then resolves the futures. So each commit is shared by all turns that arrived during the commit before it, and a future
-that is resolved means a durable write.
+then resolves the futures. So each commit is shared by all turns that arrived during the previous commit, and a
+resolved future means a durable write.
 
-Large jobs are committed one at a time, each with all small jobs that are waiting: a caller with a short message waits
-for one large row of others at most.
+Large jobs are committed one at a time, each with all waiting small jobs, so a caller with a short message waits for at
+most one large row of others.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Bulk: TypeAlias = Callable[[sqlite3.Connection, list[Any]], list[Any]]
 Group: TypeAlias = list[tuple[Job, asyncio.Future[Any]]]
 Outcome: TypeAlias = tuple[asyncio.Future[Any], Any, Exception | None]
 MAX_GROUP = 512
-LARGE = 64 * 1024  # bytes of a job from which it is committed apart from other large ones
+LARGE = 64 * 1024  # bytes from which a job is committed separately from other large ones
 # About how many bytes the log grows by a commit and by each of its jobs, besides their content (measured).
 _COMMIT_BYTES = 32 * 1024
 _JOB_BYTES = 3 * 1024
@@ -40,7 +40,7 @@ _JOB_ERRORS = (sqlite3.Error, ValueError, TypeError, OverflowError, msgspec.Msgs
 
 
 class GroupCommit:
-    """Runs jobs on one connection in one thread, many to a transaction.
+    """Runs jobs on one connection in one thread, many per transaction.
 
     A job is a function of the connection, or a value whose type is a key of ``bulks``: neighbours of one type are
     written by one call of its bulk writer, because each statement costs a switch between threads. If a job of a group
@@ -49,14 +49,15 @@ class GroupCommit:
     """
 
     def __init__(self, bulks: Mapping[type, Bulk], committed: Callable[[int], object] = lambda size: None) -> None:
-        """``committed`` is called in the writer thread after each commit, with about how many bytes it wrote."""
+        """``committed`` is called in the writer thread after each commit, with the approximate number of bytes
+        written."""
         self._bulks = bulks
         self._committed = committed
         self._gathering: Group = []  # of this pass of the event loop; handed over at its end
         self._waiting: Group = []
         self._large: deque[tuple[Job, asyncio.Future[Any]]] = deque()
-        self._bytes = 0  # of the jobs that were submitted since the last commit
-        self._wake = threading.Lock()  # held while the writer has nothing to do; half the cost of a semaphore
+        self._bytes = 0  # of the jobs submitted since the last commit
+        self._wake = threading.Lock()  # held while the writer is idle; half the cost of a semaphore
         self._lock = threading.Lock()
         self._idle = True
         self._closing = False
@@ -64,15 +65,15 @@ class GroupCommit:
         self._thread: threading.Thread | None = None
         self.groups = 0
         self.jobs = 0
-        self.wrote_at = 0.0  # by the monotonic clock: the last commit
-        self.failed_at: float | None = None  # and the last that failed, if none has succeeded since
+        self.wrote_at = 0.0  # monotonic time of the last commit
+        self.failed_at: float | None = None  # of the last failed commit, if none has succeeded since
 
     @property
     def waiting(self) -> int:
         return len(self._gathering) + len(self._waiting) + len(self._large)
 
     def start(self, connection: sqlite3.Connection) -> None:
-        """Begin to write through this connection; the thread owns it from now on."""
+        """Start writing through this connection; the thread owns it from now on."""
         self._loop = asyncio.get_running_loop()
         self._closing = False
         self._wake.acquire(blocking=False)
@@ -90,10 +91,13 @@ class GroupCommit:
     def submit(self, job: Job, size: int = 0, *, in_order: bool = False) -> asyncio.Future[Any]:
         """Submit a job of about this many bytes. The future resolves after its commit.
 
-        The jobs of one pass of the event loop go over together, and with those of the next passes as long as each
-        brings more: a thread that is woken for the first of them would commit it alone, and take the interpreter
-        from those that are still coming. One job alone waits for one pass that brings nothing. A large job may be
-        committed after jobs that were submitted later, unless it must stay ``in_order``.
+        The jobs of one pass of the event loop are handed over together, and with those of the next passes as long as
+        each
+        brings more: a thread woken for the first would commit it alone, and take the GIL from those that are still to
+        come.
+        A single job waits for one pass that brings nothing. A large job may be committed after jobs submitted later,
+        unless
+        it must stay ``in_order``.
         """
         if self._loop is None or self._closing:
             raise StoreUnavailable("the store is closed")
@@ -110,7 +114,7 @@ class GroupCommit:
         return future
 
     def _gather(self, before: int) -> None:
-        """Hand over what was gathered, unless the writer has nothing to do and more keeps coming."""
+        """Hand over what was gathered, unless the writer is idle and more keeps coming."""
         count = len(self._gathering)
         if self._idle and before < count < MAX_GROUP and self._loop is not None:
             self._loop.call_soon(self._gather, count)
@@ -149,7 +153,7 @@ class GroupCommit:
                 else:
                     self._wake.acquire()
         finally:
-            # If an unexpected error ended the thread, nobody must wait for it for ever.
+            # If an unexpected error ended the thread, nobody must wait for it forever.
             self._closing = True
             connection.close()
             stopped = StoreUnavailable("the store has stopped; the log says why")
@@ -194,7 +198,7 @@ class GroupCommit:
         assert self._loop is not None
         try:
             self._loop.call_soon_threadsafe(_resolve, done)
-        except RuntimeError:  # the loop is closed: nobody waits any more
+        except RuntimeError:  # the loop is closed: nobody is waiting
             return
 
     def _results(self, connection: sqlite3.Connection, group: Group) -> list[Any]:
@@ -212,7 +216,7 @@ def _roll_back(connection: sqlite3.Connection) -> None:
     try:
         connection.execute("ROLLBACK")
     except sqlite3.Error:
-        pass  # SQLite has rolled back by itself, e.g. on a full disk
+        pass  # SQLite has already rolled back, e.g. on a full disk
 
 
 def _store_error(exc: Exception) -> Exception:

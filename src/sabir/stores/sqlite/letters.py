@@ -39,7 +39,7 @@ _PUT: Final = (
     " VALUES "
 )
 _PUT_ONCE: Final = " ON CONFLICT (box, member, id) DO NOTHING"
-# What waits in these lanes: the least urgent, who holds the letters, and until when.
+# What waits in these lanes: the lowest priority, the holders, and the end of their leases.
 _LANES: Final = "SELECT box, member, lane, min(priority), min(holder), max(holder), min(lease) FROM (VALUES "
 _BY_LANE: Final = (
     ") AS new CROSS JOIN letters INDEXED BY letters_by_lane ON box = new.column1 AND member = new.column2"
@@ -67,7 +67,7 @@ _MOVED: Final = (
 
 
 class _Write(NamedTuple):
-    """A message to be written, and who takes its letter at once, if its turn has come."""
+    """A message to write, and the holder that takes its letter at once, if it is next."""
 
     entry: DialogueEntry
     line: tuple[float, bytes] | None = None
@@ -76,7 +76,7 @@ class _Write(NamedTuple):
 
 
 class SQLiteLetters:
-    """The part of the SQLite store that ``stores.letters`` describes."""
+    """The SQLite implementation of ``stores.letters``."""
 
     _writer: GroupCommit
 
@@ -91,7 +91,7 @@ class SQLiteLetters:
 
     async def take_letters(self, box: str, member: str, holder: str, lease: float, limit: int) -> list[LetterRow]:
         at = now()
-        # Most looks find nothing; they are reads, and cost no write transaction.
+        # Most polls find nothing; they are reads, and cost no write transaction.
         if not self._rows(_FREE.replace("?6", "1"), box, member, holder, at):
             return []
 
@@ -222,7 +222,7 @@ class SQLiteLetters:
 
 
 def sweep_letters(connection: sqlite3.Connection, now: float, limit: int) -> tuple[int, bool]:
-    """Remove what has expired, some at a time; expired letters become dead ones.
+    """Remove expired rows in chunks; expired letters become dead letters.
 
     Returns how many were removed, and whether there is more.
     """
@@ -251,9 +251,9 @@ def _put(connection: sqlite3.Connection, rows: tuple[LetterRow, ...]) -> None:
 
 
 def _put_many(connection: sqlite3.Connection, given: list[tuple[LetterRow, str, float]]) -> list[int] | None:
-    """Put letters of different lanes into their boxes, each held by somebody if all before it in its lane are.
+    """Put letters of different lanes into their boxes, each handed to the holder if all earlier ones of its lane are.
 
-    Returns the numbers of those that are held, 0 for the others; None if a letter of the same id was there.
+    Returns the numbers of those, 0 for the others; None if a letter of the same id was already there.
     """
     at = now()
     busy = _busy_lanes(connection, [(row.box, row.member, row.lane) for row, _, _ in given if row.lane])
@@ -277,7 +277,8 @@ def _put_many(connection: sqlite3.Connection, given: list[tuple[LetterRow, str, 
 def _busy_lanes(
     connection: sqlite3.Connection, lanes: list[tuple[str, str, str]]
 ) -> dict[tuple[str, str, str], tuple[Any, ...]]:
-    """For each lane with letters: the least urgent, the first and the last name of who holds some, the first end."""
+    """For each lane with letters: the lowest priority, the first and last holder by name, the earliest end of a
+    lease."""
     busy: dict[tuple[str, str, str], tuple[Any, ...]] = {}
     for at in range(0, len(lanes), ROWS):
         chunk = lanes[at : at + ROWS]
@@ -294,7 +295,7 @@ def _add_dead(connection: sqlite3.Connection, dead: DeadRow) -> None:
 
 
 def _converse_many(connection: sqlite3.Connection, writes: list[_Write]) -> list[tuple[Outcome, int]]:
-    """Write the messages of a group, in few statements; if one of them cannot be written, one by one."""
+    """Write the messages of a group in few statements; if one of them cannot be written, one by one."""
     if len(writes) > 1 and _are_simple(writes):
         connection.execute("SAVEPOINT many")
         numbers = _converse_at_once(connection, writes)
@@ -307,7 +308,7 @@ def _converse_many(connection: sqlite3.Connection, writes: list[_Write]) -> list
 
 
 def _are_simple(writes: list[_Write]) -> bool:
-    """Whether each message has one letter, in a lane of its own."""
+    """Whether each message has exactly one letter, each in a different lane."""
     entries = [write.entry for write in writes]
     if any(len(entry.said) != 1 or len(entry.letters) != 1 for entry in entries):
         return False
@@ -349,7 +350,7 @@ def _converse(connection: sqlite3.Connection, write: _Write) -> tuple[Outcome, i
 
 
 def _move(connection: sqlite3.Connection, rows: list[tuple[DialogueRow, int]]) -> bool:
-    """Write dialogues over the versions that are expected; returns whether these were there."""
+    """Write dialogues over the expected versions; returns whether all of them matched."""
     new = [_values(msgspec.structs.replace(row, version=expect + 1)) for row, expect in rows]
     opened = [values for values, (_, expect) in zip(new, rows, strict=True) if not expect]
     moved = [values for values, (_, expect) in zip(new, rows, strict=True) if expect]

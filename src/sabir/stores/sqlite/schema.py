@@ -1,4 +1,4 @@
-"""The SQLite schema, as a numbered list; only ever appended to. ``PRAGMA user_version`` says how far a file is."""
+"""The SQLite schema, as a numbered list that is only appended to. ``PRAGMA user_version`` is the version of a file."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE INDEX tasks_by_expiry ON tasks (expires);
     """,
     "ALTER TABLE tasks ADD COLUMN agent TEXT NOT NULL DEFAULT ''",
-    # Counted for every task that is submitted; what has ended must not make that slower.
+    # Counted for every submitted task; ended ones must not make that slower.
     "CREATE INDEX tasks_by_state ON tasks (owner, state)",
-    # Nobody asks for the conversations of all strangers together, and theirs are the most.
+    # Nobody lists the conversations of all anonymous callers, and those are the majority.
     """
     DROP INDEX conversations_by_owner;
     CREATE INDEX conversations_by_owner ON conversations (owner, touched) WHERE owner <> 'anonymous';
     """,
-    # Which line was written last, beside the lines themselves: so an end that was cut off is seen. A trigger keeps it,
-    # because a process of an older version may write to the same file.
+    # The last written entry, kept separately, so that a missing end is noticed. A trigger maintains it, because a
+    # process of an older version may write to the same file.
     """
     CREATE TABLE audit_head (number INTEGER NOT NULL, hash TEXT NOT NULL);
     INSERT INTO audit_head SELECT coalesce(max(number), 0),
@@ -106,7 +106,7 @@ MIGRATIONS: tuple[str, ...] = (
 
 
 def statements(script: str) -> Iterator[str]:
-    """The statements of a script; a trigger, which has some inside, is one."""
+    """The statements of a script; a trigger, which contains some, is one."""
     statement = ""
     for piece in script.split(";"):
         statement += f"{piece};"

@@ -1,8 +1,10 @@
 """The embedded store: one SQLite file in WAL mode, one writer thread with group commit.
 
-``durability="process"`` survives the death of this process at any point (the operating system has the
-bytes); ``"power"`` waits for the disk with each group. Reads run on the event loop: they are lookups by
-key in a file that is in memory, and cheaper than a thread switch.
+``durability="process"`` survives the death of this process at any point (the operating system has the bytes);
+``"power"``
+waits for the disk with each group. Reads run on the event loop: they are lookups by key in a file that is in memory,
+and
+cheaper than a thread switch.
 """
 
 from __future__ import annotations
@@ -54,8 +56,8 @@ DURABILITY = {"process": "NORMAL", "power": "FULL"}
 
 _line_bytes = msgspec.json.Encoder().encode
 
-PROBE_SECONDS = 5.0  # after which the last write proves nothing any more
-_SWEPT_AT_ONCE = 1000  # conversations and tasks in one transaction, so that a sweep holds nobody up
+PROBE_SECONDS = 5.0  # after which the last write proves nothing
+_SWEPT_AT_ONCE = 1000  # conversations and tasks in one transaction, so that a sweep blocks nobody
 _ENDED = ",".join(f"'{state}'" for state in ENDED)
 _LIVE = ",".join(f"'{state}'" for state in LIVE)
 _RUNNABLE = ",".join(f"'{state}'" for state in RUNNABLE)
@@ -88,7 +90,7 @@ class SQLiteStore(SQLiteLetters):
     async def open(self) -> None:
         try:
             own_folder(self.path.parent)
-            own_file(self.path)  # what SQLite puts beside it gets its mode
+            own_file(self.path)  # SQLite's other files inherit its mode
             self._reader = self.connect()
             self.schema = _migrate(self._reader)
             writer = self.connect()
@@ -107,11 +109,11 @@ class SQLiteStore(SQLiteLetters):
             self._reader = None
 
     def writing(self) -> tuple[int, int, int]:
-        """Commits so far, writes in them, and writes that wait; for those who watch."""
+        """Commits so far, the writes in them, and pending writes; for metrics."""
         return self._writer.groups, self._writer.jobs, self._writer.waiting
 
     async def ping(self) -> None:
-        # A store that can be read and not written is of no use: every turn writes.
+        # A read-only store is of no use: every turn writes.
         if time.monotonic() - self._writer.wrote_at < PROBE_SECONDS and self._writer.failed_at is None:
             self._row("SELECT 1")
             return
@@ -135,7 +137,7 @@ class SQLiteStore(SQLiteLetters):
         return rows[0] if rows else None
 
     def _pack(self, value: object) -> bytes:
-        """A value as it is stored; a store that encrypts seals it."""
+        """A value as stored; an encrypting store seals it."""
         return pack(value)
 
     def _open(self, stored: bytes) -> bytes:
@@ -312,7 +314,7 @@ class SQLiteStore(SQLiteLetters):
             ).fetchall()
             return task_of(rows[0], self._open) if rows else None
 
-        # Most looks find nothing; they are reads, and cost no write transaction.
+        # Most polls find nothing; they are reads, and cost no write transaction.
         at = now()
         if self._row(free, at, at + LONGEST_LEASE, *agents) is None:
             return None
@@ -376,7 +378,7 @@ class SQLiteStore(SQLiteLetters):
         return row
 
     async def audit_prune(self, through: int) -> int:
-        # The newest line always stays, so that the chain goes on from it.
+        # The newest entry always stays, so that the chain continues from it.
         return await self._write(
             "DELETE FROM audit WHERE number <= ? AND number < (SELECT max(number) FROM audit)", through
         )
@@ -466,9 +468,9 @@ def _migrate(connection: sqlite3.Connection) -> tuple[int, int]:
 
 
 def _record_many(connection: sqlite3.Connection, rows: list[Any]) -> list[bool]:
-    """The turns of a group, in few statements. Says which were new.
+    """Write the turns of a group in few statements; returns which were new.
 
-    If one of many was recorded before, the group is refused, and comes again one by one.
+    If one of many was recorded before, the group is rejected and repeated one by one.
     """
     turns, conversations, lines = zip(*rows, strict=True)
     new = insert(connection, _INSERT_TURNS, 7, turns, " ON CONFLICT (id) DO NOTHING")
@@ -498,10 +500,10 @@ def _probe(connection: sqlite3.Connection) -> None:
 
 
 def _holder(node: str, lease: float) -> tuple[str, float]:
-    """Who holds a task, and until when; nobody does once it was released."""
+    """The holder of a task and the end of its lease; nobody once it was released."""
     return (node, now() + lease) if lease > 0 else ("", 0.0)
 
 
 def _owned(owner: str) -> str:
-    """The condition that a row is this owner's, in the words of the index of known owners."""
+    """The condition that a row is this owner's, phrased to use the index of known owners."""
     return "owner = ?" if owner == ANONYMOUS.id else "owner = ? AND owner <> 'anonymous'"
