@@ -360,7 +360,7 @@ async def test_a_handler_that_breaks_is_a_failure_of_the_letter_and_not_of_the_b
     (dead,) = await bus.dead("hotel")
     assert re.fullmatch(r"KeyError in \w+, test_bus_contract.py:\d+", dead.reason)  # its words may be somebody's
     assert await bus.dead_letter_counts() == {"hotel": 1}
-    assert "the handler of hotel failed" in caplog.text
+    assert "The handler of hotel failed" in caplog.text
 
 
 async def test_dead_letters_are_replayed_and_can_die_again(bus: Bus) -> None:

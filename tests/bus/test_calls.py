@@ -232,13 +232,13 @@ async def test_a_caller_that_is_behind_holds_its_server_up_by_pieces_and_by_byte
 
 async def test_a_lost_question_is_noticed(wire: Wire) -> None:
     wire.spoil = dropping(Kind.OPEN)
-    with pytest.raises(PeerUnavailable, match="hotel: the one who answered is gone"):
+    with pytest.raises(PeerUnavailable, match="hotel: the node that answered is gone"):
         await wire.question()
 
 
 async def test_a_lost_end_is_noticed_once_the_server_is_silent(wire: Wire) -> None:
     wire.spoil = dropping(Kind.END, Kind.LAST)
-    with pytest.raises(PeerUnavailable, match="the one who answered is gone"):
+    with pytest.raises(PeerUnavailable, match="the node that answered is gone"):
         await wire.question()
 
 

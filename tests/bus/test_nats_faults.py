@@ -173,7 +173,7 @@ async def test_a_call_whose_server_died_ends(bus: NatsBus, server: NatsServer) -
         await asyncio.Event().wait()
 
     await dying.serve("hotel", never)
-    with pytest.raises(PeerUnavailable, match="hotel: the one who answered is gone"):
+    with pytest.raises(PeerUnavailable, match="hotel: the node that answered is gone"):
         async with bus.call("hotel", b"", seconds=20) as call:
             await begun.wait()
             await dying._nc.close()
@@ -270,7 +270,7 @@ async def test_a_full_stream_refuses_and_keeps_what_it_has(server: NatsServer) -
     bus = open_bus(f"{server.url}?max_bytes=20000&prefix=small", limits=PATIENT)
     await bus.open()
     sent = 0
-    with pytest.raises(BusUnavailable, match="NATS does not take it: maximum bytes exceeded"):
+    with pytest.raises(BusUnavailable, match="NATS rejected it: maximum bytes exceeded"):
         for _ in range(100):
             await bus.send(Letter("hotel", b"x" * 1000))
             sent += 1
@@ -380,5 +380,5 @@ def test_addresses_are_read_and_wrong_ones_explained() -> None:
         open_bus("nats://a?prefx=mine")
     with pytest.raises(ConfigError, match="bus: expected memory:, store:, nats://host:port, sqlite:///path"):
         open_bus("redis://a")
-    with pytest.raises(ConfigError, match="bus: replicas is a number"):
+    with pytest.raises(ConfigError, match="bus: replicas: expected a number"):
         open_bus("nats://a?replicas=many")

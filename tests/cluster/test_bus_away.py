@@ -104,7 +104,7 @@ async def test_a_bus_that_is_away_is_told_everywhere_and_so_is_its_return(
     await until(lambda: len([r for r in caplog.records if r.name == "sabir.bus"]) >= 4)
     for node_count, level, words in (
         (2, "WARNING", f"{where} is unavailable;"),
-        (2, "INFO", f"{where} is connected again"),
+        (2, "INFO", f"{where} connected again"),
     ):
         found = [r for r in caplog.records if r.levelname == level and r.getMessage().startswith(words)]
         assert len(found) == node_count, caplog.text

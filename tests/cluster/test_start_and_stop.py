@@ -159,7 +159,7 @@ async def test_a_worker_that_stumbles_goes_on_to_renew_what_runs(
     async with asyncio.timeout(30):
         while (await gateway.tasks.find(task.id, ADA)).lease <= lease:
             await asyncio.sleep(0.01)
-    assert "the worker of tasks broke" in caplog.text
+    assert "The task worker failed" in caplog.text
     await gateway.stop()
 
 

@@ -266,7 +266,7 @@ async def test_a_name_that_is_taken_is_left_out_and_said(
     [
         ({"acme": "amqp://host/x"}, "gateways.acme.url: expected an http or https address, not 'amqp://host/x'"),
         ({"acme": "acme.example"}, "gateways.acme.url: expected an http or https address, not 'acme.example'"),
-        ({"acme": "https://u:p@acme.example"}, "credentials do not belong into an address"),
+        ({"acme": "https://u:p@acme.example"}, "credentials do not belong in an address"),
         (
             {"acme": RemoteGateway("https://acme.example", prefix="a b/")},
             "gateways.acme.prefix: no agent can be called",

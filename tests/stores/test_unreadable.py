@@ -157,7 +157,7 @@ async def test_a_copy_has_such_a_task_too_and_says_so(
     assert await asyncio.to_thread(main, ["store", "copy", address, f"sqlite:///{tmp_path}/copy.db"]) == 0
     [told] = caplog.messages
     assert told.startswith(
-        "task two cannot be read (Expected `float | null`, got `str` - at `$.progress`); it is copied"
+        "Task two cannot be read (Expected `float | null`, got `str` - at `$.progress`); it is copied"
     )
     copied = open_store(f"sqlite:///{tmp_path}/copy.db")
     await copied.open()

@@ -102,9 +102,7 @@ async def test_work_that_is_not_repeatable_fails_with_the_reason(node: MakeNode)
     there = await node(worker.agent, lease=SHORT)
     done = await there.tasks.wait(task.id, ADA, 30)
     assert (done.state, worker.calls) == ("failed", 1)
-    assert done.fault == (
-        "worker was at work when its node stopped, and it is not repeatable, so it was not started again"
-    )
+    assert done.fault == "worker was running when its node stopped; it is not repeatable, so it was not restarted"
 
 
 async def test_a_turn_that_was_recorded_is_not_run_again_even_if_it_is_not_repeatable(node: MakeNode) -> None:
@@ -366,7 +364,7 @@ async def test_a_node_of_the_same_name_takes_up_at_once_what_it_left_when_it_die
     here.lose_sign()
     there = await node(again.agent, lease=600.0, name="harbour")
     assert (await there.tasks.wait(left.id, ADA, 30)).state == "completed"
-    assert "node harbour has died; 1 task that it held can be taken up now" in caplog.messages
+    assert "Node harbour has died; releasing 1 task that it held" in caplog.messages
     assert "another process" not in caplog.text
 
 
@@ -378,7 +376,7 @@ async def test_a_node_of_a_name_that_lives_leaves_alone_what_is_held_under_it_an
     held = await here.tasks.submit(asked("go"))
     await first.begun.wait()
     there = await node(other.agent, lease=600.0, name="harbour")
-    assert caplog.messages == ["another process runs as node harbour, too; give each its own name (node: …)"]
+    assert caplog.messages == ["Another process also runs as node harbour; give each its own name (node: …)"]
     done = await there.tasks.submit(asked("mine"))
     other.go_on.set()
     assert (await there.tasks.wait(done.id, ADA, 30)).state == "completed"  # it has looked what there is to do
@@ -405,7 +403,7 @@ async def test_on_postgresql_a_dead_node_is_noticed_long_before_its_lease_has_ru
         begun = time.monotonic()
         assert (await there.tasks.wait(left.id, ADA, 30)).state == "completed"
         assert time.monotonic() - begun < 5.0
-        assert "node node0 has died; 1 task that it held can be taken up now" in caplog.messages
+        assert "Node node0 has died; releasing 1 task that it held" in caplog.messages
         assert f"1 task from another node, or from before a restart, resumed here: {left.id[:8]}" in caplog.messages
         for each in nodes.made:
             await each.close()

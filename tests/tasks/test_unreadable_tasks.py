@@ -87,7 +87,7 @@ async def test_a_task_that_cannot_be_read_fails_with_a_reason_and_the_others_run
     assert [event.kind for event in await there.store.task_events("two")] == ["fault"]
     told = [message for message in caplog.messages if "two" in message]
     assert told == [
-        "task two cannot be read from the store and has failed: Expected `float | null`, got `str` - at `$.progress`"
+        "Task two cannot be read from the store and has failed: Expected `float | null`, got `str` - at `$.progress`"
     ]
     assert broken(caplog) == []
 
@@ -134,7 +134,7 @@ async def test_a_task_that_cannot_be_taken_up_fails_and_the_next_runs(
     there = await node(echo)
     assert (await there.tasks.wait("two", ADA, 30)).state == "completed"
     assert (await there.tasks.wait("one", ADA, 30)).fault == LOST_TASK
-    assert "task one cannot be taken up and has failed" in caplog.text
+    assert "Task one cannot be resumed and has failed" in caplog.text
     assert broken(caplog) == []
 
 

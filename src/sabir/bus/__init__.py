@@ -1,4 +1,4 @@
-"""How agents reach each other across processes: letters that are kept, and calls that are answered."""
+"""How agents reach each other across processes: durable letters, and calls with answers."""
 
 from __future__ import annotations
 

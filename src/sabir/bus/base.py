@@ -1,21 +1,21 @@
 """The Bus interface and its values. One contract suite runs over every implementation.
 
-A bus carries two kinds of talk between agents on any node.
+A bus carries two kinds of traffic between agents on any node.
 
-**Letters** are kept. ``send`` puts a letter into the inbox of a name, where it waits until somebody
-receives it; ``publish`` gives every member of a group its own copy. Delivery is at least once: a letter
-is acknowledged when its handler has returned, that is after its effect is stored, and is delivered again
-if the node died before. Letters whose id was handled before are dropped, as far back as the bus
-remembers (``Limits.seen`` ids in a process, two minutes on the server); an effect that must never happen
-twice also checks the id where it is stored. A letter that keeps failing goes to the dead letters of its
-name, where it can be listed and replayed.
+**Letters** are durable. ``send`` puts a letter into the inbox of a name, where it waits until it is received;
+``publish``
+gives every member of a group its own copy. Delivery is at least once: a letter is acknowledged when its handler has
+returned, that is after its effect is stored, and is redelivered if the node died before. Letters whose id was already
+handled are dropped, as far back as the bus remembers (``Limits.seen`` ids in a process, two minutes on the server); an
+effect that must never happen twice also checks the id where it is stored. A letter that keeps failing goes to the dead
+letters of its name, where it can be listed and replayed.
 
-**Calls** are answered. ``call`` reaches one of the nodes that ``serve`` a name, streams what it sends
-back, can send more (an answer to a question), and takes the call back when it is left. A call is kept
-nowhere: if either side dies, the other gets an error.
+**Calls** are answered. ``call`` reaches one of the nodes that ``serve`` a name, streams what it sends back, can send
+more
+(an answer to a question), and is cancelled when its context is left. A call is not stored: if either side dies, the
+other gets an error.
 
-Every method may raise ``BusUnavailable``; the work is then not done, and may be tried again with the
-same letter ids.
+Every method may raise ``BusUnavailable``; then the work was not done, and may be retried with the same letter ids.
 """
 
 from __future__ import annotations
@@ -34,10 +34,11 @@ _LONGEST_NAME = 200
 
 
 class Letter(msgspec.Struct, frozen=True, array_like=True):
-    """Something said to a name or a group, kept until it was handled.
+    """A message to a name or a group, kept until it is handled.
 
-    Letters of one sender with the same ``order`` (a conversation) are handled one after the other, in
-    the order in which they were sent; an empty ``order`` is bound to nothing.
+    Letters of one sender with the same ``order`` (a conversation) are handled one at a time, in the order in which they
+    were
+    sent; an empty ``order`` means no order.
     """
 
     to: str
@@ -47,7 +48,7 @@ class Letter(msgspec.Struct, frozen=True, array_like=True):
     order: str = ""
     headers: dict[str, str] = {}
     at: float = 0.0
-    only: str = ""  # in a group: for this member alone; so dead letters of one member are replayed to it
+    only: str = ""  # in a group: for this member only, so that its dead letters are replayed to it alone
 
     @property
     def lane(self) -> tuple[str, str] | None:
@@ -55,10 +56,11 @@ class Letter(msgspec.Struct, frozen=True, array_like=True):
 
 
 class DeadLetter(msgspec.Struct, frozen=True, array_like=True):
-    """A letter that could not be handled, and why. ``number`` is its place among the dead of its name.
+    """A letter that could not be handled, and why. ``number`` is its position among the dead letters of its name.
 
-    The reason is what a ``SabirError`` says, which is meant to be read; of any other exception its kind and place, as
-    in the log, because what it says may be what somebody said.
+    The reason is the text of a ``SabirError``, which is meant to be read; for any other exception only its type and
+    place, as
+    in the log, because its text may contain content.
     """
 
     letter: Letter
@@ -70,56 +72,57 @@ class DeadLetter(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Receiving(msgspec.Struct, frozen=True):
-    """How a name's letters are taken.
+    """How the letters of a name are received.
 
-    ``ordered`` keeps the order of each lane over all nodes and over crashes, at the price that only one
-    frame of the inbox is out at a time; without it, order holds within a receiver.
+    ``ordered`` keeps the order of each lane across all nodes and crashes, at the price of one outstanding frame per
+    inbox;
+    without it, order holds within one receiver.
     """
 
     width: int = 16  # letters handled at once
     ordered: bool = False
-    idle_seconds: float | None = None  # a member of a group that is absent for so long has left
+    idle_seconds: float | None = None  # a group member that is absent for this long is removed
 
 
 class Load(msgspec.Struct, frozen=True):
-    """What this node has under way on the bus."""
+    """What is in progress on this node's bus."""
 
-    in_hand: int = 0  # letters that were taken and are not handled
-    sending: int = 0  # letters that are not yet kept by the server
-    calls: int = 0  # made here, and not ended
-    serving: int = 0  # calls of others that are answered here
+    in_hand: int = 0  # letters received but not yet handled
+    sending: int = 0  # letters not yet stored by the server
+    calls: int = 0  # outgoing calls in progress
+    serving: int = 0  # incoming calls in progress
 
 
 Handler = Callable[[Letter], Awaitable[None]]
 
 
 class LetterReceiver(Protocol):
-    """Somebody who takes letters or serves calls."""
+    """Something that receives letters or serves calls."""
 
     async def stop(self) -> None:
-        """Take no more; what is in hand and not handled goes back at once, for others."""
+        """Stop receiving; unhandled letters are released at once for other receivers."""
 
 
 class BusCall(Protocol):
-    """One call, as the caller holds it: iterate for what comes back."""
+    """One call, on the caller's side: iterate over what comes back."""
 
     def __aiter__(self) -> AsyncIterator[bytes]: ...
 
     async def __anext__(self) -> bytes:
-        """The next that comes back.
+        """The next piece.
 
         Raises:
-            PeerUnavailable: nobody serves the name, or the one who did is gone.
-            DeadlineExceeded: the time of the call is over.
-            SabirError: what the server raised, by its fault code.
+            PeerUnavailable: nobody serves the name, or the server died.
+            DeadlineExceeded: the call timed out.
+            SabirError: the error that the server raised, by its fault code.
         """
 
     async def send(self, body: bytes) -> None:
-        """Send more to the one who serves this call."""
+        """Send more to the server of this call."""
 
 
 class Called(Protocol):
-    """One call, as its server holds it."""
+    """One call, on the server's side."""
 
     name: str
     body: bytes
@@ -129,11 +132,11 @@ class Called(Protocol):
         """Send one piece back; waits while the caller is behind.
 
         Raises:
-            Cancelled: the caller has left.
+            Cancelled: the caller has gone.
         """
 
     async def receive(self) -> bytes:
-        """What the caller sends next."""
+        """The next piece that the caller sends."""
 
 
 Server = Callable[[Called], Awaitable[None]]
@@ -149,14 +152,14 @@ class Bus(Protocol):
     async def open(self) -> None: ...
 
     async def close(self) -> None:
-        """Stop all receivers and let go. Calls after this raise ``BusUnavailable``."""
+        """Stop all receivers and close. Later calls raise ``BusUnavailable``."""
 
     async def ping(self) -> None:
         """Answer, or raise ``BusUnavailable``."""
 
     @property
     def up(self) -> bool:
-        """Whether it can be used now, as far as is known; costs nothing."""
+        """Whether it is usable now, as far as is known; costs nothing."""
 
     def load(self) -> Load:
         """How busy this node is; costs nothing."""
@@ -164,7 +167,7 @@ class Bus(Protocol):
     # -- letters to a name -----------------------------------------------------------------------
 
     async def send(self, *letters: Letter) -> None:
-        """Put letters into the inboxes of their names. They are kept when this returns.
+        """Put letters into the inboxes of their names. They are stored when this returns.
 
         Raises:
             TooLarge: a letter is over ``Limits.letter_bytes``; none was sent.
@@ -174,21 +177,21 @@ class Bus(Protocol):
         """Handle the letters of a name. Receivers of one name, on any node, share its letters."""
 
     async def waiting(self, name: str) -> int:
-        """How many frames wait in an inbox or are in somebody's hands (a frame holds one or more letters)."""
+        """How many frames wait in an inbox or are being handled (a frame holds one or more letters)."""
 
     async def discard(self, name: str) -> None:
-        """Discard an inbox and what waits in it."""
+        """Delete an inbox and its letters."""
 
     # -- letters to a group ----------------------------------------------------------------------
 
     async def publish(self, *letters: Letter) -> None:
-        """Give each member of the letters' groups a copy. A group without members hears nothing."""
+        """Give each member of the letters' groups a copy. A group without members receives nothing."""
 
     async def join(self, group: str, member: str, handler: Handler, receiving: Receiving = DEFAULT) -> LetterReceiver:
         """Handle a group's letters as this member. It stays a member, and letters wait for it, until it leaves."""
 
     async def leave(self, group: str, member: str) -> None:
-        """Leave a group; what waits for the member is discarded."""
+        """Leave a group; letters that wait for the member are discarded."""
 
     # -- dead letters ----------------------------------------------------------------------------
 
@@ -196,7 +199,7 @@ class Bus(Protocol):
         """The dead letters of a name or group, oldest first."""
 
     async def dead_letter_counts(self) -> dict[str, int]:
-        """How many dead letters there are to each name or group that has any."""
+        """How many dead letters each name or group has."""
 
     async def replay(self, name: str, *numbers: int) -> int:
         """Send dead letters again (all, or those of these numbers); returns how many."""
@@ -214,18 +217,18 @@ class Bus(Protocol):
         headers: Mapping[str, str] | None = None,
         seconds: float | None = None,
     ) -> AbstractAsyncContextManager[BusCall]:
-        """Call one of those who serve a name. Leaving the context before the end takes the call back."""
+        """Call one of the servers of a name. Leaving the context before the end cancels the call."""
 
     async def serve(self, name: str, server: Server) -> LetterReceiver:
-        """Serve calls to a name. What ``server`` sends goes back; when it returns, the call ends."""
+        """Serve calls to a name. What ``server`` sends is streamed back; when it returns, the call ends."""
 
 
 @lru_cache(maxsize=4096)
 def check_name(name: str) -> str:
-    """A name that every bus can carry.
+    """Check that every bus can carry a name.
 
     Raises:
-        BadMessage: it is empty, too long, or holds what cannot be printed.
+        BadMessage: it is empty, too long, or contains unprintable characters.
     """
     if not 0 < len(name) <= _LONGEST_NAME or not name.isprintable() or " " in name:
         raise BadMessage("bus", "name", f"1 to {_LONGEST_NAME} printable characters without spaces")

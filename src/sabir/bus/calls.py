@@ -1,11 +1,12 @@
-"""Calls: questions to a name, with streamed answers, a way back, and signs of life. Both sides, over any post.
+"""Calls: questions to a name, with streamed answers, a way to send more, and keep-alives. Both sides, over any
+transport.
 
-A bus gives ``Calls`` a post for packets and hands it those that arrive; everything else is here. Pieces are
-numbered, so that a lost one ends the call instead of leaving a hole; the server sends at most
-``Limits.window`` pieces ahead of the caller; a side that gives no sign of life is gone.
+A bus gives ``Calls`` a transport for packets and passes it those that arrive; everything else is here. Pieces are
+numbered, so that a lost one ends the call instead of leaving a gap; the server sends at most ``Limits.window`` pieces
+ahead of the caller; a side that sends no keep-alive is considered gone.
 
-What a server sends waits for the end of the moment (one turn of the loop), because most answers are one piece and
-end with it: then one packet says that the call was taken, carries the answer, and ends it.
+What a server sends is held until the end of the current pass of the event loop, because most answers are one piece
+followed by the end: then one packet accepts the call, carries the answer, and ends it.
 """
 
 from __future__ import annotations
@@ -31,17 +32,17 @@ logger = logging.getLogger("sabir.bus")
 
 _PIECES: Final = frozenset({Kind.MORE, Kind.DATA, Kind.LAST})
 _NO_MORE: Final[list[tuple[Kind, bytes]]] = []
-_LATE_SECONDS: Final = 0.01  # calls that are late are looked for at most this often
+_LATE_SECONDS: Final = 0.01  # how often overdue calls are looked for, at most
 
 
 class BusPost(Protocol):
-    """How packets leave. What is returned is awaited where the bus is behind; mostly there is nothing to wait for."""
+    """How packets are sent. The result is awaited if the bus is behind; usually there is nothing to wait for."""
 
     def ask(self, name: str, opening: Packet) -> Awaitable[None] | None:
-        """Send a question to one of those who serve a name."""
+        """Send a question to one of the servers of a name."""
 
     def back(self, instance: str, packet: Packet, *, more: bool) -> Awaitable[None] | None:
-        """Send a packet to a node; ``more`` says that another one follows in this moment, and may share its way."""
+        """Send a packet to a node; ``more`` means that another one follows in this pass, and can share a publish."""
 
 
 class BusCalling:
@@ -59,17 +60,17 @@ class BusCalling:
         self.id = calls.new_id()
         self.missed = 0
         self.left = False
-        self.end: float | None = None  # of its time, once it was asked
+        self.end: float | None = None  # its deadline, once it was sent
         self._calls = calls
         self._limits = calls.limits
         self._body = body
         self._headers = headers
         self._seconds = seconds
         self._pieces = Pieces(calls.limits)
-        self._taken: asyncio.Event | None = None  # made by who waits for it
-        self._server = ""  # the node that has taken it, where more goes
+        self._taken: asyncio.Event | None = None  # created by whoever waits for it
+        self._server = ""  # the node that accepted it, where further packets go
         self._sent = self._used = 0
-        self._uncredited = self._uncredited_bytes = 0  # taken, and not yet reported to the server
+        self._uncredited = self._uncredited_bytes = 0  # consumed, but not yet reported to the server
 
     async def __aenter__(self) -> BusCalling:
         if self._seconds is not None:
@@ -100,7 +101,7 @@ class BusCalling:
 
     @property
     def lingers(self) -> bool:
-        """Whether nobody has taken it yet; if so, possible takers must learn that it was abandoned."""
+        """Whether nobody has accepted it; if so, possible servers must be notified that it was abandoned."""
         return not self._server and not self._pieces.over
 
     def __aiter__(self) -> AsyncIterator[bytes]:
@@ -127,11 +128,11 @@ class BusCalling:
     async def _credit(self) -> None:
         if self._server and not self._pieces.over:
             self._uncredited = self._uncredited_bytes = 0
-            with suppress(BusUnavailable):  # it is given again
+            with suppress(BusUnavailable):  # it is sent again
                 await self._post(Kind.CREDIT, self._used)
 
     def late(self) -> DeadlineExceeded:
-        """Its time is over; whoever waits for it gets an error."""
+        """Time out; whoever waits for it gets an error."""
         exc = DeadlineExceeded(f"{self.name} did not answer in time")
         self._pieces.interrupt(exc)
         return exc
@@ -151,7 +152,7 @@ class BusCalling:
         await self._post(kind, self._sent, body)
 
     async def _cancel(self) -> None:
-        with suppress(BusUnavailable):  # the server finds out by itself that we are gone
+        with suppress(BusUnavailable):  # the server notices by itself that we are gone
             await self._post(Kind.CANCEL)
 
     async def _post(self, kind: Kind, number: int = 0, body: bytes = b"") -> None:
@@ -175,9 +176,9 @@ class BusCalling:
                 self.fail(Fault(packet.reason, packet.code).error())
             case Kind.ALIVE:
                 self._pieces.check(packet.number, self.name)
-                self._calls.later(self._credit())  # again, since word of it may have been lost
+                self._calls.later(self._credit())  # again, because the last credit may have been lost
             case _:
-                pass  # TAKEN: that it came is all it says
+                pass  # TAKEN: only acknowledges the call
 
     def _was_taken(self, address: str) -> None:
         self._server = address
@@ -194,12 +195,12 @@ class BusCalling:
     async def tick(self) -> None:
         self.missed += 1
         if self.missed > self._limits.missed:
-            self.fail(PeerUnavailable(self.name, "the one who answered is gone"))
+            self.fail(PeerUnavailable(self.name, "the node that answered is gone"))
         else:
             await self.sign()
 
     async def sign(self) -> None:
-        """Give a sign of life, with what was sent so far; it is answered by one."""
+        """Send a keep-alive with what was sent so far; the other side answers with one."""
         if self._server and not self._pieces.over:
             await self._post(Kind.ALIVE, self._sent)
 
@@ -218,21 +219,21 @@ class Served:
         self.id = opening.call
         self.body = opening.body
         self.headers: Mapping[str, str] = opening.headers
-        self.key = key  # what it is called here; the caller has its id from its own node
+        self.key = key  # its key here; the caller numbers calls by its own node
         self.missed = 0
         self.instance = opening.address  # of the caller
         self.task: asyncio.Task[None] | None = None
         self._chunks_to_come = opening.number - 1
         self._calls = calls
         self._limits = calls.limits
-        self._pieces: Pieces | None = None  # what the caller sends after its question, if it does
-        self._held: bytes | None = None  # what was sent last, until this moment is over
-        self._acknowledged = False  # whether the caller knows that we have its call
+        self._pieces: Pieces | None = None  # what the caller sends after its question, if anything
+        self._held: bytes | None = None  # what was sent last, until the end of this pass
+        self._acknowledged = False  # whether the caller knows that its call was accepted
         self._sent = self._credit = 0
-        self._ahead: list[int] = []  # the lengths of pieces that the caller has not taken
+        self._ahead: list[int] = []  # the lengths of pieces that the caller has not consumed
         self._ahead_bytes = 0
-        self._changed: asyncio.Event | None = None  # made by who waits for it
-        self._long = False  # whether a piece of several packets is being sent
+        self._changed: asyncio.Event | None = None  # created by whoever waits for it
+        self._long = False  # whether a multi-packet piece is being sent
         self._over = False
 
     async def run(self, server: Server) -> None:
@@ -271,7 +272,7 @@ class Served:
         return len(self._ahead) >= self._limits.window or self._ahead_bytes >= self._limits.window_bytes
 
     async def _send_long(self, body: bytes) -> bytes:
-        """Send all but the last chunk of a piece; others who send wait for it."""
+        """Send all but the last chunk of a piece; other senders wait for it."""
         *chunked, (_, last) = chunks(body, self._limits)
         self._long = True
         try:
@@ -297,18 +298,18 @@ class Served:
         return self._pieces
 
     async def failed(self, reason: str, code: str) -> None:
-        with suppress(BusUnavailable):  # the caller finds out by itself that we are gone
+        with suppress(BusUnavailable):  # the caller notices by itself that we are gone
             for wait in (self._let_go(more=True), self._post(Kind.FAIL, reason=reason, code=code)):
                 if wait is not None:
                     await wait
 
     @property
     def owes(self) -> bool:
-        """Whether there is something that the caller has not received yet."""
+        """Whether something has not been sent to the caller yet."""
         return self._held is not None or not self._acknowledged
 
     def moment_over(self, *, more: bool) -> Awaitable[None] | None:
-        """Tell it: what was sent last, or at least that the call was taken."""
+        """Send it: the last piece, or at least that the call was accepted."""
         return self._post(Kind.TAKEN, more=more) if self._held is None else self._let_go(more=more)
 
     def _let_go(self, *, more: bool) -> Awaitable[None] | None:
@@ -337,11 +338,11 @@ class Served:
                 self._wake()
             case Kind.ALIVE:
                 self._received().check(packet.number, self.name)
-                self._calls.later(self.sign())  # with what was sent so far: some of it may have been lost
+                self._calls.later(self.sign())  # with what was sent so far, because some of it may have been lost
             case Kind.CANCEL:
                 self.cancel()
             case _:
-                pass  # not for a server
+                pass  # not meant for a server
 
     def cancel(self) -> None:
         self.end()
@@ -349,7 +350,7 @@ class Served:
             self.task.cancel()
 
     def end(self) -> None:
-        """Nothing more goes back; other tasks that still send get an error."""
+        """Stop sending; other tasks that still send get an error."""
         self._over = True
         self._wake()
 
@@ -388,12 +389,12 @@ class Calls:
         self._numbers = count(1)
         self._ending: set[asyncio.Task[None]] = set()
         self._pulse: asyncio.Task[None] | None = None
-        self._soon: dict[Served, None] = {}  # those who have something to tell when this moment is over
-        self._late_at = inf  # when the next call is late, if one has a time
+        self._soon: dict[Served, None] = {}  # those with something to send at the end of this pass
+        self._late_at = inf  # when the next call is due, if one has a deadline
         self._late: asyncio.TimerHandle | None = None
 
     def new_id(self) -> str:
-        """An id that no other call here has; with the instance it is unique everywhere."""
+        """An id that no other call here has; unique everywhere together with the instance."""
         return f"{next(self._numbers):x}"
 
     @property
@@ -419,14 +420,14 @@ class Calls:
         """Serve a call that has come in."""
         key = f"{opening.address}/{opening.call}"
         if key in self._served:
-            return  # the same packet twice
+            return  # a duplicate packet
         served = self._served[key] = Served(self, key, name, opening)
         served.task = asyncio.get_running_loop().create_task(served.run(server))
         served.task.add_done_callback(lambda task: self._ended(served, task))
         self._start_pulse()
 
     def arrived(self, packet: Packet) -> None:
-        """A packet for one of our calls; those of calls that are over are dropped."""
+        """Handle a packet for one of our calls; those of ended calls are dropped."""
         made = self._made.get(packet.call)
         if made is not None:
             made.arrived(packet)
@@ -436,7 +437,7 @@ class Calls:
             served.arrived(packet)
 
     def soon(self, served: Served) -> None:
-        """Let a call tell what it has to, when this moment is over."""
+        """Let a call send what it has, at the end of this pass."""
         if not self._soon:
             asyncio.get_running_loop().call_soon(self._moment_over)
         self._soon[served] = None
@@ -444,15 +445,15 @@ class Calls:
     def _moment_over(self) -> None:
         soon, self._soon = [served for served in self._soon if served.owes], {}
         for number, served in enumerate(soon, 1):
-            with suppress(BusUnavailable):  # its caller finds out, too
+            with suppress(BusUnavailable):  # its caller notices, too
                 if (wait := served.moment_over(more=number < len(soon))) is not None:
                     self.later(_awaited(wait))
 
     def until(self, end: float, call: BusCalling) -> None:
-        """Wake this call when its time is over. One timer for all: one each costs as much as the rest of a call.
+        """Wake this call at its deadline. One timer for all: one each costs as much as the rest of a call.
 
         Raises:
-            DeadlineExceeded: it is over.
+            DeadlineExceeded: the deadline has passed.
         """
         loop = asyncio.get_running_loop()
         if end <= loop.time():
@@ -476,7 +477,7 @@ class Calls:
             self._late = loop.call_at(self._late_at, self._wake_late)
 
     def nobody(self, call: str) -> None:
-        """The post found nobody who serves this call's name."""
+        """Fail a call whose name nobody serves, as the transport reported."""
         made = self._made.get(call)
         if made is not None:
             made.fail(PeerUnavailable(made.name, "no node serves this name now"))
@@ -492,7 +493,7 @@ class Calls:
         tasks = [served.task for served in self._served.values() if served.task is not None]
         if tasks:
             await cancel_and_wait(tasks)
-            await asyncio.sleep(0)  # the callbacks that tell the callers run now
+            await asyncio.sleep(0)  # let the callbacks that notify the callers run
         if self._ending:
             await asyncio.wait(self._ending)
 
@@ -504,12 +505,12 @@ class Calls:
         elif (exc := task.exception()) is None or isinstance(exc, BusUnavailable):
             return
         else:
-            logger.error("the server of %s failed", served.name, exc_info=exc)
+            logger.error("The server of %s failed", served.name, exc_info=exc)
             report = served.failed(f"{served.name} failed", "failed")
         self.later(report)
 
     def later(self, report: Coroutine[None, None, None]) -> None:
-        """Tell the other side something that nobody here waits for."""
+        """Send something in the background."""
         ending = asyncio.create_task(report)
         self._ending.add(ending)
         ending.add_done_callback(self._ending.discard)
@@ -519,7 +520,7 @@ class Calls:
             self._pulse = asyncio.create_task(self._beat(), name="signs of life")
 
     async def reconnected(self) -> None:
-        """The post was cut off for a while: what was lost is noticed by signs of life, so they are given now."""
+        """The connection was interrupted: send keep-alives now, by which lost packets are noticed."""
         for side in self._sides():
             with suppress(BusUnavailable):
                 await side.sign()

@@ -1,9 +1,8 @@
-"""Delivery: what every receiver does with the frames it was given, whatever bus they came by.
+"""Delivery: what every receiver does with its frames, whichever bus they came from.
 
-Letters are handled ``width`` at once, those of one lane one after the other. A letter that fails is tried
-again here after a while, and is dead after ``Limits.attempts``; ``Unavailable`` is nobody's fault and does not
-count. A frame is acknowledged when each of its letters was handled, was a duplicate, or is safely among
-the dead.
+Up to ``width`` letters are handled at once, those of one lane one after the other. A letter that fails is retried here
+after a while, and is dead after ``Limits.attempts``; ``Unavailable`` is not its fault and does not count. A frame is
+acknowledged when each of its letters was handled, was a duplicate, or is stored among the dead letters.
 """
 
 from __future__ import annotations
@@ -26,28 +25,28 @@ from .framing import BusLimits
 
 logger = logging.getLogger("sabir.bus")
 
-_TURNS: Final = 64  # letters that a worker handles before it lets others run
+_TURNS: Final = 64  # letters that a worker handles before it yields
 
 
 class Parcel(Protocol):
-    """A frame in our hands."""
+    """A received frame."""
 
-    key: int  # the same when the same frame comes again
+    key: int  # the same if the same frame is delivered again
     letters: tuple[Letter, ...]
     deliveries: int
 
     async def ack(self) -> None:
-        """It is done with, here and for good."""
+        """Acknowledge it for good."""
 
     async def hold(self) -> None:
-        """It is still being worked on."""
+        """Report that it is still being handled."""
 
     async def release(self) -> None:
-        """Give it to somebody else."""
+        """Release it for another receiver."""
 
 
 class Seen:
-    """Ids of letters that were handled, the last so many."""
+    """The ids of recently handled letters."""
 
     __slots__ = ("_half", "_new", "_old")
 
@@ -66,7 +65,7 @@ class Seen:
 
 
 class _Held:
-    """A parcel, and how many of its letters are still to be handled."""
+    """A parcel, and how many of its letters are not handled yet."""
 
     __slots__ = ("left", "parcel")
 
@@ -76,7 +75,7 @@ class _Held:
 
 
 class _Item:
-    """A letter in hand, and the parcels that brought it."""
+    """A letter being handled, and the parcels that brought it."""
 
     __slots__ = ("attempts", "doom", "letter", "parcels")
 
@@ -91,7 +90,7 @@ StoreDead = Callable[[DeadLetter, int], Awaitable[None]]
 
 
 class Delivery:
-    """Takes parcels, handles their letters, acknowledges."""
+    """Takes parcels, handles their letters, and acknowledges them."""
 
     def __init__(
         self,
@@ -118,13 +117,13 @@ class Delivery:
         self._workers: dict[asyncio.Task[None], list[_Item]] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._space = asyncio.Event()
-        self._starting = False  # a worker that has not begun yet
+        self._starting = False  # a worker that has not started yet
         self._stopped = False
 
     # -- for the bus ------------------------------------------------------------------------------
 
     async def room(self) -> None:
-        """Return when there is room for another parcel."""
+        """Wait until there is room for another parcel."""
         while not self.has_room:
             self._space.clear()
             await self._space.wait()
@@ -135,14 +134,14 @@ class Delivery:
 
     @property
     def in_hand(self) -> int:
-        """How many letters were taken and are not handled."""
+        """How many letters were received but not handled."""
         return len(self._hand)
 
     async def take(self, parcel: Parcel) -> None:
-        """Handle the letters of a parcel in their turn."""
+        """Queue the letters of a parcel."""
         again = self._parcels.get(parcel.key)
         if again is not None:
-            again.parcel = parcel  # it came again while in hand: the latest delivery is the one to acknowledge
+            again.parcel = parcel  # redelivered while being handled: acknowledge the latest delivery
             return
         held = self._parcels[parcel.key] = _Held(parcel)
         doom = ""
@@ -156,11 +155,11 @@ class Delivery:
         self._spawn()
 
     def parcels(self) -> list[Parcel]:
-        """What is in hand."""
+        """The parcels being handled."""
         return [held.parcel for held in self._parcels.values()]
 
     async def stop(self) -> None:
-        """Finish what was begun, within a few seconds, and give the rest back."""
+        """Finish what was started, within a few seconds, and release the rest."""
         self._stopped = True
         for timer in self._timers.values():
             timer.cancel()
@@ -197,8 +196,8 @@ class Delivery:
         queue.append(item)
 
     def _spawn(self) -> None:
-        """One worker more, if there is something to do. It brings the next before it begins: quick handlers are
-        done by one worker, slow ones by ``width``."""
+        """Start one more worker, if there is work. It starts the next before it begins: one worker serves quick
+        handlers, ``width`` slow ones."""
         if self._ready and not self._starting and len(self._workers) < self._width and not self._stopped:
             self._starting = True
             current: list[_Item] = []
@@ -210,7 +209,7 @@ class Delivery:
         self._starting = False
         for turn in count(1):
             if turn % _TURNS == 0:
-                await asyncio.sleep(0)  # others want to run, too
+                await asyncio.sleep(0)  # yield to others
             if not self._ready:
                 return
             item = self._ready.popleft()
@@ -233,9 +232,9 @@ class Delivery:
         current = self._workers.pop(worker)
         exc = None if worker.cancelled() else worker.exception()
         if exc is not None and current:
-            # Whatever a handler raises must not end the receiving: the letter failed, the log learns why.
+            # A handler's error must not end the receiver: the letter failed, and the log says why.
             letter = current[0].letter
-            logger.error("the handler of %s failed on letter %s", self.name, letter.id, exc_info=exc)
+            logger.error("The handler of %s failed on letter %s", self.name, letter.id, exc_info=exc)
             self._failed(current[0], in_a_line(exc))
         if not worker.cancelled():
             self._spawn()
@@ -259,7 +258,7 @@ class Delivery:
 
     async def _acknowledge(self, held: _Held) -> None:
         self._parcels.pop(held.parcel.key, None)
-        with suppress(BusUnavailable):  # then it comes again, and its letters are known
+        with suppress(BusUnavailable):  # then it is delivered again, and its letters are known
             await held.parcel.ack()
 
     # -- failures ---------------------------------------------------------------------------------
@@ -292,5 +291,5 @@ class Delivery:
         except Unavailable:
             self._later(item)
             return
-        logger.warning("letter %s to %s is dead: %s", item.letter.id, self.name, item.doom)
+        logger.warning("Letter %s to %s is dead: %s", item.letter.id, self.name, item.doom)
         await self._done(item)

@@ -1,9 +1,8 @@
 """Framing, acknowledgements and limits of the bus, as data in one place; and the codecs of frames and packets.
 
-A **frame** is what one publish carries: a version byte, then letters, each as a 32-bit big-endian length
-and that many bytes of MessagePack. Several letters share a frame when they are ready together, because a
-durable publish costs the same for one as for many. A **packet** is one step of a call; several for one node travel
-together.
+A **frame** is what one publish carries: a version byte, then letters, each as a 32-bit big-endian length and that many
+bytes of MessagePack. Letters that are ready together share a frame, because a durable publish costs the same for one as
+for many. A **packet** is one step of a call; packets for the same node are sent together.
 
 No I/O, no clock, no randomness.
 """
@@ -27,40 +26,40 @@ _LENGTH: Final = struct.Struct(">I")
 
 
 class BusLimits(msgspec.Struct, frozen=True):
-    """Every number of the bus."""
+    """All limits of the bus."""
 
     # frames; the largest fits NATS's default max_payload of 1 MiB with its headers
     letter_bytes: int = 512 * 1024
     frame_letters: int = 64
     frame_bytes: int = 768 * 1024
-    inbox_letters: int = 1_000_000  # waiting in process, before send refuses
-    keep_seconds: float = 7 * 86400.0  # how long letters wait for somebody who never comes
+    inbox_letters: int = 1_000_000  # waiting in process, before send is rejected
+    keep_seconds: float = 7 * 86400.0  # how long unclaimed letters are kept
     # acknowledgement and redelivery
-    ack_seconds: float = 30.0  # without a sign of life, a frame goes to somebody else
+    ack_seconds: float = 30.0  # a frame without a sign of progress is redelivered elsewhere
     attempts: int = 5  # of one letter, before it is dead
     deliveries: int = 10  # of one frame without an acknowledgement, before its letters are dead
     backoff: tuple[float, ...] = (0.1, 0.5, 2.0, 8.0)  # between attempts; the last repeats
-    in_hand: int = 1024  # letters a receiver holds before it takes no more
-    seen: int = 8_192  # ids of handled letters that are remembered, for each inbox
-    stop_seconds: float = 5.0  # what was begun may be finished this long after a stop
-    send_seconds: float = 30.0  # how long send tries while the server is unavailable
-    # a server of its own: how it is reached, and how letters are pulled from it
+    in_hand: int = 1024  # letters that a receiver holds before it takes no more
+    seen: int = 8_192  # ids of handled letters that are remembered, per inbox
+    stop_seconds: float = 5.0  # how long started work may take after a stop
+    send_seconds: float = 30.0  # how long send retries while the server is unavailable
+    # a separate server: how it is reached, and how letters are pulled from it
     connect_seconds: float = 10.0
     reconnect_seconds: tuple[float, float] = (0.05, 5.0)  # first and longest wait
-    ping_seconds: int = 10  # it is asked so often whether it is there; after two that it owes it is gone
+    ping_seconds: int = 10  # how often it is pinged; after two missing answers it is gone
     reply_seconds: float = 2.0  # for one answer of the server
     duplicate_seconds: float = 120.0  # how long it remembers the ids of frames
     pull_frames: int = 32
-    pull_seconds: float = 30.0  # how long one pull request stands
-    beat_seconds: float = 2.0  # it says so often that a request still stands, where there is nothing else to say
-    lost_seconds: float = 5.0  # without a word, the request is lost: it came while the servers agreed on a leader
-    behind_bytes: int = 64 * 1024  # written and not yet taken by the system, before a call waits
+    pull_seconds: float = 30.0  # how long a pull request stays open
+    beat_seconds: float = 2.0  # how often it confirms an open request if there is nothing else to send
+    lost_seconds: float = 5.0  # after this silence the request is lost: it arrived during a leader election
+    behind_bytes: int = 64 * 1024  # written but not yet taken by the system, before a call waits
     # calls
-    alive_seconds: float = 5.0  # both sides of a call give a sign of life this often
-    missed: int = 3  # so many without one, and the other side is gone
-    window: int = 256  # pieces under way to a caller that has not taken them,
-    window_bytes: int = 512 * 1024  # and their bytes: on a slow line others would wait behind them
-    chunk_bytes: int = 512 * 1024  # a longer piece travels in several packets
+    alive_seconds: float = 5.0  # how often both sides of a call send a keep-alive
+    missed: int = 3  # missed keep-alives until the other side is considered gone
+    window: int = 256  # pieces in flight to a caller that has not consumed them,
+    window_bytes: int = 512 * 1024  # and their bytes: on a slow connection others would wait behind them
+    chunk_bytes: int = 512 * 1024  # a longer piece is sent in several packets
     piece_bytes: int = 64 * 1024 * 1024
 
 
@@ -68,15 +67,15 @@ class Kind(IntEnum):
     """The steps of a call."""
 
     OPEN = 1  # caller → name: the question
-    TAKEN = 2  # server → caller: I have it, and nothing to say yet
+    TAKEN = 2  # server → caller: accepted, nothing to send yet
     MORE = 3  # either way: a chunk of a piece, others follow
     DATA = 4  # either way: a piece, or its last chunk
-    END = 5  # server → caller: that was all
-    FAIL = 6  # server → caller: it ended badly
+    END = 5  # server → caller: end of the answer
+    FAIL = 6  # server → caller: it failed
     CANCEL = 7  # caller → server: cancelled
-    CREDIT = 8  # caller → server: so many pieces were taken
-    ALIVE = 9  # either way: I am still here
-    LAST = 10  # server → caller: a piece, or its last chunk, and that was all
+    CREDIT = 8  # caller → server: this many pieces were consumed
+    ALIVE = 9  # either way: keep-alive
+    LAST = 10  # server → caller: the last piece, or its last chunk
 
 
 class Packet(msgspec.Struct, frozen=True, array_like=True):
@@ -84,9 +83,10 @@ class Packet(msgspec.Struct, frozen=True, array_like=True):
 
     kind: Kind
     call: str
-    number: int = 0  # of pieces, from 1 in each direction; END, ALIVE: how many there were; CREDIT: how many were taken
+    # of pieces, from 1 in each direction; END, ALIVE: how many there were; CREDIT: how many were consumed
+    number: int = 0
     body: bytes = b""
-    address: str = ""  # where to answer: in the question, and in the first packet that comes back
+    address: str = ""  # where to reply: in the question, and in the first packet of the answer
     headers: dict[str, str] = {}
     reason: str = ""
     code: str = ""
@@ -99,7 +99,7 @@ _packets = msgspec.msgpack.Decoder(tuple[Packet, ...])
 
 
 def packed(letter: Letter, limits: BusLimits) -> bytes:
-    """A letter with its length in front.
+    """A letter with a length prefix.
 
     Raises:
         TooLarge: it is over the limit.
@@ -111,12 +111,12 @@ def packed(letter: Letter, limits: BusLimits) -> bytes:
 
 
 def frame(packed_letters: Iterable[bytes]) -> bytes:
-    """One frame of letters that were packed."""
+    """Combine packed letters into one frame."""
     return b"".join((_HEAD, *packed_letters))
 
 
 def batches(packed_letters: Sequence[bytes], limits: BusLimits) -> Iterator[tuple[int, int]]:
-    """The bounds of what fits one frame each, in order."""
+    """The slices of a list that fit one frame each, in order."""
     start = size = 0
     for at, letter in enumerate(packed_letters):
         if at > start and (at - start >= limits.frame_letters or size + len(letter) > limits.frame_bytes):
@@ -173,7 +173,7 @@ def encode_packets(packets: Sequence[Packet]) -> bytes:
 
 def decode_packets(data: bytes) -> tuple[Packet, ...]:
     """Raises:
-    Unreadable: these are no packets.
+    Unreadable: these are not packets.
     """
     try:
         return _packets.decode(data)
@@ -182,7 +182,7 @@ def decode_packets(data: bytes) -> tuple[Packet, ...]:
 
 
 def chunks(body: bytes, limits: BusLimits) -> Iterator[tuple[Kind, bytes]]:
-    """A piece as it travels: ``MORE`` for each chunk but the last, which is ``DATA``.
+    """Split a piece into packets: ``MORE`` for each chunk but the last, which is ``DATA``.
 
     Raises:
         TooLarge: the piece is over the limit.

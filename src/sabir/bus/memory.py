@@ -1,4 +1,4 @@
-"""A bus in this process: for one gateway, and for tests. It forgets everything with the process."""
+"""A bus in this process: for one gateway, and for tests. Nothing survives the process."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from .calls import BusCalling, Calls
 from .delivery import Delivery, Seen
 from .framing import BusLimits, Packet, packed
 
-_SMALL = 4096  # a body that is far below every limit needs no measuring
+_SMALL = 4096  # a body far below every limit needs no check
 
 
 class _MemoryParcel:
-    """Letters that were taken out of a box, until they are handled."""
+    """Letters taken out of a box, until they are handled."""
 
     __slots__ = ("box", "deliveries", "key", "letters")
 
@@ -168,7 +168,7 @@ class MemoryBus:
             box.put(letter)
             crowded = crowded or len(box.waiting) > self.limits.in_hand
         if crowded:
-            await asyncio.sleep(0)  # let those who receive come to it
+            await asyncio.sleep(0)  # let the receivers run
 
     async def receive(self, name: str, handler: Handler, receiving: Receiving = DEFAULT) -> LetterReceiver:
         await self.ping()

@@ -1,13 +1,13 @@
-"""A bus on NATS JetStream: any number of nodes, letters kept on disk by the server.
+"""A bus on NATS JetStream: any number of nodes, letters stored on disk by the server.
 
-Three streams hold what is kept: ``inbox`` (a work queue: a letter waits for whoever receives its name and is gone when
-it was handled), ``group`` (kept until every member has it) and ``dead``. Calls go over plain subjects with a queue
-group per name, and are kept nowhere.
+Three streams store letters: ``inbox`` (a work queue: a letter waits for a receiver of its name and is removed when
+handled), ``group`` (kept until every member has it) and ``dead``. Calls use plain subjects with a queue group per name,
+and are not stored.
 
-**What an acknowledged letter survives.** JetStream acknowledges when a letter is written, before it is synced to
-disk: it survives a crash of the server process, not always of its machine. For that run the server with
-``jetstream { sync_interval: always }`` (about a quarter of the rate with framed publishes), or run three servers and
-say ``replicas=3`` in the address; see ``docs``.
+**What an acknowledged letter survives.** JetStream acknowledges a letter when it is written, before it is synced to
+disk: it survives a crash of the server process, not always of its machine. For that, run the server with ``jetstream {
+sync_interval: always }`` (about a quarter of the rate with framed publishes), or run three servers and set
+``replicas=3`` in the address; see ``docs``.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from .outbox import Outbox
 logger = logging.getLogger("sabir.bus")
 
 _OPTIONS: Final = frozenset({"prefix", "replicas", "credentials", "max_bytes"})
-_NO_JETSTREAM: Final = frozenset({None, 10039, 10076})  # error codes; None: nobody answers for it
+_NO_JETSTREAM: Final = frozenset({None, 10039, 10076})  # error codes; None: no answer
 _STORE_FAILED: Final = 10077  # the server's error code for a stream that is full
 
 RETENTION: Final[Mapping[str, api.RetentionPolicy]] = {
@@ -66,7 +66,7 @@ class NatsBus:
         self._replicas = int(options.get("replicas", "1"))
         self._max_bytes = int(options.get("max_bytes", "-1"))
         self._credentials = options.get("credentials")
-        self._instance = ""  # made when it is opened: a process that was forked is somebody else
+        self._instance = ""  # created on opening: a forked process needs its own
         self._nc = QuickClient(self.limits.behind_bytes)
         self._js = self._nc.jetstream()
         self._outboxes: dict[str, Outbox] = {}
@@ -76,17 +76,17 @@ class NatsBus:
         self._lost_at: float | None = None  # when the connection was lost, while it is
         self._posted: dict[str, list[Packet]] = {}
         self._posted_bytes = 0
-        self._writer: asyncio.Task[None] | None = None  # while what was posted has to wait
+        self._writer: asyncio.Task[None] | None = None  # while posted packets have to wait
         self._calls = Calls(self._instance, self, self.limits)
 
     # -- connection -------------------------------------------------------------------------------
 
     async def open(self) -> None:
-        """Connect and make the streams.
+        """Connect and create the streams.
 
         Raises:
             BusUnavailable: no server answers.
-            ConfigError: the server refuses the log-in that the address holds, or has no JetStream.
+            ConfigError: the server rejects the credentials in the address, or has no JetStream.
         """
         self._instance = self._calls.instance = uuid4().hex
         async with translate_errors():
@@ -100,8 +100,8 @@ class NatsBus:
             await self._nc.listen(f"{self.prefix}.back.{self._instance}.*", self._came, status=self._nobody)
 
     async def _connect(self) -> None:
-        # The client tries again by itself, and then only says that time is over. A server that refuses the log-in will
-        # do so again; what it says of it does not always arrive before the connection ends.
+        # The client retries by itself and then only reports a timeout. A server that rejects the login will do so
+        # again, and its reason does not always arrive before the connection ends.
         refused = 0
 
         async def note(exc: Exception) -> None:
@@ -110,7 +110,7 @@ class NatsBus:
             if not self._nc.is_connected and "authorization" in str(exc).lower():
                 refused += 1
                 if refused == len(self._servers) and not limit.expired():
-                    # In a moment: first the client lets go of this connection.
+                    # A moment later: first the client has to drop this connection.
                     limit.reschedule(asyncio.get_running_loop().time() + 0.3)
 
         try:
@@ -129,12 +129,12 @@ class NatsBus:
                 )
         except TimeoutError:
             if refused:
-                raise ConfigError("bus: NATS refuses the log-in that its address holds") from None
+                raise ConfigError("bus: NATS rejects the login in its address") from None
             raise BusUnavailable(f"no NATS server answers at {self._hosts}") from None
 
     @property
     def _hosts(self) -> str:
-        """Where it is, for the log: no names and no passwords."""
+        """Its address for the log, without user names and passwords."""
         return ", ".join(server.rpartition("@")[2].rpartition("/")[2] for server in self._servers)
 
     async def close(self) -> None:
@@ -172,7 +172,7 @@ class NatsBus:
                 name=self._stream(kind),
                 subjects=[f"{self.prefix}.{kind}.*"],
                 retention=retention,
-                discard=api.DiscardPolicy.NEW,  # a full stream refuses; it never drops what it has acknowledged
+                discard=api.DiscardPolicy.NEW,  # a full stream rejects new letters; it never drops acknowledged ones
                 storage=api.StorageType.FILE,
                 num_replicas=self._replicas,
                 max_age=self.limits.keep_seconds,
@@ -181,11 +181,11 @@ class NatsBus:
             )
             try:
                 await self._js.add_stream(config)
-            except BadRequestError:  # it is there, with other settings
+            except BadRequestError:  # it exists with other settings
                 await self._js.update_stream(config)
 
     def _next_server(self, servers: list[NatsServer], info: dict[str, Any]) -> tuple[NatsServer | None, float]:
-        """The server that failed least, after a wait that doubles and is never the same on all nodes."""
+        """The server that failed least, after a wait that doubles, with jitter."""
         chosen = min(servers, key=lambda server: server.reconnects)
         first, longest = self.limits.reconnect_seconds
         return chosen, min(longest, first * 2 ** min(chosen.reconnects, 16)) * random.uniform(0.5, 1.0)
@@ -200,7 +200,7 @@ class NatsBus:
     async def _reconnected(self) -> None:
         lost, self._lost_at = self._lost_at, None
         seconds = 0.0 if lost is None else time.monotonic() - lost
-        logger.info("NATS at %s is connected again, after %.1f s", self._hosts, seconds)
+        logger.info("NATS at %s connected again after %.1f s", self._hosts, seconds)
         for receiver in self._receivers:
             if isinstance(receiver, NatsReceiver):
                 receiver.pull_again()
@@ -242,7 +242,7 @@ class NatsBus:
         return outbox
 
     async def _keep(self, subject: str, data: bytes, letter_id: str) -> None:
-        """Publish until the server has it, or the time is over; the id keeps a second try from doubling it."""
+        """Publish until the server has stored it, or the time is over; the id prevents duplicates on a retry."""
         loop = asyncio.get_running_loop()
         end, pause = loop.time() + self.limits.send_seconds, 0.05
         while True:
@@ -256,7 +256,7 @@ class NatsBus:
                     await self._make_streams()
             except APIError as refused:
                 if refused.code != 503 or refused.err_code == _STORE_FAILED:
-                    raise BusUnavailable(f"NATS does not take it: {refused.description}") from None
+                    raise BusUnavailable(f"NATS rejected it: {refused.description}") from None
             except (TimeoutError, OSError, nats.errors.Error) as away:
                 if self._nc.is_closed:
                     raise BusUnavailable("the bus is closed") from away
@@ -278,7 +278,7 @@ class NatsBus:
         config = api.ConsumerConfig(
             durable_name=durable,
             filter_subject=self._subject(kind, name),
-            # A work queue must be read from its start; a new member hears what is said from now on.
+            # A work queue must be read from its start; a new group member gets letters from now on.
             deliver_policy=api.DeliverPolicy.NEW if member else api.DeliverPolicy.ALL,
             ack_policy=api.AckPolicy.EXPLICIT,
             ack_wait=self.limits.ack_seconds,
@@ -327,13 +327,13 @@ class NatsBus:
                 await self._js.delete_consumer(self._stream("group"), _durable(group, member))
 
     def gone(self, receiver: NatsReceiver | _Serving) -> bool:
-        """Forget a receiver; returns whether it was known."""
+        """Remove a receiver; returns whether it was known."""
         known = receiver in self._receivers
         self._receivers.discard(receiver)
         return known
 
     async def remove(self, kind: str) -> None:
-        """Delete a stream (``inbox``, ``group`` or ``dead``) with all that is in it."""
+        """Delete a stream (``inbox``, ``group`` or ``dead``) with its content."""
         async with translate_errors():
             with suppress(NotFoundError):
                 await self._js.delete_stream(self._stream(kind))
@@ -341,7 +341,7 @@ class NatsBus:
     # -- dead letters -----------------------------------------------------------------------------
 
     async def _store_dead(self, dead: DeadLetter, key: int) -> None:
-        # The frame's number is part of the id, so that one that was replayed can die again.
+        # The frame's number is part of the id, so that a replayed letter can die again.
         await self._keep(self._subject("dead", dead.letter.to), encode_dead(dead), f"dead {key} {dead.letter.id}")
 
     async def dead(self, name: str, limit: int = 100) -> list[DeadLetter]:
@@ -425,12 +425,12 @@ class NatsBus:
         subject, data, reply = self._subject("call", name), encode_packets((opening,)), self._back(opening.call)
         if self._nc.put(subject, data, reply):
             return None
-        if not self._nc.is_connected:  # then at once: a question is not worth keeping for later
+        if not self._nc.is_connected:  # fail at once: a question is not worth queueing
             raise BusUnavailable("the bus is closed" if self._nc.is_closed else "NATS is not connected")
         return self._publish(subject, data, reply)
 
     def back(self, instance: str, packet: Packet, *, more: bool) -> Awaitable[None] | None:
-        """Send a packet; what is posted in one moment to one node leaves in one publish."""
+        """Send a packet; packets posted in one pass to one node leave in one publish."""
         if self._nc.is_closed:
             raise BusUnavailable("the bus is closed")
         subject = self._back("0", instance)
@@ -444,11 +444,11 @@ class NatsBus:
         return None if self._write_now() else self._written()
 
     def _back(self, call: str, instance: str = "") -> str:
-        """Where packets for a node go; the last word is the call that the server answers for if nobody serves it."""
+        """The subject of packets for a node; its last token is the call, which a 503 of the server refers to."""
         return f"{self.prefix}.back.{instance or self._instance}.{call}"
 
     def _write_now(self) -> bool:
-        """Write what was posted to one node now, if that needs no waiting."""
+        """Write packets posted to one node now, if that needs no waiting."""
         if len(self._posted) != 1 or self._posted_bytes > self.limits.frame_bytes or self._writer is not None:
             return False
         ((subject, packets),) = self._posted.items()
@@ -458,7 +458,7 @@ class NatsBus:
         return True
 
     def _written(self) -> Awaitable[None]:
-        """Write all that was posted, in its order; who waits for it and is cancelled takes nothing of others along."""
+        """Write all posted packets in order; cancelling one waiter does not affect the others."""
         if self._writer is None:
             self._writer = asyncio.create_task(self._write(), name="calls of the bus")
         return asyncio.shield(self._writer)
@@ -481,8 +481,8 @@ class NatsBus:
         try:
             await self._nc.publish(subject, data, reply=reply)
         except (OSError, nats.errors.Error) as away:
-            # Both sides find out: by the number that is missing, or by the signs of life.
-            logger.warning("packets of calls were lost: %s", type(away).__name__)
+            # Both sides notice: by the missing number, or by missing keep-alives.
+            logger.warning("Packets of calls were lost: %s", type(away).__name__)
 
     def _came(self, data: bytes) -> None:
         for packet in _readable(data):
@@ -505,10 +505,10 @@ class _Serving:
 
 
 def _parsed(address: str) -> tuple[list[str], dict[str, str]]:
-    """Servers and options of an address.
+    """The servers and options of an address.
 
     Raises:
-        ConfigError: an option is not known.
+        ConfigError: unknown option.
     """
     url = urlsplit(address)
     options = {key: values[-1] for key, values in parse_qs(url.query).items()}
@@ -518,12 +518,12 @@ def _parsed(address: str) -> tuple[list[str], dict[str, str]]:
             f"bus: {unknown[0]!r} is not an option of a NATS address; known: {', '.join(sorted(_OPTIONS))}"
         )
     if not options.get("replicas", "1").isdecimal():
-        raise ConfigError("bus: replicas is a number")
+        raise ConfigError("bus: replicas: expected a number")
     return [f"{url.scheme}://{host}" for host in url.netloc.split(",")], options
 
 
 def _readable(data: bytes) -> tuple[Packet, ...]:
-    """The packets of a publish; what nobody can read is dropped, as if it had been lost."""
+    """The packets of a publish; an unreadable one is dropped, as if it had been lost."""
     try:
         return decode_packets(data)
     except Unreadable:
@@ -531,7 +531,7 @@ def _readable(data: bytes) -> tuple[Packet, ...]:
 
 
 def _grouped(packets: list[Packet], limits: BusLimits) -> Iterator[bytes]:
-    """Packets as what one publish may carry each."""
+    """Group packets into publishes."""
     start = size = 0
     for at, packet in enumerate(packets):
         if size + len(packet.body) > limits.frame_bytes and at > start:

@@ -1,15 +1,15 @@
-"""nats-py's client with a short way for calls.
+"""nats-py's client with a fast path for calls.
 
-In nats-py a publish is written by one task, the socket is read by another and a message is handled by a third: each is
-a turn of the loop, and a question with its answer takes them on both sides. A call is worth nothing late, so here
-what is posted is written at the end of the current turn of the loop, together with what else was posted in it, and what
-comes for a call is handled where it arrives. Everything else (connecting, log-in, TLS, subscriptions, JetStream) is
-nats-py's, and so is what is not whole messages for calls.
+In nats-py, one task writes, another reads the socket and a third handles messages: each costs a pass of the event loop,
+on
+both sides of a call. A late call is worthless, so here packets are written at the end of the current pass, together
+with others posted in it, and packets for calls are handled where they arrive. Everything else (connecting, login, TLS,
+subscriptions, JetStream) is nats-py's, and so is any data that is not whole messages for calls.
 
-The short way needs names that nats-py does not promise: ``_transport`` with its reader and writer, ``_ps`` with its
-buffer, ``_pending_data_size``, ``_read_loop``, ``_process_msg``. Where one of them is missing, or the connection is not
-there or is behind, the ordinary way is taken: ``put`` says so by returning False, and a subscription has its
-callback in any case.
+The fast path uses private names of nats-py: ``_transport`` with its reader and writer, ``_ps`` with its buffer,
+``_pending_data_size``, ``_read_loop``, ``_process_msg``. If one of them is missing, or the connection is down or
+behind,
+the normal path is used: ``put`` returns False, and a subscription always has its callback.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ logger = logging.getLogger("sabir.bus")
 
 _message: Final = re.compile(rb"MSG [^ \r\n]+ (\d+) (?:[^ \r\n]+ )?(\d+)\r\n").match
 
-Came = Callable[[bytes], None]  # what to do with the data of a message; it does not wait
+Came = Callable[[bytes], None]  # handles the data of a message; does not wait
 
 
 class QuickClient(Client):
-    """A client whose calls take the short way."""
+    """A client with the fast path for calls."""
 
     def __init__(self, behind_bytes: int) -> None:
         super().__init__()
         self._behind_bytes = behind_bytes
-        self.quick: dict[int, Came] = {}  # by the number of the subscription
-        self.wire: asyncio.WriteTransport | None = None  # of the connection that takes the short way
-        self._joined: list[bytes] = []  # to be written together at the end of this turn of the event loop
+        self.quick: dict[int, Came] = {}  # by subscription number
+        self.wire: asyncio.WriteTransport | None = None  # of the connection that uses the fast path
+        self._joined: list[bytes] = []  # written together at the end of this pass of the event loop
 
     async def listen(self, subject: str, came: Came, *, queue: str = "", status: Came | None = None) -> Subscription:
-        """Subscribe with a callback that does not wait; ``status`` is given the subject of a 503: nobody is there."""
+        """Subscribe with a callback that does not wait; ``status`` gets the subject of a 503: no responders."""
 
         async def slowly(message: Msg) -> None:
             if not message.headers:
@@ -60,16 +60,18 @@ class QuickClient(Client):
         await subscription.unsubscribe()
 
     async def flush(self, timeout: int = 10) -> None:
-        """Wait until the server knows all that was asked of it so far.
+        """Wait until the server has read everything sent so far.
 
-        nats-py's ping overtakes what its flusher has still to write. When the first pong is back that is written, and
-        when the second one is back the server has read it.
+        nats-py's ping overtakes what its flusher has still to write. After the first pong that is written, and after
+        the
+        second the server has read it.
         """
         await super().flush(timeout)
         await super().flush(timeout)
 
     def put(self, subject: str, data: bytes, reply: str = "") -> bool:
-        """Write a message in this turn of the event loop, if that needs no waiting; returns whether it will be."""
+        """Write a message in this pass of the event loop, if that needs no waiting; returns whether it will be
+        written."""
         wire = self.wire
         if wire is None or not self.is_connected or self._pending_data_size or len(data) > self.max_payload:
             return False
@@ -81,18 +83,18 @@ class QuickClient(Client):
         return True
 
     def _write_joined(self) -> None:
-        """One system call for all messages of a turn: under load that is most of what a message costs."""
+        """One system call for all messages of a pass: under load that is most of the cost of a message."""
         joined, self._joined = self._joined, []
         if self.wire is not None:
             self.wire.writelines(joined)
 
     async def _read_loop(self) -> None:
-        """Runs once for each connection."""
+        """Runs once per connection."""
         _Shortcut.into(self)
         await super()._read_loop()
 
     async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes) -> None:
-        """What nats-py has read; at once, too, so that it stays in order with what came by the shortcut."""
+        """Handle what nats-py has read at once, too, so that it stays in order with the fast path."""
         came = None if headers else self.quick.get(sid)
         if came is None:
             await super()._process_msg(sid, subject, reply, data, headers)
@@ -103,12 +105,13 @@ class QuickClient(Client):
 def _handle(came: Came, body: bytes) -> None:
     try:
         came(body)
-    except Exception:  # of one message: it must not end the reading of all others
-        logger.exception("what came for a call could not be handled")
+    except Exception:  # of one message: it must not end the reading of others
+        logger.exception("Could not handle a message for a call")
 
 
 class _Shortcut(asyncio.Protocol):
-    """Stands before the protocol of a connection; takes what is for calls, as long as nothing before it waits."""
+    """Sits in front of a connection's protocol and takes messages for calls, as long as nothing before them is
+    pending."""
 
     def __init__(self, client: QuickClient, ordinary: asyncio.StreamReaderProtocol, waiting: Any, parser: Any) -> None:
         self._quick = client.quick

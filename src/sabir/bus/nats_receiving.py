@@ -1,4 +1,4 @@
-"""Receiving from NATS JetStream: frames are pulled, and acknowledged when their letters were handled."""
+"""Receives from NATS JetStream: frames are pulled, and acknowledged when their letters were handled."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ logger = logging.getLogger("sabir.bus")
 
 @asynccontextmanager
 async def translate_errors() -> AsyncIterator[None]:
-    """What NATS raises, as what a bus raises."""
+    """Translate errors of NATS into errors of the bus."""
     try:
         yield
     except (TimeoutError, OSError, nats.errors.Error) as away:
@@ -33,7 +33,7 @@ async def translate_errors() -> AsyncIterator[None]:
 
 
 class NatsParcel:
-    """A frame that JetStream has given us."""
+    """A frame delivered by JetStream."""
 
     __slots__ = ("_message", "deliveries", "key", "letters")
 
@@ -57,7 +57,7 @@ class NatsParcel:
 
 
 class NatsReceiver:
-    """Pulls frames and hands them to their delivery; one pull request stands at a time."""
+    """Pulls frames and hands them to their delivery; one pull request is open at a time."""
 
     def __init__(
         self,
@@ -74,13 +74,13 @@ class NatsReceiver:
         self._nc = nc
         self._limits = limits
         self._store_dead = store_dead
-        self._gone = gone  # says whether it was still there
+        self._gone = gone  # returns whether it still existed
         self._delivery = delivery
         self._next = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{durable}"
         self._batch = 1 if ordered else limits.pull_frames
         self._left = 0
-        self._over = asyncio.Event()  # the standing pull request is used up
-        self._heard = False  # whether anything came since one last looked
+        self._over = asyncio.Event()  # the open pull request is used up
+        self._heard = False  # whether anything arrived since the last check
         self._inbox = nc.new_inbox()
         self._subscription: Subscription | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -106,7 +106,7 @@ class NatsReceiver:
         return self._delivery.in_hand
 
     def pull_again(self) -> None:
-        """The server has forgotten our request."""
+        """Handle a request that the server has forgotten."""
         self._over.set()
 
     async def _pull(self) -> None:
@@ -128,7 +128,7 @@ class NatsReceiver:
                 await asyncio.sleep(0.1)
 
     async def _used_up(self) -> None:
-        """Wait until the standing request brings no more: it is over, or lost."""
+        """Wait until the open request brings no more: it is over, or lost."""
         self._heard = True
         while self._heard:
             self._heard = False
@@ -139,7 +139,7 @@ class NatsReceiver:
 
     async def _came(self, message: Msg) -> None:
         self._heard = True
-        if not message.reply:  # a status: the request has run out, or the consumer is gone
+        if not message.reply:  # a status: the request has expired, or the consumer is gone
             if (message.headers or {}).get("Status") != "100":
                 if (message.headers or {}).get("Status") not in ("404", "408"):
                     await asyncio.sleep(0.1)  # 409 and the like: do not ask again at once
@@ -156,7 +156,7 @@ class NatsReceiver:
         await self._delivery.take(NatsParcel(message, letters))
 
     async def _unreadable(self, message: Msg, exc: Unreadable) -> None:
-        logger.error("a frame for %s is not one: %s", self._delivery.name, exc)
+        logger.error("Discarding malformed frame for %s: %s", self._delivery.name, exc)
         letter = Letter(self._delivery.name, message.data)
         await self._store_dead(DeadLetter(letter, str(exc), 1, 0.0), message.metadata.sequence.stream)
         await message.term()

@@ -23,15 +23,17 @@ def open_bus(address: str, *, limits: BusLimits | None = None, store: Store | No
     """The bus at an address: ``memory:``, ``nats://host:4222``, or a store. Not yet opened.
 
     A bus in a store (``sqlite:///path``, ``postgresql://…``) is durable without another process: its letters wait in
-    the inboxes that a gateway with this store has. Processes share the letters; calls stay within one. ``store:`` is
-    the store of the gateway itself, which it opens and closes.
+    inboxes
+    in that store. Processes share the letters; calls stay within one process. ``store:`` is the gateway's own store,
+    which
+    the gateway opens and closes.
 
     A NATS address may name several servers (``nats://a:4222,b:4222``) and may end in options:
     ``?prefix=sabir`` for the names of streams and subjects, ``replicas=3`` for how many servers keep each
     letter, ``credentials=/path/to.creds``.
 
     Raises:
-        ConfigError: the address names no kind of bus.
+        ConfigError: unknown kind of bus.
         MissingExtra: its client is not installed.
     """
     scheme = urlsplit(address).scheme
@@ -48,7 +50,7 @@ def open_bus(address: str, *, limits: BusLimits | None = None, store: Store | No
     if scheme in _STORES or plugins.find(plugins.STORES, scheme) is not None:
         opened = open_store(address)
         if not isinstance(opened, Letters):
-            raise ConfigError(f"bus: a store of the kind {scheme} keeps no letters")
+            raise ConfigError(f"bus: a store of the kind {scheme} cannot keep letters")
         return StoreBus(opened, limits, own=True)
     expected = "memory:, store:, nats://host:port, sqlite:///path or postgresql://…"
     raise ConfigError(f"bus: expected {expected}, not {scheme or 'a bare word'!r}")

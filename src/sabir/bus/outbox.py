@@ -1,7 +1,8 @@
-"""Outbox: letters that are ready together leave together.
+"""Outbox: letters that are ready together are sent together.
 
-One frame is under way to a place at a time, so that the order of letters is kept; what comes meanwhile goes into the
-next frame. Frames thus grow with the load and cost nothing when there is none.
+One frame at a time is in flight to a destination, so that order is kept; letters that arrive in the meantime go into
+the
+next frame. So frames grow with the load, and there is no overhead without load.
 """
 
 from __future__ import annotations
@@ -17,19 +18,19 @@ Publish = Callable[[bytes, str], Awaitable[None]]  # a frame, and its unique id
 
 
 class Outbox:
-    """What is to be published to one place."""
+    """What is to be published to one destination."""
 
     def __init__(self, publish: Publish, limits: BusLimits) -> None:
         self._publish = publish
         self._limits = limits
         self._letters: list[tuple[bytes, str]] = []
-        self._sent: list[tuple[int, asyncio.Future[None]]] = []  # how many letters must be out, who waits for it
+        self._sent: list[tuple[int, asyncio.Future[None]]] = []  # how many letters must be sent, and who waits for it
         self._count = self._out = 0
         self._task: asyncio.Task[None] | None = None
 
     @property
     def waiting(self) -> int:
-        """How many letters are not yet kept by the server."""
+        """How many letters the server has not stored yet."""
         return self._count - self._out
 
     @property
@@ -37,7 +38,7 @@ class Outbox:
         return self._task is None and not self._letters
 
     def put(self, letters: Sequence[tuple[bytes, str]]) -> asyncio.Future[None]:
-        """Add letters (packed, and their ids); the future is done when the last of them is kept by the server."""
+        """Add letters (packed, and their ids); the future is done when the server has stored the last of them."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._letters.extend(letters)
         self._count += len(letters)
@@ -71,7 +72,7 @@ class Outbox:
                 done.set_result(None)
 
     def _fail(self, exc: BusUnavailable) -> None:
-        """Nothing that waits is sent; whoever waits gets an error and may try again with the same ids."""
+        """Fail all waiting letters; their senders may retry with the same ids."""
         self._letters.clear()
         self._out = self._count
         sent, self._sent = self._sent, []

@@ -1,4 +1,4 @@
-"""What comes back in a call, or follows its question: pieces, each in one packet or several."""
+"""The pieces of a call, in either direction, each in one packet or several."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from .framing import BusLimits, Kind, Packet
 
 
 class Pieces:
-    """Pieces that arrive in numbered packets, put together and waited for."""
+    """Reassembles pieces from numbered packets, and lets a reader wait for them."""
 
     __slots__ = ("_chunks", "_limits", "_number", "_waiter", "error", "over", "ready")
 
     def __init__(self, limits: BusLimits) -> None:
         self._limits = limits
-        self._chunks: list[bytes] | None = None  # of a piece that comes in several packets
+        self._chunks: list[bytes] | None = None  # of a multi-packet piece
         self._number = 0
         self._waiter: asyncio.Future[None] | None = None
         self.ready: list[bytes] = []
@@ -42,12 +42,12 @@ class Pieces:
         self._wake()
 
     def check(self, number: int, peer: str) -> None:
-        """So many packets were sent until now. The next would tell that one was lost, too, but none may come."""
+        """Note that this many packets were sent so far: a lost last packet would not be noticed otherwise."""
         if number != self._number and not self.over:
             self._lost(peer)
 
     def last(self, number: int, peer: str) -> None:
-        """That was all: so many packets."""
+        """Note the end, after this many packets."""
         self.check(number, peer)
         self.end()
 
@@ -60,7 +60,7 @@ class Pieces:
             self._wake()
 
     def interrupt(self, exc: SabirError) -> None:
-        """Raise this for whoever waits now; others may wait again."""
+        """Raise this for the current waiter; later ones may wait again."""
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_exception(exc)
 

@@ -1,8 +1,8 @@
-"""A bus whose letters are kept in the gateway's own store: durable without another process.
+"""A bus that stores letters in the gateway's own store: durable without another process.
 
-Any number of processes on one store share the inboxes: who takes a letter holds it for the time of a lease, and the
-order of each lane holds over all of them. Calls are answered within this process; several nodes that call each other
-need NATS.
+Any number of processes on one store share the inboxes: a receiver holds a letter under a lease, and the order of each
+lane
+holds across all of them. Calls are answered within this process; nodes that call each other need NATS.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from .memory import MemoryBus
 logger = logging.getLogger("sabir.bus")
 
 GROUPS: Final = "bus-groups"
-PRIORITY: Final = "priority"  # the header of a letter that says low, medium or high
+PRIORITY: Final = "priority"  # the header of a letter with low, medium or high
 _PRIORITIES: Final = {"low": LOW, "medium": MEDIUM, "high": HIGH}
-_LOOK: Final = 0.1  # seconds between two looks for what other processes have put, if the store does not announce it
-_ANNOUNCED_LOOK: Final = 2.0  # and if it does: for leases that have run out
-_LOOK_AGAIN: Final = 10  # looks after which everybody looks, for leases that have run out
+_LOOK: Final = 0.1  # seconds between two polls for letters of other processes, if the store does not notify
+_ANNOUNCED_LOOK: Final = 2.0  # and if it does: for expired leases
+_LOOK_AGAIN: Final = 10  # polls after which every receiver checks for expired leases
 _MAX_LETTERS: Final = 100_000
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -65,7 +65,7 @@ def letter_of(row: LetterRow | DeadRow) -> Letter:
 
 
 class _Parcel:
-    """One letter in our hands."""
+    """One letter being handled."""
 
     __slots__ = ("_bus", "_holder", "box", "deliveries", "key", "letters")
 
@@ -93,7 +93,7 @@ class LetterTaker:
     def __init__(self, bus: StoreBus, box: _Box, handler: Handler, receiving: Receiving) -> None:
         self.bus = bus
         self.box = box
-        self.holder = new_id()  # of its own: the order of a lane holds among receivers, too
+        self.holder = new_id()  # its own: the order of a lane also holds among receivers
         self.idle_seconds = receiving.idle_seconds
         name, member = box
         self._delivery = Delivery(
@@ -115,7 +115,7 @@ class LetterTaker:
             await self._delivery.room()
             self.wake.clear()
             rows: list[LetterRow] = []
-            with suppress(BusUnavailable):  # then look again later
+            with suppress(BusUnavailable):  # then poll again later
                 rows = await self._taken()
             if not rows:
                 await self.wake.wait()
@@ -135,11 +135,11 @@ class LetterTaker:
         """Handle a letter that the store has put into the box for this receiver, under this number."""
         if self in self.bus.receivers:
             await self._delivery.take(_Parcel(self, letter, number, 1))
-        else:  # stopped since: it is for others
+        else:  # stopped since then: for other receivers
             await self.bus.release(self.holder, (number,), self.box)
 
     async def _taken(self) -> list[LetterRow]:
-        """Some letters. Who is stopped meanwhile gives them back: cut off, they could be taken all the same."""
+        """Take some letters. If stopped meanwhile, release them: cut off, they might still be taken."""
         taking = asyncio.ensure_future(self.bus.take(self.holder, self.box))
         try:
             return await asyncio.shield(taking)
@@ -163,7 +163,7 @@ class StoreBus:
     spans_nodes = False
 
     def __init__(self, store: Store, limits: BusLimits | None = None, *, own: bool = False) -> None:
-        """``own``: the store is opened and closed together with the bus."""
+        """``own``: the bus opens and closes the store."""
         assert isinstance(store, Letters)
         self._store = store
         self._letters: Letters = store
@@ -171,7 +171,7 @@ class StoreBus:
         self.limits = limits or BusLimits()
         self.receivers: set[LetterTaker] = set()
         self._by_box: dict[_Box, set[LetterTaker]] = {}
-        self._handled: list[tuple[int, _Box]] = []  # of this pass of the event loop; dropped at its end, together
+        self._handled: list[tuple[int, _Box]] = []  # in this pass of the event loop; removed together at its end
         self._drops: set[asyncio.Task[None]] = set()
         self._seen: dict[_Box, Seen] = {}
         self._calls = MemoryBus(self.limits)
@@ -246,7 +246,7 @@ class StoreBus:
         await self._put(rows)
 
     async def members(self, group: str) -> list[str]:
-        """Who belongs to a group."""
+        """The members of a group."""
         prefix = f"{group}{LANE}"
         records = await self._store.list(GROUPS, prefix=prefix, limit=_MAX_LETTERS)
         return [record.key.removeprefix(prefix) for record in records]
@@ -274,13 +274,13 @@ class StoreBus:
             self.wake((row.box, row.member) for row in rows)
 
     def wake(self, boxes: Iterable[_Box]) -> None:
-        """Letters were put into these boxes; whoever receives them here looks at once."""
+        """Wake the receivers of boxes that letters were put into."""
         for box in boxes:
             for receiver in self._by_box.get(box, ()):
                 receiver.wake.set()
 
     def taker(self, name: str) -> LetterTaker | None:
-        """Who takes letters of a name in this process and has room for one more."""
+        """A receiver of a name in this process with room for one more."""
         for receiver in self._by_box.get((name, ""), ()):
             if receiver.has_room:
                 return receiver
@@ -293,7 +293,7 @@ class StoreBus:
         return receiver
 
     def leave_box(self, receiver: LetterTaker) -> None:
-        """A receiver takes no more."""
+        """Remove a receiver."""
         self.receivers.discard(receiver)
         here = self._by_box[receiver.box]
         here.discard(receiver)
@@ -315,7 +315,7 @@ class StoreBus:
             raise BusUnavailable(exc.reason) from exc
 
     def drop(self, number: int, box: _Box) -> None:
-        """A letter was handled. It is dropped soon, together with others, and meanwhile it is held."""
+        """Mark a letter as handled. It is held until it is removed, soon, together with others."""
         if not self._handled:
             asyncio.get_running_loop().call_soon(self._drop_soon)
         self._handled.append((number, box))
@@ -328,14 +328,14 @@ class StoreBus:
             task.add_done_callback(self._drops.discard)
 
     async def _drop(self, handled: list[tuple[int, _Box]]) -> None:
-        with suppress(StoreUnavailable):  # then they come again, and are known
+        with suppress(StoreUnavailable):  # then they are delivered again, and recognised
             await self._letters.drop_letters(tuple(number for number, _ in handled))
         for box in {box for _, box in handled}:
-            if len(self._by_box.get(box, ())) > 1:  # the next of a lane may be taken by another receiver now
+            if len(self._by_box.get(box, ())) > 1:  # another receiver may take the next of a lane now
                 self.wake([box])
 
     async def settle(self) -> None:
-        """Return when all that was handled has been dropped."""
+        """Wait until all handled letters are removed."""
         self._drop_soon()
         if self._drops:
             await asyncio.wait(tuple(self._drops))
@@ -351,21 +351,21 @@ class StoreBus:
         self.wake([box])
 
     def release_soon(self, holder: str, box: str, letter_id: str) -> None:
-        """Give back a letter that nobody waits for any more; it may be handed to this holder yet."""
+        """Release a letter that nobody waits for any more; it may still be handed to this holder."""
         task = asyncio.create_task(self._release_one(holder, box, letter_id), name="inboxes: releasing")
         self._drops.add(task)
         task.add_done_callback(self._drops.discard)
 
     async def _release_one(self, holder: str, box: str, letter_id: str) -> None:
-        with suppress(StoreUnavailable):  # then its lease runs out
+        with suppress(StoreUnavailable):  # then its lease expires
             await self._letters.release_letter(holder, box, letter_id)
         self.wake([(box, "")])
 
     async def set_aside(self, row: LetterRow, reason: str) -> None:
-        """Set aside letters that cannot be read."""
-        logger.error("letter %s to %s is dead: %s", row.id, row.box, reason)
+        """Move unreadable letters to the dead letters."""
+        logger.error("Letter %s to %s is dead: %s", row.id, row.box, reason)
         dead = DeadRow(row.box, row.body, reason, row.deliveries, time.time(), row.member)
-        with suppress(StoreUnavailable):  # then it comes again
+        with suppress(StoreUnavailable):  # then it is delivered again
             await self._letters.move_to_dead(row.number, dead)
 
     async def store_dead(self, dead: DeadLetter, key: int) -> None:
@@ -377,11 +377,11 @@ class StoreBus:
 
     @property
     def look_seconds(self) -> float:
-        """How long to wait before looking for letters of other processes again."""
+        """How long to wait before polling for letters of other processes."""
         return _ANNOUNCED_LOOK if self._notices is not None and self._notices.live else _LOOK
 
     def on_letters(self, notify: Callable[[str], None]) -> None:
-        """Have this called with each box that another process puts letters into, if the store announces it.
+        """Call this with each box that another process puts letters into, if the store notifies.
 
         An empty name means that any box may have some.
         """
@@ -393,7 +393,7 @@ class StoreBus:
             notify(box)
 
     async def _watch(self) -> None:
-        """Notice what other processes have put, and leases of others that have run out."""
+        """Poll for letters of other processes, and for their expired leases."""
         last = looks = 0
         while True:
             await asyncio.sleep(self.look_seconds)
@@ -410,7 +410,7 @@ class StoreBus:
                     self.wake([receiver.box for receiver in self.receivers])
 
     async def _keep(self) -> None:
-        """Hold what is being worked on, and stay a member of groups that forget."""
+        """Renew what is being handled, and stay a member of groups that forget."""
         while True:
             await asyncio.sleep(self.limits.ack_seconds / 3)
             for receiver in list(self.receivers):
@@ -440,7 +440,7 @@ class StoreBus:
             row_of(msgspec.structs.replace(letter, only=member), self.limits, member=member)
             for letter, member in letters
         ]
-        await self._put(again)  # first: who dies in between has them twice, and not lost
+        await self._put(again)  # first: if the process dies in between, they are duplicated, not lost
         await self._letters.take_dead(name, tuple(row.number for row in rows) or (0,))
         return len(rows)
 

@@ -1,8 +1,9 @@
-"""Yellow pages: who offers what, and where. Shared by all nodes, because it stands in the store.
+"""The directory: which agents are offered, and where. Shared by all nodes through the store.
 
-An entry is an offer with a lease: who does not renew it is forgotten. A name belongs to whoever registered it first,
-as long as the lease runs; several nodes of one owner may offer the same name. Search is by template: every slot that
-the template fills must match.
+An entry is an offer with a lease; one that is not renewed disappears. A name belongs to whoever registered it first,
+while
+the lease lasts; several nodes of one owner may offer the same name. Search is by template: every slot that the template
+fills must match.
 """
 
 from __future__ import annotations
@@ -25,16 +26,16 @@ from sabir.stores.rows import value_of
 
 ENTRIES: Final = "directory"
 OWNERS: Final = "directory-owners"
-VERSION: Final = "directory-version"  # counts the changes of entries, so that nobody reads all of them each time
+VERSION: Final = "directory-version"  # counts changes, so that not all entries are read each time
 GROUP: Final = "sabir.directory"  # where nodes announce changes
-NODE_OWNER: Final = "gateway"  # the owner of what the nodes themselves offer
+NODE_OWNER: Final = "gateway"  # the owner of entries made by the nodes themselves
 LEASE_SECONDS: Final = 30.0
-GOODBYE_SECONDS: Final = 1.0  # for announcing the last change; others look now and then in any case
+GOODBYE_SECONDS: Final = 1.0  # for announcing the last change; others poll anyway
 _MAX_OFFERS: Final = 100_000
 
 
 class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One offer. ``addresses`` has one for each protocol it is reached by."""
+    """One offer. ``addresses`` has one per protocol."""
 
     name: str
     description: str = ""
@@ -44,7 +45,7 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     protocols: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()  # that ACL messages can be sent to
     addresses: dict[str, str] = {}
-    node: str = ""  # which node of its owner offers it; empty where there are no several
+    node: str = ""  # which node of its owner offers it; empty with a single node
     owner: str = ""
     key: str = ""  # for checking its signatures (A-9)
     card: Card | None = None
@@ -69,7 +70,7 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Template(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is looked for. An empty slot matches everything; letter case does not count."""
+    """A search. An empty slot matches everything; letter case is ignored."""
 
     name: str = ""
     skills: tuple[str, ...] = ()
@@ -88,7 +89,7 @@ ANY: Final = Template()
 
 
 class Change(msgspec.Struct, frozen=True):
-    """Something that changed: what it was, or what it is now."""
+    """A change: the old entry, or the new one."""
 
     kind: Literal["registered", "modified", "deregistered"]
     entry: Entry
@@ -98,7 +99,7 @@ _SLOTS: Final = ("skills", "ontologies", "languages", "protocols", "groups")
 
 
 class Index:
-    """The entries at one moment, by each word that they offer."""
+    """A snapshot of the entries, indexed by each word that they offer."""
 
     def __init__(self, version: bytes, entries: Iterable[tuple[str, Entry]]) -> None:
         self.version = version
@@ -135,10 +136,10 @@ class Directory:
     # -- offering ---------------------------------------------------------------------------------
 
     async def register(self, entry: Entry, owner: str, *, lease: float = LEASE_SECONDS) -> Entry:
-        """Offer something. Registering the same again replaces it and renews its lease.
+        """Offer something. Registering again replaces the entry and renews its lease.
 
         Raises:
-            Conflict: the name is somebody else's.
+            Conflict: the name belongs to somebody else.
         """
         until = time.time() + lease if lease else 0.0
         await self._claim(entry.name, owner, until)
@@ -157,14 +158,14 @@ class Directory:
         """Change an offer; its lease stays.
 
         Raises:
-            NotFound: the owner has none of this name.
+            NotFound: the owner has no offer of this name.
             Conflict: it was changed by somebody else at the same moment.
         """
         known = await self._record(entry.name, entry.node, owner)
         changed = msgspec.structs.replace(entry, owner=owner, until=known.expires)
         record = msgspec.structs.replace(known, value=_encode(changed))
         if not await self.store.put(record, expect=known.version):
-            raise Conflict(f"{entry.name} was changed meanwhile")
+            raise Conflict(f"{entry.name} was changed concurrently")
         await self._changed()
         return changed
 
@@ -172,7 +173,7 @@ class Directory:
         """Extend a lease.
 
         Raises:
-            NotFound: the owner has no offer of this name, or none that can be read; the lease may have run out.
+            NotFound: the owner has no readable offer of this name; the lease may have expired.
         """
         known = await self._record(name, node, owner)
         entry = _read(known)
@@ -184,10 +185,10 @@ class Directory:
         await self.store.put(msgspec.structs.replace(known, value=_encode(entry), expires=until))
 
     async def deregister(self, name: str, owner: str, *, node: str = "") -> None:
-        """Take an offer back.
+        """Withdraw an offer.
 
         Raises:
-            NotFound: the owner has none of this name.
+            NotFound: the owner has no offer of this name.
         """
         await self._record(name, node, owner)
         await self.store.delete(ENTRIES, _key(name, node))
@@ -196,20 +197,20 @@ class Directory:
         await self._changed()
 
     async def claim(self, name: str, owner: str, *, seconds: float) -> None:
-        """Be the owner of a name without offering anything: whoever sends messages under it.
+        """Own a name without offering anything, as a sender of messages does.
 
         Raises:
-            Conflict: the name is somebody else's.
+            Conflict: the name belongs to somebody else.
         """
         await self._claim(name, owner, time.time() + seconds)
 
     async def owner_of(self, name: str) -> str | None:
-        """Who owns a name; None if nobody does, so that it is not known here."""
+        """The owner of a name; None if it is unknown."""
         known = await self.store.get(OWNERS, name)
         return known.owner if known is not None else None
 
     async def names_of(self, owner: str) -> list[str]:
-        """The names that somebody owns."""
+        """All owned names."""
         return [record.key for record in await self.store.list(OWNERS, owner=owner)]
 
     async def _claim(self, name: str, owner: str, until: float) -> None:
@@ -241,7 +242,7 @@ class Directory:
         return [entry for record in records if (entry := _read(record)) is not None]
 
     async def search(self, template: Template = ANY, *, max_results: int = 100) -> list[Entry]:
-        """What matches a template, in order of names."""
+        """The entries that match a template, ordered by name."""
         if template.name:
             named = await self.find(template.name)
             if named:
@@ -260,7 +261,7 @@ class Directory:
         return found
 
     async def _fresh_index(self) -> Index:
-        """The entries by what they offer; read again only after somebody has changed one, on whatever node."""
+        """The index of entries; reread only after a change, on whichever node."""
         record = await self.store.get(VERSION, "")
         version = record.value if record is not None else b""
         if self._index is None or self._index.version != version:
@@ -269,13 +270,13 @@ class Directory:
         return self._index
 
     async def _changed(self) -> None:
-        await self.store.put(Record(VERSION, "", new_id().encode()))  # any value that was not there before
+        await self.store.put(Record(VERSION, "", new_id().encode()))  # any new value
         self._wake_watchers()
 
     async def changes(self, template: Template = ANY, seen: Iterable[Entry] = ()) -> AsyncIterator[Change]:
-        """What matches now, each as registered, then every change as it comes; without end.
+        """The current matches, then every change as it happens; endless.
 
-        ``seen`` is what one knows already: of that only what has changed since.
+        ``seen`` is what the caller already knows: only changes to that are reported.
         """
         wake = asyncio.Event()
         self._watchers.add(wake)
@@ -284,12 +285,12 @@ class Directory:
             await self._hear()
             while True:
                 wake.clear()
-                with suppress(StoreUnavailable):  # then nothing is known to have changed; look again later
+                with suppress(StoreUnavailable):  # then no change is known; poll again later
                     records = await self.store.list(ENTRIES, limit=_MAX_OFFERS)
                     for change in _compared(known, records, template):
                         yield change
                 with suppress(TimeoutError):
-                    # Nobody announces a lease that runs out, so look now and then.
+                    # Expired leases are not announced, so poll periodically.
                     async with asyncio.timeout(self.look_seconds):
                         await wake.wait()
         finally:
@@ -305,7 +306,7 @@ class Directory:
 
     async def _hear(self) -> None:
         if self.bus is not None and self._hearing is None:
-            with suppress(BusUnavailable):  # looking now and then is enough to be right
+            with suppress(BusUnavailable):  # polling is enough
                 receiving = Receiving(idle_seconds=60.0)
                 self._hearing = await self.bus.join(GROUP, self.node, self._heard, receiving)
 
@@ -318,7 +319,7 @@ class Directory:
             wake.set()
         self._unannounced = True
         if self.bus is not None and (self._announcing is None or self._announcing.done()):
-            # Nobody waits for it: an unavailable bus tries for longer than anybody should wait.
+            # In the background: an unavailable bus retries for longer than anybody should wait.
             self._announcing = asyncio.create_task(self._announce(self.bus), name="directory: announcing")
 
     async def _announce(self, bus: Bus) -> None:
@@ -329,7 +330,7 @@ class Directory:
 
 
 def _compared(known: dict[str, tuple[bytes, Entry]], records: Iterable[Record], template: Template) -> list[Change]:
-    """What is different from what was known; ``known`` is brought up to date."""
+    """The differences from what was known; updates ``known``."""
     changes: list[Change] = []
     gone = set(known)
     for record in records:

@@ -1,12 +1,13 @@
-"""The door between nodes: what agents of this node are asked by other nodes, over the bus.
+"""The door between nodes: turns that other nodes ask agents of this node for, over the bus.
 
-A node offers its agents in the directory, under a lease, and serves their turns; it sees what other nodes offer and
-takes those agents up as its own, so that every node answers for every agent. It also takes in answers to questions
-that its turns asked, where those answers came to another node.
+A node lists its agents in the directory, under a lease, and serves their turns. It adds the agents of other nodes to
+its
+own, so that every node answers for every agent. It also accepts answers to questions that its turns asked, if those
+answers arrived at another node.
 
-A lease that has run out says that a node could not renew it, not that it is gone: the store may have been
-unavailable, or out of reach for that node alone. So the node is asked over the bus, by which its turns go, and an agent
-stays as long as a node answers for it. What a node takes out of the directory by itself is gone at once.
+An expired lease means that a node could not renew it, not that it is gone: the store may have been unavailable, or
+unreachable for that node alone. So the node is asked over the bus, which also carries its turns, and an agent stays as
+long as a node answers for it. An entry that a node removes itself is gone at once.
 """
 
 from __future__ import annotations
@@ -39,22 +40,22 @@ from .peer import TRACE, BusPeer, OtherNodes, address, node_address
 
 logger = logging.getLogger("sabir.bus")
 
-# What is shown of the bus at /metrics: the fields of Load.
+# Bus metrics at /metrics: the fields of Load.
 DEPTHS: Final[Mapping[str, str]] = {
     "in_hand": "Letters taken from the bus and not handled yet.",
     "sending": "Letters that the bus has not acknowledged yet.",
     "calls": "Calls to agents on other nodes that have not ended.",
     "serving": "Calls of other nodes that are answered here.",
 }
-AGAIN_SECONDS: Final = 1.0  # until the next try to renew, while the store is unavailable
-LOOK_SECONDS: Final = 2.0  # for the bus to say how many letters are dead
-ANSWER_SECONDS: Final = 5.0  # for a node to say that it answers for an agent
-_TRIES: Final = 3  # nodes that are asked; those before were about to stop
+AGAIN_SECONDS: Final = 1.0  # until the next attempt to renew, while the store is unavailable
+LOOK_SECONDS: Final = 2.0  # for the bus to count dead letters
+ANSWER_SECONDS: Final = 5.0  # for a node to confirm that it serves an agent
+_TRIES: Final = 3  # nodes that are asked; earlier ones were stopping
 _OFFERED: Final = Template(owner=NODE_OWNER, protocols=("bus",))
 
 
 class BusDoor:
-    """Serves this node's agents to other nodes, and brings theirs here."""
+    """Serves this node's agents to other nodes, and adds theirs here."""
 
     name = "bus"
 
@@ -71,10 +72,10 @@ class BusDoor:
         self.bus = bus
         self.directory = directory
         self.lease = lease
-        self._agents = agents  # of the exchange; others' are added to it and taken out again
+        self._agents = agents  # of the exchange; remote ones are added and removed
         self._own = {name: agent for name, agent in agents.items() if not isinstance(agent, BusPeer)}
-        self._receivers: dict[str, LetterReceiver] = {}  # by the name on the bus
-        self._unlisted: set[str] = set()  # agents of others that no lease speaks for, and somebody answers for
+        self._receivers: dict[str, LetterReceiver] = {}  # by bus name
+        self._unlisted: set[str] = set()  # remote agents without a lease that a node still answers for
         self._ran_out = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         if services.exchange.observer is not None:
@@ -94,14 +95,14 @@ class BusDoor:
         return [("Bus", f"node {self.node}")]
 
     async def start(self) -> None:
-        """Serve and offer this node's agents; take up what others offer.
+        """Serve and list this node's agents; add those of other nodes.
 
         Raises:
             BusUnavailable: the bus does not answer.
         """
         await self.bus.open()
         if not self.bus.spans_nodes:
-            return  # other nodes could see these agents, and not call them
+            return  # other nodes could see these agents but not call them
         self.services.exchange.waits.elsewhere = OtherNodes(self.bus, self.services.store, self.node)
         own = node_address(self.node)
         self._receivers[own] = await self.bus.serve(own, self._answered)
@@ -119,7 +120,7 @@ class BusDoor:
 
     async def stop(self) -> None:
         await cancel_and_wait(self._tasks)
-        with suppress(StoreUnavailable):  # then the leases run out; it is not waited for once for each agent
+        with suppress(StoreUnavailable):  # then the leases expire; do not wait once per agent
             for name in self._own:
                 with suppress(NotFound):
                     await self.directory.deregister(name, NODE_OWNER, node=self.node)
@@ -134,7 +135,7 @@ class BusDoor:
         dead = metrics.gauge("sabir_bus_dead_letters", words, ("name",), over="max")
 
         async def look() -> None:
-            with suppress(SabirError, TimeoutError):  # then what was known stays
+            with suppress(SabirError, TimeoutError):  # then the last value stays
                 async with asyncio.timeout(LOOK_SECONDS):
                     dead.set_all(
                         {(name,): float(count) for name, count in (await self.bus.dead_letter_counts()).items()}
@@ -151,9 +152,9 @@ class BusDoor:
     # -- other nodes ask ----------------------------------------------------------------------------
 
     async def _asked(self, called: Called) -> None:
-        """A turn of another node, for an agent of this one."""
+        """Serve a turn of another node for an agent of this one."""
         if self.services.exchange.closing:
-            # Others of this name take over; the caller can try them, because nothing has begun here.
+            # Other nodes with this agent take over; the caller can try them, because nothing has started here.
             await self._serve_no_more()
             await called.send(nodes.ELSEWHERE)
             return
@@ -202,7 +203,7 @@ class BusDoor:
             raise
 
     async def _answered(self, called: Called) -> None:
-        """An answer that came to another node, for a turn that waits on this one."""
+        """Accept an answer that arrived at another node, for a turn suspended on this one."""
         answer = nodes.decode_answer(called.body)
         waits = self.services.exchange.waits
         if answer.message is None:
@@ -211,14 +212,14 @@ class BusDoor:
             return
 
         async def send(event: Event) -> None:
-            with suppress(Cancelled):  # whoever brought the answer has left; the turn goes on without them
+            with suppress(Cancelled):  # the request that brought the answer has gone; the turn continues without it
                 await called.send(nodes.encode_event(event))
 
         if not await waits.bring_here(answer.conversation, answer.message, EventSink(send), answer.agent):
             raise NotFound("no turn waits for this")
 
     async def agents_changed(self) -> None:
-        """Agents of other gateways have come or gone here; other nodes reach them through this one."""
+        """Announce agents of other gateways that came or went here; other nodes reach them through this one."""
         own = {name: agent for name, agent in self._agents.items() if not isinstance(agent, BusPeer)}
         gone = [name for name in self._own if name not in own]
         come = [name for name in own if name not in self._own]
@@ -232,7 +233,7 @@ class BusDoor:
                     await receiver.stop()
                 await self.directory.deregister(name, NODE_OWNER, node=self.node)
             await self._offer()
-        except SabirError as exc:  # logged again with the next lease
+        except SabirError as exc:  # announced again with the next lease
             logger.warning("Could not announce changes to other nodes: %s", exc)
 
     async def _serve(self, name: str) -> None:
@@ -258,7 +259,7 @@ class BusDoor:
                 await self._renew()
                 renewed = True
             except StoreUnavailable as exc:
-                if renewed and not exc.detail:  # else the store has logged it
+                if renewed and not exc.detail:  # otherwise the store has logged it
                     logger.warning("Could not renew the listing of our agents for other nodes: %s", exc)
                 renewed = False
 
@@ -271,7 +272,7 @@ class BusDoor:
             except StoreUnavailable:
                 raise
             except SabirError as exc:
-                logger.warning("the lease of %s could not be renewed: %s", name, exc)
+                logger.warning("Could not renew the lease of %s: %s", name, exc)
 
     async def _offer_again(self) -> None:
         try:
@@ -279,7 +280,7 @@ class BusDoor:
         except StoreUnavailable:
             raise
         except SabirError as exc:
-            logger.warning("what has run out could not be offered again: %s", exc)
+            logger.warning("Could not re-register agents whose lease expired: %s", exc)
 
     async def _follow(self, seen: Sequence[Entry]) -> None:
         async for change in self.directory.changes(_OFFERED, seen):
@@ -301,7 +302,7 @@ class BusDoor:
             try:
                 others = await self.directory.find(entry.name)
                 break
-            except StoreUnavailable:  # kept until it is known that nobody offers it
+            except StoreUnavailable:  # keep it until it is known that nobody offers it
                 await asyncio.sleep(1.0)
         if any("bus" in other.protocols for other in others):
             return
@@ -312,7 +313,7 @@ class BusDoor:
             self._agents.pop(entry.name, None)
 
     async def _look_after_unlisted(self) -> None:
-        """Let go of agents that no lease speaks for once nobody answers for them, either."""
+        """Remove agents without a lease once no node answers for them."""
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self.lease / 3 if self._unlisted else None):

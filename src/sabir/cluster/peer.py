@@ -1,4 +1,4 @@
-"""An agent on another node, reached by its name over the bus, as an Agent."""
+"""An agent on another node, reached by name over the bus, as an Agent."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ def address(agent: str) -> str:
 
 
 class _NotBegun(Exception):
-    """The node that was asked is about to stop, and has not begun."""
+    """The node that was asked is stopping, and has not started the turn."""
 
 
 class BusPeer:
     """An agent that runs on another node of this gateway.
 
-    Its turn runs there: pieces come back as they are made, a question it asks is asked here, and leaving the turn
-    or its deadline ends it there too. The conversation so far goes with it, and who the caller is; what proves that
-    does not.
+    Its turn runs there: output is streamed back, questions are asked here, and cancelling the turn or its deadline ends
+    it
+    there, too. The conversation so far and the caller's identity go with it; credentials do not.
     """
 
     protocol = "bus"
@@ -59,7 +59,7 @@ class BusPeer:
         return f"<agent {self.card.name} on another node>"
 
     async def __call__(self, turn: Turn, /) -> AsyncIterator[Event]:
-        """Hand the turn on; to another node if the first is about to stop, or is lost and the agent is repeatable."""
+        """Forward the turn; to another node if the first is stopping, or is lost and the agent is repeatable."""
         asked = nodes.encode(nodes.NodeRequest.of(turn))
         for left in range(_TRIES - 1, -1, -1):
             begun = False
@@ -70,7 +70,7 @@ class BusPeer:
                 return
             except _NotBegun:
                 if not left:
-                    raise PeerUnavailable(self.card.name, "every node that has it is about to stop") from None
+                    raise PeerUnavailable(self.card.name, "every node that has it is stopping") from None
             except (PeerUnavailable, Unavailable):
                 if begun or not left or not self.card.repeatable:
                     raise
@@ -113,12 +113,12 @@ class BusPeer:
 
 
 def node_address(node: str) -> str:
-    """The name on the bus of one node."""
+    """The bus name of one node."""
     return f"node.{node}"
 
 
 class OtherNodes:
-    """The way to turns that wait on other nodes: which node it is stands in the store, the answer goes by bus."""
+    """Access to turns suspended on other nodes: the store knows the node, the answer goes over the bus."""
 
     def __init__(self, bus: Bus, store: Store, node: str) -> None:
         self.bus = bus
@@ -130,7 +130,7 @@ class OtherNodes:
         await self.store.put(Record(WAITING, conversation, self.node.encode(), expires=until))
 
     async def forget(self, conversation: str) -> None:
-        with suppress(StoreUnavailable):  # whoever comes here with an answer learns that nobody waits
+        with suppress(StoreUnavailable):  # a request with an answer learns that nobody waits
             known = await self.store.get(WAITING, conversation)
             if known is not None and known.value == self.node.encode():
                 await self.store.delete(WAITING, conversation)
@@ -161,8 +161,9 @@ class OtherNodes:
                         event = Reply(event.message.with_parts(line.tokens))
                     await line.send(event)
         except (NotFound, PeerUnavailable):
-            # It waits no longer, or its node is gone and the turn with it: this begins a new one.
-            if not message.is_control:  # control is often no answer to what a turn waits for, which waits on
+            # It no longer waits, or its node died and the turn with it: the message starts a new one.
+            # a control message often does not answer the question, so the turn keeps waiting
+            if not message.is_control:
                 await self.store.delete(WAITING, conversation)
             return False
         return True

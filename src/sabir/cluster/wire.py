@@ -1,10 +1,12 @@
-"""What the nodes of one gateway say to each other about a turn: MessagePack, both ways. Pure.
+"""The messages between nodes of one gateway about a turn: MessagePack, both ways. Pure.
 
-A node that hands a turn on sends what was said, the conversation so far, and who its caller is: id, kind, name, roles,
-and on whose behalf it asks. So an agent sees the same of its caller on whatever node it runs. Credentials, claims,
-addresses and tokens are not sent. Where there are quotas, it also sends whose account the turn counts on (for an
-anonymous caller its address) and what the turn has used of its budget; what it uses remotely is reported back. The bus
-is trusted as far as its own login reaches: whoever may publish on it may ask as anybody.
+A node that forwards a turn sends the message, the conversation so far, and the caller: id, kind, name, roles, and on
+whose
+behalf it asks. So an agent sees the same caller on whichever node it runs. Credentials, claims, addresses and tokens
+are
+not sent. With quotas, it also sends the account that the turn is charged to (for an anonymous caller its address) and
+what the turn has used of its budget; remote usage is reported back. The bus is trusted as far as its own login reaches:
+whoever may publish on it may ask as anybody.
 """
 
 from __future__ import annotations
@@ -22,11 +24,11 @@ from sabir.turn import Caller, Conversation, Meter, Turn
 
 T = TypeVar("T")
 
-LOSSES: Final = ("credentials", "claims", "tokens", "attachments")  # what does not pass from node to node
+LOSSES: Final = ("credentials", "claims", "tokens", "attachments")  # never sent from node to node
 
 
 class NodeRequest(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A turn, as it is handed to another node."""
+    """A turn, as it is forwarded to another node."""
 
     message: Message
     turn: str
@@ -62,14 +64,14 @@ class NodeRequest(msgspec.Struct, frozen=True, omit_defaults=True):
         )
 
     def as_caller(self) -> Caller:
-        """The caller as an agent sees it on either node, but for where it came from and what its token says."""
+        """The caller as an agent sees it on either node, except for its address and its token's claims."""
         return Caller(
             self.caller, self.kind, self.roles, name=self.name, on_behalf_of=self.on_behalf_of, handed_on=True
         )
 
 
 class NodeUsage(msgspec.Struct, frozen=True, array_like=True):
-    """What a turn has used on another node, where it is on its caller's account; and the tools that were called."""
+    """What a turn used on another node, charged to its caller's account; and the tools that were called."""
 
     calls: int = 0
     tokens: int = 0
@@ -87,11 +89,11 @@ class NodeUsage(msgspec.Struct, frozen=True, array_like=True):
 
 
 class NodeAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The answer to a question that a turn on another node waits for; None takes the question back."""
+    """The answer to a question of a turn on another node; None cancels the question."""
 
     conversation: str
     message: Message | None = None
-    agent: str | None = None  # that the message names, if it does
+    agent: str | None = None  # the agent that the message names, if any
 
 
 _asked = unpacker(NodeRequest)
@@ -117,10 +119,10 @@ _READERS: Final[Mapping[str, Callable[[Any], Event]]] = {
 }
 
 
-# Instead of events: this node is about to stop and has not begun; ask another.
+# Instead of events: this node is stopping and has not started; ask another.
 ELSEWHERE: Final = pack(("elsewhere", None))
 
-# Instead of a turn: does anybody answer for this agent? And the answer.
+# Instead of a turn: does a node answer for this agent? And the answer.
 ANYBODY: Final = pack(("anybody", None))
 HERE: Final = pack(("here", None))
 
@@ -135,7 +137,7 @@ def encode_used(used: NodeUsage) -> bytes:
 
 
 def decode_said(data: bytes) -> Event | NodeUsage:
-    """What comes back from the node that was asked: events, and before the last what was used.
+    """What the asked node sends back: events, and before the last the usage.
 
     Raises:
         Unreadable: it is neither.
@@ -151,7 +153,7 @@ def decode_said(data: bytes) -> Event | NodeUsage:
 
 def decode_event(data: bytes) -> Event:
     """Raises:
-    Unreadable: it is no event.
+    Unreadable: it is not an event.
     """
     try:
         kind, body = _event.decode(data)
@@ -165,21 +167,21 @@ def decode_event(data: bytes) -> Event:
 
 def decode_asked(data: bytes) -> NodeRequest:
     """Raises:
-    Unreadable: it is no turn.
+    Unreadable: it is not a turn.
     """
     return _decoded(_asked, data, "a turn")
 
 
 def decode_answer(data: bytes) -> NodeAnswer:
     """Raises:
-    Unreadable: it is no answer.
+    Unreadable: it is not an answer.
     """
     return _decoded(_answer, data, "an answer")
 
 
 def decode_message(data: bytes) -> Message:
     """Raises:
-    Unreadable: it is no message.
+    Unreadable: it is not a message.
     """
     return _decoded(_message, data, "a message")
 

@@ -1,8 +1,9 @@
-"""Dialogues: every message between agents goes through here, and through one commit.
+"""Dialogues: every message between agents goes through here, in one commit each.
 
-``post`` finds the conversation that a message belongs to, checks the act against the table, and writes its id, the
-new state with its timer, the letter to its receiver and the audit line together. A message whose id was written
-before is a duplicate and changes nothing. Each timer fires once, on any live node.
+``post`` finds the conversation of a message, checks the act against the table, and writes its id, the new state with
+its
+timer, the letter to its receiver and the audit entry together. A message whose id was written before is a duplicate and
+changes nothing. Each timer fires once, on any live node.
 """
 
 from __future__ import annotations
@@ -34,15 +35,15 @@ from .states import ENDED, OPENERS, Dialogue, act_of, is_remark, opened
 
 logger = logging.getLogger("sabir.acl")
 
-GATEWAY: Final = "gateway"  # who sends what no agent said: time-outs
-CALLER: Final = "caller"  # the header of a letter that names who sent it, for agents of this gateway
+GATEWAY: Final = "gateway"  # sender of messages that no agent sent: timeouts
+CALLER: Final = "caller"  # the header of a letter that names its sender, for agents of this gateway
 _TRIES: Final = 20
-_LOOK: Final = 0.25  # seconds between two looks for timers
-_COUNT_SECONDS: Final = 1.0  # an inbox is counted again after so long
+_LOOK: Final = 0.25  # seconds between two polls for timers
+_COUNT_SECONDS: Final = 1.0  # how often an inbox is recounted
 
 
 class Posted(msgspec.Struct, frozen=True):
-    """What became of a message: as it was written, and whether it had been before."""
+    """The outcome of a message: as written, and whether it was a duplicate."""
 
     envelope: Envelope
     dialogue: Dialogue
@@ -50,7 +51,7 @@ class Posted(msgspec.Struct, frozen=True):
 
 
 class _Depth(msgspec.Struct):
-    """How many letters of whom wait in an inbox, as far as is known here."""
+    """How many letters of each sender wait in an inbox, as far as is known here."""
 
     senders: dict[str, int]
     at: float
@@ -88,7 +89,7 @@ class Dialogues:
         bus.on_letters(self._noticed)
 
     async def start(self) -> None:
-        """Begin to fire timers."""
+        """Start firing timers."""
         self._timers = asyncio.create_task(self._watch(), name="dialogues: timers")
 
     async def stop(self) -> None:
@@ -100,15 +101,15 @@ class Dialogues:
     async def post(
         self, envelope: Envelope, receiver: str, *, audit: AuditLine | None = None, caller: bytes | None = None
     ) -> Posted:
-        """Send a message to one receiver. It is kept when this returns.
+        """Send a message to one receiver. It is stored when this returns.
 
         Raises:
             Conflict: the act is out of sequence; nothing has changed.
-            BadMessage: ``in_reply_to`` names no message of the conversation, or ``protocol`` another one.
+            BadMessage: ``in_reply_to`` names no message of the conversation, or ``protocol`` is another one.
             RateLimited: the inbox is full, or the sender's share of it is.
             TooLarge: the message is over the limit.
         """
-        # A message that opens a conversation of its own has nothing to be looked up; if it has, it is a duplicate.
+        # A message that opens its own conversation needs no lookup; if there is one, it is a duplicate.
         opens = envelope.performative in OPENERS and envelope.conversation_id is None and envelope.in_reply_to is None
         for attempt in range(_TRIES):
             row = None if opens and not attempt else await self._row_for(envelope, receiver)
@@ -132,14 +133,14 @@ class Dialogues:
         raise Unavailable("the conversation is busy; retry shortly")
 
     async def _write(self, entry: DialogueEntry, letter: Letter) -> Outcome:
-        """Write what a message changes. Whoever takes the letter in this process has it at once."""
+        """Write what a message changes. A receiver in this process gets the letter at once."""
         taker = self.bus.taker(letter.to)
         if taker is None:
             outcome, number = await self.store.converse(entry), 0
         else:
             try:
                 outcome, number = await self.store.converse_and_hand(entry, taker.holder, self.bus.limits.ack_seconds)
-            except asyncio.CancelledError:  # it may be written all the same
+            except asyncio.CancelledError:  # it may have been written anyway
                 self.bus.release_soon(taker.holder, letter.to, letter.id)
                 raise
         if taker is not None and number:
@@ -152,7 +153,7 @@ class Dialogues:
         """The stored conversation that a message belongs to; None if it opens one.
 
         Raises:
-            BadMessage: it answers what was not said in its conversation (ACL-15).
+            BadMessage: it replies to a message that is not in its conversation (ACL-15).
         """
         sender, conversation = envelope.sender_id, envelope.conversation_id
         opens = envelope.performative in OPENERS
@@ -167,11 +168,11 @@ class Dialogues:
         return await self.store.dialogue(conversation, sender, receiver)
 
     async def _referred(self, reference: str, one: str, other: str) -> UtteranceRow | None:
-        """The message that is answered: the other side's, or one's own that is cancelled or renewed."""
+        """The message that this one replies to: the other side's, or one's own that is cancelled or renewed."""
         return await self.store.utterance(reference, other, one) or await self.store.utterance(reference, one, other)
 
     def _step(self, envelope: Envelope, receiver: str, row: DialogueRow | None) -> tuple[Dialogue | None, Dialogue]:
-        """The conversation before and after a message; before is None where it opens one.
+        """The conversation before and after a message; before is None if it opens one.
 
         Raises:
             Conflict: the act is out of sequence.
@@ -190,7 +191,7 @@ class Dialogues:
         return before, before.after(act_of(envelope, before), role, envelope.message_id)
 
     async def _said_before(self, envelope: Envelope, receiver: str) -> Posted | None:
-        """A message that came twice, the second time out of sequence: it is a duplicate (ACL-25)."""
+        """A repeated message that is out of sequence the second time is a duplicate (ACL-25)."""
         known = await self.store.utterance(envelope.message_id, envelope.sender_id, receiver)
         if known is None or known.id != envelope.message_id:
             return None
@@ -198,7 +199,7 @@ class Dialogues:
         return None if row is None else Posted(decode(known.body), dialogue_of(row), duplicate=True)
 
     def _completed(self, envelope: Envelope, dialogue: Dialogue) -> Envelope:
-        """The message as it is written: with its conversation and time, and the usual ontology of its act."""
+        """The message as it is written: with its conversation and time, and the default ontology of its act."""
         changes: dict[str, Any] = {}
         if envelope.conversation_id is None:
             changes["conversation_id"] = dialogue.conversation
@@ -206,7 +207,7 @@ class Dialogues:
             changes["timestamp"] = stamp(self._clock())
         if not envelope.ontology and ACTS[envelope.performative].ontology:
             changes["ontology"] = ACTS[envelope.performative].ontology
-        # A signature covers what was sent, so a signed message is passed on as it came.
+        # A signature covers what was sent, so a signed message is passed on unchanged.
         if not changes or envelope.signature is not None:
             return envelope
         return msgspec.structs.replace(envelope, **changes)
@@ -326,7 +327,7 @@ class Dialogues:
     async def reply(
         self, conversation: str, after: str, receiver: str, seconds: float, *, last: bool = False
     ) -> Envelope | None:
-        """The first reply to a message (or, with ``last``, the one that ends or asks for input); None if none comes
+        """The first reply to a message (or, with ``last``, the one that ends or asks for input); None if there is none
         in time."""
         until = time.monotonic() + seconds
         with self.watch((receiver,)) as changed:
@@ -354,7 +355,7 @@ class Dialogues:
 
     @contextmanager
     def watch(self, agents: Iterable[str]) -> Iterator[asyncio.Event]:
-        """An event that is set when a message is put into one of these inboxes by this process."""
+        """An event that is set when this process puts a message into one of these inboxes."""
         woken = asyncio.Event()
         names = tuple(agents)
         for name in names:
@@ -368,7 +369,7 @@ class Dialogues:
                     del self._readers[name]
 
     def wake_readers(self, agents: Iterable[str]) -> None:
-        """There is something to take for these agents."""
+        """Wake the readers of these agents."""
         for agent in agents:
             for woken in self._readers.get(agent, ()):
                 woken.set()
@@ -378,11 +379,11 @@ class Dialogues:
         self.wake_readers((receiver,))
 
     def _noticed(self, box: str) -> None:
-        """Another node has put letters into a box, or, without a name, into any."""
+        """Note that another node put letters into a box, or, without a name, into any."""
         self.wake_readers((box,) if box else tuple(self._readers))
 
     def log(self, what: str, envelope: Envelope) -> None:
-        """One line for each message, if the operator wants it (A-11)."""
+        """Log one line per message, if configured (A-11)."""
         wanted = self.settings.log_messages
         if wanted == "off":
             return
@@ -400,7 +401,7 @@ class Dialogues:
             await asyncio.sleep(_LOOK)
 
     async def fire(self) -> int:
-        """Fire the timers that are due; returns how many were fired here."""
+        """Fire due timers; returns how many were fired here."""
         fired = 0
         for row in await self.store.due_dialogues(self._clock()):
             fired += await self._fire(row)
@@ -420,18 +421,18 @@ class Dialogues:
             ontology=ACTS[act].ontology,
             timestamp=stamp(now),
             payload=payload,
-            extra={"about": before.participant},  # a call to many times out for each
+            extra={"about": before.participant},  # a call for proposals times out for each participant
         )
         letter = self._letter(envelope, receiver, before.conversation, None)
         outcome = await self._write(self._entry(envelope, letter, row, before, after, None), letter)
-        if outcome == "done":  # else somebody spoke, or another node was quicker
+        if outcome == "done":  # otherwise somebody spoke, or another node was first
             self._announce(envelope, receiver)
         return outcome == "done"
 
     # -- for people ---------------------------------------------------------------------------------
 
     async def view(self, conversation: str) -> dict[str, Any]:
-        """Who said what in a conversation, its state with each participant, and until when it waits (ACL-29)."""
+        """The messages of a conversation, its state with each participant, and its deadlines (ACL-29)."""
         rows = await self.store.dialogues(conversation=conversation)
         said = await self.store.utterances(conversation)
         return {
@@ -467,12 +468,12 @@ def _detail(row: DialogueRow) -> dict[str, Any]:
 
 
 def topic_of(row: DialogueRow) -> str:
-    """What a subscription is to."""
+    """The topic of a subscription."""
     return str(_detail(row).get("topic", ""))
 
 
 def _on_timeout(dialogue: Dialogue, timer: str) -> tuple[str, str, dict[str, Any]]:
-    """Who learns of a timer, by which act, in which words."""
+    """Who is notified of a timer, by which act, with which text."""
     if dialogue.state == "proposed":
         reason = "the proposal was not accepted in time"
         return dialogue.participant, "REJECT_PROPOSAL", {"reason_code": "timeout", "reason_text": reason}
@@ -488,7 +489,7 @@ def _on_timeout(dialogue: Dialogue, timer: str) -> tuple[str, str, dict[str, Any
 def answer_to(
     envelope: Envelope, performative: str, payload: dict[str, Any], *, sender: str, message_id: str = ""
 ) -> Envelope:
-    """A reply to a message: its conversation, its id (A-3), and the ontology that fits (ACL-21)."""
+    """A reply to a message: its conversation, its id (A-3), and the matching ontology (ACL-21)."""
     asked = envelope.ontologies[0] if envelope.ontologies else ""
     ontology = ACTS[performative].ontology
     if performative == "INFORM_RESULT":
@@ -507,7 +508,7 @@ def answer_to(
 
 
 def limits_for(settings: DialogueSettings) -> BusLimits:
-    """The limits of the bus that inboxes are on."""
+    """The limits of the bus that holds the inboxes."""
     return BusLimits(letter_bytes=settings.message_bytes, keep_seconds=settings.keep_seconds, ack_seconds=10.0)
 
 

@@ -13,12 +13,12 @@ _Count = Annotated[int, msgspec.Meta(gt=0)]
 class DialogueSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Limits of conversations and inboxes."""
 
-    reply_seconds: _Seconds = 300.0  # for the first reply, where the message has no reply_by
-    result_seconds: _Seconds = 86_400.0  # for the result of an accepted task, where the request has no result_by
-    lease_seconds: _Seconds = 3_600.0  # of a subscription that asks for none
+    reply_seconds: _Seconds = 300.0  # for the first reply, if the message has no reply_by
+    result_seconds: _Seconds = 86_400.0  # for the result of an accepted task, if the request has no result_by
+    lease_seconds: _Seconds = 3_600.0  # of a subscription that does not ask for one
     longest_lease: _Seconds = 2_592_000.0
-    remember_seconds: _Seconds = 86_400.0  # an ended conversation is known so long, for late duplicates
-    keep_seconds: _Seconds = 604_800.0  # a message waits so long for an agent that is absent
+    remember_seconds: _Seconds = 86_400.0  # how long an ended conversation is remembered, for late duplicates
+    keep_seconds: _Seconds = 604_800.0  # how long a message waits for an absent agent
     inbox_messages: _Count = 10_000  # that wait for one agent; more are rejected as busy
     sender_messages: _Count = 1_000  # of one sender among them
     message_bytes: _Count = 512 * 1024

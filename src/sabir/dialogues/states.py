@@ -1,8 +1,10 @@
 """The protocols of conversations as one table, and a conversation as a frozen value. Pure.
 
-``PROTOCOLS[name].states[state].moves[act, role]`` is the next state. What is not in the table is out of sequence. A
-conversation that is being cancelled is in a state of its own, ``accepted+cancelling``: what the participant sent
-before it read the cancellation is still legal there, and an act that ends the conversation wins (ACL-28).
+``PROTOCOLS[name].states[state].moves[act, role]`` is the next state. An act that is not in the table is out of
+sequence. A
+conversation that is being cancelled is in a separate state, ``accepted+cancelling``: what the participant sent before
+it
+read the cancellation is still legal there, and an act that ends the conversation wins (ACL-28).
 """
 
 from __future__ import annotations
@@ -21,16 +23,16 @@ Timer = Literal["", "reply_by", "result", "lease"]
 I: Final[Role] = "initiator"  # noqa: E741  # as the specification has it
 P: Final[Role] = "participant"
 
-# How a conversation can have ended.
+# How a conversation can end.
 ENDED: Final = frozenset({"done", "failed", "rejected", "not_understood", "cancelled", "agreed", "timeout"})
 CANCELLING: Final = "+cancelling"
-CANCEL_FAILED: Final = "CANCEL_FAILED"  # a FAILURE that answers the CANCEL; not an act of its own on the wire
+CANCEL_FAILED: Final = "CANCEL_FAILED"  # a FAILURE that answers the CANCEL; not a separate act on the wire
 
 Moves = Mapping[tuple[str, Role], str]
 
 
 class State(msgspec.Struct, frozen=True):
-    """What may follow, and what limits the wait for it."""
+    """What may follow, and what limits the wait."""
 
     moves: Moves
     timer: Timer = ""
@@ -63,7 +65,7 @@ def _request(opens: tuple[str, ...], *results: str) -> Rules:
 
 
 def _with_cancel(opens: tuple[str, ...], first: str, states: dict[str, State]) -> Rules:
-    """The protocol cancel, inside any open state of another."""
+    """The cancel protocol, inside any open state of another."""
     out: dict[str, State] = {}
     for name, state in states.items():
         cancelling = name + CANCELLING
@@ -139,7 +141,7 @@ class Dialogue(msgspec.Struct, frozen=True, omit_defaults=True):
     protocol: str
     state: str
     opener: str  # the id of the message that opened it
-    cancel: str | None = None  # the id of the CANCEL that is not answered
+    cancel: str | None = None  # the id of an unanswered CANCEL
 
     @property
     def is_over(self) -> bool:
@@ -180,7 +182,7 @@ class Dialogue(msgspec.Struct, frozen=True, omit_defaults=True):
         return msgspec.structs.replace(self, state=follows, cancel=cancel)
 
     def timed_out(self) -> Dialogue:
-        """The conversation after its timer: over. A proposal that nobody accepted in time is rejected."""
+        """The conversation after its timer fired: ended. A proposal that was not accepted in time is rejected."""
         return msgspec.structs.replace(self, state="rejected" if self.state == "proposed" else "timeout", cancel=None)
 
 
@@ -189,7 +191,7 @@ def _article(place: str) -> str:
 
 
 def act_of(envelope: Envelope, dialogue: Dialogue) -> str:
-    """The act of a message as the table knows it."""
+    """The act of a message as the table names it."""
     act = envelope.performative
     if act == "FAILURE" and dialogue.cancel is not None and envelope.in_reply_to == dialogue.cancel:
         return CANCEL_FAILED
@@ -214,8 +216,8 @@ def opened(envelope: Envelope, participant: str) -> Dialogue:
     """The conversation that a message opens with one participant.
 
     Raises:
-        Conflict: this act opens none.
-        BadMessage: ``protocol`` names another one than its act opens.
+        Conflict: this act does not open a conversation.
+        BadMessage: ``protocol`` is not the one that its act opens.
     """
     protocol = OPENERS.get(envelope.performative)
     if protocol is None:
@@ -233,7 +235,7 @@ def opened(envelope: Envelope, participant: str) -> Dialogue:
 
 
 def cells(acts: Iterable[str]) -> Iterable[tuple[str, str, str, Role, str | None]]:
-    """Every (protocol, state, act, role) and the next state, None where it is out of sequence."""
+    """Every (protocol, state, act, role) with the next state, None if it is out of sequence."""
     names = (*acts, CANCEL_FAILED)
     for protocol, rules in PROTOCOLS.items():
         for state in (*rules.states, *sorted(ENDED)):

@@ -22,10 +22,10 @@ logger = logging.getLogger("sabir.acl")
 async def search_gateways(
     gateways: RemoteGateways, template: Template, caller: Caller, *, limit: int, depth: int, via: Sequence[str]
 ) -> list[Entry]:
-    """What other gateways have for a template, and, within ``depth``, those that they know.
+    """The entries of other gateways for a template, and, within ``depth``, of gateways that they know.
 
-    ``via`` has the gateways that were asked before, which are not asked again. One that does not answer, or does not
-    speak ACL, has nothing.
+    ``via`` lists the gateways that were already asked. One that does not answer, or does not speak ACL, contributes
+    nothing.
     """
     asked = [gateway for gateway in gateways if gateway.id not in via]
     parameters = {

@@ -1,8 +1,8 @@
-"""Agents of other gateways, listed here as our own: a prefix, a filter, and a look now and then.
+"""Agents of other gateways, listed here as our own: with a prefix, a filter and periodic refreshes.
 
-Each of them is asked over the protocol by which its gateway told of it. What appears there appears here, what goes
-there goes here; a gateway that cannot be reached leaves the agents that are known of it, which say why they cannot
-answer. What came from here is never taken back, and what a gateway has from others only within ``depth``.
+Each is asked over the protocol by which its gateway listed it. Agents that appear or disappear there do so here; if a
+gateway cannot be reached, its known agents stay and report why they cannot answer. Our own agents are never imported
+back, and agents that a gateway has from others only within ``depth``.
 """
 
 from __future__ import annotations
@@ -50,26 +50,27 @@ from .listing import AgentListing, GatewayAddress, Listed
 
 logger = logging.getLogger("sabir")
 
-SPACE: Final = "gateways"  # in the store: what each gateway told last
-START_SECONDS: Final = 2.0  # that a start waits for gateways that are there
-STOP_SECONDS: Final = 1.0  # that a look may take to its end when the gateway stops
-RETRY: Final = (1.0, 2.0, 5.0, 10.0, 30.0)  # seconds between looks at one that is not there, the last again and again
-_FORBIDDEN: Final = 403  # with which NLIP refuses, among others, what needs a policy first
+SPACE: Final = "gateways"  # in the store: the last list of each gateway
+START_SECONDS: Final = 2.0  # how long a start waits for reachable gateways
+STOP_SECONDS: Final = 1.0  # how long a refresh may take when the gateway stops
+# seconds between attempts to reach one that is unavailable; the last repeats
+RETRY: Final = (1.0, 2.0, 5.0, 10.0, 30.0)
+_FORBIDDEN: Final = 403  # NLIP's status for, among others, a policy that must be accepted first
 _NOT_HERE: Final = frozenset({404, 405, 410, 415, 501})
 _OURSELVES: Final = Caller(id="local:gateway", kind="local", name="gateway")
 
 
 class RemoteGateway(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"except_": "except"}):
-    """Another gateway, and which of its agents are ours too; as it stands in the configuration file."""
+    """Another gateway, and which of its agents are listed here; a section of the configuration file."""
 
     url: str
     protocol: str = "auto"  # or the name of a protocol that lists agents
     prefix: str | None = None  # before the names of its agents; None: its name and a hyphen
-    only: tuple[str, ...] = ("*",)  # of its agents, as they are called there
+    only: tuple[str, ...] = ("*",)  # which of its agents, by their remote names
     except_: tuple[str, ...] = ()
-    refresh: Annotated[float, Meta(gt=0)] = 60.0  # seconds between looks
-    depth: Annotated[int, Meta(ge=1, le=8)] = 1  # how many gateways an agent may be away; 1: it lives there
-    seconds: Annotated[float, Meta(gt=0)] = SECONDS  # that an answer may take
+    refresh: Annotated[float, Meta(gt=0)] = 60.0  # seconds between refreshes
+    depth: Annotated[int, Meta(ge=1, le=8)] = 1  # how many gateways away an agent may be; 1: it is that gateway's own
+    seconds: Annotated[float, Meta(gt=0)] = SECONDS  # time limit of an answer
 
 
 class RemoteAgent:
@@ -85,10 +86,10 @@ class RemoteAgent:
         self._gone = False
 
     async def __call__(self, turn: Turn, /) -> AsyncIterator[Event]:
-        """Ask it there.
+        """Ask the remote agent.
 
         Raises:
-            PeerError: as the peer does; where its whole gateway is away, that is said.
+            PeerError: as the peer raises it; says so if the whole gateway is unavailable.
         """
         turn.message = self._addressed(turn.message)
         self._running += 1
@@ -137,7 +138,7 @@ class RemoteAgent:
         return await self.peer.propose_anonymous(conversation)
 
     async def let_go(self) -> None:
-        """Remove the agent; turns that are under way finish."""
+        """Remove the agent; running turns finish."""
         self._gone = True
         if not self._running:
             await self.peer.aclose()
@@ -159,7 +160,7 @@ def _relabelled(part: Part, labels: Mapping[str, str]) -> Part:
 
 
 class _Remembered(msgspec.Struct, frozen=True):
-    """What a gateway told last, and where it was then."""
+    """The last list of a gateway, and its address then."""
 
     url: str
     listing: AgentListing
@@ -173,10 +174,10 @@ class Neighbour:
         self.settings = settings
         self.prefix = f"{name}-" if settings.prefix is None else settings.prefix
         self.agents: dict[str, RemoteAgent] = {}
-        self.id = ""  # what it calls itself
-        self.protocol = ""  # what was spoken with it last
+        self.id = ""  # its own name
+        self.protocol = ""  # the protocol last used
         self.unavailable: str | None = "it has not answered yet"
-        self.left_out: dict[str, str] = {}  # agents of it that are not listed here, and why
+        self.left_out: dict[str, str] = {}  # its agents that are not listed here, and why
         self._gateways = gateways
 
     @property
@@ -184,17 +185,17 @@ class Neighbour:
         return without_credentials(self.settings.url)
 
     async def look(self) -> bool:
-        """Ask what it has, and bring ours up to date; whether anything is different now."""
+        """Refresh its list and update our agents; returns whether anything changed."""
         try:
             listing = await self._fetch_listing()
         except SabirError as exc:
             why = str(exc)
             if self.unavailable != why:
-                logger.warning("the gateway %s is unavailable: %s", self.name, why)
+                logger.warning("Gateway %s is unavailable: %s", self.name, why)
             self.unavailable = why
             return False
         if self.unavailable is not None:
-            logger.info("the gateway %s lists %d agents by %s", self.name, len(listing.agents), listing.protocol)
+            logger.info("Gateway %s lists %d agents over %s", self.name, len(listing.agents), listing.protocol)
             for agent in self.agents.values():
                 agent.peer.breaker.succeeded()  # it is back, so callers may ask again
         self.unavailable = None
@@ -218,14 +219,14 @@ class Neighbour:
             return {}
 
     async def take(self, listing: AgentListing) -> bool:
-        """Make the agents of a list ours, and let go of those that are not in it."""
+        """Add the agents of a list, and remove those that are not in it."""
         self.id, self.protocol = listing.gateway, listing.protocol
         wanted: dict[str, Listed] = {}
         left_out: dict[str, str] = {}
         for found in listing.agents:
             name, why = self.prefix + found.card.name, self._why_not(found.card)
             if why is None and name in wanted:
-                why = "two of its agents would be called so"
+                why = "two of its agents would have this name"
             if why is None:
                 wanted[name] = found
             elif why:
@@ -242,16 +243,16 @@ class Neighbour:
         return before != {name: agent.card for name, agent in self.agents.items()}
 
     def _why_not(self, card: Card) -> str | None:
-        """Why one of its agents is not listed here: None if it is, an empty text if that needs no log line."""
+        """Why one of its agents is not listed here: None if it is listed, an empty text if that needs no log line."""
         rules, name = self.settings, self.prefix + card.name
         if not _matches(card.name, rules.only) or _matches(card.name, rules.except_):
             return ""
         if self._gateways.gateway in card.via or len(card.via) >= rules.depth:
             return ""
         if any(other.id in card.via for other in self._gateways if other is not self and other.id):
-            return ""  # that gateway is asked itself
+            return ""  # that gateway is asked directly
         known = self._gateways.into.get(name)
-        brought = isinstance(known, BusPeer) and known.card.via  # by another node; we reach it ourselves
+        brought = isinstance(known, BusPeer) and known.card.via  # imported by another node; we reach it directly
         if name not in self.agents and known is not None and not brought:
             return "an agent of this name is here already; choose another prefix"
         if name in self._gateways.reserved:
@@ -265,7 +266,7 @@ class Neighbour:
     async def _keep(self, name: str, found: Listed) -> None:
         known = self.agents.get(name)
         if known is not None and (known.peer.protocol != self.protocol or known.place != found.place):
-            await self._drop(name)  # it is asked in another way now
+            await self._drop(name)  # it is now reached in another way
             known = None
         if known is None:
             known = RemoteAgent(self, self._peer(name, found), found.place)
@@ -285,15 +286,15 @@ class Neighbour:
         return peer
 
     def _ours(self, name: str, card: Card) -> Card:
-        """Its card as ours: our name for it, the way to it, and no site that is here already."""
+        """Its card as ours: our name for it, the path to it, and no site that is already here."""
         skills = tuple(msgspec.structs.replace(s, id=name) if s.id == card.name else s for s in card.skills)
         sites = {agent.card.site for other, agent in self._gateways.into.items() if other != name}
         return msgspec.structs.replace(
             card,
             name=name,
             skills=skills,
-            policies=card.policies if self.protocol == "nlip" else (),  # no other protocol has a way to accept them
-            limits={},  # limited there and remembered here
+            policies=card.policies if self.protocol == "nlip" else (),  # other protocols have no way to accept them
+            limits={},  # limited remotely
             remembers=True,
             site=None if card.site in sites else card.site,
             via=(*card.via, self.id),
@@ -311,7 +312,7 @@ class Neighbour:
 
 
 class RemoteGateways:
-    """All other gateways of this one, and what keeps their agents up to date."""
+    """All other gateways of this one, and the tasks that keep their agents up to date."""
 
     def __init__(
         self,
@@ -321,10 +322,10 @@ class RemoteGateways:
         gateway: str = "",
         reserved: Iterable[str] = (),
     ) -> None:
-        """``into`` is where the agents go to, ``changed`` tells the doors, ``gateway`` is what we call ourselves.
+        """``into`` gets the agents, ``changed`` notifies the doors, ``gateway`` is our own name.
 
         Raises:
-            ConfigError: an address or a prefix cannot be.
+            ConfigError: an address or a prefix is invalid.
         """
         self.into = into
         self.gateway = gateway
@@ -338,11 +339,11 @@ class RemoteGateways:
         self._stopping = asyncio.Event()
 
     def attach(self, outgoing: OutgoingCredentials, store: Store, seal: Seal) -> None:
-        """Who we are to them, and where it is kept what they told and gave."""
+        """Set our credentials for them, and where their lists and tokens are kept."""
         self.outgoing, self._store, self.kept = outgoing, store, KeptTokens(store, seal)
 
     def show(self, metrics: Metrics) -> None:
-        """Tell those who watch how many of them are away."""
+        """Report in the metrics how many of them are unavailable."""
         if self._known:
             words = "Other gateways that do not list their agents at present."
             metrics.gauge("sabir_gateways_unavailable", words, read=self._away, over="max")
@@ -357,7 +358,7 @@ class RemoteGateways:
         return self._known[name]
 
     async def start(self) -> None:
-        """Take up what was known of them, then ask them; one that does not answer is not waited for."""
+        """Restore what was known of them, then ask them; slow ones are not waited for."""
         self._stopping.clear()
         looked = []
         for neighbour in self._known.values():
@@ -375,7 +376,7 @@ class RemoteGateways:
 
     async def stop(self) -> None:
         self._stopping.set()
-        if self._following:  # a look that is under way is let finish, as long as that does not hold up the end
+        if self._following:  # a running refresh may finish, as long as it does not delay the shutdown
             await asyncio.wait(self._following, timeout=STOP_SECONDS)
             await cancel_and_wait(self._following)
         self._following.clear()
@@ -401,7 +402,7 @@ class RemoteGateways:
     async def remember(self, name: str, answer: _Remembered) -> None:
         if self._store is None:
             return
-        with suppress(StoreUnavailable):  # it is only for the next start
+        with suppress(StoreUnavailable):  # only needed for the next start
             await self._store.put(Record(SPACE, name, msgspec.json.encode(answer)))
 
     async def _remembered(self, neighbour: Neighbour) -> _Remembered | None:
@@ -426,7 +427,7 @@ def _checked(name: str, given: RemoteGateway | str) -> RemoteGateway:
         shown = without_credentials(settings.url) if "://" in settings.url else settings.url
         raise ConfigError(f"gateways.{name}.url: expected an http or https address, not {shown!r}")
     if "@" in parts.netloc:
-        raise ConfigError(f"gateways.{name}.url: credentials do not belong into an address; give them under services")
+        raise ConfigError(f"gateways.{name}.url: credentials do not belong in an address; set them under services")
     listing = [protocol.name for protocol in protocols().values() if protocol.listing]
     if settings.protocol not in ("auto", *listing):
         expected = ", ".join(["auto", *listing])
@@ -447,11 +448,11 @@ def _matches(name: str, patterns: Iterable[str]) -> bool:
 
 
 async def listed(where: GatewayAddress, protocol: str) -> AgentListing:
-    """The agents of a gateway, by one protocol or, with ``auto``, by the first that tells them.
+    """The agents of a gateway, over one protocol or, with ``auto``, over the first that lists them.
 
     Raises:
-        PeerError: it cannot be reached, refuses, or does not tell.
-        MissingExtra: what speaks the protocol is not installed.
+        PeerError: it cannot be reached, refuses, or has no list.
+        MissingExtra: the extra of the protocol is not installed.
     """
     if protocol != "auto":
         return await _list(protocol)(where)
@@ -469,14 +470,14 @@ async def listed(where: GatewayAddress, protocol: str) -> AgentListing:
             if not said:
                 raise  # the address is unreachable over any protocol
             said.append(f"{item}: {away}")
-    raise PeerUnreadable(where.address, f"it lists its agents by no protocol ({'; '.join(said)})")
+    raise PeerUnreadable(where.address, f"it lists its agents over no protocol ({'; '.join(said)})")
 
 
 def _list(protocol: str) -> Callable[[GatewayAddress], Awaitable[AgentListing]]:
-    """What lists a gateway's agents by this protocol.
+    """The function that lists a gateway's agents over this protocol.
 
     Raises:
-        MissingExtra: what speaks it is not installed.
+        MissingExtra: its extra is not installed.
     """
     known = protocols()[protocol]
     found: Callable[[GatewayAddress], Awaitable[AgentListing]] = load(known.listing, known.title, known.extra)
@@ -484,7 +485,7 @@ def _list(protocol: str) -> Callable[[GatewayAddress], Awaitable[AgentListing]]:
 
 
 def peer_for(found: Listed, protocol: str, name: str, seconds: float) -> Peer:
-    """What asks a listed agent; to us it is called ``name``."""
+    """The peer of a listed agent, called ``name`` here."""
     known, entry = speakers("http")[protocol]
     made: Peer = load(entry.factory, known.title, entry.extra)(found.place, name=name, seconds=seconds)
     if found.tools:
@@ -493,5 +494,5 @@ def peer_for(found: Listed, protocol: str, name: str, seconds: float) -> Peer:
 
 
 def _know_tools(peer: Any, found: Listed) -> None:
-    """The tools are known already; no agent needs to ask for them by itself."""
+    """The tools are already known; the agent need not ask for them."""
     peer.tools, peer.tool = dict(found.tools), next(iter(found.tools), None)

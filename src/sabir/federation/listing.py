@@ -1,7 +1,7 @@
-"""What another gateway says of its agents: by NLIP and NLWeb here, by A2A and MCP in the files beside.
+"""Lists the agents of another gateway: over NLIP and NLWeb here, over A2A and MCP in the neighbouring files.
 
-Whatever is told, agents are only looked for at the address that the operator wrote down: a list that names other
-places does not lead there.
+Whatever a list says, agents are only reached at the address that the operator configured: a list that names other
+addresses does not lead there.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sabir.protocols.peer import without_credentials
 from sabir.protocols.registry import protocols
 
 MAX_AGENTS: Final = 1000
-SECONDS: Final = 20.0  # that a list may take
+SECONDS: Final = 20.0  # time limit of a list
 CARD: Final = "/.well-known/agent-card.json"
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _ASK: Final = re.compile(rf"/ask(/{NAME.pattern})?/?$")
@@ -33,16 +33,16 @@ _MAX_BYTES: Final = 16 * 1024 * 1024
 
 
 class Listed(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One agent of another gateway: what it says of itself, and where and how it is asked."""
+    """One agent of another gateway: its description, and how to reach it."""
 
     card: Card
     place: str
-    labels: dict[str, str] = {}  # what its skills are called on the wire, where that is not their id
-    tools: dict[str, dict[str, Any]] = {}  # over MCP: its tools, that which takes words first
+    labels: dict[str, str] = {}  # names of its skills on the wire, if they differ from their ids
+    tools: dict[str, dict[str, Any]] = {}  # over MCP: its tools, the one that takes text first
 
 
 class AgentListing(msgspec.Struct, frozen=True, omit_defaults=True):
-    """All that a gateway has told. ``gateway`` is what it calls itself, ``protocol`` what was spoken."""
+    """The list of a gateway. ``gateway`` is its own name, ``protocol`` the one used."""
 
     gateway: str
     protocol: str
@@ -51,7 +51,7 @@ class AgentListing(msgspec.Struct, frozen=True, omit_defaults=True):
 
 @dataclass(frozen=True, slots=True)
 class GatewayAddress:
-    """The gateway that is asked, and who we are to it."""
+    """The gateway that is asked, and our credentials for it."""
 
     url: str
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -63,7 +63,7 @@ class GatewayAddress:
 
     @property
     def base(self) -> str:
-        """The address without the end that names a protocol or a card."""
+        """The address without a suffix that names a protocol or a card."""
         parts = urlsplit(self.url)
         path = parts.path.rstrip("/").removesuffix(CARD)
         for protocol in protocols().values():
@@ -80,17 +80,17 @@ class GatewayAddress:
         return hashlib.sha256(self.base.encode()).hexdigest()[:24]
 
     def fetcher(self) -> GuardedClient:
-        """Documents of this address and of no other: a redirect could lead inside."""
-        rules = OutboundRules(private=True)  # the operator wrote it down
+        """A client for documents of this address only: a redirect could lead inside our network."""
+        rules = OutboundRules(private=True)  # configured by the operator
         return GuardedClient(Outbound(rules), max_bytes=_MAX_BYTES, redirects=0, seconds=self.seconds)
 
     async def json(
         self, fetcher: GuardedClient, method: str, url: str, body: Any = None, more: Mapping[str, str] | None = None
     ) -> Any:
-        """What is at a URL.
+        """The JSON document at a URL.
 
         Raises:
-            PeerError: it cannot be had.
+            PeerError: it cannot be fetched.
         """
         headers = {"accept": "application/json", "content-type": "application/json", **self.headers, **(more or {})}
         content = msgspec.json.encode(body) if body is not None else None
@@ -104,7 +104,7 @@ class GatewayAddress:
 
 
 def readable(rows: Iterable[Any]) -> list[Card]:
-    """The cards that can be read; one that cannot is somebody's mistake, and no reason to miss the others."""
+    """The readable cards; an unreadable one is no reason to drop the others."""
     cards: list[Card] = []
     for row in rows:
         try:
@@ -117,22 +117,22 @@ def readable(rows: Iterable[Any]) -> list[Card]:
 
 
 async def by_nlip(where: GatewayAddress) -> AgentListing:
-    """By the control message that asks for capabilities.
+    """Over NLIP, by the control message that asks for capabilities.
 
     Raises:
-        PeerError: it cannot be asked, or does not tell.
+        PeerError: it cannot be asked, or has no list.
     """
     place = where.end_point("nlip")
     async with NlipHttpPeer(place, seconds=where.seconds, headers=where.headers, retries=0) as peer:
         answer = await peer.control("What are your capabilities?", json_part({}, label="capabilities"))
         stated: Part | None = None
-        with suppress(PeerRefused, PeerUnreadable):  # who does not say requires none
+        with suppress(PeerRefused, PeerUnreadable):  # without a statement, none are required
             asked = await peer.control("What are your policies?", json_part({}, label="policy"))
             stated = asked.labelled("policy")
     part = answer.labelled("capabilities")
     result = part.value if part is not None and isinstance(part.value, dict) else {}
     if not isinstance(result.get("agents"), list):
-        raise PeerUnreadable(where.address, "it does not say by NLIP which agents it has")
+        raise PeerUnreadable(where.address, "it does not list its agents over NLIP")
     cards = readable(result["agents"])
     own = _own_policies(stated.value if stated is not None else None, cards)
     cards = [msgspec.structs.replace(card, policies=(*card.policies, *own)) if own else card for card in cards]
@@ -141,7 +141,7 @@ async def by_nlip(where: GatewayAddress) -> AgentListing:
 
 
 def _own_policies(stated: Any, cards: Iterable[Card]) -> tuple[Policy, ...]:
-    """What a gateway itself requires: of all that it states, what no agent's card says."""
+    """The gateway's own policies: all that it states, except those on agents' cards."""
     of_agents = {policy.kind for card in cards for policy in card.policies}
     found: list[Policy] = []
     for kind, answer in stated.items() if isinstance(stated, dict) else ():
@@ -153,10 +153,11 @@ def _own_policies(stated: Any, cards: Iterable[Card]) -> tuple[Policy, ...]:
 
 
 async def by_nlweb(where: GatewayAddress) -> AgentListing:
-    """By ``/who`` without words, which suits everybody. NLWeb carries no data of skills, so they are only named.
+    """Over NLWeb, by ``/who`` without a query, which matches everybody. NLWeb has no data for skills, so they are only
+    named.
 
     Raises:
-        PeerError: it cannot be asked, or does not tell.
+        PeerError: it cannot be asked, or has no list.
     """
     body = {"query": {"text": "", "type": "nlweb"}, "meta": {"max_results": 2 * MAX_AGENTS}}
     async with where.fetcher() as fetcher:
@@ -176,7 +177,7 @@ async def by_nlweb(where: GatewayAddress) -> AgentListing:
 
 
 def _ask_place(row: Any, where: GatewayAddress) -> str | None:
-    """Where the agent of a row is asked: its ``/ask``, at the address of its gateway. None if it is elsewhere."""
+    """The URL of a row's agent: its ``/ask``, at the address of its gateway. None if it is elsewhere."""
     if not isinstance(row, dict) or str(row.get("protocol", "nlweb")).lower() != "nlweb":
         return None
     try:

@@ -1,4 +1,4 @@
-"""What another gateway says of its agents by A2A: on the card of its default agent, which names the others."""
+"""Lists the agents of another gateway over A2A: the card of its default agent names the others."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ try:
 except ImportError as missing:
     raise MissingExtra("A2A", "a2a") from missing
 
-_AT_ONCE: Final = 8  # cards that are read at the same time
+_AT_ONCE: Final = 8  # cards that are read concurrently
 
 
 async def by_a2a(where: GatewayAddress) -> AgentListing:
-    """A card that names no others is one agent alone. Where we have an identity, the extended cards are read.
+    """A card that names no others is a single agent. With credentials, the extended cards are read.
 
     Raises:
         PeerError: there is no card, or it cannot be read.
@@ -43,7 +43,7 @@ async def by_a2a(where: GatewayAddress) -> AgentListing:
             async with room:
                 try:
                     card = _card(await _read(fetcher, where, place + CARD, place))
-                except PeerRefused:  # gone since, or not for us
+                except PeerRefused:  # removed since, or not for us
                     return None
             return Listed(msgspec.structs.replace(card, name=name), place)
 
@@ -64,7 +64,7 @@ async def _read(fetcher: GuardedClient, where: GatewayAddress, place: str, rpc: 
             answer = await where.json(fetcher, "POST", rpc, body, {"a2a-version": "1.0"})
             text = answer.get("result") if isinstance(answer, dict) else None
         except PeerRefused:
-            text = None  # then what everybody may know
+            text = None  # then use the public card
     if text is None:
         text = await where.json(fetcher, "GET", place)
     try:

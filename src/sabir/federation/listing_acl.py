@@ -1,4 +1,4 @@
-"""What another gateway says of its agents by ACL: its ``/.well-known/acl``."""
+"""Lists the agents of another gateway over ACL: its ``/.well-known/acl``."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from .listing import MAX_AGENTS, NAME, AgentListing, GatewayAddress, Listed
 
 
 async def by_acl(where: GatewayAddress) -> AgentListing:
-    """By ``/.well-known/acl``; what each agent can do is asked when it is met.
+    """Read ``/.well-known/acl``; the skills of each agent are read when it is contacted.
 
     Raises:
-        PeerError: it cannot be asked, or does not tell.
+        PeerError: it cannot be asked, or has no list.
     """
     async with where.fetcher() as fetcher:
         answer = await where.json(fetcher, "GET", f"{where.base}/.well-known/acl")

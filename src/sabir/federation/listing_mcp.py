@@ -1,6 +1,6 @@
-"""What another gateway says of its agents by MCP: in its list of tools, where each says whose it is.
+"""Lists the agents of another gateway over MCP: its list of tools, each of which names its agent.
 
-Of a server that is no gateway, each tool is one agent.
+If the server is not a gateway, each tool is one agent.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ Json = dict[str, Any]
 
 
 async def by_mcp(where: GatewayAddress) -> AgentListing:
-    """By the list of tools.
+    """Read the list of tools.
 
     Raises:
         PeerError: it cannot be asked.
     """
-    own = urlsplit(where.url).path.strip("/") and where.base == where.url.rstrip("/")  # an end-point of another name
+    own = urlsplit(where.url).path.strip("/") and where.base == where.url.rstrip("/")  # an endpoint with another name
     place = where.url if own else where.end_point("mcp")
     async with McpPeer(place, seconds=where.seconds, headers=where.headers) as peer:
         try:
@@ -55,14 +55,14 @@ def _plain(name: str) -> str:
 
 
 def _of_tools(agent: str, tools: Mapping[str, Json], place: str) -> Listed:
-    """An agent as its tools describe it: the one that takes words, and one for each skill."""
+    """An agent described by its tools: the one that takes text, and one per skill."""
     words: dict[str, Json] = {}
     skills: dict[str, Skill] = {}
     labels: dict[str, str] = {}
     via: tuple[str, ...] = ()
     for name, tool in tools.items():
         about = _about(tool)
-        skill = about.get("skill") if about is not None else agent  # a server's own tool stands in the agent's place
+        skill = about.get("skill") if about is not None else agent  # a server's own tool is treated as an agent
         given = about.get("via") if about is not None else None
         via = tuple(str(item) for item in given) if isinstance(given, list) else via
         if isinstance(skill, str):

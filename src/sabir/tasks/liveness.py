@@ -1,8 +1,8 @@
-"""Signs of life: which nodes on this machine are alive, known at once and not when a lease has run out.
+"""Liveness: which nodes on this machine are alive, known at once instead of after a lease has expired.
 
-Each node keeps a file locked beside the SQLite store that it shares with the others. The kernel lets the lock go when
-the process ends, however it ends, so a file that can be locked is a dead node's. Where there is no such file, nothing
-is known, and leases decide.
+Each node keeps a file locked beside the SQLite store that it shares with the others. The kernel releases the lock when
+the process ends, however it ends, so a file that can be locked belongs to a dead node. Without such a file nothing is
+known, and leases decide.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if sys.platform != "win32":  # leases decide there
     import fcntl
 
 
-NODES: Final = "nodes"  # the folder of the signs, beside the store
+NODES: Final = "nodes"  # the folder of the lock files, beside the store
 
 
 class Sign:
@@ -30,22 +30,22 @@ class Sign:
         self._folder = folder if sys.platform != "win32" else None
         self._node = node
         self._held: int | None = None
-        self._lived = False  # whether one of this name died before
-        self.taken = False  # whether a living process has this name, too
+        self._lived = False  # whether a node of this name died before
+        self.taken = False  # whether a live process has the same name
 
     def show(self) -> None:
-        """From now on others see that this node lives."""
+        """Show other nodes that this one is alive."""
         if self._folder is not None:
             with suppress(OSError):  # then leases decide
                 own_folder(self._folder)
                 self._held = self._made(self._path(self._node))
 
     def _made(self, path: Path) -> int:
-        """The locked file. It is named after it is locked, so that no other node finds it unlocked."""
+        """The locked file. It is renamed after locking, so that no other node finds it unlocked."""
         hidden = path.with_name(f".{path.name}.{os.getpid()}")
         file = _locked(hidden, os.O_CREAT)
         try:
-            if path.exists():  # of our name; a living one's stays, and then we have none
+            if path.exists():  # with our name; that of a live process stays, and then we have none
                 os.close(_locked(path))
                 path.unlink()
                 self._lived = True
@@ -59,14 +59,14 @@ class Sign:
         return file
 
     def take_away(self) -> None:
-        """This node has let go of all it held."""
+        """Remove our lock file, once this node has released everything."""
         if self._held is not None:
             self._remove(self._node)
             os.close(self._held)
             self._held = None
 
     def gone(self) -> frozenset[str]:
-        """The nodes that died and left their signs behind; this one too, if it lived before."""
+        """The nodes that died and left their lock files; this one too, if it ran before."""
         if self._folder is None or self._held is None:
             return frozenset()
         found = set()
@@ -79,7 +79,7 @@ class Sign:
         return frozenset(found - {self._node} | ({self._node} if self._lived else set()))
 
     def forget(self, gone: frozenset[str]) -> None:
-        """Remove the signs of these; nothing of theirs is left."""
+        """Remove the lock files of these nodes."""
         self._lived = False
         for node in gone - {self._node}:
             self._remove(node)
@@ -109,7 +109,7 @@ def _locked(path: Path, flags: int = 0) -> int:
     """The file, locked by this process.
 
     Raises:
-        OSError: a living process has it, or it cannot be opened.
+        OSError: a live process has it, or it cannot be opened.
     """
     file = os.open(path, os.O_RDWR | flags, 0o600)
     try:

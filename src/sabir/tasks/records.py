@@ -1,4 +1,4 @@
-"""Tasks as they are stored: their changes by the table, their events, and those who wait for them to change."""
+"""Stored tasks: state changes by the table, events, and notification of waiters."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from .states import TRANSITIONS
 logger = logging.getLogger("sabir")
 
 
-ANY: Final = ""  # in place of a task's id: whichever changes
-BEGAN: Final = "began"  # in the detail of a task: when the work began that its progress is of
+ANY: Final = ""  # in place of a task's id: any task
+BEGAN: Final = "began"  # in the detail of a task: start of the work that its progress refers to
 
 
 class Ledger:
-    """Changes tasks, each change by version, and tells those who wait."""
+    """Changes tasks, each change by version, and notifies waiters."""
 
     def __init__(self, store: Store, retention: float, put: Callable[[str, int], None]) -> None:
         self._store = store
@@ -38,7 +38,7 @@ class Ledger:
         self.notify(task_id)
 
     async def move(self, task_id: str, state: str, *, by: str | None = None, **changes: Any) -> TaskRow | None:
-        """Change a task's state, if the table allows it; given a node, only while that one holds it."""
+        """Change a task's state, if the table allows it; with a node, only while that node holds it."""
         while True:
             task = await self._store.task(task_id)
             if task is None or state not in TRANSITIONS[task.state] or (by is not None and task.node != by):
@@ -48,7 +48,7 @@ class Ledger:
                 return changed
 
     async def put(self, task: TaskRow, state: str, **changes: Any) -> TaskRow | None:
-        """The task with these changes; None if it was changed by somebody else since it was read."""
+        """The task with these changes; None if somebody else changed it since it was read."""
         now = time.time()
         changed = msgspec.structs.replace(task, state=state, updated=now, expires=now + self._retention, **changes)
         if not await self._store.put_task(changed, expect=task.version):
@@ -58,7 +58,7 @@ class Ledger:
         return msgspec.structs.replace(changed, version=task.version + 1)
 
     async def keep_detail(self, task: TaskRow, detail: dict[str, Any]) -> None:
-        """Store what a door remembers of a task; its state stays as it is.
+        """Store a door's data about a task; its state stays.
 
         Raises:
             Conflict: somebody else has changed it since it was read.
@@ -67,11 +67,11 @@ class Ledger:
             raise Conflict("the task was changed concurrently; read it again")
 
     async def set_aside(self, task: TaskRow) -> None:
-        """A task whose row cannot be read has failed: so it is stored, and told to the log once."""
+        """Store a task with an unreadable row as failed, and log it once."""
         now = time.time()
         left = msgspec.structs.replace(task, updated=now, expires=now + self._retention, unreadable="")
-        if await self._store.put_task(left, expect=task.version):  # else another node was quicker
-            logger.error("task %s cannot be read from the store and has failed: %s", task.id, task.unreadable)
+        if await self._store.put_task(left, expect=task.version):  # otherwise another node was first
+            logger.error("Task %s cannot be read from the store and has failed: %s", task.id, task.unreadable)
             await self.add_event(task.id, "fault", {"reason": task.fault, "code": task.fault_code})
             await self.audit(task, "failed", task.owner)
 

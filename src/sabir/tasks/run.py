@@ -1,4 +1,4 @@
-"""A task while a node has it."""
+"""A task while a node runs it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sabir.turn import Caller
 
 @dataclass(slots=True, eq=False)
 class Run:
-    """A task while this node has it."""
+    """A task while this node runs it."""
 
     id: str
     caller: Caller
@@ -33,7 +33,7 @@ class Run:
             self.coroutine.cancel()
 
     def give(self, answers: tuple[Message, ...]) -> None:
-        """Hand the agent those answers of its task that it has not got yet."""
+        """Give the agent those answers of its task that it does not have yet."""
         new, self.known = answers[self.known :], max(self.known, len(answers))
         for message in new:
             with suppress(Cancelled):  # it no longer waits

@@ -1,8 +1,8 @@
-"""Answer now, or become a task: one way for every door whose protocol has something like tasks.
+"""Answer now, or become a task: shared by every door whose protocol has something like tasks.
 
-A turn runs beside its request. If it settles in time (it replies, fails, or asks back), its request is answered with
-that. If not, ``sabir.tasks`` adopts it where it is, and the request is answered with the task. Nothing is acknowledged
-before it is stored, either way.
+A turn runs beside its request. If it settles in time (it replies, fails, or asks back), the request is answered with
+that. Otherwise ``sabir.tasks`` adopts it while it runs, and the request is answered with the task. Either way, nothing
+is acknowledged before it is stored.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def new_task_id() -> str:
 
 
 async def authenticate(tasks: Tasks, ask: TurnRequest) -> Caller:
-    """The caller of an Ask. A proof may be good only once, so the Ask carries the caller from now on.
+    """The caller of a request. A proof may be valid only once, so the request carries the caller from now on.
 
     Raises:
         Unauthenticated: invalid credentials.
@@ -47,7 +47,8 @@ async def authenticate(tasks: Tasks, ask: TurnRequest) -> Caller:
 
 
 class RunningTurn:
-    """A turn beside its request. Its Ask must name its caller, since only a known caller's turn can become a task."""
+    """A turn beside its request. The request must have a caller, because only a known caller's turn can become a
+    task."""
 
     def __init__(self, tasks: Tasks, ask: TurnRequest, send: Send, *, task_id: str | None = None) -> None:
         self.id = task_id or new_task_id()
@@ -62,9 +63,9 @@ class RunningTurn:
         self._progress = Progress()
 
     def make_findable(self) -> None:
-        """If the turn becomes a task and its node dies, its heir shall find the same conversation and recorded turn.
+        """Prepare the request so that, if its turn becomes a task and the node dies, the next node finds the same turn.
 
-        A request with a key of its own is left as it is: for a stranger, the message is part of the key.
+        A request with its own key is left unchanged: for an anonymous caller, the message is part of the key.
         """
         if self.ask.key is not None:
             return
@@ -83,21 +84,21 @@ class RunningTurn:
 
     def _over(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled():
-            task.exception()  # raised to whoever waits; here it only counts as seen
+            task.exception()  # raised to the waiter; here it only counts as retrieved
         self.settle()
 
     def settle(self) -> None:
-        """There is something to answer the request with."""
+        """Mark that there is something to answer the request with."""
         if not self.settled.done():
             self.settled.set_result(None)
 
     def unsettle(self) -> None:
-        """It goes on: another request waits for it now."""
+        """The turn continues: another request waits for it now."""
         if self.settled.done():
             self.settled = asyncio.get_running_loop().create_future()
 
     async def _event(self, event: Event) -> None:
-        if self.is_adopted:  # a turn that an earlier request began was moved onto this line
+        if self.is_adopted:  # a turn that an earlier request started was moved to this sink
             return await self.line.send(event)
         if isinstance(event, Progress):
             self._progress = event
@@ -109,10 +110,10 @@ class RunningTurn:
         return self.settled.done()
 
     async def adopt(self, detail: dict[str, Any]) -> TaskRow:
-        """Make a task of the turn. Stored when this returns.
+        """Turn it into a task. Stored when this returns.
 
         Raises:
-            RateLimited: the caller has too many tasks that have not ended; the turn is cancelled then.
+            RateLimited: the caller has too many open tasks; the turn is cancelled.
         """
         assert self.task is not None
         self.is_adopted = True
@@ -121,10 +122,10 @@ class RunningTurn:
         )
 
     async def result(self) -> None:
-        """Raise what the turn has failed with, if it has ended. One that asked back has not.
+        """Raise the turn's error, if it has failed. A turn that asked back has not ended.
 
         Raises:
-            SabirError: refused or failed.
+            SabirError: rejected or failed.
         """
         if self.task is None or not self.task.done():
             return
@@ -138,7 +139,7 @@ class RunningTurn:
 
 
 async def run_or_adopt(run: RunningTurn, seconds: float, detail: dict[str, Any]) -> TaskRow | None:
-    """Wait for a turn that was started; None once it has settled, or the task that it has become.
+    """Wait for a started turn; None once it has settled, or the task that it has become.
 
     Raises:
         RateLimited: it would become a task, and the caller has too many.
@@ -151,9 +152,9 @@ async def run_or_adopt(run: RunningTurn, seconds: float, detail: dict[str, Any])
 
 
 class StoredTurn:
-    """A turn that is a task in any case: most end before anybody could ask how they are, and are stored in one write.
+    """A turn that is a task in any case: most end before anybody could ask for their state, and take a single write.
 
-    One that takes longer, asks something or speaks ahead of its reply is adopted.
+    A turn that takes longer, asks something or streams is adopted.
     """
 
     def __init__(self, tasks: Tasks, ask: TurnRequest, task_id: str, detail: dict[str, Any]) -> None:
@@ -166,11 +167,11 @@ class StoredTurn:
         self._run.start()
 
     async def row(self, patience: float, seconds: float) -> TaskRow:
-        """The task once it has ended or asks something, or as it is after ``seconds``; a task that others can see after
-        ``patience``.
+        """The task once it has ended or asks something, or its state after ``seconds``; after ``patience`` others can
+        see it.
 
         Raises:
-            SabirError: refused, before an agent was asked.
+            SabirError: rejected before an agent was asked.
         """
         if not await self._run.wait(patience) and self._reply is None:
             await self._adopt()
@@ -186,7 +187,7 @@ class StoredTurn:
             self._reply = event.message
             return
         await self._adopt()
-        await self._run.line.send(event)  # which is the task's by now
+        await self._run.line.send(event)  # which belongs to the task by now
 
     async def _adopt(self) -> None:
         if self._adopting is None:
@@ -195,7 +196,7 @@ class StoredTurn:
         self._run.settle()
 
     async def _ended(self) -> TaskRow:
-        """What the turn came to, as a task that has ended."""
+        """The outcome of the turn, as an ended task."""
         await self._run.wait(None)
         try:
             await self._run.result()
@@ -233,7 +234,7 @@ class StoredTurn:
         )
         if await tasks.store.put_task(row, expect=0):
             return row
-        return await tasks.find(run.id, caller)  # the same message came twice, and the other was first
+        return await tasks.find(run.id, caller)  # a duplicate message; the other was first
 
 
 def is_final(event: Event) -> bool:

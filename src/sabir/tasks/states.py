@@ -19,7 +19,7 @@ from sabir.stores.base import ENDED, LONGEST_LEASE, TaskEvent, TaskRow
 from sabir.stores.rows import UNREADABLE, WRONG
 from sabir.turn import ANONYMOUS, Caller, Conversation
 
-# state → what may follow it. A state with nothing behind it is an end.
+# state → possible next states. A state without any is final.
 TRANSITIONS: Final[Mapping[str, frozenset[str]]] = {
     "submitted": frozenset({"working", "completed", "failed", "cancelled", "expired"}),
     "working": frozenset({"working", "input-required", "completed", "failed", "cancelled", "expired"}),
@@ -28,25 +28,25 @@ TRANSITIONS: Final[Mapping[str, frozenset[str]]] = {
 }
 FINAL: Final = frozenset(state for state, following in TRANSITIONS.items() if not following)
 LIVE: Final = tuple(state for state in TRANSITIONS if state not in FINAL)
-_UNGUESSABLE: Final = 22  # characters: 128 bits in base64. Strangers share their tasks with whoever knows the id
+_UNGUESSABLE: Final = 22  # characters: 128 bits in base64. Anonymous callers share tasks with whoever knows the id
 
 
 class TaskSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How long tasks may take, are kept and are held, and how many there may be."""
+    """Time limits, retention, leases and number of tasks."""
 
     retention: float = 86400.0  # seconds that a task is kept after its last change
-    turn_seconds: float = 3600.0  # that an agent may work on one
-    answer_seconds: float = 86400.0  # that a question waits for its answer
-    lease: float = 20.0  # seconds after which a node that does not renew is taken for dead
-    look: float = 1.0  # seconds between two looks into the store for what other nodes did
-    running: int = 256  # at once on this node; more wait in the store for any node that has room
-    per_owner: int = 10_000  # that have not ended
+    turn_seconds: float = 3600.0  # time limit for the agent
+    answer_seconds: float = 86400.0  # time limit for the answer to a question
+    lease: float = 20.0  # seconds without renewal after which a node is considered dead
+    look: float = 1.0  # seconds between two polls of the store for changes by other nodes
+    running: int = 256  # concurrently on this node; more wait in the store for any node with room
+    per_owner: int = 10_000  # open tasks
     attempts: int = 5  # after which a task that never ends is given up
-    events: int = 10_000  # stored per task; pieces beyond are left out, the reply never
+    events: int = 10_000  # stored per task; further deltas are dropped, the reply never
 
     @property
     def silent(self) -> float:
-        """Seconds without a renewal after which a node is dead if its store says so, too. It renews at each look."""
+        """Seconds without a renewal after which a node is dead if its store agrees. It renews at each poll."""
         return max(self.lease / 4, 4 * self.look)
 
     def __post_init__(self) -> None:
@@ -60,7 +60,7 @@ def part_of(body: Mapping[str, Any]) -> Part:
 
 
 def read(event: TaskEvent) -> TaskEvent:
-    """The event, if its content can be read; otherwise an event that says that it cannot."""
+    """The event, if it is readable; otherwise an event that says that it is not."""
     try:
         match event.kind:
             case "delta":
@@ -79,19 +79,19 @@ def rests(task: TaskRow) -> bool:
 
 
 def key_of(task_id: str) -> str:
-    """The idempotency key that a task's turn has."""
+    """The idempotency key of a task's turn."""
     return f"{TASK_KEY}{task_id}"
 
 
 def id_of(ask: TurnRequest, caller: Caller) -> str:
-    """The id of the task for a request: it cannot be guessed, and the same key gives the same id."""
+    """The id of a request's task: it cannot be guessed, and the same key gives the same id."""
     if ask.key is None or (caller.is_anonymous and len(ask.key) < _UNGUESSABLE):
         return secrets.token_hex(32)
     return hashlib.sha256(f"task\x00{ask.agent}\x00{ask.key_of(caller)}".encode()).hexdigest()
 
 
 def ask_of(task: TaskRow, caller: Caller, seconds: float) -> TurnRequest:
-    """What the exchange is asked, the same for each run, so that each finds the turn of an earlier one."""
+    """The request to the exchange, the same for each run, so that each finds the turn of an earlier one."""
     return TurnRequest(
         task.message,
         task.door,
@@ -111,13 +111,13 @@ def turn_of(task: TaskRow, caller: Caller) -> str:
 
 
 def unnamed(caller: Caller, there: Conversation) -> Caller:
-    """The caller as a task of this conversation may know it: in anonymous mode nothing stable is kept, not even where
-    it came from."""
+    """The caller as a task of this conversation may know it: in anonymous mode nothing stable is kept, not even its
+    address."""
     return ANONYMOUS if there.agreed.get("anonymous") else caller
 
 
 def repeated(task: TaskRow | None, ask: TurnRequest, caller: Caller) -> TaskRow:
-    """The task that the same key of the same caller has begun before.
+    """The task that the same key of the same caller started before.
 
     Raises:
         Conflict: the id is another task's, or the key was used for another message.
@@ -130,7 +130,7 @@ def repeated(task: TaskRow | None, ask: TurnRequest, caller: Caller) -> TaskRow:
 
 
 def without_secrets(message: Message) -> Message:
-    """Credentials in a message are not kept: the caller is known, and stored beside it."""
+    """The message without credentials: the caller is known, and stored separately."""
     parts = message.parts
     kept = [p for p in parts if p.format != "token" or token_kind(p.subformat) != "authentication"]
     if len(kept) == len(parts):

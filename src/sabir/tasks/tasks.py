@@ -58,7 +58,7 @@ class Tasks:
 
     @property
     def free(self) -> int:
-        """How many more tasks this node can work on now."""
+        """How many more tasks this node can run now."""
         return self.settings.running - self.running
 
     async def submit(
@@ -66,13 +66,13 @@ class Tasks:
     ) -> TaskRow:
         """Accept a turn to be answered later. It is stored when this returns.
 
-        The same ``ask.key`` of the same caller again is the same task.
+        A repeated ``ask.key`` of the same caller is the same task.
 
         Raises:
-            SabirError: the guard refuses the caller.
-            PolicyRequired: a policy must be accepted first; nothing of the message is stored then.
+            SabirError: the guard rejects the caller.
+            PolicyRequired: a policy must be accepted first; then nothing of the message is stored.
             NotFound: there is no such agent.
-            RateLimited: the caller has too many tasks that have not ended.
+            RateLimited: the caller has too many open tasks.
             Conflict: the id is another task's.
         """
         if self.worker.is_closing:
@@ -112,12 +112,12 @@ class Tasks:
         detail: dict[str, Any],
         last: Progress,
     ) -> TaskRow:
-        """Make a task of an admitted turn that is under way: what it says from now on is the task's, not its door's.
+        """Turn an admitted, running turn into a task: its further events belong to the task, not to its door.
 
-        ``ask.key`` shall be ``key_of(id)``, so that who takes the task up finds the turn. Stored when this returns.
+        ``ask.key`` must be ``key_of(id)``, so that another node can find the turn. Stored when this returns.
 
         Raises:
-            RateLimited: the caller has too many tasks that have not ended; the turn is cancelled then.
+            RateLimited: the caller has too many open tasks; the turn is cancelled.
         """
         caller = line.caller
         assert caller is not None
@@ -145,7 +145,7 @@ class Tasks:
         return task
 
     async def _admitted(self, ask: TurnRequest, caller: Caller, agent: str) -> Conversation:
-        """The conversation that the Ask belongs to, if data may flow in it."""
+        """The conversation of the request, if data may flow in it."""
         exchange = self.exchange
         there = await exchange.conversations.agreed_in(exchange.conversations.sort(ask.message.tokens, caller), caller)
         if not ask.message.is_control:
@@ -178,7 +178,7 @@ class Tasks:
         )
 
     def _kept(self, message: Message, caller: Caller, agent: str) -> Message:
-        """What is asked, in a conversation that a second run finds too."""
+        """The request, in a conversation that a second run finds, too."""
         named = any(token_kind(part.subformat) == KIND for part in message.tokens)
         if named or not self.exchange.agents[agent].card.remembers:
             return message
@@ -188,7 +188,7 @@ class Tasks:
         """The caller's task.
 
         Raises:
-            NotFound: there is none of this id, or it is not the caller's (the answer is the same).
+            NotFound: there is no task with this id, or it is not the caller's (the error is the same).
         """
         task = await self.store.task(task_id)
         if task is None or task.owner != caller.id:
@@ -198,7 +198,7 @@ class Tasks:
         return task
 
     async def wait(self, task_id: str, caller: Caller, seconds: float) -> TaskRow:
-        """The task once it has ended or waits for input, or as it is when the time is over."""
+        """The task once it has ended or waits for input, or its state when the time is over."""
         return await self._when(rests, task_id, caller, time.monotonic() + seconds)
 
     async def answered(self, task_id: str, caller: Caller, answers: int) -> TaskRow:
@@ -222,7 +222,7 @@ class Tasks:
         return self._ledger.watch()
 
     async def follow(self, task_id: str, caller: Caller, since: int = 0) -> AsyncIterator[TaskEvent]:
-        """Events above ``since`` as they come, until the task has ended or waits for input."""
+        """Events above ``since`` as they arrive, until the task has ended or waits for input."""
         with self._ledger.watch(task_id) as changed:
             while True:
                 changed.clear()
@@ -241,14 +241,14 @@ class Tasks:
         """Cancel a task and its agent, on whichever node it runs.
 
         Raises:
-            NotFound: there is none of this id, or it is not the caller's.
-            Conflict: it has ended already.
+            NotFound: there is no task with this id, or it is not the caller's.
+            Conflict: it has already ended.
         """
         task = await self.find(task_id, caller)
         ended = await self._ledger.move(task_id, "cancelled", fault="cancelled by its owner", fault_code="cancelled")
         if ended is None:
             state = (await self.find(task_id, caller)).state
-            raise Conflict(f"the task has ended already ({state})")
+            raise Conflict(f"the task has already ended ({state})")
         run = self.worker.runs.get(task_id)
         if run is not None:
             run.stop()
@@ -256,16 +256,16 @@ class Tasks:
         return ended
 
     async def cancel_in(self, conversation: str, caller: Caller) -> int:
-        """Cancel the caller's tasks in a conversation, on whichever node they are; says how many there were."""
+        """Cancel the caller's tasks in a conversation, on whichever node they are; returns how many there were."""
         taken = 0
         async for task in self._within(conversation, caller, LIVE):
-            with suppress(Conflict, NotFound):  # it has ended meanwhile
+            with suppress(Conflict, NotFound):  # it has ended in the meantime
                 await self.cancel(task.id, caller)
                 taken += 1
         return taken
 
     async def erase(self, conversation: str, caller: Caller) -> int:
-        """Remove the caller's tasks of a conversation, what was asked and answered in them too; says how many."""
+        """Remove the caller's tasks of a conversation with their contents; returns how many."""
         await self.cancel_in(conversation, caller)
         now, erased = time.time(), 0
         async for task in self._within(conversation, caller, ()):
@@ -276,7 +276,7 @@ class Tasks:
         return erased
 
     async def _within(self, conversation: str, caller: Caller, states: tuple[str, ...]) -> AsyncIterator[TaskRow]:
-        """The caller's tasks in a conversation, those of control messages left out."""
+        """The caller's tasks in a conversation, except those of control messages."""
         before = None
         for _ in range(MAX_PAGES):
             page = await self.store.tasks(owner=caller.id, states=states, before=before)
@@ -291,8 +291,8 @@ class Tasks:
         """Answer the question that a task waits on. The answer is stored when this returns.
 
         Raises:
-            NotFound: there is none of this id, or it is not the caller's.
-            Conflict: it does not wait for input, or what waited is gone with its node and cannot be repeated.
+            NotFound: there is no task with this id, or it is not the caller's.
+            Conflict: it does not wait for input, or its turn died with its node and cannot be repeated.
         """
         said = message.without_tokens()
         task = await self.find(task_id, caller)
@@ -308,7 +308,7 @@ class Tasks:
             run.give(answers)
             return changed
         with suppress(StoreUnavailable):
-            await self.worker.take_up_free()  # if its node has died, somebody must
+            await self.worker.take_up_free()  # if its node has died, another must claim it
             now = await self.store.task(task_id)
             if now is not None and now.state == "failed" and now.attempts > task.attempts:
                 raise Conflict(now.fault or "the task has failed")

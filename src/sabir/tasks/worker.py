@@ -1,4 +1,5 @@
-"""The worker's side of tasks: holds leases, runs the turns, stores their events, and takes up what others left."""
+"""The worker's side of tasks: holds leases, runs turns, stores their events, and claims what other nodes left
+behind."""
 
 from __future__ import annotations
 
@@ -32,12 +33,12 @@ from .states import LIVE, TaskSettings, ask_of, turn_of, without_secrets
 
 logger = logging.getLogger("sabir")
 
-MAX_PAGES: Final = 1000  # of tasks that are looked through
+MAX_PAGES: Final = 1000  # of tasks that are read
 _PAGE: Final = 1000  # tasks read at once
-_LOOK_FOR_EXPIRED: Final = 30.0  # seconds between two looks
-_REFUSALS: Final = 100  # times that a rate or cap may send an accepted task away before it fails
-_LONGEST_DELAY: Final = 60.0  # seconds; a quota that is full for longer fails it
-_NAMED: Final = 5  # tasks that the log names; of more it says only how many
+_LOOK_FOR_EXPIRED: Final = 30.0  # seconds between two checks
+_REFUSALS: Final = 100  # how often a rate or cap may delay an accepted task before it fails
+_LONGEST_DELAY: Final = 60.0  # seconds; a quota that is exhausted for longer fails it
+_NAMED: Final = 5  # tasks that the log names; beyond that only a count
 
 
 class TaskWorker:
@@ -53,7 +54,7 @@ class TaskWorker:
         self._now = CautiousClock()
         self._wake = asyncio.Event()
         self._taking = asyncio.Lock()
-        self._holding = asyncio.Lock()  # leases are renewed or let go of, not both at once
+        self._holding = asyncio.Lock()  # leases are renewed or released, not both at once
         self._sign = Sign(None, self.node)
         self._closing = self._opened = False
         self._loop: asyncio.Task[None] | None = None
@@ -68,7 +69,7 @@ class TaskWorker:
         return len(self.runs) < self.settings.running
 
     async def open(self) -> None:
-        """Let others see that this node lives, and free what it held when it died, before it holds anything new."""
+        """Show that this node is alive, and release what it held when it died, before it claims anything new."""
         self._closing, self._opened = False, True
         # A SQLite store belongs to one machine, so its lock files show which nodes are alive.
         folder = self.store.path.parent / "nodes" if isinstance(self.store, SQLiteStore) else None
@@ -78,21 +79,21 @@ class TaskWorker:
         if isinstance(self.store, SeesNodes) and (alone := await self.store.show_node(self.node)):
             gone |= {self.node}  # no live node has this name: its tasks were left by one that died
         if not alone:
-            logger.warning("another process runs as node %s, too; give each its own name (node: …)", self.node)
+            logger.warning("Another process also runs as node %s; give each its own name (node: …)", self.node)
         await self._let_go(gone)
 
     async def start(self) -> None:
-        """Start to claim tasks that no node holds."""
+        """Start claiming tasks that no node holds."""
         if not self._opened:
             await self.open()
         self._loop = asyncio.create_task(self._work(), name="tasks")
         self._loop.add_done_callback(self._worker_gone)
 
     async def close(self) -> None:
-        """Stop what runs here; another node, or this one after its restart, takes it up."""
+        """Stop what runs here; another node, or this one after its restart, continues it."""
         self._closing, self._opened = True, False
         if self._loop is not None:
-            # What was asked of the store is let finish: cut off, it could still be done, after we have let go.
+            # Let pending store calls finish: cut off, they could still be applied after we have released the tasks.
             async with self._taking, self._holding:
                 self._loop.cancel()
         left = tuple(self.runs)
@@ -103,7 +104,7 @@ class TaskWorker:
         self._sign.take_away()
 
     async def _let_go(self, gone: frozenset[str]) -> None:
-        """Release the tasks of dead nodes, so that no caller waits for their leases to run out."""
+        """Release the tasks of dead nodes, so that no caller waits for their leases to expire."""
         before, left = None, Counter[str]()
         for _ in range(MAX_PAGES if gone else 0):
             page = await self.store.tasks(states=LIVE, limit=_PAGE, before=before)
@@ -112,7 +113,7 @@ class TaskWorker:
             before = page[-1].updated
             for task in page:
                 if task.node in gone:
-                    left[task.node] += task.lease > time.time()  # else it had let go of it
+                    left[task.node] += task.lease > time.time()  # otherwise it had released it
                     await self.store.renew_tasks(task.node, (task.id,), 0.0)
         _log_dead(left)
         self._sign.forget(gone)
@@ -133,20 +134,20 @@ class TaskWorker:
                     looked = time.monotonic()
                     await self._expire()
             except StoreUnavailable as exc:
-                if not exc.detail:  # else the store has told the log
-                    logger.warning("tasks wait for the store: %s", exc)
+                if not exc.detail:  # otherwise the store has logged it
+                    logger.warning("Tasks are waiting for the store: %s", exc)
             await until(self._wake, self.settings.look)
 
     def _worker_gone(self, worker: asyncio.Task[None]) -> None:
-        """Whatever the worker stumbled over, leases must be renewed, or others would run the same work again."""
+        """Keep the worker running after any error: leases must be renewed, or others would repeat the work."""
         if self._closing or worker.cancelled():
             return
-        logger.error("the worker of tasks broke, and is started again", exc_info=worker.exception())
+        logger.error("The task worker failed and was restarted", exc_info=worker.exception())
         self._loop = asyncio.create_task(self._work(self.settings.look), name="tasks")
         self._loop.add_done_callback(self._worker_gone)
 
     async def _renew(self) -> None:
-        """Keep what runs here, and notice what other nodes did to it: cancelled, answered, taken over."""
+        """Renew what runs here, and notice what other nodes did to it: cancelled, answered, claimed."""
         async with self._holding:
             runs = dict(self.runs)
             if not runs:
@@ -178,7 +179,7 @@ class TaskWorker:
             task = await self.store.claim_task(self.node, self.settings.lease, tuple(self.exchange.agents))
             if task is None:
                 return
-            if (mine := self.runs.get(task.id)) is not None:  # its lease ran out while this process stood still
+            if (mine := self.runs.get(task.id)) is not None:  # its lease expired while this process was stopped
                 mine.version = task.version
                 continue
             if task.unreadable:
@@ -192,7 +193,7 @@ class TaskWorker:
                     if task.attempts > 1:
                         again.append(task.id)
             except WRONG as exc:
-                logger.error("task %s cannot be taken up and has failed: %s", task.id, exc)
+                logger.error("Task %s cannot be resumed and has failed: %s", task.id, exc)
                 reason = LOST_TASK
             if reason is not None:
                 await self._fail(task, reason)
@@ -204,16 +205,14 @@ class TaskWorker:
             return f"{task.agent} was started {task.attempts - 1} times and never finished"
         harmless = task.state == "submitted" or agent is None or agent.card.repeatable
         if not harmless and await self.store.turn(turn_of(task, caller)) is None:
-            return (
-                f"{task.agent} was at work when its node stopped, and it is not repeatable, so it was not started again"
-            )
+            return f"{task.agent} was running when its node stopped; it is not repeatable, so it was not restarted"
         return None
 
     async def _start_again(self, task: TaskRow, caller: Caller) -> None:
         events = await self.store.task_events(task.id, 0, self.settings.events) if task.state != "submitted" else []
         stored = deque((e.kind, pack(e.body)) for e in events if e.kind in ("delta", "progress", "question"))
         if task.attempts > 1 and task.state == "working":
-            # It starts again: the remaining time is estimated from now, without the time in which no node worked on it.
+            # It starts again: the remaining time is estimated from now, without the time when no node worked on it.
             detail = {**task.detail, BEGAN: self._now()}
             task = await self.ledger.move(task.id, "working", by=self.node, progress=None, detail=detail) or task
         self.begin(task, caller, stored)
@@ -237,7 +236,7 @@ class TaskWorker:
     # -- one run ----------------------------------------------------------------------------------
 
     def begin(self, task: TaskRow, caller: Caller, stored: deque[tuple[str, bytes]] | None = None) -> None:
-        """Run a task that is stored and held by this node."""
+        """Run a stored task that this node holds."""
         run = Run(
             task.id,
             caller,
@@ -251,7 +250,7 @@ class TaskWorker:
         self.keep(run, ask)
 
     def keep(self, run: Run, ask: TurnRequest, turn: asyncio.Task[None] | None = None) -> None:
-        """Run a task here, or follow its turn if that is under way already."""
+        """Run a task here, or follow its turn if that is already running."""
         self.runs[run.id] = run
         run.coroutine = asyncio.create_task(self._run(run, ask, turn), name=f"task {run.id[:8]}")
         run.coroutine.add_done_callback(lambda done: self._gone(run, done))
@@ -274,11 +273,11 @@ class TaskWorker:
             if turn is not None or await self.ledger.move(run.id, "working", by=self.node) is not None:
                 await self._ask(run, ask, turn)
         except StoreUnavailable as exc:
-            logger.warning("task %s is left until the store answers: %s", run.id[:8], exc)
+            logger.warning("Task %s is paused until the store answers: %s", run.id[:8], exc)
         except SabirError as exc:
-            with suppress(StoreUnavailable):  # then its lease runs out
+            with suppress(StoreUnavailable):  # then its lease expires
                 if self.is_closing:
-                    # What waited was told to stop; it goes on elsewhere, or here after the restart.
+                    # A waiting turn was stopped; it continues elsewhere, or here after the restart.
                     async with self._holding:
                         await self.store.renew_tasks(self.node, (run.id,), 0.0)
                         self.runs.pop(run.id, None)
@@ -290,20 +289,20 @@ class TaskWorker:
             try:
                 await (self.exchange.ask(ask, run.line) if turn is None else turn)
                 break
-            except RateLimited as busy:  # it was accepted; a rate or a cap only delays it
+            except RateLimited as busy:  # it was accepted; a rate or cap only delays it
                 if turn is not None or run.events or not left or busy.retry_after > _LONGEST_DELAY:
                     raise
                 await asyncio.sleep(busy.retry_after)
         if run.ended:
             return
-        # Its question was answered in the conversation and not through the task, so the reply went there.
+        # Its question was answered in the conversation, not through the task, so the reply went there.
         past = await self.store.turn(turn_id(ask.key_of(run.caller)))
         if past is None:
             raise TurnFailed(f"{ask.agent} ended without a reply")
         await self._completed(run, past.answered)
 
     async def note(self, run: Run, event: Event) -> None:
-        """One event of a task's turn, as it is stored."""
+        """One event of a task's turn, as stored."""
         match event:
             case Delta(part):
                 await self._event(run, "delta", {"part": msgspec.to_builtins(part, builtin_types=(bytes,))})
@@ -320,7 +319,7 @@ class TaskWorker:
     async def _asked(self, run: Run, question: Question) -> None:
         asked = msgspec.to_builtins(question)
         await self._event(run, "question", asked)
-        if run.answers:  # the agent was called again, and asks what it has been told before
+        if run.answers:  # the agent was called again, and repeats an earlier question
             run.line.answer(run.answers.popleft())
             return
         run.line.extend(self.settings.answer_seconds)
@@ -361,12 +360,12 @@ class TaskWorker:
 
 def _log_dead(left: Mapping[str, int]) -> None:
     for node, count in ((node, count) for node, count in left.items() if count):
-        logger.warning("node %s has died; %s that it held can be taken up now", node, _several(count))
+        logger.warning("Node %s has died; releasing %s that it held", node, _several(count))
 
 
 @contextmanager
 def _log_taken_up() -> Iterator[list[str]]:
-    """Collects the ids of tasks that were begun before and go on here, and logs them."""
+    """Collects the ids of tasks that resume here, and logs them."""
     ids: list[str] = []
     try:
         yield ids

@@ -1,4 +1,4 @@
-"""Tools: what an agent may call. One ``Tool``, whatever is behind it: a function, an MCP server, a file, an agent."""
+"""Tools that an agent may call: one ``Tool`` type for a function, an MCP server, a file tool or an agent."""
 
 from sabir.signature import Signature
 

@@ -1,4 +1,4 @@
-"""Agents as tools: any agent of any protocol by its words, and the tools of an MCP server one by one."""
+"""Agents as tools: any agent of any protocol by its text, and the tools of an MCP server one by one."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def agent_tool(agent: Agent, name: str | None = None) -> Tool:
 
 
 class McpTools:
-    """The tools of an MCP server, each as ``mcp__server__tool``. They are listed when they are first needed."""
+    """The tools of an MCP server, each as ``mcp__server__tool``, listed when first needed."""
 
     def __init__(self, server: ToolServer, name: str, *, only: Sequence[str] = (), confirm: Sequence[str] = ()) -> None:
         """``only`` names the tools that are offered (empty: all), ``confirm`` those that need the caller's consent."""
@@ -101,7 +101,7 @@ class McpTools:
 
 
 async def _answer(agent: Agent, turn: Turn, message: Message) -> tuple[Part, ...]:
-    """Ask an agent in a turn inside ours; its failure is raised, so that the call is an error."""
+    """Ask an agent in a sub-turn; its failure is raised, so that the call is an error."""
     reply = await reply_of(agent(turn.sub(message, agent)))
     return reply.without_tokens().parts
 
@@ -116,7 +116,7 @@ def _said_once(parts: tuple[Part, ...]) -> tuple[Part, ...]:
 
 def _repeats(value: Any, text: str) -> bool:
     if isinstance(value, Mapping) and len(value) == 1 and text in value.values():
-        return True  # a result that is only a text, in an object because structured content has to be one
+        return True  # a text-only result, wrapped in an object because structured content must be one
     try:
         return bool(msgspec.json.decode(text) == value)
     except msgspec.DecodeError:
@@ -124,7 +124,7 @@ def _repeats(value: Any, text: str) -> bool:
 
 
 class ToolSource(Protocol):
-    """Tools that are known only when they are asked for."""
+    """Tools that are listed on demand."""
 
     name: str
 
@@ -132,7 +132,7 @@ class ToolSource(Protocol):
 
 
 async def tools_of(sources: Sequence[ToolSource]) -> tuple[list[Tool], list[ToolSource]]:
-    """The tools of sources, and the sources that could not be asked; the log says why."""
+    """The tools of sources, and the sources that are unavailable; the log says why."""
     found: list[Tool] = []
     missing: list[ToolSource] = []
     for source in sources:

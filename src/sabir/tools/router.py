@@ -1,7 +1,7 @@
 """``Router``: runs the tool calls in a message, and passes every other message to the agent behind it (MW-11 to MW-24).
 
 A call is a ``structured/json`` part labelled ``tool_call``, its result one labelled ``tool_result``. Calls of one
-message run at once, and their results are in the order of the calls. Rights, confirmation, quotas, filters and the
+message run concurrently, and their results are in the order of the calls. Rights, confirmation, quotas, filters and the
 audit are those of the ``Toolbox``.
 """
 
@@ -31,9 +31,9 @@ NO_CALLS: Final = "No tool calls found in request"
 BUILTIN: Final = frozenset(
     {"vote", "new_answer", "edit_file", "read_file", "write_file", "search_files", "list_directory"}
 )
-CONFIRMED: Final = "confirmed"  # in the metadata of an envelope: ids of calls to which the user has agreed
+CONFIRMED: Final = "confirmed"  # in the metadata of an envelope: ids of calls that the user has confirmed
 TOOL_RETRIES: Final = 5  # at most, whatever a message asks for
-BUFFER: Final = 400  # characters that are gathered at most
+BUFFER: Final = 400  # characters that are buffered at most
 
 
 class _Call(msgspec.Struct, frozen=True):
@@ -46,7 +46,7 @@ class _Call(msgspec.Struct, frozen=True):
 
 
 def protocol_of(tool_name: str) -> str:
-    """Which kind of tool a name means: ``mcp``, ``builtin`` or ``custom``."""
+    """The kind of tool that a name means: ``mcp``, ``builtin`` or ``custom``."""
     if tool_name.startswith("mcp__"):
         return "mcp"
     return "builtin" if tool_name in BUILTIN else "custom"
@@ -62,7 +62,7 @@ class Routing:
 
 
 def routing_of(message: Message) -> Routing:
-    """The tool calls of a message, with the timeout and the retries that its envelope names.
+    """The tool calls of a message, with the timeout and retries of its envelope.
 
     Raises:
         BadInput: a call has no tool_id or no tool_name.
@@ -94,7 +94,7 @@ def _call_of(part: Part, number: int, agreed: frozenset[str]) -> ToolCall:
 
 
 def result_parts(result: ToolResult) -> list[Part]:
-    """A result as parts: what it says as JSON, and images and files behind it, labelled with the id of the call."""
+    """A result as parts: its value as JSON, followed by images and files, labelled with the id of the call."""
     files = [part for part in result.parts if part.format == "binary"]
     details: dict[str, Any] = {"tool_id": result.id, "tool_name": result.name, "status": result.status}
     if result.status == "success":
@@ -106,7 +106,7 @@ def result_parts(result: ToolResult) -> list[Part]:
 
 
 def value_of(parts: Sequence[Part]) -> Any:
-    """What a tool returned as a JSON value: the only part as it is, several as a list; files are left out."""
+    """The JSON value of a tool's result: a single part as it is, several as a list; files are left out."""
     values = [part.value if part.format == "structured" else part.content for part in parts if part.format != "binary"]
     if len(values) == 1:
         return values[0]
@@ -114,7 +114,7 @@ def value_of(parts: Sequence[Part]) -> Any:
 
 
 class Router:
-    """An Agent that runs the tool calls of a message itself, and passes every other message on."""
+    """An Agent that runs the tool calls of a message itself, and passes other messages on."""
 
     def __init__(
         self,
@@ -153,7 +153,7 @@ class Router:
         return Message.text("\n".join(result.text for result in results), parts=parts)
 
     async def results(self, turn: Turn, routing: Routing) -> list[ToolResult]:
-        """The results of the calls, in their order; a kind of tool that is switched off is an error."""
+        """The results of the calls, in order; a disabled kind of tool is an error."""
         await self.toolbox.load()
         disabled = self.settings.translation.disabled
         enabled = [call for call in routing.calls if protocol_of(call.name) not in disabled]
@@ -173,7 +173,7 @@ class Router:
         return results
 
     async def _passed_on(self, events: AsyncIterator[Event]) -> AsyncIterator[Event]:
-        """The events of the agent; pieces are left out or gathered if that is configured."""
+        """The events of the agent; deltas are dropped or buffered if configured."""
         waiting: list[str] = []
         async for event in events:
             if not isinstance(event, Delta):

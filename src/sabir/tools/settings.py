@@ -22,14 +22,14 @@ class McpServer(_Settings, frozen=True):
     """An MCP server whose tools are used: at ``url``, or a ``command`` that is started here."""
 
     name: str = ""  # for servers in a list, as MassGen writes them
-    type: Literal["stdio", "http", "streamable-http", "sse"] | None = None  # without it, url or command decides
+    type: Literal["stdio", "http", "streamable-http", "sse"] | None = None  # if not set, url or command decides
     url: str | None = None
     command: str | None = None
     args: tuple[str, ...] = ()
-    env: dict[str, str] = {}  # values may be written env:NAME
+    env: dict[str, str] = {}  # values may be env:NAME
     cwd: str | None = None
-    headers: dict[str, str] = {}  # values may be written env:NAME
-    version: str | None = None  # of MCP; without it, the newest that both speak
+    headers: dict[str, str] = {}  # values may be env:NAME
+    version: str | None = None  # MCP version; by default the newest that both support
     only: tuple[str, ...] = ()  # the tools that are offered; empty: all
     allowed_tools: tuple[str, ...] = ()  # the same, as MassGen writes it
     confirm: tuple[str, ...] = ()  # tools that need the caller's consent
@@ -40,7 +40,7 @@ class McpServer(_Settings, frozen=True):
 
 
 class ToolSettings(_Settings, frozen=True):
-    """One entry of ``tools`` that is not a name: an MCP server, or another agent."""
+    """One entry of ``tools`` that is not a name: an MCP server or another agent."""
 
     mcp: str | None = None  # a key of mcp_servers
     agent: str | None = None  # the id of another agent
@@ -49,17 +49,17 @@ class ToolSettings(_Settings, frozen=True):
 
 
 class CustomTools(_Settings, frozen=True):
-    """Functions of a Python file as tools, as MassGen writes them."""
+    """Functions of a Python file as tools, in MassGen's notation."""
 
     path: str
     function: str | tuple[str, ...]
-    name: str | tuple[str, ...] = ()  # what they are called as tools; without it, as the functions are
+    name: str | tuple[str, ...] = ()  # names of the tools; by default those of the functions
     description: str | tuple[str, ...] = ()
     category: str = ""
 
 
 class WorkspaceSettings(_Settings, frozen=True):
-    """The folder in which the file tools work."""
+    """The folder of the file tools."""
 
     path: str
     writable: bool = True
@@ -69,9 +69,9 @@ class WorkspaceSettings(_Settings, frozen=True):
 class RouterSettings(_Settings, frozen=True):
     """``nlip.router``."""
 
-    enable_message_tracking: bool = True  # whether a history of the session is kept
+    enable_message_tracking: bool = True  # whether the session's history is kept
     enable_state_management: bool = True  # whether there are sessions at all
-    session_timeout_hours: Hours | None = None  # how long an idle session lives; None: as quotas say
+    session_timeout_hours: Hours | None = None  # lifetime of an idle session; None: as in quotas
 
 
 class TranslationSettings(_Settings, frozen=True):
@@ -91,8 +91,8 @@ class TranslationSettings(_Settings, frozen=True):
 class TokenSettings(_Settings, frozen=True):
     """``nlip.tokens``."""
 
-    auto_generate_sessions: bool = True  # whether a request without a session begins one
-    track_conversation_turns: bool = True  # whether conversation_turn is counted up
+    auto_generate_sessions: bool = True  # whether a request without a session starts one
+    track_conversation_turns: bool = True  # whether conversation_turn is incremented
     persist_context_tokens: bool = False  # whether context tokens outlive the process
 
 
@@ -110,12 +110,12 @@ class AgentRouterSettings(_Settings, frozen=True):
     """``agents[].nlip.router_config``."""
 
     default_timeout: Seconds | None = None  # for each tool call
-    enable_streaming: bool = True  # whether pieces of an answer are sent as they come
-    buffer_partial_responses: bool = False  # whether pieces are gathered into sentences first
+    enable_streaming: bool = True  # whether deltas are sent as they arrive
+    buffer_partial_responses: bool = False  # whether deltas are first buffered into sentences
 
 
 class AgentNlipSettings(_Settings, frozen=True):
-    """``agents[].nlip``. What it does not set follows ``nlip``."""
+    """``agents[].nlip``. Unset keys follow ``nlip``."""
 
     enabled: bool | None = None
     router_config: AgentRouterSettings = AgentRouterSettings()
@@ -129,7 +129,7 @@ class OrchestratorNlipSettings(_Settings, frozen=True):
 
 
 def nlip_settings(values: NlipSettings | dict[str, Any] | None) -> NlipSettings:
-    """The settings of plain values.
+    """Convert plain values to settings.
 
     Raises:
         msgspec.ValidationError: a key is unknown, or a value is invalid.

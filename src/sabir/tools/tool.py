@@ -18,7 +18,7 @@ from sabir.turn import Turn
 
 Kind = Literal["custom", "mcp", "builtin", "agent"]
 Status = Literal["success", "error", "pending"]
-TURN = "turn"  # a parameter of this name is given the Turn, and is not the caller's
+TURN = "turn"  # a parameter of this name gets the Turn and is not part of the schema
 
 
 class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -33,7 +33,7 @@ class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ToolResult(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The result of a call. A failure is a result, too."""
+    """The result of a call. A failure is also a result."""
 
     id: str
     name: str
@@ -44,7 +44,7 @@ class ToolResult(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def text(self) -> str:
-        """The result in words, for a model that reads only text."""
+        """The result as text, for a model."""
         if self.status == "error":
             return f"Error: {self.error}"
         if self.status == "pending":
@@ -57,7 +57,7 @@ Run = Callable[[Turn, Mapping[str, Any]], Awaitable[tuple[Part, ...]]]
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """Something that can be called by its name with arguments."""
+    """Something that can be called by name with arguments."""
 
     name: str
     description: str
@@ -65,9 +65,9 @@ class Tool:
     run: Run = field(repr=False)  # raises ``SabirError`` if it fails
     kind: Kind = "custom"
     server: str = ""  # the MCP server or the agent that it belongs to
-    repeatable: bool = False  # running it twice does no harm, so that it may be retried
+    repeatable: bool = False  # running it twice does no harm, so it may be retried
     confirm: bool = False  # whether each call needs the caller's consent
-    internal: bool = False  # part of how agents work together; needs no right of the caller
+    internal: bool = False  # part of how agents work together; callers need no right to it
     output_schema: Mapping[str, Any] | None = None
 
     @property
@@ -94,8 +94,9 @@ def tool(
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Make a Tool of a function, sync or async.
 
-    Its parameters become the schema; one called ``turn`` is given the Turn instead. It may return text, a JSON value, a
-    Part, a Message, or yield pieces of these.
+    Its parameters become the schema; one called ``turn`` gets the Turn instead. It may return text, a JSON value, a
+    Part or a
+    Message, or yield pieces of these.
 
     Raises:
         ConfigError: a parameter cannot be described in JSON Schema.
@@ -144,7 +145,7 @@ async def _collected(made: Any) -> tuple[Part, ...]:
 
 
 def parts_of(value: Any) -> tuple[Part, ...]:
-    """What a tool returned, as Parts.
+    """The return value of a tool, as Parts.
 
     Raises:
         TurnFailed: a message cannot carry it.
@@ -169,7 +170,7 @@ def parts_of(value: Any) -> tuple[Part, ...]:
 
 
 def _is_unicode(text: str) -> bool:
-    """Whether a message can carry the text: half of a surrogate pair, as file names may have, it cannot."""
+    """Whether a message can carry the text: not with lone surrogates, as file names may have."""
     try:
         return text.isascii() or bool(text.encode())
     except UnicodeEncodeError:
@@ -177,7 +178,7 @@ def _is_unicode(text: str) -> bool:
 
 
 def named(tools: Iterable[Tool]) -> dict[str, Tool]:
-    """Tools by their names.
+    """Tools by name.
 
     Raises:
         ConfigError: two have the same name.

@@ -1,4 +1,4 @@
-"""``Toolbox``: the tools of an agent, and the one way to call them.
+"""``Toolbox``: the tools of an agent, and the only way to call them.
 
 Every call is checked against the caller's rights, confirmed if that is required, limited in time and size, filtered
 before a model reads its result, and recorded for the audit. Calls made together run in parallel; their results come in
@@ -25,7 +25,7 @@ logger = logging.getLogger("sabir.tools")
 
 SECONDS: Final = 30.0
 RESULT_BYTES: Final = 1024 * 1024
-AT_ONCE: Final = 32  # calls of one message; the others wait for one of them to end
+AT_ONCE: Final = 32  # concurrent calls of one message; further ones wait
 SHOWN: Final = 300  # characters of an argument in a question to the caller
 PANEL_TOOLS: Final = frozenset({"vote", "new_answer"})
 YES: Final = frozenset({"yes", "y", "true", "ok", "okay", "sure", "ja", "oui", "sí", "si"})
@@ -37,11 +37,11 @@ class CallOptions:
 
     seconds: float = SECONDS  # for each call
     retries: int = 0  # after a failure of a tool that is repeatable
-    result_bytes: int = RESULT_BYTES  # text of a result beyond this is cut, and says so
+    result_bytes: int = RESULT_BYTES  # longer text of a result is truncated, with a note
 
 
 class Toolbox(Mapping[str, Tool]):
-    """Tools by their names."""
+    """Tools by name."""
 
     def __init__(
         self, tools: Iterable[Tool] = (), options: CallOptions | None = None, sources: Sequence[ToolSource] = ()
@@ -57,7 +57,7 @@ class Toolbox(Mapping[str, Tool]):
         self.options = options or CallOptions()
 
     async def load(self) -> None:
-        """Ask the sources for their tools, unless that is done. A source that is unavailable is left out."""
+        """Ask the sources for their tools, unless that was done. Unavailable sources are left out."""
         if not self._sources:
             return
         async with self._loading:
@@ -65,7 +65,7 @@ class Toolbox(Mapping[str, Tool]):
             self._tools = {**{tool.name: tool for tool in found}, **self._tools}
 
     def with_tools(self, tools: Iterable[Tool]) -> Toolbox:
-        """The same tools and some more; a name that is there already is replaced."""
+        """The same tools and some more, which replace those of the same name."""
         made = Toolbox((), self.options)
         made._tools = {**self._tools, **{tool.name: tool for tool in tools}}
         return made
@@ -80,11 +80,11 @@ class Toolbox(Mapping[str, Tool]):
         return len(self._tools)
 
     def find(self, name: str) -> Tool | None:
-        """The tool of this name; None if there is none."""
+        """The tool with this name, or None."""
         return self._tools.get(name)
 
     def missing(self, name: str) -> str:
-        """Why there is no such tool (MW-35)."""
+        """The error for an unknown tool (MW-35)."""
         if name in PANEL_TOOLS:
             return f"{name} works only inside an ensemble"
         return f"there is no tool {name!r}; there are {', '.join(self._tools) or 'none'}"
@@ -136,7 +136,7 @@ class Toolbox(Mapping[str, Tool]):
 
 
 def _permit(tool: Tool, turn: Turn) -> None:
-    """A rule may name a tool by its full name or, for an MCP server's, by its own."""
+    """Whether the caller may use it; a rule may use the full name of a tool or, for an MCP server's, its own."""
     if tool.internal:
         return
     try:
@@ -203,7 +203,7 @@ async def _run(tool: Tool, run: Run, turn: Turn, call: ToolCall, options: CallOp
 
 
 async def _screened(turn: Turn, parts: tuple[Part, ...], options: CallOptions) -> tuple[Part, ...]:
-    """Parts as a model may read them: filtered, and not too long."""
+    """Parts for a model to read: filtered, and truncated if too long."""
     if not parts:
         return parts
     if turn.screen is not unchanged:

@@ -1,8 +1,9 @@
-"""File tools in a folder that cannot be left (MW-34).
+"""File tools confined to a folder (MW-34).
 
-A path is opened one step at a time, relative to the folder's descriptor, and no step follows a symbolic link. So
-neither ``..`` nor an absolute path nor a link leads outside, and no race between a check and its use can. A file with
-more than one hard link is not read, because its other name may be outside.
+A path is opened one component at a time, relative to the folder's descriptor, without following symbolic links. So
+neither
+``..`` nor an absolute path nor a link leads outside, and there is no race between check and use. A file with more than
+one hard link is not read, because its other name may be outside.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from sabir.ids import new_id
 from .tool import Tool, tool
 
 READ_BYTES: Final = 1024 * 1024
-LINES: Final = 2000  # that one call returns
+LINES: Final = 2000  # returned by one call
 MATCHES: Final = 200
 ENTRIES: Final = 1000
 DEPTH: Final = 32
-LOCK_SECONDS: Final = 10.0  # that a writer waits for others
-SEARCHED_FILES: Final = 10_000  # that one search reads at most
+LOCK_SECONDS: Final = 10.0  # how long a writer waits for others
+SEARCHED_FILES: Final = 10_000  # read by one search at most
 SEARCHED_BYTES: Final = 64 * 1024 * 1024
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # O_NONBLOCK, so that opening a pipe in the workspace does not hang.
@@ -47,7 +48,7 @@ class Workspace:
     writable: bool = True
 
     def tools(self) -> list[Tool]:
-        """The tools that read; if the workspace is writable, those that write, too."""
+        """The tools that read; if the workspace is writable, also those that write."""
         reading = [self.read_file, self.list_directory, self.search_files]
         writing = [self.write_file, self.edit_file] if self.writable else []
         return [_builtin(function) for function in (*reading, *writing)]

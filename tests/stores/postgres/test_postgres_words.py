@@ -116,7 +116,7 @@ async def test_an_outage_is_one_warning_and_its_end_one_line_and_callers_learn_n
             assert not re.search(r"127\.0\.0\.1|postgres|connection ?refused", each.text, re.IGNORECASE), each.text
         assert refused[0].json()["content"] == "the store is unavailable; retry shortly"
         await asyncio.to_thread(server.start)
-        await until(lambda: "is back" in caplog.text)
+        await until(lambda: "available again" in caplog.text)
         assert (await client.get("/health")).status_code == 200
     told = [f"{r.levelname} {r.getMessage()}" for r in caplog.records if r.name.startswith("sabir")]
     await gateway.stop()

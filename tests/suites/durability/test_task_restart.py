@@ -113,7 +113,7 @@ async def test_work_that_was_under_way_is_started_again_or_fails_with_the_reason
     done = await killed.poll(again, until={200})
     assert done.json()["content"] == "done: first"
     failed = await killed.poll(never, until={500})
-    assert "not repeatable, so it was not started again" in failed.json()["content"]
+    assert "not repeatable, so it was not restarted" in failed.json()["content"]
     assert sorted(killed.calls()) == ["first", "first", "second"]
     assert (await killed.poll(await killed.submit("single", "third"), until={200})).json()["content"] == "done: third"
 

@@ -90,7 +90,7 @@ async def test_it_starts_and_answers(address: str, home: Path, caplog: pytest.Lo
     await asyncio.to_thread(again)
     told = [each.getMessage() for each in caplog.records if each.levelno >= logging.ERROR]
     assert f"{ENTRIES} {far} cannot be read from the store" in "\n".join(told)
-    assert f"task {place.rpartition('/')[2]} cannot be read from the store and has failed" in "\n".join(told)
+    assert f"Task {place.rpartition('/')[2]} cannot be read from the store and has failed" in "\n".join(told)
     assert not [line for line in told if "broke" in line or "ASGI" in line]
 
 

@@ -286,7 +286,7 @@ async def test_cookies_are_not_kept() -> None:  # CORE-6.2-a
 
 
 def test_credentials_in_the_address_are_refused() -> None:
-    with pytest.raises(ConfigError, match="do not belong into a URL"):
+    with pytest.raises(ConfigError, match="do not belong in a URL"):
         connect("http://user:secret@example.com/nlip")
     with pytest.raises(ConfigError, match="unsupported URL scheme 'gopher'"):
         connect("gopher://example.com")

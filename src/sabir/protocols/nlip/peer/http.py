@@ -450,7 +450,7 @@ def _endpoint(url: str) -> str:
     if parts.scheme.lower() not in ("http", "https") or not parts.hostname:
         raise ConfigError(f"{without_credentials(url)!r} is not an http or https address")
     if "@" in parts.netloc:
-        raise ConfigError("credentials do not belong into a URL; give them as identities")
+        raise ConfigError("credentials do not belong in a URL; pass them as identities")
     return urlunsplit(parts._replace(path="/nlip" if parts.path in ("", "/") else parts.path, fragment=""))
 
 

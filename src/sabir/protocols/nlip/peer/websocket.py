@@ -354,7 +354,7 @@ def _endpoint(url: str) -> str:
     if parts.scheme.lower() not in ("ws", "wss") or not parts.hostname:
         raise ConfigError(f"{without_credentials(url)!r} is not a ws or wss address")
     if "@" in parts.netloc:
-        raise ConfigError("credentials do not belong into a URL; give them as identities")
+        raise ConfigError("credentials do not belong in a URL; pass them as identities")
     return urlunsplit(parts._replace(path=PATH if parts.path in ("", "/") else parts.path, fragment=""))
 
 
