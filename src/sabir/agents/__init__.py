@@ -1,1 +1,1 @@
-"""Agents that Sabir brings along. Everything that answers is an Agent."""
+"""The agents that come with Sabir. Everything that answers is an Agent."""

@@ -1,7 +1,7 @@
-"""Whether two answers say the same, judged by what they name and not by how they put it.
+"""Whether two answers say the same, judged by what they name rather than how they are phrased.
 
-"Paris." and "The capital of France is Paris." agree: without the words of the question and without small words, both
-say Paris. Numbers are compared as numbers, and an answer with a negation never agrees with one without.
+"Paris." and "The capital of France is Paris." agree: without the words of the question and without stop words, both say
+Paris. Numbers are compared as numbers, and an answer with a negation never agrees with one without.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NUMBER_WORDS: Final[Mapping[str, str]] = {
     word: str(number)
     for number, word in enumerate(_words("zero one two three four five six seven eight nine ten eleven twelve"))
 }
-_SHARED: Final = 0.6  # of the words of two answers that name nothing
+_SHARED: Final = 0.6  # of the words, for two answers that name nothing
 
 
 def agree(one: str, other: str, question: str = "") -> bool:
@@ -82,13 +82,13 @@ def _stem(word: str) -> str:
 
 
 def _number(text: str) -> float:
-    """``1,299.50`` and ``1.299,50`` are the same; a mark before three digits parts thousands."""
+    """``1,299.50`` and ``1.299,50`` are equal; a mark before three digits separates thousands."""
     whole = re.sub(r"[.,](?=\d{3}(?:\D|$))", "", text)
     return float(whole.replace(",", "."))
 
 
 def groups(answers: Mapping[str, str], question: str = "") -> list[list[str]]:
-    """The sources in groups that agree, the largest first; of equals, the one whose first source comes earlier."""
+    """Group the sources that agree, largest group first; of equals, the one with the earlier source."""
     found: list[list[str]] = []
     for source, text in answers.items():
         for group in found:

@@ -1,9 +1,9 @@
-"""BackLevel: a helper in front of an agent for clients that know little: speech in, speech or few words out (DEP-BACK).
+"""BackLevel: an adapter in front of an agent for limited clients: speech in, speech or a few words out (DEP-BACK).
 
     BackLevel(agent, hear=transcribe, speak=synthesize)
 
-What such a client sends is turned into text for the agent, and what the agent says into what the client can take.
-Both ways are functions of the operator's choice; without them audio is refused in words.
+The client's input is turned into text for the agent, and the agent's reply into something the client can take. The
+operator supplies both functions; without them audio is refused with a text.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _CANNOT_HEAR: Final = "I cannot listen to audio; please write."
 
 
 class BackLevel:
-    """Stands between a back-level client and an agent that reads and writes text.
+    """Sits between a back-level client and an agent that reads and writes text.
 
-    ``vocabulary``: the only answers the client understands; the one that the agent's words name is sent.
+    ``vocabulary``: the only answers that the client understands; the one that the agent's reply names is sent.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class BackLevel:
             yield Reply(reply)
 
     async def propose_anonymous(self, conversation: str) -> str | None:
-        """As the agent behind it, which passes questions on perhaps (PAPER-ANON)."""
+        """Anonymity, as decided by the agent behind it, which may forward questions (PAPER-ANON)."""
         propose = getattr(self.inner, "propose_anonymous", None)
         why: str | None = await propose(conversation) if propose is not None else None
         return why
@@ -72,7 +72,7 @@ class BackLevel:
     async def _heard(self, message: Message) -> Message:
         assert self._hear is not None
         parts = [text_part(await self._hear(part)) if _is_audio(part) else part for part in message.parts]
-        parts.sort(key=lambda part: part.format != "text")  # words first, for agents that read only those
+        parts.sort(key=lambda part: part.format != "text")  # text first, for agents that read only that
         return Message.of(*parts, messagetype=message.messagetype)
 
     def _limited(self, reply: Message) -> Message:
@@ -88,5 +88,5 @@ def _is_audio(part: Part) -> bool:
 
 
 def audio_part(data: bytes, encoding: str = "wav") -> Part:
-    """A spoken part, for those who write ``speak`` functions."""
+    """An audio part, for authors of ``speak`` functions."""
     return binary_part(data, f"audio/{encoding}", label="speech")

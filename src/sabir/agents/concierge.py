@@ -1,9 +1,9 @@
 """Concierge: the agent that answers control messages for the gateway (CORE-6.3).
 
-It reads wishes from labelled JSON parts or, by rules, from words (``control.intents``), and answers each in words
-first and as a labelled JSON part behind them, which old peers can ignore. What is agreed goes into the conversation
-(``control.proposals``) and is enforced from the next message on. Before it erases anything or records consent, it asks
-whether that is meant.
+It reads requests from labelled JSON parts or, by rules, from text (``control.intents``), and answers each in text
+followed
+by a labelled JSON part, which old peers can ignore. Agreements are stored in the conversation (``control.proposals``)
+and enforced from the next message on. Before it erases anything or records consent, it asks for confirmation.
 """
 
 from __future__ import annotations
@@ -53,16 +53,16 @@ EDITIONS: Final = (
     "ECMA-434:2025",
 )
 MAX_HISTORY: Final = 200
-OF_THE_CONVERSATION: Final = frozenset({"history", "sessions", "cancel"})  # its owner's, whatever else is allowed
+OF_THE_CONVERSATION: Final = frozenset({"history", "sessions", "cancel"})  # the owner's, whatever else is allowed
 
 Reader = Callable[[str], Awaitable[Wish | None]]
 
 
 class Proposable(Protocol):
-    """An agent that passes questions on, and so must ask others before it agrees to anonymity."""
+    """An agent that forwards questions, and so must ask others before it agrees to anonymity."""
 
     async def propose_anonymous(self, conversation: str) -> str | None:
-        """Agree on anonymity along the whole way; None, or why not."""
+        """Agree on anonymity with everybody on the way; None, or why not."""
 
 
 async def _nothing_under_way(conversation: str) -> bool:
@@ -83,9 +83,9 @@ async def _nothing_counted(caller: Caller) -> list[Remaining]:
 
 @dataclass(kw_only=True)
 class ConciergeServices:
-    """What the concierge needs of the gateway it answers for.
+    """What the concierge needs from its gateway.
 
-    ``cards``, ``agents`` and ``check`` are given the caller and the door: what it may know of, and if it may at all.
+    ``cards``, ``agents`` and ``check`` get the caller and the door, and respect the caller's rights.
     """
 
     cards: Callable[[Caller, str], list[Card]]
@@ -93,12 +93,13 @@ class ConciergeServices:
     quotas: Quotas
     store: Store
     conversations: Conversations
-    facts: Mapping[str, Any]  # what the gateway knows of itself: ``policies``, ``ethics``, ``security``, ``report``
+    # what the gateway publishes about itself: ``policies``, ``ethics``, ``security``, ``report``
+    facts: Mapping[str, Any]
     public_url: str
     uploads: Uploads | None = None
     agents: Callable[[Caller, str], Iterable[Agent]] = lambda caller, door: ()
     cancel: Callable[[str], Awaitable[bool]] = _nothing_under_way
-    reader: Reader | None = None  # asked what a sentence wishes for when no rule knows it (an embedding, or an LLM)
+    reader: Reader | None = None  # interprets a sentence that no rule matches (an embedding, or an LLM)
     erase: Callable[[str, Caller], Awaitable[None]] = _nothing_beside
     passes: Passes | None = None
     remaining: Callable[[Caller], Awaitable[list[Remaining]]] = _nothing_counted
@@ -163,7 +164,7 @@ class Concierge:
         return answers
 
     async def _is_confirmed(self, wishes: Iterable[Wish], turn: Turn) -> bool:
-        """Whether what cannot be undone, and what binds the caller, is meant: it is asked, unless a part says so."""
+        """Confirm acts that cannot be undone or that bind the caller, unless a part already confirms them."""
         asked = [words for wish in wishes if (words := self._to_confirm(wish, turn))]
         if not asked:
             return True
@@ -172,7 +173,7 @@ class Concierge:
         return assent(await turn.ask(question)) is True
 
     def _to_confirm(self, wish: Wish, turn: Turn) -> str:
-        """What to ask before this is done; empty where nothing needs to be asked."""
+        """What to ask before this is done; empty if no confirmation is needed."""
         if wish.value.get("confirmed") is True:
             return ""
         if wish.topic == "sessions" and wish.value.get("erase") is True:
@@ -188,7 +189,7 @@ class Concierge:
         return f"Do you accept this? {text}" if text else ""
 
     async def _row(self, turn: Turn) -> ConversationRow:
-        """The stored conversation of this turn, or what it will be stored as."""
+        """The stored conversation of this turn, or the row it will be stored as."""
         row = await self.services.store.conversation(turn.conversation.id)
         if row is not None:
             return row
@@ -260,8 +261,8 @@ class Concierge:
         return on_policy(wish.value, policies, turn.conversation.agreed, holders)
 
     def _policies(self, turn: Turn) -> tuple[list[Policy], dict[str, list[str]]]:
-        """What holds here: the gateway's own policies, those of the agent that was named (or of all, where none was),
-        and what the gateway does anyway; and which agents alone require a kind."""
+        """The policies that apply: the gateway's own, those of the named agent (or of all agents), and the gateway's
+        defaults; and which agents alone require a kind."""
         own = list(policies_of(self.services.facts))
         cards = self.services.cards(turn.caller, turn.door)
         if turn.named:
@@ -284,13 +285,13 @@ class Concierge:
         if brought is not None and keeper in ("server", "both"):
             await self._take_over(turn, past_turns(brought.value, turn.id)[-self.services.quotas.context_turns :])
         if wish.value.get("resume") or keeper in ("client", "both"):
-            # Whoever takes the context over needs what was said so far.
+            # A client that takes over the context needs the history so far.
             handed = json_part(history(await self._past(turn, MAX_HISTORY)), label=HISTORY)
             return ProposalAnswer(answer.text, (*answer.parts, handed), answer.agreed)
         return answer
 
     async def _take_over(self, turn: Turn, turns: Iterable[PastTurn]) -> None:
-        """Keep what the client kept until now, as if it had been said here."""
+        """Store the history that the client kept until now, as if it had been said here."""
         row = await self._row(turn)
         for past in turns:
             past = msgspec.structs.replace(past, conversation=row.id)
@@ -337,7 +338,7 @@ class Concierge:
             return "it is not offered here"
         for agent in self.services.agents(turn.caller, turn.door):
             if turn.named and agent.card.name != turn.named:
-                continue  # only the agents in the interaction have a say: the one named, and those it passes to
+                continue  # only agents in the interaction count: the named one, and those it forwards to
             propose = getattr(agent, "propose_anonymous", None)
             if propose is None:
                 continue
@@ -377,7 +378,7 @@ class Concierge:
                 f"This session is noted as: {words}.", "sessions", {"session": held}, {"session": held}
             )
         rows = [await self._row(turn)]
-        if not turn.caller.is_anonymous:  # all strangers share one id, so they see only what their token opens
+        if not turn.caller.is_anonymous:  # anonymous callers share one id, so they see only what their token opens
             rows = await self.services.store.conversations(turn.caller.id) or rows
         entries = [_session(row, turn.conversation.id) for row in rows]
         number = f"{len(entries)} open session{'s' * (len(entries) != 1)}"
@@ -387,7 +388,7 @@ class Concierge:
     async def _end(self, turn: Turn, *, erase: bool) -> ProposalAnswer:
         row = await self._row(turn)
         if erase:
-            await self.services.erase(row.id, turn.caller)  # its work, and what was uploaded
+            await self.services.erase(row.id, turn.caller)  # its tasks and uploads
             await self.services.store.forget(row.id)
             row = msgspec.structs.replace(row, turns=0, bytes=0)
         await self.services.store.agree(msgspec.structs.replace(row, ended=True))
@@ -429,7 +430,7 @@ class Concierge:
 
 
 def history(turns: Iterable[PastTurn]) -> list[dict[str, Any]]:
-    """What was said, with time and speaker, oldest first (TR-7.2.2-b)."""
+    """The messages with time and speaker, oldest first (TR-7.2.2-b)."""
     entries = []
     for turn in turns:
         at = datetime.fromtimestamp(turn.at, UTC).isoformat(timespec="milliseconds")
@@ -439,7 +440,7 @@ def history(turns: Iterable[PastTurn]) -> list[dict[str, Any]]:
 
 
 def default_policies(days: float) -> list[Policy]:
-    """What this software does anyway, where the operator states nothing else."""
+    """The gateway's default behaviour, if the operator states nothing else."""
     return [
         Policy(
             "privacy",
@@ -459,7 +460,7 @@ ETHICS: Final = (
 
 
 def _marks(value: Mapping[str, Any]) -> dict[str, bool | str]:
-    """What a caller notes about its session: flags, and short names."""
+    """The caller's notes about its session: flags, and short names."""
     flags = {name: value[name] for name in ("headless", "background") if isinstance(value.get(name), bool)}
     names = {name: value[name][:100] for name in ("name", "related") if isinstance(value.get(name), str)}
     return {**flags, **names}
@@ -477,7 +478,7 @@ def _session(row: ConversationRow, current: str) -> dict[str, Any]:
 
 
 def _anonymous_terms(turn: Turn) -> dict[str, Any]:
-    """Who has agreed to anonymity: the agent that was named, beside those before it, or all."""
+    """Who has agreed to anonymity: the named agent, besides those before it, or all."""
     agreed = turn.conversation.agreed
     if not turn.named or (agreed.get("anonymous") and "anonymous_with" not in agreed):
         return {"anonymous": True, "anonymous_with": None}
@@ -485,7 +486,7 @@ def _anonymous_terms(turn: Turn) -> dict[str, Any]:
 
 
 def _with_hint(answer: ProposalAnswer, wish: Wish) -> ProposalAnswer:
-    """The answer to words that speak of an act without clearly asking for it, and to a part that is not valid."""
+    """The answer to text that mentions an act without clearly asking for it, and to an invalid part."""
     hint = f"Nothing was changed: {wish.problem}."
     if not wish.problem:
         hint = f"Nothing was changed. To ask for it, say so plainly, for example: {EXAMPLES[wish.topic]}"

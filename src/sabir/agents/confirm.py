@@ -1,9 +1,10 @@
-"""ReadBack: says back what it understood, and goes on only with assent (TR-8).
+"""Confirm: repeats what it understood, and continues only with the caller's consent (TR-8).
 
     Confirm(registrar, parse=read_the_form)
 
-The wire carries meaning in natural language, and each side keeps its own structure; so before something is done, the
-structure is told in words and the other side confirms or corrects it.
+The wire carries meaning in natural language, and each side has its own structure; so before acting, the agent states
+the
+structure in words, and the other side confirms or corrects it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ ROUNDS: Final = 3  # corrections before it gives up
 
 
 class Confirm:
-    """An agent that acts only on what both sides mean. The inner one gets the message and the form, labelled
+    """An agent that acts only on what both sides agree on. The inner agent gets the message and the form, labelled
     ``understood``."""
 
     def __init__(self, inner: Agent, *, parse: Parse, name: str | None = None) -> None:
@@ -55,7 +56,7 @@ class Confirm:
         yield Reply(Message.text("Nothing was done. Please say it again in other words."))
 
     async def propose_anonymous(self, conversation: str) -> str | None:
-        """As the agent behind it, which passes questions on perhaps (PAPER-ANON)."""
+        """Anonymity, as decided by the agent behind it, which may forward questions (PAPER-ANON)."""
         propose = getattr(self.inner, "propose_anonymous", None)
         why: str | None = await propose(conversation) if propose is not None else None
         return why

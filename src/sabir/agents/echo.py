@@ -1,4 +1,4 @@
-"""An agent that repeats what it hears; always there, so that a newcomer has somebody to talk to."""
+"""An agent that repeats its input; always there, so that newcomers have somebody to talk to."""
 
 from __future__ import annotations
 

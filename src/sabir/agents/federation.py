@@ -1,15 +1,16 @@
-"""Federation: one question to many agents, and one answer out of theirs (DEP-FED).
+"""Federation: one question to many agents, one answer combined from theirs (DEP-FED).
 
     Federation([hotel, taxi], integrator=writer)
     Federation([alice, bob, carol], strategy="vote")
 
-The strategy says how one answer is made of many: ``all`` puts them one below the other or hands them to the integrator,
-``first`` takes the one that comes first, ``best`` the one that agrees most with the others, ``vote`` what most say, and
-``merge`` all of them without what is said twice. An integrator decides ``best`` and writes ``merge`` if there is one.
+The strategy says how answers are combined: ``all`` lists them or hands them to the integrator, ``first`` takes the
+first to
+arrive, ``best`` the one that agrees most with the others, ``vote`` what most say, and ``merge`` all of them without
+repetitions. If there is an integrator, it decides ``best`` and writes ``merge``.
 
-Members are any Agents: functions, peers over NLIP or another protocol, other federations. They are asked at the same
-time, each with its own deadline; members that fail or are late are left out and named. The integrator is an Agent, too:
-it gets the question and all answers as submessages, labelled with their sources. ``cheapest`` and ``cross_check`` are
+Members are any Agents: functions, peers over NLIP or another protocol, other federations. They are asked concurrently,
+each with its own deadline; members that fail or are late are left out and named. The integrator is an Agent, too: it
+gets the question and all answers as submessages, labelled with their sources. ``cheapest`` and ``cross_check`` are
 integrators.
 """
 
@@ -40,9 +41,9 @@ logger = logging.getLogger("sabir")
 SOURCES: Final = "sources"  # label of the part that says who answered and who did not
 QUESTION: Final = "asked"  # label of the question in what the integrator gets
 AGREEMENT: Final = "agreement"  # label of the part that says who agreed
-ANSWERS: Final = "answers"  # label of the part that has the words of each source
+ANSWERS: Final = "answers"  # label of the part with the text of each source
 VOTES: Final = "votes"  # label of the text that says how many agree, and what each source said
-SECONDS: Final = 30.0  # that a member has
+SECONDS: Final = 30.0  # time limit of a member
 Strategy = Literal["first", "all", "best", "vote", "merge"]
 
 
@@ -61,7 +62,7 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A piece of what a member is saying."""
+    """A piece of a member's answer."""
 
     source: str
     text: str
@@ -125,7 +126,7 @@ class Federation:
                 yield event
 
     async def _answers(self, turn: Turn) -> AsyncGenerator[Said | _Piece, None]:
-        """The pieces of the members as they come, and each answer when it is complete."""
+        """The pieces of the members' answers as they arrive, and each answer when it is complete."""
         asking = asyncio.Lock()  # the caller is asked one question at a time
         arrived: asyncio.Queue[_Piece | asyncio.Task[Said]] = asyncio.Queue()
         asked = {
@@ -147,7 +148,7 @@ class Federation:
             await cancel_and_wait([task for task in asked if not task.done()])
 
     def seconds_of(self, member: str) -> float:
-        """How long one member may take."""
+        """The time limit of one member."""
         return self.seconds.get(member, SECONDS) if isinstance(self.seconds, Mapping) else self.seconds
 
     async def _ask(self, member: Agent, turn: Turn, asking: asyncio.Lock, on_piece: Callable[[_Piece], None]) -> Said:
@@ -218,7 +219,7 @@ class Federation:
         raise TurnFailed("the integrator ended without an answer")
 
     async def propose_anonymous(self, conversation: str) -> str | None:
-        """Anonymity holds only if every member that passes questions on agrees to it (PAPER-ANON)."""
+        """Agree to anonymity only if every member that forwards questions does (PAPER-ANON)."""
         for member in (*self.members, *((self.integrator,) if self.integrator is not None else ())):
             propose = getattr(member, "propose_anonymous", None)
             why = await propose(conversation) if propose is not None else None
@@ -234,7 +235,7 @@ _WISHES: Final[Mapping[str, str]] = {
 
 
 def _progress_note(said: Said) -> str:
-    """Says that a member has answered, or why it failed."""
+    """Report that a member has answered, or why it failed."""
     if said.message is None:
         return f"{said.source} failed: {said.failure}"
     return f"{said.source} has answered"
@@ -251,7 +252,7 @@ def _parts(said: Sequence[Said]) -> list[Part]:
 
 
 def _beside(said: Sequence[Said], *judged: Part) -> list[Part]:
-    """The parts behind the text of a reply: files, who answered and failed, and each answer under its source.
+    """The parts after the text of a reply: files, who answered and failed, and each answer under its source.
 
     The answers are data here: as text they would appear twice, and without names.
     """
@@ -268,13 +269,13 @@ def _texts(said: Sequence[Said]) -> dict[str, str]:
 
 
 def _own_words(message: Message) -> str:
-    """What a member says, without the votes behind it, where the member is a federation itself."""
+    """A member's answer, without its votes if the member is a federation itself."""
     kept = tuple(part for part in message.submessages if part.label != VOTES)
     return Message.of(message.first, *kept).text
 
 
 def _voted(question: str, said: Sequence[Said]) -> Message:
-    """What most say, and below it what each source said. Without a majority, that comes first."""
+    """What most say, followed by what each source said. Without a majority, that comes first."""
     texts = _texts(said)
     winners = groups(texts, question)[0]
     agreement = {"agree": winners, "differ": [source for source in texts if source not in winners]}
@@ -298,7 +299,7 @@ def _best(question: str, said: Sequence[Said]) -> Message:
 
 
 def _merged(question: str, said: Sequence[Said]) -> Message:
-    """All sentences of all answers, each thought once."""
+    """The sentences of all answers, without repetitions."""
     kept: list[str] = []
     for text in _texts(said).values():
         for sentence in re.split(r"(?<=[.!?])\s+", text.strip()):
@@ -314,12 +315,12 @@ def _outcome(task: asyncio.Task[Said], source: str) -> Said:
         return task.result()
     if not isinstance(broken, Exception):
         raise broken
-    logger.error("member %s of a federation failed", source, exc_info=broken)
+    logger.error("Member %s of a federation failed", source, exc_info=broken)
     return Said(source, failure="it failed")
 
 
 def labelled(source: str, message: Message) -> list[Part]:
-    """The parts of an answer, each with the name of who gave it."""
+    """The parts of an answer, each labelled with its source."""
     return [Part(part.format, part.subformat, part.content, source) for part in message.parts if not _empty(part)]
 
 
@@ -328,7 +329,7 @@ def _empty(part: Part) -> bool:
 
 
 def answers_in(message: Message) -> dict[str, list[Part]]:
-    """Source → parts, out of what an integrator is given."""
+    """Source → parts, from an integrator's input."""
     found: dict[str, list[Part]] = {}
     for part in message.submessages:
         if part.label is not None and part.label not in (SOURCES, QUESTION):
@@ -338,7 +339,7 @@ def answers_in(message: Message) -> dict[str, list[Part]]:
 
 # -- integrators ----------------------------------------------------------------------------------
 
-# 1,299.00 and 1'299.00; 1.299,00; 12.50 and 12,50. A group of three behind a mark is thousands.
+# 1,299.00 and 1'299.00; 1.299,00; 12.50 and 12,50. A group of three after a mark is thousands.
 _AMOUNT: Final = r"\d{1,3}(?:[,'’]\d{3})+(?:\.\d{1,2})?|\d{1,3}(?:\.\d{3})+(?:,\d{1,2})?|\d+(?:[.,]\d{1,2})?"
 _PRICE: Final = re.compile(
     rf"(?:(?:price|cost|total|costs|for)\D{{0,12}}|[$€£]\s?|(?:EUR|USD|CHF|GBP)\s?)({_AMOUNT})"
@@ -372,7 +373,7 @@ async def cheapest(turn: Turn) -> Message:
 
 
 def price_in(parts: Sequence[Part]) -> float | None:
-    """The price that an answer states: a ``price`` field of its JSON, or an amount in its words."""
+    """The price in an answer: a ``price`` field of its JSON, or an amount in its text."""
     for part in parts:
         value = part.value if part.format == "structured" else None
         if isinstance(value, dict):
@@ -401,7 +402,7 @@ def _number(said: str) -> float | None:
 
 
 def currency_in(parts: Sequence[Part]) -> str | None:
-    """The currency that an answer names first, if it names any."""
+    """The first currency that an answer names, or None."""
     for part in parts:
         value = part.value if part.format == "structured" else None
         said = str(value.get("currency", "")) if isinstance(value, dict) else str(part.content)
@@ -413,7 +414,7 @@ def currency_in(parts: Sequence[Part]) -> str | None:
 
 @agent(name="cross-check", description="Answers only what most sources agree on")
 async def cross_check(turn: Turn) -> Message:
-    """An integrator as a guard-rail: what most sources say is the answer; where they differ, that is said."""
+    """An integrator as a guard rail: what most sources say is the answer; if they differ, it says so."""
     answers = {source: _said(parts) for source, parts in answers_in(turn.message).items()}
     if not answers:
         return Message.text("No source has said anything.")

@@ -1,4 +1,4 @@
-"""``AgentGroup``: one message to several agents, one reply with what each of them said (MW-71).
+"""``AgentGroup``: one message to several agents, one reply with each of their answers (MW-71).
 
     AgentGroup([alice, bob], name="crew")
 
@@ -19,7 +19,7 @@ from sabir.events import Event, Progress, Reply
 from sabir.message import Message, Part, json_part, text_part
 from sabir.turn import Turn
 
-NOTIFICATION: Final = "notification"  # the type of a message that nobody waits for
+NOTIFICATION: Final = "notification"  # the type of a message without a reply
 FAILED: Final = "failed"  # label of the part that says which members failed, and why
 
 
@@ -34,7 +34,7 @@ class AgentGroup:
         if not members or len(set(names)) != len(names):
             raise ConfigError("a group needs members with unique names")
         self.members = tuple(members)
-        self.publish: Callable[[Turn], Awaitable[None]] | None = None  # where there is a bus
+        self.publish: Callable[[Turn], Awaitable[None]] | None = None  # if there is a bus
         self.card = Card(name, description or f"Asks {', '.join(names)} and returns what each of them says")
 
     async def __call__(self, turn: Turn, /) -> AsyncIterator[Event]:
@@ -62,7 +62,7 @@ class AgentGroup:
         yield Reply(Message.of(text_part("\n".join(words)), *parts))
 
     async def _ask(self, turn: Turn, member: Agent) -> Message | SabirError | None:
-        """A member's answer, or why there is none; None if the caller cannot use this member."""
+        """A member's answer, or why it failed; None if the caller may not use this member."""
         try:
             return await turn.call(member, turn.message, history=True)
         except SabirError as exc:
@@ -70,10 +70,11 @@ class AgentGroup:
 
 
 class ListedGroup(AgentGroup):
-    """A group of ``doors.acl.groups``: an address at every door, as over ACL (MW-71).
+    """A group of ``doors.acl.groups``, reachable through every door as over ACL (MW-71).
 
-    Over ACL a message reaches the members that its sender may use, and so it does here: each member is asked through
-    the exchange, with the caller's rights, and a member that the caller may not use is not mentioned.
+    Over ACL a message reaches the members that its sender may use, and the same holds here: each member is asked
+    through the
+    exchange, with the caller's rights, and a member that the caller may not use is not mentioned.
     """
 
     async def _ask(self, turn: Turn, member: Agent) -> Message | SabirError | None:
@@ -87,7 +88,7 @@ class ListedGroup(AgentGroup):
 
 
 def with_listed_groups(agents: Sequence[Agent], doors: Mapping[str, Any] | None) -> list[Agent]:
-    """The agents, and the groups under ``doors.acl.groups`` whose name is not taken and that have members here.
+    """The agents, and the groups under ``doors.acl.groups`` whose name is free and that have members here.
 
     Members that are not agents of this gateway are ACL agents with an inbox; only ACL messages reach them.
     """

@@ -1,7 +1,8 @@
 """``GroupDoor``: notifications to a group of agents go over the bus, a copy to each member (MW-71).
 
 The sender does not wait. A copy is kept until it has become a task of its member, on whichever node takes it; nodes
-with the same group share its copies.
+with
+the same group share its copies.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ PREFIX: Final = "group:"  # of names on the bus
 
 
 class GroupDoor:
-    """Delivers what is published to a group to the members on this node."""
+    """Delivers messages published to a group to the members on this node."""
 
     name = "groups"
 
@@ -50,7 +51,7 @@ class GroupDoor:
         return []
 
     async def start(self) -> None:
-        """Join each group as each of its members. The bus is open by now.
+        """Join each group as each of its members. The bus is already open.
 
         Raises:
             BusUnavailable: the bus does not answer.
@@ -75,7 +76,7 @@ class GroupDoor:
         await self._bus.publish(Letter(f"{PREFIX}{name}", body, turn.id, order=turn.conversation.id))
 
     async def _take(self, member: str, letter: Letter) -> None:
-        """Make a task of a copy. A duplicate has the same key, and becomes the same task."""
+        """Turn a copy into a task. A duplicate has the same key, and becomes the same task."""
         asked = nodes.decode_asked(letter.body)
         ask = TurnRequest(
             asked.message.without_tokens(),

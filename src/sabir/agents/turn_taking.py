@@ -1,4 +1,4 @@
-"""Several speakers in one stream: whoever begins has the floor until it ends; what others say meanwhile waits."""
+"""Several speakers in one stream: whoever starts has the floor until it ends; others wait."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from sabir.message import text_part
 
 
 class TurnTaking:
-    """The pieces of several answers as one readable stream, each labelled with its source."""
+    """Merges the pieces of several answers into one readable stream, each labelled with its source."""
 
     def __init__(self) -> None:
         self._speaker: str | None = None
-        self._waiting: dict[str, list[str]] = {}  # by source, in the order in which they began
+        self._waiting: dict[str, list[str]] = {}  # by source, in order of their first piece
         self._ended: set[str] = set()
         self._began: set[str] = set()
 
     def piece(self, source: str, text: str) -> Iterator[Delta]:
-        """Take a piece of an answer in; what can be sent now."""
+        """Add a piece of an answer; returns what can be sent now."""
         self._waiting.setdefault(source, []).append(text)
         yield from self._flow()
 
     def end(self, source: str, answer: str | None) -> Iterator[Delta]:
-        """A source has ended; its answer is sent as a whole if it came in one piece. None: it failed."""
+        """End a source; its answer is sent as a whole if it came in one piece. None: it failed."""
         if answer is not None and source not in self._began and source not in self._waiting:
             self._waiting[source] = [answer]
         if source in self._began or source in self._waiting:

@@ -1,1 +1,1 @@
-"""Control messages: how wishes are read from words and JSON, and what can be agreed on."""
+"""Control messages: how requests are read from text and JSON, and what can be agreed on."""

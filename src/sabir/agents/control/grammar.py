@@ -1,9 +1,10 @@
-"""What a sentence of tags asks for: acts, which are read with care, and topics, which are read loosely. Pure.
+"""What a sentence of tags asks for: acts, which are read strictly, and topics, which are read loosely. Pure.
 
 An act changes something. It is read only from a sentence in which *every* word is known and which as a whole has the
-shape of a request ("erase this conversation"), of a polite request ("could you erase …?") or of a statement about
-oneself ("I want to erase …"). Negations, conditions, reports, modals and questions contain words that no such shape
-has room for, so they never act. A topic only brings information, so one known phrase is enough.
+form
+of a request ("erase this conversation"), of a polite request ("could you erase …?") or of a statement about oneself ("I
+want to erase …"). Negations, conditions, reports, modals and questions contain words that fit no such form, so they
+never act. A topic only returns information, so one known phrase is enough.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from .lexicon import NUMBER, UNKNOWN, Sentence
 _NAMES: Final = sorted(
     {tag.partition(":")[0] for table in (ENGLISH, GERMAN, SPANISH, FRENCH) for tag in table} | {NUMBER, UNKNOWN}
 )
-_CHARS: Final = {name: chr(0xE000 + place) for place, name in enumerate(_NAMES)}  # one private character for each tag
+_CHARS: Final = {name: chr(0xE000 + place) for place, name in enumerate(_NAMES)}  # one private-use character per tag
 _NAME: Final = re.compile(r"[a-z_]+")
 
 Values = Callable[[Sentence], Mapping[str, Any]]
@@ -32,13 +33,13 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def row(sentence: Sentence) -> str:
-    """The sentence as one character for each tag, for the patterns."""
+    """The sentence as one character per tag, for the patterns."""
     return "".join(_CHARS[tag.name] for tag in sentence.tags)
 
 
 @dataclass(frozen=True, slots=True)
 class ControlAct:
-    """A shape that acts. ``name`` says what it does; ``needs`` are tags of which at least one must be there."""
+    """A sentence form that acts. ``name`` is the act; at least one of the tags in ``needs`` must be present."""
 
     topic: str
     name: str
@@ -204,7 +205,7 @@ ACTS: Final[tuple[ControlAct, ...]] = (
         "anonymous",
         "anonymous on",
         _said(propose=True),
-        # "Could you stay anonymous?" asks about you; what is asked of us is to make the caller anonymous.
+        # "Could you stay anonymous?" is about us; the request is to make the caller anonymous.
         "(want|let_us|will) (stay|make_me)? (talk|session)? anonymous (stay|make_me)?",
         "REQUEST? make_me (talk|session)? anonymous",
         "REQUEST (talk|session)? anonymous make_me",
@@ -345,7 +346,7 @@ def _topics(rows: Iterable[tuple[str, str]]) -> tuple[Topic, ...]:
     return tuple(Topic(topic, _compiled(pattern)) for topic, pattern in rows)
 
 
-# Tried in order; the first that is found is meant.
+# Tried in order; the first match counts.
 TOPIC_PHRASES: Final = _topics(
     (
         ("upload", f"upload|big (thing|format)|number unit {_GAP} (thing|format)|send {_GAP} big"),

@@ -1,7 +1,7 @@
-"""What a control message asks for: from labelled JSON parts, or from words by rules (D-27). Pure.
+"""What a control message asks for: from labelled JSON parts, or from text by rules (D-27). Pure.
 
-A wish has a topic and a value; the same wish comes of words and of JSON, so everything behind this is written once.
-Words that change something are read by the careful rules of ``grammar``; anything else is at most a question.
+A wish has a topic and a value; text and JSON give the same wish, so everything after this is written once. Text that
+changes something is read by the strict rules of ``grammar``; anything else is at most a question.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ TOPICS: Final[Mapping[str, str]] = {
     "cancel": "cancel a question or the running work",
 }
 
-# Labels that mean a topic, beside its own name.
+# Labels that mean a topic, besides its own name.
 _LABELS: Final[Mapping[str, str]] = {
     "capability": "capabilities",
     "limit": "limits",
@@ -48,7 +48,7 @@ _LABELS: Final[Mapping[str, str]] = {
     "words": "vocabulary",
     "profile": "security",
 }
-# What each kind of clear sentence looks like, for the answer to one that was not clear.
+# Example sentences, for the answer to one that was not clear.
 EXAMPLES: Final[Mapping[str, str]] = {
     "sessions": "Erase this conversation.",
     "policy": "I accept your privacy policy.",
@@ -58,7 +58,7 @@ EXAMPLES: Final[Mapping[str, str]] = {
     "accept": "I can only read text.",
     "stream": "Please stream your answers.",
 }
-# What a part says with true or false. Any other value is answered and changes nothing: "no" is not a yes.
+# Flags that a part sets to true or false. Any other value is answered and changes nothing: "no" is not a yes.
 _FLAGS: Final[Mapping[str, tuple[str, ...]]] = {
     "sessions": ("erase", "end"),
     "anonymous": ("propose", "is"),
@@ -70,25 +70,25 @@ _ACTING_TAGS: Final = (
     "go_anonymous", "keep", "keep_last", "i_keep", "limit", "below", "below_sent", "stream", "partial", "i_read",
     "i_read_only", "i_cannot_read",
 )  # fmt: skip
-_MAX_READ: Final = 2000  # characters; a wish is said at the beginning
-_MAX_ACTS: Final = 400  # characters; whoever asks for an act says so briefly
+_MAX_READ: Final = 2000  # characters; a request comes at the beginning
+_MAX_ACTS: Final = 400  # characters; a request for an act is short
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """One thing that is asked of the gateway. ``value`` holds what was said about it; empty is a question."""
+    """One request to the gateway. ``value`` holds its details; empty is a question."""
 
     topic: str
     value: Mapping[str, Any] = field(default_factory=dict)
-    terse: bool = False  # asked in the words of nlip_swarm, to be answered in its form
-    act: str = ""  # what it changes, where words asked for it: "erase", "keeper client"
-    is_unclear: bool = False  # it speaks of an act without clearly asking for it
-    is_whole: bool = True  # every word of it was understood
-    problem: str = ""  # why a part that names an act does not ask for it
+    terse: bool = False  # phrased like nlip_swarm, to be answered in its format
+    act: str = ""  # what it changes, if text asked for it: "erase", "keeper client"
+    is_unclear: bool = False  # mentions an act without clearly asking for it
+    is_whole: bool = True  # every word was understood
+    problem: str = ""  # why a part that names an act does not request it
 
 
 def read(message: Message) -> list[Wish]:
-    """The wishes of a control message: its labelled parts in order, and what its words say beyond them."""
+    """The requests of a control message: its labelled parts in order, and what its text adds."""
     wishes = [wish for part in message.parts if (wish := _labelled(part.label, part.value)) is not None]
     words = read_words(message.text)
     if not wishes:
@@ -101,7 +101,7 @@ def read(message: Message) -> list[Wish]:
 
 
 def _with_words(wishes: list[Wish], words: Wish) -> list[Wish]:
-    """Parts do not hide words that say more; where both speak of one topic, the part is the more exact."""
+    """Text may add to parts; if both are about one topic, the part is more exact."""
     if all(wish.topic != words.topic for wish in wishes):
         return [words, *wishes]
     return [
@@ -128,7 +128,7 @@ def _labelled(label: str | None, value: object) -> Wish | None:
 
 
 def read_words(text: str) -> Wish | None:
-    """What a text wishes for in one of the languages we read, or None if no rule knows it."""
+    """What a text asks for, in one of the languages we read; None if no rule matches."""
     readings = [lexicon.sentences(text[:_MAX_READ]) for lexicon in LEXICONS]
     act = _act_in(text, readings) if len(text) <= _MAX_ACTS else None
     return act if act is not None else _topic_in(readings)
@@ -146,7 +146,7 @@ def _act_in(text: str, readings: Sequence[list[Sentence]]) -> Wish | None:
 
 
 def _without_done(sentences: list[Sentence]) -> list[Sentence]:
-    """The sentences without "we are done", which may stand before a request and asks for nothing by itself."""
+    """The sentences without "we are done", which may precede a request and asks for nothing itself."""
     shorter = [
         replace(sentence, tags=sentence.tags[1:])
         if sentence.tags[0].name == "done" and len(sentence.tags) > 1
@@ -168,11 +168,11 @@ def _act_of(sentence: Sentence) -> Wish | None:
 
 
 def _may_act(sentence: Sentence) -> bool:
-    """Whether it can be a request at all: a question asks for an answer, unless it is a polite request."""
+    """Whether it can be a request at all: a question wants an answer, unless it is a polite request."""
     opener = sentence.tags[0].name
-    if opener == "request_if_polite":  # "can you …?" may ask what we can do; "can you please …?" asks us to do it
+    if opener == "request_if_polite":  # "can you …?" may ask about abilities; "can you please …?" is a request
         return sentence.is_polite
-    if opener == "request_if_asked":  # in Spanish, without the mark, it says what somebody could do
+    if opener == "request_if_asked":  # in Spanish, without the question mark, it is a statement
         return sentence.asks
     return not sentence.asks or opener == "request"
 
@@ -182,7 +182,7 @@ def _name_of(name: str, value: Mapping[str, Any]) -> str:
 
 
 def _topic_in(readings: Sequence[list[Sentence]]) -> Wish | None:
-    """The topic that a text is about; the language that knows most of its words is tried first."""
+    """The topic of a text; the language that knows most of its words is tried first."""
     for sentences in sorted(readings, key=_unknown):
         line = "".join(row(sentence) for sentence in sentences)
         for phrases in TOPIC_PHRASES:
@@ -212,14 +212,14 @@ def _unknown(sentences: list[Sentence]) -> int:
 
 
 def infer_control(message: Message) -> Message:
-    """The message as control, where its words are clearly that although it does not say so; else as it came.
+    """The message as control, if its text clearly is that although it is not labelled; otherwise unchanged.
 
-    An act must be asked for as clearly as in a control message; a question counts only if every word is understood.
+    An act must be requested as clearly as in a control message; a question counts only if every word is understood.
     """
     if message.messagetype is not None or message.control is not None or message.format != "text":
         return message
     if len(message.text) > _MAX_ACTS or any(part.format != "token" for part in message.submessages):
-        return message  # what comes with data is about the data
+        return message  # a message with data is about the data
     wish = read_words(message.text)
     if wish is None or not (wish.act or (wish.is_whole and not wish.is_unclear)):
         return message

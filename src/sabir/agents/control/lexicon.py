@@ -1,6 +1,6 @@
-"""A sentence as a row of tags: what each phrase of it stands for, by the table of one language. Pure.
+"""Turns a sentence into a list of tags: the meaning of each phrase, by the table of one language. Pure.
 
-Reading takes linear time: each word is looked up once for each phrase that begins with it.
+Takes linear time: each word is looked up once per phrase that starts with it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _UMLAUTS: Final = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss"}
 
 @dataclass(frozen=True, slots=True)
 class Tag:
-    """What one phrase stands for. ``value`` is what the tag says beyond its name: a format, a unit, a number."""
+    """The meaning of one phrase. ``value`` is what the tag says beyond its name: a format, a unit, a number."""
 
     name: str
     value: str = ""
@@ -48,7 +48,7 @@ class Tag:
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """The tags of one sentence that carry meaning, whether it ends as a question, and whether it says "please"."""
+    """The meaningful tags of one sentence, whether it ends as a question, and whether it says "please"."""
 
     tags: tuple[Tag, ...]
     asks: bool = False
@@ -65,7 +65,7 @@ class Sentence:
 
 
 def words_of(text: str, *, elisions: bool = False) -> list[str]:
-    """The words and marks of a text, in lower case."""
+    """The words and punctuation of a text, in lower case."""
     text = unicodedata.normalize("NFC", text).replace("’", "'").casefold().replace("ß", "ss")
     text = _HYPHEN.sub(" ", text)
     if elisions:
@@ -102,7 +102,7 @@ class Lexicon:
             phrases.sort(key=lambda phrase: -len(phrase[0]))
 
     def sentences(self, text: str) -> list[Sentence]:
-        """The sentences of a text that say anything; those of mere fillers are left out."""
+        """The meaningful sentences of a text; those with only fillers are left out."""
         found: list[Sentence] = []
         tags: list[Tag] = []
         for tag in self._tags(words_of(text, elisions=self._elisions)):
@@ -132,7 +132,7 @@ class Lexicon:
         if word in _SKIPPED:
             return 1, Tag(FILLER)
         for phrase, tag in self._phrases.get(word, ()):
-            # A comma may stand inside a phrase ("alles, was ich gesagt habe"), so phrases are compared without them.
+            # A comma may be inside a phrase ("alles, was ich gesagt habe"), so phrases are compared without commas.
             if len(phrase) == 1 or tuple(words[place : place + len(phrase)]) == phrase:
                 if len(phrase) == 1 and is_number_word(word, self.name):
                     break
@@ -161,9 +161,9 @@ class Lexicon:
 
 
 def _meaning(tags: Iterable[Tag]) -> tuple[Tag, ...]:
-    """The tags that carry meaning; a determiner is one of them where it stands for somebody.
+    """The meaningful tags; a determiner is one if it stands for somebody.
 
-    An "of" behind a verb shows that it was a noun: "end of session", "cierre de sesión".
+    An "of" after a verb shows that it was a noun: "end of session", "cierre de sesión".
     """
     said: list[Tag] = []
     subject, may_be_noun = False, False
@@ -183,7 +183,7 @@ def _meaning(tags: Iterable[Tag]) -> tuple[Tag, ...]:
 
 
 def _with_commas(words: list[str], place: int, phrase: tuple[str, ...]) -> int:
-    """How many words a phrase covers where commas stand between its words; 0 if it is not there."""
+    """How many words a phrase covers if there are commas between its words; 0 if it is not there."""
     end = place
     for wanted in phrase:
         while end > place and end < len(words) and words[end] == ",":

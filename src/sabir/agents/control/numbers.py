@@ -35,7 +35,7 @@ def _counted(ones: str, tens: str) -> dict[str, int]:
     }
 
 
-# What is added up, and what multiplies, by language.
+# Addends and multipliers, by language.
 ADDED: Final[Mapping[str, Mapping[str, int]]] = {
     "english": _counted(_EN_ONES, _EN_TENS),
     "german": _counted(_DE_ONES, _DE_TENS),
@@ -51,7 +51,7 @@ SCALES: Final[Mapping[str, Mapping[str, int]]] = {
 JOINED: Final[Mapping[str, str]] = {"english": "and", "german": "und", "spanish": "y", "french": "et"}
 _THOUSANDS: Final = re.compile(r"\d{1,3}(?:([,._ ])\d{3})(?:\1\d{3}){0,6}")  # 2,000 and 2.000 and 1,000,000
 _GERMAN: Final = re.compile(r"(?:([a-zäöüß]{3,12}?))?(tausend|hundert)")
-MAX_NUMBER: Final = 1e15  # no limit is larger, and no number behind it overflows
+MAX_NUMBER: Final = 1e15  # no limit is larger, and no number derived from it overflows
 
 
 def digits(word: str) -> float:
@@ -68,7 +68,7 @@ def is_number_word(word: str, language: str) -> bool:
 
 
 def _compound(word: str, language: str) -> int | None:
-    """German writes them in one word: ``zweitausend``, ``fünfhundert``."""
+    """German number words: ``zweitausend``, ``fünfhundert``."""
     match = _GERMAN.fullmatch(word) if language == "german" else None
     if match is None:
         return None
@@ -78,7 +78,7 @@ def _compound(word: str, language: str) -> int | None:
 
 
 def spoken(words: Sequence[str], language: str) -> float:
-    """The number that a run of words says; digits may stand before a scale (``2 thousand``)."""
+    """The number that a run of words says; digits may precede a scale (``2 thousand``)."""
     total, group = 0.0, 0.0
     for word in words:
         if word[:1].isdecimal():

@@ -1,4 +1,4 @@
-"""What can be agreed on, and the answer to each proposal. Pure: takes what was said and what is agreed already.
+"""What can be agreed on, and the answer to each proposal. Pure: takes the message and the existing agreements.
 
 Agreements live in the conversation's ``agreed``, by topic; ``sabir.guard.agreements`` enforces them.
 """
@@ -18,9 +18,9 @@ from sabir.message import FORMATS, JSON, Part, json_part, language_name
 
 from .vocabulary import MAX_WORDS
 
-_MAX_SHOWN: Final = 20  # items of a proposal that are looked at; a long one must not make a longer answer
+_MAX_SHOWN: Final = 20  # items of a proposal that are read, so that a long one does not produce a longer answer
 KEEPERS: Final = ("server", "client", "both")
-# The least that can be agreed on, so that a conversation stays possible.
+# Lower bounds of what can be agreed on, so that a conversation stays possible.
 FLOORS: Final[Mapping[str, int]] = {
     "body": 256,
     "reply": 512,
@@ -32,11 +32,11 @@ FLOORS: Final[Mapping[str, int]] = {
 
 @dataclass(frozen=True, slots=True)
 class ProposalAnswer:
-    """Words first, then parts for machines; and what is agreed from now on, where that changed."""
+    """Text first, then parts for programs; and the new agreements, if they changed."""
 
     text: str
     parts: tuple[Part, ...] = ()
-    agreed: Mapping[str, Any] | None = None  # topic → terms; None as terms takes the topic out
+    agreed: Mapping[str, Any] | None = None  # topic → terms; None as terms removes the topic
 
     @classmethod
     def of(cls, text: str, label: str, value: JSON, agreed: Mapping[str, Any] | None = None) -> ProposalAnswer:
@@ -47,7 +47,7 @@ class ProposalAnswer:
 
 
 def bounds(limits: Limits, quotas: Quotas) -> dict[str, int]:
-    """The most that this gateway takes or gives, by the names under which it can be negotiated down."""
+    """The upper bounds of this gateway, by the names under which lower ones can be negotiated."""
     rate = quotas.rate_per_caller
     return {
         "body": limits.body,
@@ -59,7 +59,7 @@ def bounds(limits: Limits, quotas: Quotas) -> dict[str, int]:
 
 
 def on_limits(said: Mapping[str, Any], limits: Limits, quotas: Quotas, agreed: Mapping[str, Any]) -> ProposalAnswer:
-    """Tell the limits, or agree on lower ones; what is over a bound is answered with the bound."""
+    """State the limits, or agree on lower ones; a value over a bound is answered with the bound."""
     allowed = bounds(limits, quotas)
     proposed = said.get("propose", said)
     held = dict(agreed.get("limits", {}))
@@ -110,7 +110,7 @@ def _lowered(proposed: Mapping[str, Any], allowed: Mapping[str, int]) -> tuple[d
 
 
 def consents(said: Mapping[str, Any], policies: Sequence[Policy], agreed: Mapping[str, Any]) -> list[Policy]:
-    """The policies that would be accepted anew by this, for the question whether that is meant."""
+    """The policies that this would newly accept, for the confirmation question."""
     if _unmet(said, policies):
         return []
     wanted = _accepted_kinds(said, {policy.kind for policy in policies})
@@ -124,9 +124,9 @@ def on_policy(
     agreed: Mapping[str, Any],
     holders: Mapping[str, Sequence[str]] | None = None,
 ) -> ProposalAnswer:
-    """State the policies, take their acceptance, and say whether the caller's own demands can be met (TR-7.1.5).
+    """State the policies, accept them, and say whether the caller's own demands can be met (TR-7.1.5).
 
-    ``holders`` names the agents that alone require a kind; a kind without holders is required of all data.
+    ``holders`` names the agents that alone require a kind; a kind without holders is required for all data.
     """
     holders = holders or {}
     held = dict(agreed.get("policy", {}))
@@ -167,7 +167,7 @@ def _to_be_accepted(kinds: Sequence[str], holders: Mapping[str, Sequence[str]]) 
 def offers(
     policies: Sequence[Policy], accepted: set[str], holders: Mapping[str, Sequence[str]] | None = None
 ) -> dict[str, Any]:
-    """The policies as JSON, each with what is offered, whether it is required (by whom), and whether it is accepted."""
+    """The policies as JSON: what is offered, whether it is required (by whom), and whether it is accepted."""
     details: dict[str, Any] = {"privacy": {}, "regulatory": {}, "attributes": {}}
     for policy in policies:
         details[policy.kind] = {
@@ -192,7 +192,7 @@ def _accepted_kinds(said: Mapping[str, Any], known: set[str]) -> set[str]:
 
 
 def _unmet(said: Mapping[str, Any], policies: Sequence[Policy]) -> list[str]:
-    """The caller's own requirements, such as ``regulatory.require.jurisdiction``, that no policy here states."""
+    """The caller's requirements, such as ``regulatory.require.jurisdiction``, that no policy here meets."""
     unmet = []
     for kind, terms in said.items():
         demands = terms.get("require") if isinstance(terms, Mapping) else None
@@ -259,7 +259,7 @@ _KEEPER_WORDS: Final[Mapping[str, str]] = {
 
 
 def on_accept(said: Mapping[str, Any]) -> ProposalAnswer:
-    """Note which formats and languages a back-level client reads (DEP-BACK)."""
+    """Record which formats and languages a back-level client reads (DEP-BACK)."""
     wanted = said.get("formats", said.get("is", ()))
     listed = [wanted] if isinstance(wanted, str) else list(wanted) if isinstance(wanted, list | tuple) else []
     formats = [item.strip().lower()[:100] for item in listed[:20] if isinstance(item, str)]
@@ -278,7 +278,7 @@ def on_accept(said: Mapping[str, Any]) -> ProposalAnswer:
     if languages:
         terms["languages"] = languages
     text = f"From now on you get only: {', '.join(known)}." if known else ""
-    if languages:  # nothing here translates: the agent is told, and does what it can
+    if languages:  # nothing here translates: the agent gets the list, and does what it can
         text = f"{text} Replies are limited to the formats you read: {', '.join(languages)}.".strip()
     return ProposalAnswer.of(text, "accept", terms, {"accept": terms})
 
@@ -287,7 +287,7 @@ def on_accept(said: Mapping[str, Any]) -> ProposalAnswer:
 
 
 def on_stream(said: Mapping[str, Any], agreed: Mapping[str, Any], door: str) -> ProposalAnswer:
-    """Agree on partial answers; ``on`` and ``partial`` are two names of one wish. What cannot happen is refused."""
+    """Agree on partial answers; ``on`` and ``partial`` mean the same. What is not possible is refused."""
     on = said.get("on", said.get("partial", said.get("is")))
     if not isinstance(on, bool):
         text = "Partial answers come ahead of the whole one." if agreed.get("stream") else "Only whole answers come."
@@ -309,7 +309,7 @@ _PIECES_OVER: Final[Mapping[str, str]] = {
 
 
 def on_vocabulary(said: Mapping[str, Any], agreed: Mapping[str, Any]) -> ProposalAnswer:
-    """Agree on the only words that replies may have; an empty list ends that (NLIP paper, DEP-BACK)."""
+    """Agree on the only words that replies may use; an empty list ends that (NLIP paper, DEP-BACK)."""
     listed = said.get("words", said.get("is"))
     held = agreed.get("vocabulary")
     if not isinstance(listed, list):

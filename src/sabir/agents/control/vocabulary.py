@@ -1,6 +1,6 @@
-"""A limited vocabulary, as words ask for it: "answer only with yes or no". Pure.
+"""Recognises a request for a limited vocabulary: "answer only with yes or no". Pure.
 
-The words themselves may be any, so the sentence is read by its shape: an opener, single words with commas or "or"
+The words themselves are arbitrary, so the sentence is matched by its form: an opener, single words with commas or "or"
 between them, and nothing else.
 """
 
@@ -22,7 +22,7 @@ _REPEATED: Final = frozenset({"par", "con", "mit", "with"})  # "par oui ou par n
 
 
 class Openers:
-    """How the wish begins in one language."""
+    """How the request starts in one language."""
 
     def __init__(self, table: Mapping[str, str], *, elisions: bool = False) -> None:
         self._elisions = elisions
@@ -63,7 +63,7 @@ class Openers:
                 found.append(word)
                 expects_word = False
             elif word not in _JOINERS:
-                return None  # two words without a comma: a sentence, and not a list
+                return None  # two words without a comma: a sentence, not a list
         return found if 2 <= len(found) <= MAX_WORDS and not expects_word else None
 
 
@@ -82,7 +82,7 @@ _OPENERS: Final = (Openers(ENGLISH), Openers(GERMAN), Openers(SPANISH), Openers(
 
 
 def read_vocabulary(text: str) -> list[str] | None:
-    """The words that are allowed from now on, or None where the text asks for no such thing."""
+    """The words that are allowed from now on, or None if the text asks for no such thing."""
     for openers in _OPENERS:
         found = openers.read(text)
         if found is not None:

@@ -3,7 +3,7 @@
     Ensemble([alice, bob, carol])
 
 Members are any Agents: language models, functions, and remote agents over any protocol. They work in parallel. Every
-event is written to the journal of the turn, so that a panel that was killed continues where it stopped, and no answer
+event is written to the journal of the turn, so that a panel that was killed resumes where it stopped, and no answer
 is paid for twice.
 """
 
@@ -47,7 +47,7 @@ CONSENSUS: Final = "all members have voted"
 
 
 async def panel_events(journal: Journal, turn: str) -> list[PanelEvent]:
-    """What happened in the panel of a turn, in order: who answered, voted or failed, when, and what it took."""
+    """What happened in the panel of a turn, in order: who answered, voted or failed, when, and at what cost."""
     return [_EVENTS.decode(entry) for entry in await journal.entries(turn)]
 
 
@@ -96,7 +96,7 @@ class _Panel:
         self._asking = asyncio.Lock()  # the caller is asked one question at a time
         self._began = time.monotonic()
         self._running: dict[asyncio.Task[Decision], tuple[int, int]] = {}  # the member, and how many answers it saw
-        self._used: dict[int, tuple[int, float]] = {}  # tokens and cost of the step that runs, by member
+        self._used: dict[int, tuple[int, float]] = {}  # tokens and cost of the running step, by member
 
     # -- voting -----------------------------------------------------------------------------------
 
@@ -151,7 +151,7 @@ class _Panel:
             )
 
     async def _asked(self, member: int, agent: Agent, message: Message) -> Message:
-        """Run a member on a message, in a turn inside ours, and count what it uses."""
+        """Run a member on a message in a sub-turn, and count what it uses."""
         sub = self._sub(message, agent)
         sub.id = (
             f"{self._turn.id}.{self._state.alias(member)}.{self._state.stepped(member)}"  # the same again after a crash
@@ -182,7 +182,7 @@ class _Panel:
         left = self._options.seconds - (time.monotonic() - self._began) if self._options.seconds else None
         patience = self._turn.remaining if left is None else min(left, self._turn.remaining)
         done, _ = await asyncio.wait(self._running, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
-        # Those that saw least come first, so that a vote never counts for answers it has not seen.
+        # Members that saw least come first, so that a vote never counts for answers it has not seen.
         return [self._event(task) for task in sorted(done, key=lambda task: self._running[task])]
 
     def _event(self, task: asyncio.Task[Decision]) -> PanelEvent:
@@ -198,7 +198,7 @@ class _Panel:
         return MemberVoted(member, decision.choice, decision.reason, seen, at, tokens, cost)
 
     def _failure(self, member: int, exc: BaseException) -> str:
-        """Why a member has dropped out. The reason of a crash is only in the log."""
+        """Why a member dropped out. The reason of a crash is only in the log."""
         if isinstance(exc, TimeoutError):
             return "no answer in time"
         if isinstance(exc, SabirError):
@@ -209,19 +209,19 @@ class _Panel:
         return "it failed"
 
     async def _interrupt(self, author: int) -> None:
-        """End the steps of members that have not seen the newest answer; they start over."""
+        """Cancel the steps of members that have not seen the newest answer; they start over."""
         behind = [task for task, (_, seen) in self._running.items() if seen < len(self._state.answers)]
         for task in behind:
             member, _ = self._running[task]
             if task.done():
-                continue  # what it came to is looked at next; a vote that saw too little does not count
+                continue  # its outcome is handled next; a vote that saw too little does not count
             del self._running[task]
             await cancel_and_wait([task])
             tokens, cost = self._used.pop(member, (0, 0.0))
             await self._note(MemberInterrupted(member, time.time(), tokens, cost))
 
     async def _note(self, event: PanelEvent) -> None:
-        """Write an event down before anything follows from it."""
+        """Journal an event before acting on it."""
         await self._turn.journal.append(self._turn.id, msgspec.json.encode(event))
         self._state = self._state.apply(event)
 
@@ -251,7 +251,7 @@ class _Panel:
     # -- presenting -------------------------------------------------------------------------------
 
     async def present(self) -> AsyncGenerator[Event, None]:
-        """The final answer, streamed in the winner's words; its answer as it is if it cannot say it again."""
+        """The final answer, streamed in the winner's words; its earlier answer if it cannot present it."""
         ended = self._state.ended
         assert ended is not None
         answer = self._state.newest()[ended.winner].content
@@ -273,7 +273,7 @@ class _Panel:
                     said.append(event.part.content if event.part.format == "text" else "")
                     yield event
         except SabirError:
-            pass  # the panel has decided; its answer is not lost because the winner is gone
+            pass  # the panel has decided; its answer is not lost because the winner failed
         except Exception:
             logger.exception("Member %s of an ensemble failed", self._name(ended.winner))
         rest = answer if not said else f"\n\n{answer}"

@@ -1,4 +1,4 @@
-"""What one member of an ensemble uses, beside what the whole turn does."""
+"""Counts what one member of an ensemble uses, in addition to the turn."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from sabir.turn import Meter
 
 
 class MemberMeter(Meter, eq=False, kw_only=True):
-    """Counts for one member, and for the turn, whose budget holds for all members together."""
+    """Counts for one member and for the turn, whose budget covers all members together."""
 
     whole: Meter
 

@@ -9,15 +9,15 @@ from msgspec import Meta
 
 
 class EnsembleOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """How long an ensemble may go on, and what its members may do. 0 means no limit."""
+    """How long an ensemble may run, and what its members may do. 0 means no limit."""
 
-    answers: Annotated[int, Meta(ge=1)] = 3  # that one member may give
-    steps: Annotated[int, Meta(ge=1)] = 12  # of one member: answers, votes and those that were interrupted
+    answers: Annotated[int, Meta(ge=1)] = 3  # per member
+    steps: Annotated[int, Meta(ge=1)] = 12  # per member: answers, votes and interrupted ones
     seconds: Annotated[float, Meta(ge=0)] = 300.0
     tokens: Annotated[int, Meta(ge=0)] = 0
     cost: Annotated[float, Meta(ge=0)] = 0.0  # in US dollars
     step_seconds: Annotated[float, Meta(gt=0)] = 120.0  # of one step of one member
-    interrupt: bool = True  # whether a new answer ends the steps of members that have not seen it
+    interrupt: bool = True  # whether a new answer interrupts members that have not seen it
     vote_for_self: bool = True
-    present: bool = True  # whether the winner writes the final answer; otherwise its answer is given as it is
+    present: bool = True  # whether the winner writes the final answer; otherwise its answer is used as it is
     coordinate_via_nlip: bool = False  # whether members are asked by NLIP messages through the gateway's exchange

@@ -1,9 +1,9 @@
 """The state of an ensemble, computed from its events. Pure: no I/O, no clock.
 
-Members are numbers from 0; to each other they are ``agent1``, ``agent2`` and so on, in a panel that is itself a member
-of another ``subagent1``, ``subagent2``, so that it is clear on which panel somebody votes. An answer ends the votes
-that were given before it. When every live member has voted on the same answers, the most voted member wins; a tie falls
-to the member whose newest answer is the earlier one.
+Members are numbered from 0; to each other they are ``agent1``, ``agent2`` and so on, and in a panel inside another
+``subagent1``, ``subagent2``, so that it is clear which panel a vote is for. An answer invalidates earlier votes. When
+every live member has voted on the same answers, the member with the most votes wins; a tie goes to the member whose
+newest answer is the earlier one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class MemberAnswered(msgspec.Struct, frozen=True, tag="answered", omit_defaults=
 
 
 class MemberVoted(msgspec.Struct, frozen=True, tag="voted", omit_defaults=True):
-    """A member voted, having seen so many answers."""
+    """A member voted, having seen this many answers."""
 
     member: int
     choice: int
@@ -47,7 +47,7 @@ class MemberFailed(msgspec.Struct, frozen=True, tag="failed", omit_defaults=True
 
 
 class MemberInterrupted(msgspec.Struct, frozen=True, tag="interrupted", omit_defaults=True):
-    """A step was ended because there was an answer that the member had not seen, or the limit was reached."""
+    """A step was ended because there was an answer that the member had not seen, or a limit was reached."""
 
     member: int
     at: float = 0.0
@@ -78,7 +78,7 @@ class PanelState(msgspec.Struct, frozen=True):
     """The ensemble after some events."""
 
     members: int
-    depth: int = 0  # in how many other panels this one sits
+    depth: int = 0  # how many other panels this one is nested in
     answers: tuple[PanelAnswer, ...] = ()
     votes: tuple[tuple[int, int, str], ...] = ()  # member, choice, reason
     failed: tuple[tuple[int, str], ...] = ()
@@ -111,15 +111,15 @@ class PanelState(msgspec.Struct, frozen=True):
 
     @property
     def prefix(self) -> str:
-        """What the names of the members begin with."""
+        """The prefix of the members' aliases."""
         return "sub" * self.depth + "agent"
 
     def alias(self, member: int) -> str:
-        """What a member is called among the others."""
+        """The alias of a member among the others."""
         return f"{self.prefix}{member + 1}"
 
     def member_of(self, name: str) -> int | None:
-        """The member that an alias names; None if there is none."""
+        """The member with this alias, or None."""
         digits = name.strip().casefold().removeprefix(self.prefix).strip()
         if not digits.isascii() or not digits.isdigit():
             return None
@@ -147,11 +147,11 @@ class PanelState(msgspec.Struct, frozen=True):
 
     @property
     def is_decided(self) -> bool:
-        """Whether all live members have voted on the answers that there are."""
+        """Whether all live members have voted on the current answers."""
         return bool(self.answers) and bool(self.live) and all(self.has_voted(member) for member in self.live)
 
     def winner(self) -> int | None:
-        """The member with the most votes; a tie, and no votes at all, fall to the earlier answer."""
+        """The member with the most votes; a tie, or no votes at all, goes to the earlier answer."""
         newest = self.newest()
         if not newest:
             return None

@@ -1,7 +1,8 @@
-"""One step of one member: it is shown the answers, and ends with a new answer or a vote.
+"""One step of one member: it sees the answers, and ends with a new answer or a vote.
 
-A language model is given two tools, ``new_answer`` and ``vote``. Any other agent, and so any remote one, is asked in
-words: a reply that begins with ``VOTE: agent2`` is a vote, every other reply is an answer.
+A language model gets two tools, ``new_answer`` and ``vote``. Any other agent, and so any remote one, is asked in text:
+a
+reply that starts with ``VOTE: agent2`` is a vote, every other reply is an answer.
 """
 
 from __future__ import annotations
@@ -117,13 +118,13 @@ def brief(question: Message, state: PanelState, member: int, *, may_answer: bool
 
 
 def _beside(question: Message) -> list[Part]:
-    """The parts of a question that are not words."""
+    """The parts of a question that are not text."""
     parts = question.without_tokens().parts
     return [part for part in parts if part.format != "text" and part.label != LABEL]
 
 
 def depth_of(question: Message) -> int:
-    """In how many panels a question is asked already."""
+    """How many panels a question is nested in."""
     part = question.labelled(LABEL)
     outer = part.value if part is not None and part.format == "structured" else None
     depth = outer.get("depth") if isinstance(outer, dict) else None
@@ -141,7 +142,7 @@ async def decide(
     choices: frozenset[int],
     in_words: bool = False,
 ) -> Decision:
-    """Let a member take one step; ``in_words`` asks a language model without tools, as any other agent.
+    """Let a member take one step; ``in_words`` asks a language model without tools, like any other agent.
 
     Raises:
         TurnFailed: it ended twice without an answer or a vote.
@@ -185,10 +186,10 @@ async def _by_tools(
 
 
 def read(reply: Message, state: PanelState, choices: frozenset[int]) -> Decision:
-    """A reply in words: a vote, or an answer.
+    """Parse a text reply: a vote, or an answer.
 
     Raises:
-        UnclearStep: it says nothing, or votes for an answer that does not exist.
+        UnclearStep: it is empty, or votes for an answer that does not exist.
     """
     found = _VOTE.match(reply.text)
     if found is None or not found[1].casefold().startswith(state.prefix):

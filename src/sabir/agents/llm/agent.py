@@ -1,7 +1,8 @@
 """``LLM``: a language model with tools, as an Agent.
 
-The model is given its system message, the conversation so far, the question, and the tools that the caller may use.
-While it calls tools, it is asked again with their results; its words stream to the caller as they come.
+The model gets its system message, the conversation so far, the question, and the tools that the caller may use. While
+it
+calls tools, it is asked again with their results; its text is streamed to the caller.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from sabir.turn import Turn
 from .context import cut, fit_results, history_of
 from .model import SECONDS, Model, ModelMessage, ModelOptions, ModelUsage, Price, specs_of
 
-STEPS: Final = 12  # answers of the model in one turn
-JSON_CHARACTERS: Final = 50_000  # of structured input that the model sees
+STEPS: Final = 12  # model answers in one turn
+JSON_CHARACTERS: Final = 50_000  # of structured input that the model gets
 
 
 class LLMOptions(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -34,10 +35,10 @@ class LLMOptions(msgspec.Struct, frozen=True, omit_defaults=True):
     seconds: float = SECONDS  # for each answer of the model
     price: Price = Price()
     steps: int = STEPS
-    past_turns: int = 20  # earlier turns that the model sees
-    context_tokens: int | None = None  # what fits into the model's window; None: everything is sent
-    context_policy: Literal["truncate", "summarise"] = "truncate"  # what happens to what does not fit
-    schema: Mapping[str, Any] | None = None  # JSON Schema of the answer, where it has a shape
+    past_turns: int = 20  # earlier turns that the model gets
+    context_tokens: int | None = None  # size of the model's context window; None: everything is sent
+    context_policy: Literal["truncate", "summarise"] = "truncate"  # for what does not fit
+    schema: Mapping[str, Any] | None = None  # JSON Schema of the answer, if it must be structured
 
 
 class LLM:
@@ -55,12 +56,12 @@ class LLM:
     ) -> None:
         """
         Args:
-            name: of the agent, on its card.
-            model: what answers.
-            system_message: given to the model before everything else; it never leaves this agent.
+            name: the agent's name, on its card.
+            model: the model that answers.
+            system_message: sent to the model before everything else; it never leaves this agent.
             description: for the card.
             tools: what the model may call.
-            options: limits, price, and how much of the conversation the model sees.
+            options: limits, price, and how much of the conversation the model gets.
 
         Raises:
             ConfigError: two tools have the same name.
@@ -90,7 +91,7 @@ class LLM:
         return type(exc)(self.card.name, words)
 
     def with_final_tools(self, tools: Iterable[Tool]) -> Self:
-        """The same agent with more tools, each of which ends the turn once it has been called."""
+        """The same agent with more tools, each of which ends the turn when called."""
         final = tuple(tools)
         made = copy.copy(self)
         made.toolbox = self.toolbox.with_tools(final)
@@ -98,9 +99,9 @@ class LLM:
         return made
 
     async def messages(self, turn: Turn) -> list[ModelMessage]:
-        """What the model is given at the start of a turn."""
+        """What the model gets at the start of a turn."""
         system = [ModelMessage("system", self._system)] if self._system else []
-        if words := turn.conversation.agreed.get("vocabulary"):  # by control; the gateway holds the reply to it
+        if words := turn.conversation.agreed.get("vocabulary"):  # agreed by control; the gateway enforces it
             system.append(ModelMessage("system", f"Answer only with these words and no others: {', '.join(words)}."))
         past = await history_of(self.model, turn, self.options, len(self._system))
         asked, images = question_of(turn.message, reads_images=self.model.reads_images)
@@ -116,13 +117,13 @@ class LLM:
 
 
 class _Work:
-    """One turn of a model: what was said to it, and what it has said so far."""
+    """One turn of a model: its input, and its output so far."""
 
     def __init__(self, agent: LLM, turn: Turn) -> None:
         self._agent = agent
         self._turn = turn
         self._said: list[str] = []
-        self._files: list[Part] = []  # that tools returned
+        self._files: list[Part] = []  # returned by tools
 
     async def events(self) -> AsyncIterator[Event]:
         agent, turn = self._agent, self._turn
@@ -153,7 +154,7 @@ class _Work:
     async def _answer(
         self, messages: list[ModelMessage], calls: list[ToolCall], spoken: list[str]
     ) -> AsyncIterator[Event]:
-        """One answer of the model: its words as events, its calls into ``calls``."""
+        """One answer of the model: its text as events, its calls into ``calls``."""
         options, turn = self._agent.options, self._turn
         turn.spend(calls=1)
         asked = ModelOptions(
@@ -172,7 +173,7 @@ class _Work:
                         calls.append(piece)
                     else:
                         if self._said and not spoken and not self._said[-1].endswith((" ", "\n")):
-                            piece = f"\n\n{piece}"  # words between two rounds of tools
+                            piece = f"\n\n{piece}"  # text between two rounds of tools
                         spoken.append(piece)
                         self._said.append(piece)
                         yield Delta(text_part(piece))
@@ -180,7 +181,7 @@ class _Work:
             raise PeerUnreadable(self._agent.card.name, "it said nothing")
 
     def _result(self, result: ToolResult) -> str:
-        """A result as the model reads it; files are named to it and go to the caller."""
+        """A result for the model; files are named to it and go to the caller."""
         words = []
         for part in result.parts if result.status == "success" else ():
             if part.format == "binary":
@@ -211,7 +212,7 @@ def _as_json(part: Part) -> str:
 
 
 def question_of(message: Message, *, reads_images: bool) -> tuple[str, tuple[Part, ...]]:
-    """A message as a model reads it: words, with structured parts as JSON; and the images beside it."""
+    """A message for a model: text, with structured parts as JSON; and its images."""
     words = [message.text] if message.text else []
     for part in message.parts:
         if part.format == "structured" and not isinstance(part.content, str):
@@ -224,7 +225,7 @@ def question_of(message: Message, *, reads_images: bool) -> tuple[str, tuple[Par
 
 
 def unreadable(message: Message, *, reads_images: bool) -> list[Part]:
-    """The parts of a message that the model cannot take."""
+    """The parts of a message that the model cannot read."""
     binary = [part for part in message.parts if part.format == "binary"]
     return [part for part in binary if not (reads_images and _is_image(part))]
 

@@ -1,7 +1,8 @@
 """A model behind Anthropic's Messages API (``POST /v1/messages``, https://docs.claude.com/en/api/messages).
 
-It has no field for the shape of an answer that all its models know; so the shape is that of a tool which the model has
-to call, and the arguments of that call are the answer.
+Not all its models have a parameter for the schema of an answer; so the schema is that of a tool which the model must
+call,
+and the arguments of that call are the answer.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from .service import ModelService, ServiceProblem, events_of
 
 PATH: Final = "/v1/messages"
 VERSION: Final = {"anthropic-version": "2023-06-01"}
-MAX_TOKENS: Final = 4096  # the API wants a number, and this is what its smallest models can write
-SHAPED: Final = "answer_in_json"  # the tool through which an answer with a JSON Schema comes
+MAX_TOKENS: Final = 4096  # the API requires a number; this is the limit of its smallest models
+SHAPED: Final = "answer_in_json"  # the tool through which a structured answer comes
 
 
 class ClaudeModel:
-    """One model of Anthropic's."""
+    """An Anthropic model."""
 
     def __init__(
         self,
@@ -128,7 +129,7 @@ def _blocks(message: ModelMessage) -> list[dict[str, Any]]:
 
 
 class _Reading:
-    """The events of one answer, read one after the other."""
+    """Reads the events of one answer."""
 
     def __init__(self, place: str) -> None:
         self._place = place
@@ -166,7 +167,7 @@ class _Reading:
             self._written = max(self._written, usage.output_tokens)
 
     def usage(self) -> ModelUsage:
-        """What was used so far."""
+        """The usage so far."""
         return ModelUsage(self._given + self._written, self._written)
 
     def rest(self) -> list[ModelPiece]:
@@ -192,7 +193,7 @@ class _Usage(msgspec.Struct):
 
     @property
     def all_input(self) -> int:
-        """Cached tokens are counted apart from the others."""
+        """Cached tokens are counted separately."""
         cached = (self.cache_creation_input_tokens or 0) + (self.cache_read_input_tokens or 0)
         return (self.input_tokens or 0) + cached
 

@@ -1,4 +1,4 @@
-"""How much of a conversation a model sees: the last turns, as far as they fit its window."""
+"""How much of a conversation a model gets: the latest turns, as far as they fit its context window."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from .model import Model, ModelMessage, ModelOptions, ModelUsage
 if TYPE_CHECKING:
     from .agent import LLMOptions
 
-CUT: Final = 200  # characters of the newest results that are left; shorter ones are never cut
-CHARACTERS_A_TOKEN: Final = 4  # a common estimate; windows need no more than that
+CUT: Final = 200  # characters of the newest results that are kept; shorter ones are never cut
+CHARACTERS_A_TOKEN: Final = 4  # a common estimate, good enough for context windows
 SUMMARY: Final = "Summarise this conversation in at most 150 words. Keep names, numbers and decisions."
 
 
 async def history_of(model: Model, turn: Turn, options: LLMOptions, used: int) -> list[ModelMessage]:
-    """The earlier turns as messages. ``used`` is how many characters of the window are taken already."""
+    """The earlier turns as messages. ``used`` is how many characters of the window are already taken."""
     past = turn.conversation.turns[-options.past_turns :] if options.past_turns else ()
     if options.context_tokens is None:
         return _messages(past)
@@ -53,9 +53,9 @@ def _fitting(turns: Sequence[PastTurn], room: int) -> list[PastTurn]:
 
 
 def fit_results(messages: list[ModelMessage], context_tokens: int | None) -> None:
-    """Make the results of tools fit into the window: earlier ones are left out, the newest are cut.
+    """Make the results of tools fit into the window: earlier ones are dropped, the newest are cut.
 
-    Whatever the window is, a conversation that is longer than that is rejected by the model as a whole.
+    A model rejects a request that is longer than its window as a whole.
     """
     if context_tokens is None:
         return

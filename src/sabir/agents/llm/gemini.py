@@ -18,7 +18,7 @@ from .service import ModelService, ServiceProblem, events_of
 
 
 class GeminiModel:
-    """One model of Google's."""
+    """A Gemini model."""
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ def _parts(message: ModelMessage, names: dict[str, str]) -> list[dict[str, Any]]
     for call in message.calls:
         part: dict[str, Any] = {"functionCall": {"name": call.name, "args": call.arguments}}
         if call.mark:
-            part["thoughtSignature"] = call.mark  # newer models refuse their own calls without it
+            part["thoughtSignature"] = call.mark  # newer models reject their own calls without it
         parts.append(part)
     return parts
 
@@ -170,7 +170,7 @@ class _GeminiUsage(msgspec.Struct):
     thoughtsTokenCount: int = 0
 
     def total(self) -> ModelUsage | None:
-        """What a model only thought is written, too; None if this chunk counts nothing."""
+        """Reasoning counts as output; None if this chunk has no counts."""
         written = self.candidatesTokenCount + self.thoughtsTokenCount
         total = max(self.totalTokenCount, self.promptTokenCount + written)
         return ModelUsage(total, max(written, total - self.promptTokenCount)) if total else None

@@ -1,10 +1,10 @@
-"""Models without a service: one that follows a script, one that records another, one that plays a recording.
+"""Models without a service: one that follows a script, one that records another, one that replays a recording.
 
-A script is a list of steps, one for each answer: text, or a mapping with ``say``, ``tool_calls``
-(``{"name": …, "arguments": {…}}``), ``error`` or ``seconds`` to wait first. In Python a step may also be a function of
-the messages. A step with ``when`` is out of the order: it answers, as often as that happens, when the last message
-contains this text. Steps with ``answer``, ``vote`` and ``present`` make the model a member of an ensemble
-(``panel_script``). When the script has ended, or there is none, the model repeats what it was asked.
+A script is a list of steps, one per answer: text, or a mapping with ``say``, ``tool_calls`` (``{"name": …, "arguments":
+{…}}``), ``error`` or ``seconds`` to wait first. In Python a step may also be a function of the messages. A step with
+``when`` is outside the order: it answers whenever the last message contains this text. Steps with ``answer``, ``vote``
+and ``present`` make the model a member of an ensemble (``panel_script``). After the end of the script, or without one,
+the model repeats its input.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ ScriptStep = str | Mapping[str, Any] | Callable[[Sequence[ModelMessage]], Any]
 
 
 class ScriptedModel:
-    """Answers from a script, one step after the other; ``asked`` keeps what it was given."""
+    """Answers from a script, step by step; ``asked`` keeps its input."""
 
     def __init__(self, script: Sequence[ScriptStep] = ()) -> None:
         """Raises:
@@ -122,12 +122,12 @@ def _panel_step_of(step: Any) -> PanelStep:
 
 
 def _words(text: str) -> list[str]:
-    """Text in the pieces that a model would send."""
+    """Split text into pieces like those a model sends."""
     return [word if number == 0 else f" {word}" for number, word in enumerate(text.split(" "))] if text else []
 
 
 def _usage(messages: Sequence[ModelMessage], step: _Step) -> ModelUsage:
-    """Tokens as they are commonly estimated: four characters each."""
+    """Estimate tokens: four characters each."""
     written = len(step.say) // 4 + 8 * len(step.tool_calls) + 1
     given = sum(len(message.content) for message in messages) // 4 + 1
     return ModelUsage(given + written, written)
@@ -141,7 +141,7 @@ class _Recorded(msgspec.Struct, frozen=True):
 
 
 class RecordingModel:
-    """Passes everything on to another model, and writes what it answered to a file, one line for each answer."""
+    """Forwards to another model, and writes its answers to a file, one per line."""
 
     def __init__(self, model: Model, path: Path | str) -> None:
         self._model = model
@@ -192,7 +192,7 @@ class ReplayingModel:
         found = self._answers.get(request_key(messages, options), [])
         if not found:
             raise PeerUnreadable("recording", "this request was not recorded; record it again")
-        pieces = found.pop(0) if len(found) > 1 else found[0]  # the last answer may be asked for again
+        pieces = found.pop(0) if len(found) > 1 else found[0]  # the last answer may be repeated
         for piece in pieces:
             yield _read(piece)
 
@@ -201,7 +201,7 @@ class ReplayingModel:
 
 
 def request_key(messages: Sequence[ModelMessage], options: ModelOptions | None) -> str:
-    """What makes two requests the same: what is said, and the tools and the shape that are offered."""
+    """What identifies a request: its messages, and the offered tools and schema."""
     chosen = options or ModelOptions()
     said = msgspec.json.encode([list(messages), list(chosen.tools), chosen.schema, chosen.must_call])
     return hashlib.sha256(said).hexdigest()

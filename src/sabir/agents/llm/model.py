@@ -1,4 +1,4 @@
-"""What every language model is asked, and what it answers."""
+"""The interface of every language model: its input and its output."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from sabir.errors import PeerUnreadable
 from sabir.message import Part
 from sabir.tools import ToolCall
 
-SECONDS: Final = 60.0  # how long a model may take for one answer
+SECONDS: Final = 60.0  # time limit of one answer
 
 
 class ModelMessage(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One thing said to a model, and by whom."""
+    """One message to a model, with its role."""
 
     role: Literal["system", "user", "assistant", "tool"]
     content: str = ""
-    images: tuple[Part, ...] = ()  # binary parts, beside the words of a user
+    images: tuple[Part, ...] = ()  # binary parts of a user's message
     calls: tuple[ToolCall, ...] = ()  # that the assistant made
-    call_id: str = ""  # of the call that this is the result of
+    call_id: str = ""  # the call that this is the result of
 
 
 class ToolSpec(msgspec.Struct, frozen=True):
@@ -33,19 +33,19 @@ class ToolSpec(msgspec.Struct, frozen=True):
 
 
 class ModelUsage(msgspec.Struct, frozen=True):
-    """What an answer took."""
+    """The tokens that an answer used."""
 
     tokens: int = 0  # all of them
-    completion_tokens: int = 0  # those that the model wrote
+    completion_tokens: int = 0  # those the model wrote
 
     @property
     def prompt_tokens(self) -> int:
-        """Those that the model was given."""
+        """The input tokens."""
         return self.tokens - self.completion_tokens
 
 
 class Price(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What tokens of a model cost, in US dollars."""
+    """The price of a model's tokens, in US dollars."""
 
     input: float = 0.0  # for what the model is given
     output: float = 0.0  # for what it writes
@@ -58,17 +58,17 @@ class Price(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
             raise ValueError("price: expected per to be a number of tokens, such as 1000 or 1000000")
 
     def of(self, usage: ModelUsage) -> float:
-        """What an answer cost."""
+        """The cost of an answer."""
         return (usage.prompt_tokens * self.input + usage.completion_tokens * self.output) / self.per
 
 
 class ModelOptions(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What one answer may use and must look like."""
+    """Limits and format of one answer."""
 
     seconds: float = SECONDS
     tools: tuple[ToolSpec, ...] = ()
-    schema: Mapping[str, Any] | None = None  # JSON Schema of the answer, where it has a shape
-    must_call: bool = False  # whether the answer has to be a tool call
+    schema: Mapping[str, Any] | None = None  # JSON Schema of the answer, if it must be structured
+    must_call: bool = False  # whether the answer must be a tool call
 
 
 ModelPiece = str | ToolCall | ModelUsage
@@ -80,10 +80,10 @@ class Model(Protocol):
     def answer(
         self, messages: Sequence[ModelMessage], options: ModelOptions | None = None
     ) -> AsyncGenerator[ModelPiece, None]:
-        """The answer in pieces: text as it comes, then tool calls, ``ModelUsage`` last where the service reports it.
+        """Stream the answer: text as it arrives, then tool calls, ``ModelUsage`` last if the service reports it.
 
         Raises:
-            PeerError: no connection, no answer in time, a refusal, or not an answer.
+            PeerError: no connection, no answer in time, a refusal, or an invalid answer.
         """
         ...
 
@@ -99,7 +99,7 @@ def specs_of(tools: Iterable[Any]) -> tuple[ToolSpec, ...]:
 
 
 def arguments_of(tool: str, text: str, place: str) -> dict[str, Any]:
-    """The arguments of a call that came as JSON text; ``place`` is the service, for errors.
+    """Parse the arguments of a call from JSON text; ``place`` is the service, for errors.
 
     Raises:
         PeerUnreadable: they are not a JSON object.

@@ -1,4 +1,4 @@
-"""A model behind OpenAI's ``/chat/completions``, which most services and local servers speak."""
+"""A model behind OpenAI's ``/chat/completions`` API, which most services and local servers support."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class OpenAIModel:
         chosen = options or ModelOptions()
         clock = Clock(chosen.seconds)
         calls = _Calls()
-        usage: _UsageBody | None = None  # some services repeat it with every piece, so the last one counts
+        usage: _UsageBody | None = None  # some services repeat it with every chunk, so the last one counts
         ended = False
         async with self.service.asked("/chat/completions", self._body(messages, chosen), clock) as response:
             async for data in events_of(response, clock, self.service):
@@ -103,7 +103,7 @@ class OpenAIModel:
 
 
 def _plain(message: ModelMessage) -> dict[str, Any]:
-    """A message as the service reads it."""
+    """A message in the service's format."""
     if message.role == "tool":
         return {"role": "tool", "tool_call_id": message.call_id, "content": message.content}
     if message.calls:
@@ -132,9 +132,9 @@ def _images(parts: Sequence[Part]) -> list[dict[str, Any]]:
 
 
 class _Calls:
-    """Tool calls, which arrive in fragments: the name first, then pieces of JSON text.
+    """Collects tool calls, which arrive in fragments: the name first, then pieces of JSON text.
 
-    Fragments of one call have the same index. Some services give every call the index 0, and then a new id begins a new
+    Fragments of one call have the same index. Some services give every call the index 0; then a new id starts a new
     call.
     """
 
@@ -196,7 +196,7 @@ class _UsageBody(msgspec.Struct):
     completion_tokens: int = 0
 
     def total(self) -> ModelUsage:
-        """Services leave out some of the three, or count what a model only thought in the total alone."""
+        """Services omit some of the three counts, or count reasoning only in the total."""
         total = max(self.total_tokens, self.prompt_tokens + self.completion_tokens)
         written = total - self.prompt_tokens if self.prompt_tokens else self.completion_tokens
         return ModelUsage(total, written)

@@ -1,4 +1,4 @@
-"""The script of a member of an ensemble: what it answers, for whom it votes, and how it presents the result.
+"""The script of an ensemble member: what it answers, which answer it votes for, and how it presents the result.
 
     script:
       - answer: It depends.
@@ -6,9 +6,10 @@
         reason: it is complete
       - present: "We agree: use a queue."
 
-What a member is asked depends on the others, so a step is chosen by what the model is asked, and not by its place: the
-answers one after the other, then a vote, and the presentation if the member wins. Several votes are choices: the first
-that has an answer counts. Without ``present`` the winner repeats its answer.
+What a member is asked depends on the others, so a step is chosen by the prompt and not by its position: the answers one
+after the other, then a vote, and the presentation if the member wins. Several votes are alternatives: the first that
+has
+an answer counts. Without ``present`` the winner repeats its answer.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class PanelStep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PanelTurn(msgspec.Struct, frozen=True):
-    """What the model does: words, or a call of one of the tools ``new_answer`` and ``vote``."""
+    """What the model does: text, or a call of ``new_answer`` or ``vote``."""
 
     step: PanelStep
     say: str = ""
@@ -50,7 +51,7 @@ class PanelTurn(msgspec.Struct, frozen=True):
 
 
 def panel_turn(script: Sequence[PanelStep], asked: str, tools: Collection[str]) -> PanelTurn | None:
-    """What a member with this script does when it is asked this; None if the script has nothing for it."""
+    """What a member with this script does with this prompt; None if the script has nothing for it."""
     answers = [step for step in script if step.answer]
     answered = _answers_in(asked)
     own = next((text for alias, is_own, text in answered if is_own), None)
@@ -81,10 +82,10 @@ def _answers_in(asked: str) -> list[tuple[str, bool, str]]:
 def _vote(
     votes: Sequence[PanelStep], answered: Sequence[tuple[str, bool, str]], tools: Collection[str]
 ) -> PanelTurn | None:
-    """The first choice of the script that has an answer; else its own answer, until there are others."""
+    """The script's first choice that has an answer; otherwise its own answer, until there are others."""
     if not votes or not answered:
         return None
-    step, reason = votes[0], f"no answer is meant by {votes[0].vote!r}"
+    step, reason = votes[0], f"no answer matches {votes[0].vote!r}"
     choice = next((alias for alias, is_own, _ in answered if is_own), answered[0][0])
     for vote in votes:
         meant = [alias for alias, _, text in answered if alias == vote.vote or vote.vote.lower() in text.lower()]

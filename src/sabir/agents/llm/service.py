@@ -25,7 +25,7 @@ from sabir.protocols.peer import Clock, without_credentials
 
 TRIES: Final = 3
 ANSWER_BYTES: Final = 4 * 1024 * 1024
-# Not begun yet, so asking again does nothing twice.
+# Nothing was started, so a retry is safe.
 _RETRIED: Final = frozenset({429, 502, 503, 529})
 
 
@@ -56,10 +56,10 @@ class ModelService:
         """
         Args:
             base_url: the address of the service.
-            key: is sent to the service only, and never shown.
+            key: sent to the service only, and never shown.
             key_name: the name of the missing key in the error, if the service requires one.
             key_header: the header that carries the key; in ``authorization`` it is a bearer token.
-            connections: how many may be open at the same time.
+            connections: how many may be open concurrently.
 
         Raises:
             ConfigError: the address is not an HTTP URL.
@@ -79,10 +79,10 @@ class ModelService:
 
     @property
     def _client(self) -> httpx2.AsyncClient:
-        if self._made is None:  # made at first use: a process that forks must not hold connections
+        if self._made is None:  # created on first use: a process that forks must not hold connections
             self._made = httpx2.AsyncClient(
                 headers={"user-agent": f"sabir/{_version.__version__}", "accept-encoding": "identity"},
-                follow_redirects=False,  # a redirect would take the key elsewhere
+                follow_redirects=False,  # a redirect would send the key elsewhere
                 trust_env=False,
                 limits=httpx2.Limits(max_connections=self._connections, max_keepalive_connections=self._connections),
             )
@@ -97,7 +97,7 @@ class ModelService:
     async def asked(
         self, path: str, body: Any, clock: Clock, headers: Mapping[str, str] | None = None
     ) -> AsyncIterator[httpx2.Response]:
-        """The response to a body, its status 2xx, its own body still to be read. Asked again while nothing was begun.
+        """Send a body and return the 2xx response, its own body unread. Retried while nothing was started.
 
         Raises:
             PeerError: no connection, no answer in time, or a refusal.
@@ -129,7 +129,7 @@ class ModelService:
             if response.status_code not in _RETRIED or attempt == TRIES or not _soon(later, clock):
                 raise refused
             await self._pause(attempt, later, clock)
-        raise PeerUnavailable(self.place, "no answer")  # not reached: the last attempt returns or raises
+        raise PeerUnavailable(self.place, "no answer")  # unreachable: the last attempt returns or raises
 
     async def _sent(self, path: str, content: bytes, clock: Clock, more: Mapping[str, str]) -> httpx2.Response:
         headers = {"content-type": "application/json", **more}
@@ -159,11 +159,11 @@ class ModelService:
         finally:
             await response.aclose()
         if self._key:
-            words = words.replace(self._key, "…")  # some services repeat the key that they refuse
+            words = words.replace(self._key, "…")  # some services echo the key that they reject
         return PeerRefused(self.place, f"it refused ({status})" + (f": {words[:300]}" if words else ""), status)
 
     async def body(self, response: httpx2.Response, clock: Clock) -> bytes:
-        """The whole body, within bounds."""
+        """The whole body, within limits."""
         pieces, size = list[bytes](), 0
         async with asyncio.timeout(clock.left):
             async for piece in response.aiter_bytes():
@@ -175,7 +175,7 @@ class ModelService:
 
 
 def _problem_in(body: bytes) -> str:
-    """What an error says: services send an object, a text, or a list of one object."""
+    """The text of an error: services send an object, a text, or a list of one object."""
     answer = msgspec.json.decode(body, type=_ErrorBody | list[_ErrorBody])
     first = answer if isinstance(answer, _ErrorBody) else next(iter(answer), _ErrorBody())
     error = first.error.message if isinstance(first.error, ServiceProblem) else first.error
@@ -184,7 +184,7 @@ def _problem_in(body: bytes) -> str:
 
 
 async def lines_of(response: httpx2.Response, clock: Clock, service: ModelService) -> AsyncGenerator[str, None]:
-    """The lines of a stream, within its time and size."""
+    """The lines of a stream, within its time and size limits."""
     lines = stream_lines(response, service.place, ANSWER_BYTES)
     size = 0
     while True:
@@ -200,7 +200,7 @@ async def lines_of(response: httpx2.Response, clock: Clock, service: ModelServic
 
 
 async def events_of(response: httpx2.Response, clock: Clock, service: ModelService) -> AsyncGenerator[bytes, None]:
-    """The data of a stream's events until ``[DONE]``; each is one line, as every service sends it."""
+    """The data of a stream's events until ``[DONE]``; each is one line, as all services send it."""
     async for line in lines_of(response, clock, service):
         if line.startswith("data:"):
             data = line[5:].strip()
@@ -210,13 +210,13 @@ async def events_of(response: httpx2.Response, clock: Clock, service: ModelServi
 
 
 def _soon(later: str | None, clock: Clock) -> bool:
-    """Whether a service's wish to be asked later leaves time for it."""
+    """Whether there is time to retry when the service asks for it."""
     wanted = _seconds_in(later)
     return wanted is None or wanted < min(10.0, clock.left)
 
 
 def _seconds_in(later: str | None) -> float | None:
-    """The seconds that ``Retry-After`` names, as a number or as a date; None if it names none."""
+    """The seconds in ``Retry-After``, as a number or as a date; None without it."""
     if later is None:
         return None
     try:
@@ -230,10 +230,10 @@ def _seconds_in(later: str | None) -> float | None:
 
 
 def secret(written: str | None, variable: str | None = None) -> str:
-    """A key as it is configured: itself, ``env:NAME``, or the variable that holds it.
+    """The configured key: the value itself, ``env:NAME``, or the variable that holds it.
 
     Raises:
-        ConfigError: a variable that is named is not set.
+        ConfigError: a named variable is not set.
     """
     name = written[4:] if written and written.startswith("env:") else variable if not written else None
     if name is None:

@@ -1,4 +1,4 @@
-"""A language model as the configuration describes it."""
+"""The configuration of a language model."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from .service import ModelService, secret
 
 
 class Vendor(msgspec.Struct, frozen=True):
-    """A service that a configuration names: where it is, how its key is sent, and what it speaks."""
+    """A service that a configuration can name: its address, how its key is sent, and its API."""
 
     address: str
     model: Callable[..., Model]
     key_variable: str = ""
     key_header: str = "authorization"
-    root: str = ""  # of its paths: an address that ends with it is read without
+    root: str = ""  # of its paths; an address that ends with it is accepted, too
 
 
 SERVICES: Final[Mapping[str, Vendor]] = {
@@ -49,24 +49,24 @@ MOCK: Final = "mock"  # answers from a script, without a service
 class BackendSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The settings of a language model."""
 
-    type: str = "openai"  # one of SERVICES; any other service that speaks as OpenAI's does: openai, with base_url
+    type: str = "openai"  # one of SERVICES; for any other service with OpenAI's API: openai, with base_url
     model: str = ""
     base_url: str | None = None
-    api_key: str | None = None  # may be written env:NAME
+    api_key: str | None = None  # may be env:NAME
     api_key_env: str | None = None
     temperature: float | None = None
     max_tokens: int | None = None
     seconds: float = SECONDS
-    price: Price | None = None  # without it, what answers cost is not known
+    price: Price | None = None  # without it, the cost of answers is unknown
     images: bool = True  # whether the model reads images
-    steps: Annotated[int, Meta(ge=1)] | None = None  # answers of the model in one turn, tool calls included
-    past_turns: Annotated[int, Meta(ge=0)] | None = None  # of the conversation that the model sees
-    context_tokens: Annotated[int, Meta(ge=1)] | None = None  # what fits into its window; None: everything is sent
-    context_policy: Literal["truncate", "summarise"] | None = None  # what happens to what does not fit
-    schema: dict[str, Any] | None = None  # JSON Schema of its answers, where they have a shape
-    script: tuple[Any, ...] = ()  # of the mock: what it answers, in order
-    custom_tools: tuple[CustomTools, ...] = ()  # as MassGen writes them; agents[].tools is shorter
-    mcp_servers: tuple[McpServer, ...] | dict[str, McpServer] = ()  # as MassGen writes them
+    steps: Annotated[int, Meta(ge=1)] | None = None  # model answers in one turn, tool calls included
+    past_turns: Annotated[int, Meta(ge=0)] | None = None  # earlier turns that the model gets
+    context_tokens: Annotated[int, Meta(ge=1)] | None = None  # size of its context window; None: everything is sent
+    context_policy: Literal["truncate", "summarise"] | None = None  # for what does not fit
+    schema: dict[str, Any] | None = None  # JSON Schema of its answers, if they must be structured
+    script: tuple[Any, ...] = ()  # of the mock: its answers, in order
+    custom_tools: tuple[CustomTools, ...] = ()  # in MassGen's notation; agents[].tools is shorter
+    mcp_servers: tuple[McpServer, ...] | dict[str, McpServer] = ()  # in MassGen's notation
 
     def __repr__(self) -> str:
         return f"BackendSettings(type={self.type!r}, model={self.model!r})"  # never the key
@@ -88,11 +88,11 @@ def model_of(name: str, backend: BackendSettings) -> Model:
     vendor = SERVICES[backend.type]
     variable = vendor.key_variable
     base_url = os.environ.get(variable.replace("_API_KEY", "_BASE_URL"), "") if variable else ""
-    base_url = base_url or vendor.address  # a proxy of the operator's, under the name that vendors' own libraries read
+    base_url = base_url or vendor.address  # an operator's proxy, from the variable that the vendors' own libraries read
     if backend.api_key or backend.api_key_env:
         key = secret(backend.api_key, backend.api_key_env)
     else:
-        # The vendor's own key goes to the vendor only.
+        # The vendor's own key is sent to the vendor only.
         key = os.environ.get(variable, "") if variable and backend.base_url is None else ""
     service = ModelService(
         (backend.base_url or base_url).rstrip("/").removesuffix(vendor.root or "/"),

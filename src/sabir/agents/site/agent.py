@@ -1,24 +1,25 @@
-"""The site agent: a searchable site that answers in plain words, with sources, filters and questions back.
+"""The site agent: a searchable site that answers in plain words, with sources, filters and follow-up questions.
 
-It needs no model of language; with one (``SiteModel``) it rewrites and then ranks or writes better, in at most two
-calls a turn. The list never waits for it: a model that says nothing for ``patience`` seconds is done without, and a
-summary follows the results.
+It works without a language model; with one (``SiteModel``) it rewrites the question, and ranks or writes better, in at
+most two calls per turn. The list never waits for it: a model that says nothing for ``patience`` seconds is skipped, and
+a summary follows the results.
 
-**What it is asked.** The message's text is the question. A ``structured/json`` part labelled ``"ask"`` may
-carry an ``SiteAsk`` (all keys optional): filters, modes, paging, earlier questions, memory, answers.
+**Input.** The message's text is the question. A ``structured/json`` part labelled ``"ask"`` may carry a ``SiteAsk``
+(all
+keys optional): filters, modes, paging, earlier questions, memory, answers.
 
-**What it yields**, in this order:
+**Output**, in this order:
 
 - ``Delta``, part ``structured/json`` labelled ``"meta"``: a ``SiteMeta`` (``question``: the question as it
   was understood; ``ignored``; ``applied``; ``total``; ``coverage``: below 1 while vectors are computed).
 - ``Question`` by ``turn.ask``, if one narrows much: one ``Field`` of kind ``multi_select`` whose ``id`` is the
   schema.org property and whose ``options`` end in their count, ``"Dessert (12)"``. Its answer is a part
   ``"ask"`` with ``answers``, a JSON object by field id, or words. A ``"meta"`` follows it again.
-- ``Delta``, part labelled ``"result"``, one for each result, best first and each as soon as its place is settled,
-  while later ones are still being ranked (``site_ranking``): an NLWeb result object (``@type``, ``@id``, ``url``,
+- ``Delta``, part labelled ``"result"``, one per result, best first and each as soon as its rank is final, while later
+  ones are still being ranked (``site_ranking``): an NLWeb result object (``@type``, ``@id``, ``url``,
   ``name``, ``site``, ``score`` from 0 to 100, ``description``, the type's own fields, ``grounding``, ``actions``).
 - ``Delta`` texts, which join to the Reply's text: a list of the results for people, or, in the modes
-  ``summarize`` and ``generate``, sentences of the items, each followed by ``[n]``: the place of its result.
+  ``summarize`` and ``generate``, sentences from the items, each followed by ``[n]``: the number of its result.
 - ``Reply``: the text first, then the same parts ``"meta"``, ``"result"`` …, and in those modes one part
   labelled ``"summary"`` or ``"answer"``: ``{"text", "citations": [{"text", "url", "item", "name"}]}``.
 
@@ -63,12 +64,12 @@ from .subject import with_subject
 from .wording import answers_in, introduction, is_greeting, listing, nothing
 
 MODES: Final = ("list", "summarize", "generate")
-PATIENCE: Final = 1.0  # seconds that the end of a list waits for a model; its results do not wait
+PATIENCE: Final = 1.0  # how long the end of a list waits for a model; its results do not wait
 SOON: Final = 2.0  # seconds; a search that takes longer reports progress
-REST: Final = 30.0  # seconds that a model which was late is not asked about lists
-MODEL_CALLS: Final = 2  # of one question
+REST: Final = 30.0  # how long a model that was late is not asked about lists
+MODEL_CALLS: Final = 2  # per question
 _MODEL_SECONDS: Final = 8.0  # for a summary, which follows the list
-_WEAK: Final = 40.0  # a score below which the best that rules found may not be what was meant
+_WEAK: Final = 40.0  # below this score, the best match found by rules may not be what was meant
 _ABOUT: Final = re.compile(r"^\W*(?:and\s+|ok\s+|so\s+)?(?:what|how)\s+about\s+", re.IGNORECASE)
 
 T = TypeVar("T")
@@ -94,15 +95,15 @@ class Site:
         self.engine = engine
         self.site = site
         self.model = model
-        self.patience = PATIENCE  # seconds that the end of a list waits for the model
+        self.patience = PATIENCE  # how long the end of a list waits for the model
         self.weight = weight
         self.card = _card(site, name, description, tuple(examples))
         self._questions, self._limit, self._now = questions, limit, now
-        self._rested = 0.0  # the time at which the model may help with lists again
+        self._rested = 0.0  # when the model may help with lists again
 
     @property
     def model_rests(self) -> bool:
-        """Whether the model was late for a list a moment ago: it is not asked about lists until it had a rest."""
+        """Whether the model was recently too late for a list, and is therefore not asked about lists for a while."""
         return time.monotonic() < self._rested
 
     def let_model_rest(self) -> None:
@@ -112,7 +113,7 @@ class Site:
         return self._answer(turn)
 
     async def held(self, text: str) -> dict[str, float]:
-        """The sites of the index that hold something for a question, each with the score of its best item."""
+        """The sites of the index that match a question, each with the score of its best item."""
         found = await self._found(None, text)
         best: dict[str, float] = {}
         for hit in found:
@@ -188,14 +189,14 @@ def _card(site: str | None, name: str | None, description: str, examples: tuple[
 
 
 class _Search(Finding):
-    """One question as it is understood, searched for, asked about and searched for again."""
+    """One question: parsed, searched, clarified and searched again."""
 
     def __init__(self, agent: Site, ask: SiteAsk, turn: Turn, now: datetime, limit: int) -> None:
         super().__init__(agent.engine, agent.site, ask, now, limit)
         self._agent = agent
         self.model, self.weight, self.turn = agent.model, agent.weight, turn
         self._searched: dict[str, Any] = {}  # the filters of the last search
-        self.beside = ""  # a question back that is said beside the results
+        self.beside = ""  # a follow-up question shown with the results
         self._calls = 0  # of the model
         self._patience = agent.patience
         self._until = time.monotonic() + agent.patience
@@ -204,7 +205,7 @@ class _Search(Finding):
         self.asked = tuple(dict.fromkeys((*self._last_meta().get("asked", ()), *ask.asked)))
 
     async def run(self, text: str) -> None:
-        """Understand and search."""
+        """Parse the question and search."""
         previous = self._previous()
         self.start = self.ask.start
         if is_more(text) and previous and not self.ask.start:
@@ -217,17 +218,18 @@ class _Search(Finding):
         carried = {**await self._chosen_anew(kept, text), **given} if isinstance(kept, dict) else given
         self._searched = carried
         await self.find(carried)
-        if not self.pool and carried != given:  # what was asked before no longer fits: "what about desserts?"
+        if not self.pool and carried != given:  # earlier filters no longer fit: "what about desserts?"
             await self.find(given)
         if not self.pool and follows and _ABOUT.match(text) and not self.ask.rewritten:  # another kind of thing
             self.question = _ABOUT.sub("", " ".join(text.split()))
             await self.find(given)
 
     async def improve(self, text: str, *, ranks: bool) -> None:
-        """Let the model rewrite the question and, with ``ranks``, put what was found in order.
+        """Let the model rewrite the question and, with ``ranks``, order the results.
 
-        The list that rules found is out by then: a model that hangs changes nothing but the time at which the answer
-        ends, and it is left alone for a while after that.
+        The list found by rules has been sent by then: a model that hangs only delays the end of the answer, and is not
+        asked for
+        a while after that.
         """
         if self.model is None or self._agent.model_rests:
             return
@@ -239,8 +241,8 @@ class _Search(Finding):
                 self.hits = tuple([hit async for hit in judged])[self.page]
 
     async def _rephrase(self, text: str) -> None:
-        """Ask the model for the question on its own, where it follows another or rules found little for it; keep the
-        model's words if they find more."""
+        """Ask the model for a self-contained question, if it follows another or rules found little for it; keep the
+        model's wording if it finds more."""
         previous = self._understood()
         is_weak = not self.pool or self.pool[0].score < _WEAK
         if not previous and (self.subject is not None or not (is_weak or language_of(text) != "en")):
@@ -256,7 +258,7 @@ class _Search(Finding):
             await self.find(self._searched)
 
     async def _chosen_anew(self, kept: dict[str, Any], text: str) -> dict[str, Any]:
-        """Filters of before, but for a choice that a follow-up takes back by another: "what about breakfast?"."""
+        """Earlier filters, except a choice that a follow-up replaces: "what about breakfast?"."""
         fields = tuple(name for name in kept if name in elicit.QUESTIONS)
         if not fields:
             return kept
@@ -266,8 +268,8 @@ class _Search(Finding):
         return {**kept, **{field: named[0] for field, named in said.items() if named is not None and named[0]}}
 
     async def ranked(self) -> AsyncGenerator[Hit, None]:
-        """The page, best first, each hit as soon as its place is settled."""
-        if self.parsed.order and self.pool:  # by a field of those that fit well: all must be known
+        """The page, best first, each hit as soon as its rank is final."""
+        if self.parsed.order and self.pool:  # sorted by a field: all must be known
             self.hits = self.in_order([hit async for hit in await self._judged(None)])[self.page]
             for hit in self.hits:
                 yield hit
@@ -283,7 +285,7 @@ class _Search(Finding):
         self.hits = tuple(shown)
 
     async def _judged(self, count: int | None, *, by_model: bool = False) -> AsyncGenerator[Hit, None]:
-        """The best of the pool in order: by what is known, or by the model in one call."""
+        """The best of the pool in order: by score, or by the model in one call."""
         said = from_text(", ".join(self.ask.memory), await self.engine.fields(), self.now).conditions
         wishes = [item for item in said if all(isinstance(one, Is | Has) for one in inner((item,)))]
         languages = accepted(self.ask.languages)
@@ -302,13 +304,13 @@ class _Search(Finding):
         return led(self._in_time(named), self.pool, settled(self.pool, weigh), count)
 
     async def suggest(self) -> None:
-        """Say the one question that helps beside the results, for who cannot be asked."""
+        """Show the most helpful question with the results, for callers who cannot be asked."""
         question = await self._narrowing()
         if question is not None:
             self.beside = f"{question.text} {', '.join(question.options)}"
 
     async def asked_back(self) -> bool:
-        """Ask the one question that helps, and search again with its answer; False if there is none."""
+        """Ask the most helpful question, and search again with its answer; False if there is no such question."""
         question = await self._narrowing()
         if question is None:
             return False
@@ -316,13 +318,13 @@ class _Search(Finding):
         field = Field(question.id, question.text, "multi_select", question.options, required=False)
         try:
             answer = await self.turn.ask(Question(question.text, (field,), id=question.id))
-        except TurnFailed:  # nobody can be asked: show what there is
+        except TurnFailed:  # nobody can be asked: show the results
             return False
         await self._take(answer, field)
         return True
 
     async def _narrowing(self) -> elicit.Elicited | None:
-        """The question whose answer narrows much, if there is one."""
+        """The question whose answer narrows the results most, or None."""
         conditions = inner(self.parsed.conditions)
         fixed = {name.casefold() for name in (*self.filters, *self.answers, *self.asked)}
         fixed |= {field for field, words in elicit.QUESTIONS.items() if words in self._said_before()}
@@ -333,13 +335,13 @@ class _Search(Finding):
         question = elicit.question(self.parsed.text, self.pool, asked=fixed, conditions=narrowing)
         if question is None:
             return None
-        if not self.parsed.text:  # all that meets the conditions was found, and the pool is a part of it
+        if not self.parsed.text:  # everything that meets the conditions was found, and the pool is a part of it
             counted = (await self.engine.search(SearchQuery("", self.where(), 0, 1, facets=(question.id,)))).facets
             question = elicit.recounted(question, counted[0].counts if counted else ())
         return question
 
     async def _take(self, answer: Message, field: Field) -> None:
-        """Go on with what came: an answer, a follow-up on the question as it was, or another question."""
+        """Continue with what came back: an answer, a follow-up to the question, or another question."""
         if given := answers_in(answer, field):
             self.answers |= given
             return await self.run(self.question)
@@ -354,7 +356,8 @@ class _Search(Finding):
         ask = SiteAsk(modes=self.ask.modes, limit=self.ask.limit, memory=self.ask.memory, about=self.ask.about)
         with suppress(msgspec.ValidationError):
             ask = asked_in(answer) if answer.labelled("ask") is not None else ask
-        if decontextualized(text, (self.question,)) == text:  # nothing of the first holds, but where it was asked
+        # nothing of the first question applies, except where it was asked
+        if decontextualized(text, (self.question,)) == text:
             before: tuple[str, ...] = ()
             self.answers = {}
         else:
@@ -363,7 +366,7 @@ class _Search(Finding):
         return await self.run(text)
 
     def _statement(self) -> str:
-        """The fact that answers the question; protocols whose lists have no words of their own carry it as a note."""
+        """The fact that answers the question; protocols whose lists have no text carry it as a note."""
         return self.subject.statement if self.subject is not None and self.pool else ""
 
     def meta(self) -> Part:
@@ -384,7 +387,7 @@ class _Search(Finding):
         return json_part(json_of(meta), label="meta")
 
     def listed(self) -> str:
-        """The results for people."""
+        """The results as text."""
         if not self.hits:
             return nothing(self.start, self.hint, self.examples)
         note = " ".join(item for item in (self.note, self.beside) if item)
@@ -399,8 +402,8 @@ class _Search(Finding):
         return tuple(past.asked.text for past in self.turn.conversation.turns if past.asked.text)
 
     def _understood(self) -> tuple[str, ...]:
-        """Earlier questions as they were understood: "breakfast", said in answer to a question, is no topic itself, and
-        neither is "thanks"."""
+        """Earlier questions as they were understood, without answers to follow-up questions ("breakfast") and small
+        talk ("thanks")."""
         asked = self.ask.prev
         if asked is None:
             asked = tuple(text for past in self.turn.conversation.turns if (text := _question_of(past)))
@@ -428,7 +431,7 @@ class _Search(Finding):
         return decontextualized(glossed(text, language), previous, names) if previous else text
 
     async def _in_patience(self, call: Callable[[SiteModel], Awaitable[T]], otherwise: T) -> T:
-        """What the model says before the list is due, or what is known without it."""
+        """The model's output before the list is due, or the result without it."""
         left = min(self._until - time.monotonic(), self.turn.remaining / 2)
         if self.model is None or self._calls >= MODEL_CALLS or left <= 0:
             return otherwise
@@ -439,10 +442,10 @@ class _Search(Finding):
         return said
 
     async def quotes(self, mode: str) -> tuple[Quote, ...]:
-        """Sentences that answer, each from a source; the model's only where a source holds them."""
+        """Sentences that answer the question, each from a source; the model's only if a source supports them."""
         rule = extract.generated if mode == "generate" else extract.summarized
         unmet = (str(item.value) for item in self.parsed.ignored if item.name == "text")
-        about = " ".join((self.parsed.text, *unmet)).strip() or self.question  # what was filtered by is true of all
+        about = " ".join((self.parsed.text, *unmet)).strip() or self.question  # the filters hold for all results
         if stated := self._stated():
             return stated
         if self.model is not None and self.hits and self._calls < MODEL_CALLS:
@@ -462,7 +465,7 @@ class _Search(Finding):
         return (Quote(subject.statement, item.id, item.name, item.page),)
 
     def _by_field(self, count: int) -> tuple[Quote, ...]:
-        """What the results state of what was asked for by fields; a teaser says nothing of it."""
+        """What the results state about the fields that were asked for; a teaser says nothing about them."""
         rows = [(hit.item, facts(hit.item, self.parsed)) for hit in self.hits[:count]]
         by_fields = self.parsed.conditions or self.parsed.order or self.parsed.about
         if not by_fields or not all(stated for _, stated in rows):
@@ -472,7 +475,7 @@ class _Search(Finding):
         )
 
     async def _tried(self, call: Awaitable[T], otherwise: T, seconds: float = _MODEL_SECONDS) -> T:
-        """What another says within half of the time that is left, or what is known without it."""
+        """The result within half of the remaining time, or the fallback."""
         try:
             async with asyncio.timeout(min(seconds, self.turn.remaining / 2)):
                 return await call
@@ -480,8 +483,8 @@ class _Search(Finding):
             return otherwise
 
     async def _in_time(self, pieces: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
-        """What a model says before the list is due, and each piece soon after the one before it; where it fails or is
-        late, that is all."""
+        """The model's output before the list is due, each piece soon after the one before; ends if the model fails or
+        is late."""
         end = min(self._until, time.monotonic() + self.turn.remaining / 2)
         async with aclosing(pieces):
             while True:
@@ -511,8 +514,8 @@ async def _answer_events(search: _Search, text: str, modes: tuple[str, ...]) -> 
             parts.append(_result_part(search, hit))
             shown.add(hit.item.id)
             yield Delta(parts[-1])
-            await asyncio.sleep(0)  # each result leaves before the next is ranked
-    if search.model is not None:  # which may take its time: the list is out
+            await asyncio.sleep(0)  # send each result before the next is ranked
+    if search.model is not None:  # it may take its time: the list has been sent
         yield Progress(0.5, "Asking the model")
         await search.improve(text, ranks=modes == ("list",))
         parts = [_result_part(search, hit) for hit in search.hits]
@@ -527,7 +530,7 @@ async def _answer_events(search: _Search, text: str, modes: tuple[str, ...]) -> 
         if search.model is not None:
             yield Progress(0.7, "Writing the summary")
         quotes = await search.quotes(mode)
-        if not quotes:  # things that have a name and no words
+        if not quotes:  # items with a name and no text
             texts.append("" if texts else search.listed())
             continue
         texts.append(extract.rendered(quotes, [hit.item.page for hit in search.hits]))
@@ -536,7 +539,7 @@ async def _answer_events(search: _Search, text: str, modes: tuple[str, ...]) -> 
     if search.subject is not None and search.subject.statement and search.hits and modes == ("list",):
         texts.insert(0, search.subject.statement)
     text = "\n\n".join(item for item in texts if item)
-    if search.hits:  # that nothing was found is the whole answer, and no piece of one
+    if search.hits:  # "nothing found" is the whole answer, and not a piece of one
         yield Delta(text_part(text))
     yield Reply(Message.of(text_part(text), search.meta(), *parts))
 
@@ -548,6 +551,6 @@ def _result_part(search: _Search, hit: Hit) -> Part:
     return json_part(result(hit, search.parsed.text, facts(hit.item, search.parsed)), label="result")
 
 
-_SUMMED: Final = 4  # results of which a summary states the fields
-_GENERATED: Final = 6  # and an answer
+_SUMMED: Final = 4  # results whose fields a summary states
+_GENERATED: Final = 6  # results that an answer uses
 _LABELS: Final = {"summarize": "summary", "generate": "answer"}

@@ -1,8 +1,9 @@
-"""A site's model of language, and any agent as one: an LLM, a remote peer, whatever answers in words.
+"""A site's language model, and any agent as one: an LLM, a remote peer, anything that answers in text.
 
-Two questions at most in a turn, each one call whatever the number of items. What comes back is checked; what is
-not as asked is as if nothing had come, and the site agent goes on without it. A ranking is read line by line while
-it is being said, so that the first result need not wait for the last.
+At most two questions per turn, each one call whatever the number of items. The output is checked; if it is not as
+asked, it
+is ignored, and the site agent continues without it. A ranking is parsed line by line while it is streamed, so that the
+first result need not wait for the last.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from sabir.search.query.hours import open_days
 from sabir.search.query.words import content_words, tokens
 from sabir.turn import Turn
 
-_SHOWN: Final = 300  # characters of an item that the model sees when it ranks
-_READ: Final = 1_200  # and when it writes
-_MAX_RANKED: Final = 30  # items ranked by the model; the rest keep their order behind them
-_BORNE: Final = 0.7  # share of a written sentence's words that its source must have
+_SHOWN: Final = 300  # characters of an item that the model gets for ranking
+_READ: Final = 1_200  # and for writing
+_MAX_RANKED: Final = 30  # items ranked by the model; the rest follow in their order
+_BORNE: Final = 0.7  # share of a sentence's words that its source must contain
 
 _REWRITE: Final = """Rewrite the last question so that it can be understood on its own. Keep its filters and those
 of the earlier questions that still hold. Answer with the rewritten question only.
@@ -65,21 +66,21 @@ T = TypeVar("T")
 
 
 class SiteModel(Protocol):
-    """A model of language, if there is one. Each call may raise ``SabirError``; it is then done without."""
+    """An optional language model. Each call may raise ``SabirError``; then the site continues without it."""
 
     async def rewrite(self, turn: Turn, question: str, previous: Sequence[str]) -> str:
-        """The question on its own; a first one, without ``previous``, spelt right and in English."""
+        """The question on its own; a first one, without ``previous``, in correct English."""
         ...
 
     def rank(
         self, turn: Turn, question: str, hits: Sequence[Hit], known: Sequence[str], count: int | None
     ) -> AsyncGenerator[tuple[int, float], None]:
-        """The places of the best hits, best first, each once and with a score from 0 to 100, in one call; each as soon
-        as it is known. ``known`` is what is known of the asker; as many as ``count`` are wanted, or all."""
+        """The best hits in one call, best first, each once with a score from 0 to 100, each as soon as it is known.
+        ``known`` is what is known about the caller; ``count`` hits are wanted, or all."""
         ...
 
     async def write(self, turn: Turn, question: str, hits: Sequence[Hit], mode: str) -> Sequence[tuple[str, int]]:
-        """Sentences, each with the place of the hit that holds it; others are dropped."""
+        """Sentences, each with the index of the hit that supports it; others are dropped."""
         ...
 
 
@@ -97,7 +98,7 @@ class AgentModel:
         words = content_words(said)
         if "\n" in said or len(said) > 400 or not words:
             raise TurnFailed("the model did not rewrite the question")
-        # An apology is one line, too: a follow-up that is rewritten is made of the words of the conversation.
+        # An apology is one line, too: a rewritten follow-up consists of words of the conversation.
         if previous and sum(word in known_words for word in words) < len(words) / 2:
             raise TurnFailed("the model did not rewrite the question")
         return said
@@ -134,13 +135,13 @@ class AgentModel:
 
 
 async def _lines(events: AsyncIterator[Event]) -> AsyncGenerator[str, None]:
-    """The lines that an agent says, each as soon as it is whole; what it only thought is left out.
+    """The lines that an agent says, each as soon as it is complete, without its reasoning.
 
     Raises:
         TurnFailed: the agent ended with a Fault.
     """
     said = ""
-    read = 0  # lines given
+    read = 0  # lines yielded
     async for event in events:
         match event:
             case Delta(part) if part.format == "text":
@@ -158,7 +159,7 @@ async def _lines(events: AsyncIterator[Event]) -> AsyncGenerator[str, None]:
 
 
 def _whole(said: str) -> Iterator[str]:
-    """The lines of a text so far, without one that has not ended."""
+    """The complete lines of a text so far."""
     yield from _THOUGHT.sub("", said).split("\n")[:-1]
 
 
@@ -174,13 +175,13 @@ def _one_line(hit: Hit, limit: int) -> str:
 
 
 def _text_of(hit: Hit) -> str:
-    """The description and what was found of the text, which may begin with it."""
+    """The description and the matching text, which may start with it."""
     text, description = hit.passage or hit.item.text, hit.item.description
     return text if description in text else f"{description} {text}"
 
 
 def _json(said: str, kind: type[T]) -> T:
-    """The JSON array in an answer; models like to put words around it."""
+    """The JSON array in an answer; models often put text around it."""
     found = re.search(r"\[.*\]", said, re.DOTALL)
     try:
         return msgspec.json.decode(found.group() if found else said, type=kind)
@@ -189,7 +190,7 @@ def _json(said: str, kind: type[T]) -> T:
 
 
 def grounded(written: tuple[str, int], hits: Sequence[Hit]) -> Quote | None:
-    """A model's sentence as a quote, if the hit that it names bears it: its numbers all, of its words nearly all."""
+    """A model's sentence as a quote, if its hit supports it: all of its numbers, nearly all of its words."""
     sentence, place = written
     if not 0 <= place < len(hits) or not sentence.strip():
         return None
@@ -209,7 +210,7 @@ _CLOCK: Final = re.compile(r"\b(\d{1,2}):(\d{2})\b")
 
 
 def _said_otherwise(item: Item, fields: str) -> Iterator[str]:
-    """Words for the same: the days on which it is open by their names, and 21:00 as 9 pm."""
+    """Equivalent wordings: opening days by name, and 21:00 as 9 pm."""
     for day in open_days(item.fields):
         yield from (day, day[:3])
     yield from ("open", "closed", "cost", "costs")

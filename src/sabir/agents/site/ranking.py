@@ -1,9 +1,10 @@
-"""Ranking: the hits of a search put in order one by one, each given as soon as its place is settled.
+"""Ranking: orders the hits of a search one by one, and yields each as soon as its rank is final.
 
-What the index found comes with the most that each hit can reach. Weighing (what the asker is known to want, the
-languages that the asker reads, what is over, an owner's own say) only lowers that, so a hit stands above all that are
-not weighed yet as soon as it has as much as the best of them can have. With a model, the order is the model's, which
-names the best first. Who shows the hits has the first in hand while later ones are still unranked.
+The index returns hits with their maximum score. Weighing (the caller's memory and languages, past events, an owner's
+own
+weight) only lowers it, so a hit is final as soon as its score reaches the maximum of those not weighed yet. With a
+model, the order is the model's, which names the best first. So the first hits can be shown while later ones are still
+unranked.
 """
 
 from __future__ import annotations
@@ -22,24 +23,24 @@ from sabir.search.query.conditions import holds
 from sabir.search.query.languages import welcome
 from sabir.turn import Turn
 
-AGAINST_MEMORY: Final = 0.7  # what is left of the score of a hit that the asker's memory speaks against
-FOREIGN: Final = 0.6  # of one in a language that the asker does not read
-OVER: Final = 0.7  # and of an event that is over, where no time was asked for
+AGAINST_MEMORY: Final = 0.7  # factor for a hit that contradicts the caller's memory
+FOREIGN: Final = 0.6  # factor for a language that the caller does not read
+OVER: Final = 0.7  # factor for a past event, if no time was asked for
 
 
 class Weight(Protocol):
-    """An owner's own say in the ranking: stock, freshness, margin …"""
+    """An owner's own weight in the ranking: stock, freshness, margin …"""
 
     async def __call__(self, turn: Turn, hit: Hit, /) -> float:
-        """What is left of the hit's score, from 0 (shown last) to 1 (as it was found).
+        """The factor of the hit's score, from 0 (shown last) to 1 (unchanged).
 
-        May raise ``SabirError``; the hit then stands as it was found.
+        May raise ``SabirError``; then the hit keeps its score.
         """
         ...
 
 
 def evident(hit: Hit, wishes: Sequence[Condition], languages: Mapping[str, float], now: float | None) -> float:
-    """What is left of a hit's score by what is known of the asker and the time; nothing is ever left out for it."""
+    """The factor for a hit from what is known about the caller and the time; it never drops a hit."""
     left = FOREIGN + (1 - FOREIGN) * welcome(hit.item, languages)
     if wishes and not all(holds(wish, recalled(hit.item)) for wish in wishes):
         left *= AGAINST_MEMORY
@@ -55,9 +56,9 @@ async def settled(
 ) -> AsyncGenerator[Hit, None]:
     """The best hits, best first. ``hits`` come by falling score, and weighing only lowers it.
 
-    None is weighed before those are given that stand above it in any case; after ``count`` of them, none at all.
+    A hit is weighed only after those certainly above it were yielded; after ``count`` of them, none at all.
     """
-    waiting: list[tuple[float, int, Hit]] = []  # weighed, and not above all others for sure
+    waiting: list[tuple[float, int, Hit]] = []  # weighed, but not yet certainly the best
     given = 0
     for place, hit in enumerate(hits):
         while waiting and -waiting[0][0] >= hit.score:
@@ -77,10 +78,11 @@ async def led(
     rest: AsyncGenerator[Hit, None],
     count: int | None = None,
 ) -> AsyncGenerator[Hit, None]:
-    """Hits as a model names them, ``(place, score)``, best first; behind them the ``rest`` as it stands without.
+    """Hits as a model ranks them, ``(index, score)``, best first; followed by ``rest`` in its own order.
 
-    A score above the one before it is taken for that: the order is what was asked for. What the model says after
-    ``count`` hits is heard and not given, so that its end tells what it cost.
+    A score above the previous one is lowered to it: only the order was asked for. The model's output after ``count``
+    hits is
+    read but not used, because the usage comes at its end.
     """
     given: set[tuple[str, str]] = set()
     least = 100.0

@@ -1,4 +1,4 @@
-"""How a site agent is asked besides the words, and what it tells of its answer: the parts "ask" and "meta"."""
+"""The structured input and output of a site agent: the parts "ask" and "meta"."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sabir.search import Ignored
 
 
 class SiteAsk(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """How a site is asked, besides the words; the content of the part labelled ``"ask"``."""
+    """How a site is asked besides the text; the content of the part labelled ``"ask"``."""
 
     filters: dict[str, Any] = {}
     modes: tuple[str, ...] = ()
@@ -21,12 +21,12 @@ class SiteAsk(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fi
     min_score: float | None = None
     prev: tuple[str, ...] | None = None  # earlier questions, oldest first; None: those of the conversation
     memory: tuple[str, ...] = ()
-    about: str = ""  # what is known of the situation, in words
-    rewritten: str = ""  # the question as the asker's own model understands it
-    answers: dict[str, Any] = {}  # to earlier questions back, by field id
-    asked: tuple[str, ...] = ()  # field ids that were asked for before
-    languages: str = ""  # that the asker reads, as Accept-Language writes them
-    questions: bool = True  # whether questions back are welcome
+    about: str = ""  # what is known about the situation, as text
+    rewritten: str = ""  # the question as the caller's own model understands it
+    answers: dict[str, Any] = {}  # to earlier follow-up questions, by field id
+    asked: tuple[str, ...] = ()  # field ids that were already asked for
+    languages: str = ""  # that the caller reads, as in Accept-Language
+    questions: bool = True  # whether follow-up questions are welcome
 
     def part(self) -> Part:
         return json_part(json_of(self), label="ask")
@@ -42,22 +42,23 @@ class SiteMeta(msgspec.Struct, frozen=True):
     total: int
     coverage: float
     sites: tuple[str, ...] = ()
-    filters: dict[str, Any] = {}  # given beside the words, answers to questions back included; a follow-up keeps them
-    asked: tuple[str, ...] = ()  # field ids that were asked for in this conversation so far
+    # given besides the text, including answers to follow-up questions; a follow-up keeps them
+    filters: dict[str, Any] = {}
+    asked: tuple[str, ...] = ()  # field ids asked for in this conversation so far
     subject: str = ""  # the name of the one thing that the question was about, for "it" in the next
-    note: str = ""  # what the asker should know of what was found, in words
+    note: str = ""  # what the caller should know about the results, as text
 
 
 def json_of(value: msgspec.Struct) -> Any:
-    """The JSON value of a struct: lists where it has tuples, as any peer would send it."""
+    """The JSON value of a struct: lists instead of tuples, as a peer would send it."""
     return msgspec.json.decode(msgspec.json.encode(value))
 
 
 def asked_in(message: Message) -> SiteAsk:
-    """What a message's part "ask" says.
+    """The content of a message's part "ask".
 
     Raises:
-        msgspec.ValidationError: it is not one.
+        msgspec.ValidationError: it is invalid.
     """
     part = message.labelled("ask")
     return msgspec.convert(part.value, SiteAsk) if part is not None else SiteAsk()

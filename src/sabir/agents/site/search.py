@@ -1,7 +1,7 @@
-"""Finding: one question of a site searched for by what is understood of it, and by less where nothing meets it all.
+"""Search: runs one question of a site by everything that was understood of it, and by less if nothing meets it all.
 
-What is not heeded in the end is told: in ``parsed.ignored`` with the reason, in ``note``, or in ``hint`` where nothing
-is found.
+Whatever was left out is reported: in ``parsed.ignored`` with the reason, in ``note``, or in ``hint`` if nothing is
+found.
 """
 
 from __future__ import annotations
@@ -55,28 +55,28 @@ from .subject import Subject, subject_of
 from .wording import coming_next
 
 MAX_RESULTS: Final = 1_000  # results of one answer
-CHANCE: Final = 20.0  # a score below which a hit is chance; see search.Hit
-POOL: Final = 50  # hits that are looked at before the page is cut
-_COMING: Final = 200  # items that are looked through for what comes next
-_FEW: Final = 2  # results of a type; with fewer, its wider type is shown behind them
-_MISSED: Final = 6  # conditions that are tried one by one, where nothing meets them all
-_OF_COLOUR: Final = 0.6  # share of the best score that a thing of the colour that was asked for must have
-_COMPOUND: Final = 9  # letters from which a German word may be made of two
-_COMPOUNDS: Final = 4  # such words of one question that are looked at
-_SHORT: Final = 3  # words of a question that carry meaning; of a longer one the tail may matter
-_FAR: Final = 35.0  # a score below which even the best hit only touches the question
-_GOOD: Final = 40.0  # a score from which the best hit says what is meant
+CHANCE: Final = 20.0  # below this score, a hit is chance; see search.Hit
+POOL: Final = 50  # hits that are considered before the page is cut
+_COMING: Final = 200  # items that are searched for upcoming events
+_FEW: Final = 2  # results of a type; with fewer, its wider type follows them
+_MISSED: Final = 6  # conditions that are dropped one by one, if nothing meets them all
+_OF_COLOUR: Final = 0.6  # share of the best score that a thing of the requested colour must have
+_COMPOUND: Final = 9  # letters from which a German word may be a compound
+_COMPOUNDS: Final = 4  # such words considered per question
+_SHORT: Final = 3  # meaningful words; in a longer question the tail may matter
+_FAR: Final = 35.0  # below this score, even the best hit is only remotely related
+_GOOD: Final = 40.0  # from this score, the best hit is what was meant
 _TAIL: Final = 0.6  # share of the best score below which a hit of a short question is chance
-_MET: Final = 80.0  # the least score of what meets all of a question that states nothing but conditions
-_SURE: Final = 60.0  # a score from which something here is about the question
-_DOUBTFUL: Final = 25.0  # a score below which even the best is chance, where nothing else was asked for
+_MET: Final = 80.0  # minimum score of what meets all conditions of a question with nothing else
+_SURE: Final = 60.0  # from this score, something here is about the question
+_DOUBTFUL: Final = 25.0  # below this score, even the best is chance, if nothing else was asked for
 _ALONE: Final = "what was found does not say for how many"
 _UNTIMED: Final = "what was found is not tied to a day"
 _STATED: Final = {"price": "a price", "date": "a date", "stars": "a rating", "totaltime": "a time"}
 
 
 class Finding:
-    """What a question found so far: ``pool`` by falling score, ``hits`` the page of it, ``parsed`` what it went by."""
+    """The state of a search: ``pool`` by falling score, ``hits`` the page of it, ``parsed`` what it was based on."""
 
     def __init__(self, engine: Engine, site: str | None, ask: SiteAsk, now: datetime, limit: int) -> None:
         self.engine, self.site, self.ask, self.now = engine, site, ask, now
@@ -88,10 +88,10 @@ class Finding:
         self.parsed = Parsed()
         self.subject: Subject | None = None
         self.filters: dict[str, Any] = {}
-        self.note = ""  # what to know of what was found
+        self.note = ""  # what to know about the results
         self.hint = ""  # what to say besides that nothing was found
-        self._ruled = 0  # conditions that rules read, beside words that are values of fields
-        self.unmet = ""  # the filter that nothing meets, where what comes closest is shown instead
+        self._ruled = 0  # conditions read by rules, besides words that are field values
+        self.unmet = ""  # the filter that nothing meets, if the closest results are shown instead
         self.total = 0
         self.coverage = 1.0
 
@@ -108,7 +108,7 @@ class Finding:
             self.subject = await subject_of(await self._spelt(foods=False), self.engine, self.own(), known, self.now)
         if self.subject is not None and self.subject.asked:
             return await self._find_subject(self.subject)
-        if self.subject is not None:  # what was read out of its name is no filter
+        if self.subject is not None:  # what was read from its name is not a filter
             spoken = from_text(self.subject.rest, known, self.now)
             spoken = msgspec.structs.replace(spoken, text=self.question)
         else:
@@ -119,7 +119,7 @@ class Finding:
         self._ruled = len(given.conditions) + len(spoken.conditions)
         spoken = await self._categorized(given, spoken, known)
         if spoken.order and only_filters(spoken):
-            spoken = msgspec.structs.replace(spoken, text="")  # in order are all that meet it
+            spoken = msgspec.structs.replace(spoken, text="")  # everything that meets it is sorted
         self.parsed = await resolved(given | spoken, self.engine)
         await self._search()
         found, asked_for = self.pool, self.parsed.conditions
@@ -132,9 +132,9 @@ class Finding:
         self._note_unmet()
 
     def _credit(self, asked_for: tuple[Condition, ...]) -> None:
-        """Score what meets every condition of a question of nothing but conditions high, in the same order.
+        """Give a high score to what meets every condition of a question with only conditions, in the same order.
 
-        How near the words come says little there: "dinner under 30 minutes" is met, or it is not.
+        How similar the words are says little there: "dinner under 30 minutes" is met, or it is not.
         """
         is_met = self.parsed.conditions[: len(asked_for)] == asked_for and not self.unmet
         if is_met and self.parsed.text and self.ask.min_score is None and only_filters(self.parsed):
@@ -142,7 +142,7 @@ class Finding:
             self._show(tuple(msgspec.structs.replace(hit, score=_MET + share * hit.score) for hit in self.pool))
 
     async def _relax(self, given: Parsed, spoken: Parsed) -> None:
-        """Go by less, one thing after the other, while nothing meets all that was said."""
+        """Drop requirements one by one, while nothing meets them all."""
         if not self.pool and self.parsed.text and asks_for_anything(self.parsed.text):
             await self._find_anything()
         if not self.pool and (free := freed(spoken, is_time, _UNTIMED)) is not None:
@@ -161,7 +161,7 @@ class Finding:
             await self._find_nearly()
 
     async def _widen(self) -> None:
-        """Few restaurants: behind them what else serves food, and so on."""
+        """If there are few restaurants, add other places that serve food, and so on."""
         wider = tuple(_widened(condition) for condition in self.parsed.conditions)
         if len(self.pool) >= _FEW or self.start or wider == self.parsed.conditions or self.parsed.order:
             return
@@ -178,7 +178,8 @@ class Finding:
         self._show((*pool, *behind))
 
     async def _in_english(self) -> str:
-        """The question as the rules read it: in English, and spelt right where no item has the words as written."""
+        """The question as the rules read it: in English, with spelling corrected if no item has the words as
+        written."""
         language = language_of(self.question)
         if len(self.question) > MAX_READ:
             return glossed(self.question, language)
@@ -186,7 +187,7 @@ class Finding:
         return await self._taken_apart(question, by_index=language == "de") if language in ("de", "en") else question
 
     async def _spelt(self, *, foods: bool = True) -> str:
-        """The question with misspelt words put right, where no item has them as written."""
+        """The question with misspelt words corrected, if no item has them as written."""
         if len(self.question) > MAX_READ or language_of(self.question) != "en":
             return self.question
         slips = {slip: word for slip, word in doubtful(self.question, foods=foods) if not await self._is_here(slip)}
@@ -196,9 +197,9 @@ class Finding:
         return await self.engine.count((Has((fold(word),)),)) > 0
 
     async def _taken_apart(self, question: str, *, by_index: bool) -> str:
-        """The question with the last part of long words that no item has: "Fahrradschlösser" are also "Schlösser".
+        """The question with the last part of long words that no item has: "Fahrradschlösser" also as "Schlösser".
 
-        The last part is a word that the glossaries know, or, ``by_index``, one that an item has.
+        The last part is a word in the glossaries, or, with ``by_index``, one that an item has.
         """
         words = [word for word in question.split() if len(word.strip(" ?!.,")) >= _COMPOUND]
         for word in words[:_COMPOUNDS]:
@@ -211,7 +212,7 @@ class Finding:
         return question
 
     async def _categorized(self, given: Parsed, spoken: Parsed, known: Fields) -> Parsed:
-        """The same with words that are categories or cuisines here as conditions, while something meets them all."""
+        """Turn words that are categories or cuisines here into conditions, while something meets them all."""
         where = (*self.own(), *given.conditions, *spoken.conditions)
         read: set[str] = set()
         best: Hit | None = None
@@ -246,8 +247,9 @@ class Finding:
     async def _part_apart(
         self, spoken: Parsed, head: Sequence[str], where: tuple[Condition, ...], condition: Condition
     ) -> str:
-        """The word before it that says of what it is to be made ("pumpkin soup"), where nothing of that category
-        has it and other things here do; empty where there is none. They are nearer to what is meant than another soup.
+        """The preceding word that names an ingredient ("pumpkin soup"), if nothing of that category has it and other
+        things here
+        do; empty otherwise. Those are closer to what is meant than another soup.
         """
         said = {word for words in spoken.said for word in tokens(words)}
         there = tokens(spoken.text)
@@ -262,19 +264,19 @@ class Finding:
         return word
 
     async def _types_of(self, where: tuple[Condition, ...]) -> OfType:
-        """The types of the things that meet these conditions, as far as a page of them shows."""
+        """The types of the things that meet these conditions, judged by one page of them."""
         hits = (await self.engine.search(SearchQuery("", where, 0, POOL))).hits
         return OfType(tuple(dict.fromkeys(kind for hit in hits for kind in hit.item.types)))
 
     async def _best(self, text: str, where: tuple[Condition, ...]) -> Hit | None:
-        """What fits best, if it fits at all."""
+        """The best matches, if they match at all."""
         hits = (await self.engine.search(SearchQuery(text, where, 0, 1, CHANCE))).hits
         return hits[0] if hits else None
 
     def _cut_chance(self) -> None:
-        """Of a short question, only what fits about as well as the best; the tail of prose is left to the asker.
+        """For a short question, only what matches about as well as the best; the rest is dropped.
 
-        A model judges for itself, and where meaning is not known yet scores say too little.
+        A model judges for itself, and while vectors are missing scores say too little.
         """
         words = self._meant(self.parsed.text)
         if not words or is_prose(self.parsed.text) or self.ask.min_score is not None:
@@ -294,25 +296,25 @@ class Finding:
             self._show(kept)
 
     def _meant(self, text: str) -> list[str]:
-        """The words of a text that carry meaning in the language of the question."""
+        """The meaningful words of a text in the language of the question."""
         language = language_of(self.question)
         idle = glossary(language).words if language != "en" else frozenset[str]()
         return [word for word in content_words(text) if word not in idle]
 
     async def _find_subject(self, subject: Subject) -> None:
-        """The thing that the question asks of, and what else it is like."""
+        """The thing that the question asks about, and similar ones."""
         self.parsed = Parsed(text=self.question, about=subject.asked.fields)
         await self._search()
         self._lead(subject.hit)
 
     def _lead(self, first: Hit) -> None:
-        """Show this hit first."""
+        """Put this hit first."""
         others = tuple(hit for hit in self.pool if hit.item != first.item)
         self.total = max(self.total, len(others) + 1)
         self._show((first, *others))
 
     async def _given(self, filters: dict[str, Any], known: Fields) -> Parsed:
-        """The filters that were given beside the words; of several sites, one that is not here is told."""
+        """The filters given besides the text; an unknown site among several is reported."""
         given = structured(filters, known, self.now)
         wanted = filters.get("site")
         if not isinstance(wanted, list):
@@ -323,12 +325,12 @@ class Finding:
         return msgspec.structs.replace(given, ignored=(*given.ignored, *entries))
 
     async def _find_anything(self) -> None:
-        """What there is, newest first, for who asks for nothing in particular."""
+        """Everything, newest first, for a question without any criterion."""
         self.parsed = msgspec.structs.replace(self.parsed, text="")
         await self._search()
 
     async def _find_for_any(self, freed: Parsed) -> None:
-        """ "A tent for two people" is no dish for two: what fits best need not say for how many it is."""
+        """ "A tent for two people" is not a dish for two: the best match need not say for how many it is."""
         bound, pool, total = self.parsed, self.pool, self.total
         self.parsed = freed
         await self._search()
@@ -337,7 +339,7 @@ class Finding:
             self._show(pool)
 
     async def _find_nearly(self) -> None:
-        """What meets the conditions, where there are some and nothing that meets them is about the words."""
+        """What meets the conditions, if there are any and nothing that meets them is about the words."""
         narrowing = [condition for condition in self.parsed.conditions if not isinstance(condition, OnSite)]
         if not narrowing or not self.parsed.text or self.ask.min_score is not None:
             return
@@ -353,7 +355,7 @@ class Finding:
             self.unmet = words
 
     async def _find_closest(self) -> None:
-        """Where one condition keeps everything out: say which, and show what meets the others."""
+        """If one condition excludes everything: say which, and show what meets the others."""
         parsed, own = self.parsed, self.where()[: len(self.where()) - len(self.parsed.conditions)]
         least = self.ask.min_score if self.ask.min_score is not None else CHANCE
         best_worth = (False, 0)
@@ -361,8 +363,8 @@ class Finding:
         for place, words in enumerate(parsed.said[:_MISSED]):
             rest = (*own, *parsed.conditions[:place], *parsed.conditions[place + 1 :])
             many = (await self.engine.search(SearchQuery(parsed.text, rest, 0, 1, least if parsed.text else 0.0))).total
-            is_type = isinstance(parsed.conditions[place], OfType)  # what it is matters most
-            if many and parsed.text:  # only where something is plainly about the words
+            is_type = isinstance(parsed.conditions[place], OfType)  # the type matters most
+            if many and parsed.text:  # only if something is clearly about the words
                 many = (await self.engine.search(SearchQuery(parsed.text, rest, 0, 1, _GOOD))).total
             worth = (not is_type, many)
             if many and words and worth > best_worth:
@@ -384,7 +386,7 @@ class Finding:
             self.parsed = parsed
 
     async def _heed_colour(self, found: Sequence[Hit]) -> None:
-        """ "Blue" is a filter where the things that are found state a colour; ``found``: also those that fit less."""
+        """ "Blue" is a filter if the results state a colour; ``found``: including weaker matches."""
         named = coloured(self.parsed.text)
         if named is None or not (states_colour(self.pool, named[0]) or states_colour(found, named[0])):
             return
@@ -404,13 +406,13 @@ class Finding:
             self.total = (there if there.hits else plain).total
 
     async def _soonest(self, where: tuple[Condition, ...]) -> Found:
-        """Things that happen, those that come soonest first."""
+        """Events, soonest first."""
         found = await self.engine.search(SearchQuery("", where, 0, MAX_RESULTS))
         asked = [item.start for item in inner(self.parsed.conditions) if isinstance(item, During) and item.start]
         return msgspec.structs.replace(found, hits=by_coming(found.hits, self.now.timestamp(), min(asked, default=0.0)))
 
     def _note_unmet(self) -> None:
-        """What was asked for and is in nothing that was found."""
+        """What was asked for and is in none of the results."""
         order = self.parsed.order
         if order is not None and self.pool and not has_value(self.pool, order[0], mixed=not self.parsed.text):
             reason = f"what was found does not state {_STATED.get(order[0], order[0])}"
@@ -422,27 +424,27 @@ class Finding:
 
     @property
     def is_far_off(self) -> bool:
-        """Whether even the best of what was found only touches the question."""
+        """Whether even the best result is only remotely related to the question."""
         if self.subject is not None or self.unmet or not self.pool or self.parsed.order or only_filters(self.parsed):
             return False
         best = self.pool[0]
         return best.semantic is not None and best.score < _FAR and len(self._meant(self.parsed.text)) > 1
 
     async def _find_untimed(self, freed: Parsed) -> None:
-        """ "What should I cook tonight?" is not about what happens tonight: the time filters only what has one."""
-        anything = asks_for_anything(freed.text)  # "what is on this weekend?" is about what happens
+        """ "What should I cook tonight?" is not about events tonight: the time filters only what has one."""
+        anything = asks_for_anything(freed.text)  # "what is on this weekend?" is about events
         bound, self.parsed = self.parsed, msgspec.structs.replace(freed, text="") if anything else freed
         await self._search()
         if anything:
             self._show(tuple(hit for hit in self.pool if _happens(hit)))
         happening = sum(map(_happens, self.hits))
-        if 2 * happening >= len(self.hits):  # events, and not then: that is the answer, and what comes next
+        if 2 * happening >= len(self.hits):  # events, but not at that time: that is the answer, with the next ones
             coming = (*self.where(), During("startdate", self.now.timestamp()))
             least = CHANCE if freed.text else 0.0
             self.hint = coming_next((await self.engine.search(SearchQuery(freed.text, coming, 0, _COMING, least))).hits)
             self.parsed, self.total = bound, 0
             self._show(())
-        elif happening:  # those happen, and not then
+        elif happening:  # those are events, but not at that time
             conditions, said = (*freed.conditions, Not(OfType(("Event",)))), (*freed.said, "")
             self.parsed = msgspec.structs.replace(freed, conditions=conditions, said=said)
             await self._search()
@@ -453,16 +455,16 @@ class Finding:
         text = self.parsed.text
         least = self.ask.min_score if self.ask.min_score is not None else CHANCE
         if self.ask.min_score is None and only_filters(self.parsed):
-            least = 0.0  # what it says is met by all
+            least = 0.0  # all of them meet it
         pool = self._depth
         found = await self.engine.search(SearchQuery(text, where, 0, pool, least if text else 0.0, memory))
         if found.hits and self.ask.min_score is None and len(self._meant(text)) > _SHORT:
-            # Of a long question the tail may matter, too.
+            # In a long question the tail may matter, too.
             found = await self.engine.search(SearchQuery(text, where, 0, pool, 0.0, memory))
         if text and self.ask.min_score is None and all(hit.semantic is None for hit in found.hits):
             found = await self._by_words(SearchQuery(text, where, 0, pool, CHANCE / 2, memory))
         if not found.hits and found.coverage < 1.0 and self.parsed.conditions:
-            # Meaning is not known of all yet, and words found none: what meets the conditions is better than nothing.
+            # Vectors are incomplete, and words matched nothing: what meets the conditions is better than nothing.
             found = await self.engine.search(SearchQuery("", where, 0, pool, 0.0, memory))
         if not text and not self.parsed.order and found.hits and all(_happens(hit) for hit in found.hits):
             found = await self._soonest(where)
@@ -471,20 +473,20 @@ class Finding:
         self.total = max(found.total, len(self.pool))
 
     def own(self) -> tuple[Condition, ...]:
-        """The condition that everything of this agent's meets."""
+        """The condition that everything of this agent's site meets."""
         return (OnSite((self.site,)),) if self.site is not None else ()
 
     def where(self) -> tuple[Condition, ...]:
         return (*self.own(), *self.parsed.conditions)
 
     async def _by_words(self, query: SearchQuery) -> Found:
-        """What has some of the words, where meaning is not known to say that it is chance."""
+        """Partial word matches, if vectors cannot say that they are chance."""
         found = await self.engine.search(query)
         hits = tuple(hit for hit in found.hits if hit.semantic is None)
         return msgspec.structs.replace(found, hits=hits, total=len(hits))
 
     def _show(self, hits: tuple[Hit, ...]) -> None:
-        """What was found, by falling score, and the page of it as far as it is known before it is ranked."""
+        """The hits by falling score, and the page of them before ranking."""
         self.pool = hits
         self.hits = self.in_order(hits)[self.page]
 
@@ -494,7 +496,7 @@ class Finding:
 
     @property
     def _depth(self) -> int:
-        """How many hits are looked at; all, where they are put in order by a field and not by how they fit."""
+        """How many hits are considered; all, if they are sorted by a field and not by score."""
         return MAX_RESULTS if self.parsed.order and not self.parsed.text else max(POOL, self.start + self.limit)
 
     @property

@@ -1,7 +1,7 @@
-"""Sites: the index in the home folder, what is read into it at start, and the agents that answer from it.
+"""Sites: the index in the home folder, what is read into it at the start, and the agents that answer from it.
 
-One agent answers for all sites that are in the index, also those that ``sabir ingest`` adds while the gateway
-runs; each site that is configured has an agent of its own besides, so that every protocol can name it.
+One agent answers for all sites in the index, including those that ``sabir ingest`` adds while the gateway runs; each
+configured site also has its own agent, so that every protocol can name it.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ from .settings import FOLDER, SearchSettings, SiteSettings
 
 logger = logging.getLogger("sabir")
 
-ALL: Final = "sites"  # the name of the agent that answers for all
+ALL: Final = "sites"  # the name of the agent for all sites
 UNREAD: Final = ("what is new here?",)  # to try with a site of which nothing is known yet
 RETRY: Final = 5.0  # seconds between attempts to reach embeddings that were unavailable at the start
-_PATIENCE: Final = 20.0  # seconds that the start waits for sites to be read; the rest is read while others are asked
+_PATIENCE: Final = 20.0  # how long the start waits for sites to be read; the rest is read in the background
 
 
 SAMPLES: Final = tuple(
@@ -68,8 +68,8 @@ SAMPLES: Final = tuple(
 
 
 class HomeIndex:
-    """The index that a home folder stands for, as an Engine, opened when first used: a process that forks must not
-    hold it. It is in the folder itself, or in the database that the settings name."""
+    """The index of a home folder as an Engine, in the folder itself or in the configured database. Opened on first use,
+    because a process that forks must not hold it."""
 
     def __init__(self, directory: Path, search: SearchSettings | None = None) -> None:
         self.directory = directory
@@ -78,15 +78,15 @@ class HomeIndex:
         self._opened: Engine | None = None
         self._retired: list[Engine] = []  # opened before the embeddings were available
         self._service: ModelService | None = None  # of a remote embedder
-        self._missing_since: float | None = None  # the last time that the embeddings were unavailable
+        self._missing_since: float | None = None  # when the embeddings were last unavailable
         self._retry: asyncio.Task[None] | None = None
 
     async def open(self) -> Engine:
-        """The engine, opened; without embeddings, which are asked for again and again, while they are unavailable.
+        """The open engine; without embeddings, which are retried, while they are unavailable.
 
         Raises:
             StoreUnavailable: the database does not answer.
-            ConfigError: it cannot be had as it is configured.
+            ConfigError: it cannot be opened as configured.
         """
         async with self._opening:
             if self._opened is None:
@@ -103,7 +103,7 @@ class HomeIndex:
         return await _postgres(self._search.index, embedder)
 
     async def _reopen(self) -> None:
-        """Search by meaning, too, as soon as the embeddings are available."""
+        """Search by meaning as well, as soon as the embeddings are available."""
         embedder = await self._embedder()
         if embedder is None:
             return
@@ -114,7 +114,7 @@ class HomeIndex:
             return
         async with self._opening:
             if self._opened is not None:
-                self._retired.append(self._opened)  # questions that are under way still use it
+                self._retired.append(self._opened)  # running questions still use it
             self._opened = engine
         logger.info("Embeddings are available: vectors are computed in the background")
 
@@ -197,7 +197,7 @@ async def _postgres(address: str, embedder: Embedder | None) -> Engine:
 
 
 class Sites:
-    """The index while the gateway runs, and the agents in front of it. An async context manager."""
+    """The index while the gateway runs, and its agents. An async context manager."""
 
     def __init__(
         self,
@@ -209,11 +209,12 @@ class Sites:
         agents: Mapping[str, Agent] | None = None,
         sample: bool | None = None,
     ) -> None:
-        """``sample`` None: the sample is read if no ``sites`` are given and nothing was ever ingested here, and what
-        was read of it earlier is removed where sites are given. ``agents`` are those that may be models.
+        """``sample`` None: the sample is read if no ``sites`` are given and nothing was ever ingested here, and is
+        removed again
+        once sites are given. ``agents`` are those that may be models.
 
         Raises:
-            ConfigError: a model is named that is no agent.
+            ConfigError: a named model is not an agent.
         """
         self._settings = search or SearchSettings()
         self.index = HomeIndex(home / FOLDER, self._settings)
@@ -236,8 +237,8 @@ class Sites:
         self._update_examples()
 
     async def __aenter__(self) -> Sites:
-        """Words can be asked for when this returns, unless reading them takes long; vectors come behind."""
-        if self._read or self._settings != SearchSettings():  # what is wrong there is told now, not to who asks first
+        """Open the index. Text can be searched when this returns, unless reading takes long; vectors follow."""
+        if self._read or self._settings != SearchSettings():  # report errors now, not to the first caller
             await self.index.open()
         for name in self._unwanted:
             await self._remove_sample(name)
@@ -247,7 +248,7 @@ class Sites:
             for item in done:
                 item.result()
             if not done:
-                logger.info("sites are still being ingested; the items so far can be searched")
+                logger.info("Sites are still being ingested; the items so far can be searched")
         return self
 
     async def __aexit__(self, *exc: object) -> None:
@@ -258,11 +259,11 @@ class Sites:
         async with alone(self.index.directory):
             ids = [item_id async for item_id, _, source in self.index.listed(site) if is_sample(source)]
             if await self.index.delete(site, ids):
-                logger.info("the sample site %s is removed: there are sites of your own (sample: true keeps it)", site)
+                logger.info("The sample site %s is removed because sites are configured (sample: true keeps it)", site)
                 await note(self.index, site)
 
     def _update_examples(self) -> None:
-        """Put questions to try on the cards: those that are configured, or those that its items gave."""
+        """Put example questions on the cards: the configured ones, or those from its items."""
         made = noted(self.index.directory)
         known = {name: site.examples or made.get(name, ()) for name, site in self._about.items()}
         firsts = (examples[place] for place in range(COUNT) for examples in known.values() if len(examples) > place)
@@ -273,7 +274,7 @@ class Sites:
 
     async def _take_in_all(self) -> None:
         sample = self._read[: len(SAMPLES)] == SAMPLES
-        if sample:  # so that a sample half read by a process that was ended is read again
+        if sample:  # so that a half-read sample is read again after a restart
             await asyncio.to_thread(self._begun.touch)
         for site in self._read:
             for source in site.sources:
@@ -283,7 +284,7 @@ class Sites:
         self._update_examples()
 
     async def _take_in(self, site: SiteSettings, source: str) -> None:
-        """A bad source stops nothing."""
+        """Read a source; a bad one stops nothing."""
         name, mapping = site.name, site.mapping or None
         try:
             report = await taken_in(
@@ -291,7 +292,7 @@ class Sites:
                 reach=Reach(site.max_pages, crawl=None if site.crawl else False),
             )  # fmt: skip
         except SabirError as exc:
-            logger.error("site %s: %s could not be read: %s", name, source, exc)
+            logger.error("Site %s: %s could not be read: %s", name, source, exc)
             return
         if report.unfollowed:
             logger.warning(
@@ -301,11 +302,11 @@ class Sites:
         for problem in report.problems:
             logger.warning("site %s: %s", name, problem)
         if report.added or report.updated or report.removed:
-            logger.info("site %s: %d items of %s", name, report.items, source)
+            logger.info("Site %s: %d items of %s", name, report.items, source)
 
 
 def _unwanted(sites: Sequence[SiteSettings] | None, sample: bool | None, directory: Path) -> list[str]:
-    """The sample sites that were read here and shall not be: who has sites of their own is asked about those."""
+    """The sample sites to remove: users with their own sites do not want them."""
     if sample or (sample is None and sites is None):
         return []
     own = {site.name for site in sites or ()}
@@ -313,7 +314,7 @@ def _unwanted(sites: Sequence[SiteSettings] | None, sample: bool | None, directo
 
 
 def _found(name: str) -> SiteSettings:
-    """A site that is in the index and not in the configuration."""
+    """A site that is in the index but not in the configuration."""
     sample = next((site for site in SAMPLES if site.name == name), SiteSettings(name))
     return msgspec.structs.replace(sample, source=())
 
@@ -340,7 +341,7 @@ async def taken_in(
     progress: Callable[[IngestProgress], None] | None = None,
     reach: Reach | None = None,
 ) -> IngestReport:
-    """Read a source into the index of a home folder, one process at a time; the rest as in ``ingest``.
+    """Read a source into the index of a home folder, one process at a time; otherwise like ``ingest``.
 
     Raises:
         SabirError: there is no such source, or it may not be fetched.
@@ -368,7 +369,7 @@ async def removed(index: HomeIndex, site: str) -> int:
 
 
 def noted(directory: Path) -> dict[str, tuple[str, ...]]:
-    """The names of the sites in an index and questions to try with each, without opening it."""
+    """The names of the sites in an index with example questions, without opening it."""
     try:
         found = msgspec.json.decode(
             (directory / "sites.json").read_bytes(), type=dict[str, tuple[str, ...]] | list[str]
@@ -379,7 +380,7 @@ def noted(directory: Path) -> dict[str, tuple[str, ...]]:
 
 
 async def note(index: HomeIndex, changed: str) -> None:
-    """Keep the names of the sites, and of the one that changed what can be asked."""
+    """Store the names of the sites, and the example questions of the one that changed."""
     before, now = noted(index.directory), datetime.now(UTC)
     names = {
         site.name: await examples(index, site, now) if site.name == changed else before.get(site.name, ())
@@ -390,7 +391,7 @@ async def note(index: HomeIndex, changed: str) -> None:
 
 @asynccontextmanager
 async def alone(directory: Path) -> AsyncIterator[None]:
-    """Hold the index against other processes that write: it takes one writer at a time."""
+    """Lock the index against other writers: it takes one at a time."""
     lock = await asyncio.to_thread(_locked, directory)
     try:
         yield

@@ -1,4 +1,4 @@
-"""The one thing that a question is about: found by its name, or by the words that are left when the rest is read."""
+"""The one thing that a question is about: found by its name, or by the words left after parsing."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from sabir.search.query.words import STOPWORDS, content_words, spaced
 
 MAX_LENGTH: Final = 300  # characters of a question; a longer one is prose
 _LOOKED_AT: Final = 30  # hits whose names are compared
-# What stands before a name that only says where, or like what: "events at The Ropewalk".
+# Words before a name that only say where, or similar to what: "events at The Ropewalk".
 _BESIDE: Final = frozenset({"near", "like", "by", "at", "from", "than", "around", "beside", "opposite", "besides"})
-# Facts that belong to one thing; whoever asks for them means one, also without "the".
+# Facts of a single thing; whoever asks for them means one, even without "the".
 _OF_ONE: Final = frozenset({"openinghours", "telephone", "address", "email", "instructor", "numberofpages", "isbn"})
 _DEFINITE: Final = re.compile(r"\b(?:the|its|this|that|your)\b", re.IGNORECASE)
-# Words that say what is asked of a thing, and not which one.
+# Words for what is asked about a thing, not for which one.
 _ASKING: Final = frozenset(
     word
     for words in """
@@ -46,7 +46,7 @@ _ASKING: Final = frozenset(
 
 
 class Subject(msgspec.Struct, frozen=True):
-    """The thing that a question names, what is asked of it, and the answer in a sentence, where it states one."""
+    """The thing that a question names, what is asked about it, and the answer in a sentence, if it states one."""
 
     hit: Hit
     asked: Asked
@@ -57,7 +57,7 @@ class Subject(msgspec.Struct, frozen=True):
 async def subject_of(
     question: str, engine: Engine, where: tuple[Condition, ...], known: Fields, now: datetime
 ) -> Subject | None:
-    """The thing that a question is about; None if it looks for things, and names none."""
+    """The thing that a question is about; None if it searches for things and names none."""
     if not question.strip() or len(question) > MAX_LENGTH:
         return None
     found = await engine.search(SearchQuery(question, where, 0, _LOOKED_AT))
@@ -66,7 +66,7 @@ async def subject_of(
     if named is not None:
         hit, match = named
         masked = f"{question[: match.start]} {question[match.end :]}"
-        language = language_of(masked)  # a name says nothing of the language that it is asked in
+        language = language_of(masked)  # a name says nothing about the language of the question
         rest = glossed(masked, language)
         opening = glossed(question[: match.start], language) if language == "en" else rest
         wanted = asked(f"{opening} {rest}" if not opening else glossed(question, language), rest, known, now)
@@ -81,7 +81,7 @@ async def subject_of(
 
 
 def _by_field_name(hit: Hit, rest: str, language: str) -> Asked:
-    """ "What is the course code of X?": a field that is called by the words of the question."""
+    """ "What is the course code of X?": a field whose name is in the question."""
     if language != "en" or not _WHAT_IS.match(rest):
         return Asked()
     said = set(content_words(rest))
@@ -103,7 +103,7 @@ def _named(question: str, hits: tuple[Hit, ...]) -> tuple[Hit, names.Named] | No
     match, _, hit = max(matches, key=lambda item: (item[0].worth, item[1]))
     alike = {other.item.name for found, _, other in matches if found.worth == match.worth}
     if not match.whole and len(alike) > 1:
-        return None  # "moka pot", where there is one of 3 cups and one of 6
+        return None  # "moka pot", if there is one of 3 cups and one of 6
     return hit, match
 
 
@@ -114,7 +114,8 @@ def _is_beside(before: str) -> bool:
 
 
 def _suits(hit: Hit, match: names.Named, rest: str, known: Fields, now: datetime) -> bool:
-    """Whether the thing is what is looked for: it meets what else was said, and its name is not just a common word."""
+    """Whether the thing is what was searched for: it meets the rest of the question, and its name is not just a common
+    word."""
     read = from_text(rest, known, now)
     left = [word for word in content_words(read.text) if word not in _ASKING]
     if match.words == 1 and match.typos:
@@ -129,7 +130,7 @@ def _suits(hit: Hit, match: names.Named, rest: str, known: Fields, now: datetime
 async def _described(
     question: str, language: str, engine: Engine, where: tuple[Condition, ...], known: Fields, now: datetime
 ) -> Subject | None:
-    """ "What time does the library close?": the one thing whose name has all the words that say which is meant."""
+    """ "What time does the library close?": the only thing whose name has all the identifying words."""
     english = glossed(question, language)
     wanted = asked(english, english, known, now)
     is_definite = _DEFINITE.search(question) or language != "en" or not _OF_ONE.isdisjoint(wanted.fields)
@@ -156,7 +157,7 @@ async def _described(
 
 
 def _shares_of_name(left: list[str], named: set[str]) -> Iterator[set[str]]:
-    """Words that say which thing is meant: all of its name first, then fewer, for a name that has what is asked of it:
+    """Words that identify the thing: its whole name first, then fewer, for a name that contains what is asked about:
     "does the vegetable biryani (with cashews) contain cashews?"."""
     yield named
     if len(named) == len(left):
@@ -188,7 +189,7 @@ async def _answered(hit: Hit, wanted: Asked, rest: str, engine: Engine, known: F
 async def _by_fields(wanted: Asked, hit: Hit, engine: Engine) -> Asked:
     """The same, with words that no rule reads as conditions on the fields in which this site states such things.
 
-    "Is it full time?" is about the field in which another item says full time: so no can be told from not stated.
+    "Is it full time?" is about the field in which another item says full time: so "no" differs from "not stated".
     """
     of = recalled(hit.item)
     unread, conditions = list(wanted.unread), list(wanted.conditions)
@@ -211,7 +212,7 @@ async def _by_fields(wanted: Asked, hit: Hit, engine: Engine) -> Asked:
 
 
 def _denies(hit: Hit, conditions: Sequence[Condition]) -> bool:
-    """Whether an item says that it is free of what is asked for: "gluten free", "contains no nuts"."""
+    """Whether an item says that it is free of something: "gluten free", "contains no nuts"."""
     things = [word for item in inner(conditions) if isinstance(item, Has) for word in item.words[:1]]
     text = " ".join((hit.item.description, hit.item.text, *strings(hit.item.fields.get("keywords"))))
     return bool(things) and all(
@@ -227,11 +228,11 @@ def _mentions(hit: Hit, word: str) -> bool:
 
 
 _CONTENTS: Final = "recipeIngredient"
-# Fields whose words say nothing of what a thing is like.
+# Fields whose words say nothing about what a thing is like.
 _UNASKED: Final = frozenset({"name", "alternatename", "telephone", "isbn", "sku", "openon", "openat", "pricecurrency"})
 
 
-# What stands for the thing that was asked about before, by language.
+# Pronouns for the thing that was asked about before, by language.
 _PRONOUNS: Final = {
     "en": r"\b(?:it|they|them|there|that\s+(?:one|place|event)|this\s+(?:one|place|event))\b",
     "de": r"\b(?:sie|er|es|ihn|ihm|dort|da)\b",
@@ -243,9 +244,9 @@ _POSSESSIVE: Final = re.compile(r"\b(?:its|their)\b", re.IGNORECASE)
 
 
 def with_subject(question: str, name: str) -> str:
-    """A follow-up on one thing, with its name in place of "it", or behind it where nothing else is named.
+    """A follow-up about one thing, with its name in place of "it", or appended if nothing else is named.
 
-    Empty if the question does not go on with that thing.
+    Empty if the question is not about that thing.
     """
     words = " ".join(question.split())
     if not name or not words or len(words) > MAX_LENGTH:

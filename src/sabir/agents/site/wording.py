@@ -1,4 +1,4 @@
-"""What a site agent says to people, and how it hears their answers. Pure."""
+"""The text of a site agent's answers, and how it reads answers from people. Pure."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def introduction(card: Card) -> str:
 
 
 def listing(hits: Sequence[Hit], start: int, parsed: Parsed, note: str, coverage: float) -> str:
-    """The results, each with what it states of what was asked for."""
+    """The results, each with the facts that were asked for."""
     lines = [
         f"{number}. {', '.join((hit.item.name, *facts(hit.item, parsed).values()))}{_short(hit.item.description)}"
         f" ({hit.item.page})"
@@ -45,7 +45,7 @@ def listing(hits: Sequence[Hit], start: int, parsed: Parsed, note: str, coverage
 
 
 def notes(parsed: Parsed, note: str, coverage: float) -> Iterator[str]:
-    """What else should be known of an answer."""
+    """Notes on an answer."""
     if note:
         yield f"({note})"
     for item in parsed.ignored:
@@ -55,7 +55,7 @@ def notes(parsed: Parsed, note: str, coverage: float) -> Iterator[str]:
 
 
 def nothing(start: int, hint: str, examples: Sequence[str]) -> str:
-    """That there is nothing, and what there is instead."""
+    """A text that nothing was found, and what there is instead."""
     if start:
         return "No more results."
     return "I found nothing for that." + (
@@ -64,14 +64,14 @@ def nothing(start: int, hint: str, examples: Sequence[str]) -> str:
 
 
 def coming_next(hits: Sequence[Hit], limit: int = 3) -> str:
-    """What comes next of things that happen."""
+    """The next events."""
     coming = [(when.start, hit.item.name) for hit in hits if (when := recalled(hit.item).dates.get("startdate"))]
     entries = [f"{name} ({datetime.fromtimestamp(start, UTC):%-d %B %Y})" for start, name in sorted(coming)[:limit]]
     return f" Next: {', '.join(entries)}." if entries else ""
 
 
 def answers_in(answer: Message, field: Field) -> dict[str, Any]:
-    """What an answer says of the question's field in JSON, by its id."""
+    """The answer to the question's field as JSON, by its id."""
     part = answer.labelled("ask")
     if part is not None and isinstance(part.value, dict) and isinstance(part.value.get("answers"), dict):
         return dict(part.value["answers"])

@@ -1,9 +1,11 @@
-"""What control messages are made of, one table of phrases for each language.
+"""The vocabulary of control messages, one table of phrases per language.
 
-A tag names what a phrase stands for; the grammar (``sabir.agents.control.grammar``) is written in tags and is the
-same for all languages. Phrases are separated by ``|``. A tag such as ``format:text`` has a value behind the colon.
-Words with the tag ``filler`` carry no meaning and are skipped; every word that is in no table is unknown, and a
-sentence with an unknown word never acts.
+A tag names the meaning of a phrase; the grammar (``sabir.agents.control.grammar``) is written in tags and is the same
+for
+all languages. Phrases are separated by ``|``. A tag such as ``format:text`` has a value after the colon. Words with the
+tag ``filler`` carry no meaning and are skipped; a word in no table is unknown, and a sentence with an unknown word
+never
+acts.
 """
 
 from .english import ENGLISH
