@@ -1,1 +1,1 @@
-"""One folder a protocol, with the same three rooms in each: wire, door, peer."""
+"""One folder per protocol, each with the same three subfolders: wire, door, peer."""

@@ -18,12 +18,13 @@ _WEB: Final = frozenset({"http", "https"})
 def connect(url: str, *, protocol: str | None = None, **options: Any) -> Peer:
     """A peer for the address, to be used as ``async with connect(url) as peer``.
 
-    The address says what is spoken there (``/nlip``, ``/ask``, ``/mcp``, ``/a2a``, ``ws:``, ``amqp:``), or ``protocol``
-    does; a bare origin is found out. ``options`` are those of the peer.
+    The address implies the protocol (``/nlip``, ``/ask``, ``/mcp``, ``/a2a``, ``ws:``, ``amqp:``), or ``protocol``
+    names it; for
+    a bare origin it is detected. ``options`` are those of the peer.
 
     Raises:
-        ConfigError: no protocol is known for it.
-        MissingExtra: the extra that speaks it is not installed.
+        ConfigError: no protocol matches.
+        MissingExtra: the extra of the protocol is not installed.
     """
     return kind_of(url, protocol)(url, **options)
 
@@ -49,7 +50,7 @@ def kind_of(url: str, protocol: str | None = None) -> type[Peer]:
 
 
 def speakers(scheme: str) -> dict[str, tuple[Protocol, PeerEntry]]:
-    """What can be spoken to addresses of this scheme, by the name of the protocol."""
+    """The protocols available for addresses of this scheme, by name."""
     return {
         protocol.name: (protocol, entry)
         for protocol in protocols().values()
@@ -59,10 +60,10 @@ def speakers(scheme: str) -> dict[str, tuple[Protocol, PeerEntry]]:
 
 
 def place_of_agent(url: str, name: str, protocol: str | None = None) -> str:
-    """The address of one agent of a gateway, from that of the gateway, of one of its doors, or of another agent.
+    """The address of one agent of a gateway, given that of the gateway, of one of its doors, or of another agent.
 
     Raises:
-        ConfigError: there are no agents to choose from at such an address.
+        ConfigError: the address is not one at which agents can be chosen.
     """
     parts = urlsplit(url)
     scheme = parts.scheme.lower()
@@ -84,7 +85,7 @@ def place_of_agent(url: str, name: str, protocol: str | None = None) -> str:
 
 
 def _protocol_of_path(path: str) -> str | None:
-    """The protocol that the first or the last step of a path names: ``/ask``, ``/a2a/painter``, an agent card."""
+    """The protocol named by the first or last segment of a path: ``/ask``, ``/a2a/painter``, an agent card."""
     steps = path.strip("/").split("/")
     for step in (steps[0], steps[-1]):
         for protocol in protocols().values():

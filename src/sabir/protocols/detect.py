@@ -1,7 +1,7 @@
-"""OriginPeer: an address that says only where, not how. NLIP is tried first; what else is there is found out.
+"""OriginPeer: for an address without a protocol. Tries NLIP first, then detects what is there.
 
-A server that has no NLIP end-point answers 404 to our message and has not taken it, so it can be said again in another
-tongue: A2A if there is an agent card, NLWeb if there is an ``/ask``, MCP if there is an ``/mcp``.
+A server without an NLIP endpoint answers 404 and has not accepted the message, so it can be sent again over another
+protocol: A2A if there is an agent card, NLWeb if there is an ``/ask``, MCP if there is an ``/mcp``.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ _NOT_HERE: Final = frozenset({404, 405, 410})
 
 
 class OriginPeer(NlipHttpPeer):
-    """Speaks NLIP, or whatever it finds at its first question."""
+    """Speaks NLIP, or whatever it detects with its first question."""
 
     def __init__(self, url: str, **options: Any) -> None:
         super().__init__(url, **known_options(NlipHttpPeer, options))
         self._given = options
         self._origin = origin_of(url)
-        self._settled: Peer | None = None  # who speaks for us, once that is known
-        self._left_off: Mapping[str, Any] = {}  # for who will speak for us
+        self._settled: Peer | None = None  # the peer that does the work, once it is known
+        self._left_off: Mapping[str, Any] = {}  # state for that peer
         self._finding = asyncio.Lock()
 
     @property
     def speaks(self) -> str:
-        """The protocol that was found; NLIP as long as nothing was asked."""
+        """The detected protocol; NLIP until the first question."""
         return self._settled.protocol if self._settled is not None else self.protocol
 
     async def aclose(self) -> None:
@@ -101,7 +101,7 @@ class OriginPeer(NlipHttpPeer):
         return status not in _ABSENT
 
     def _made(self, protocol: Protocol, place: str) -> Peer | None:
-        """A peer of another kind with those of our options that it knows; None if its extra is not installed."""
+        """A peer of another protocol with those of our options that it knows; None if its extra is not installed."""
         entry = next((entry for entry in protocol.peers if "http" in entry.schemes), None)
         if entry is None:
             return None

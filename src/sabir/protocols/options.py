@@ -1,7 +1,8 @@
-"""What every peer can be given, as one value.
+"""The options of every peer, as one value.
 
-``connect(url, seconds=5)`` names options one by one, ``connect(url, options=PeerOptions(seconds=5))`` together.
-Where both are given, the named ones win.
+Pass them one by one, ``connect(url, seconds=5)``, or together, ``connect(url, options=PeerOptions(seconds=5))``. If
+both are
+given, the single ones win.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypedDict
 
-SECONDS: Final = 60.0  # how long an answer may take unless the caller says otherwise
+SECONDS: Final = 60.0  # default time limit of an answer
 
 Direction = Literal["sent", "received"]
 OnWire = Callable[[Direction, bytes], None]
@@ -22,8 +23,9 @@ OnWire = Callable[[Direction, bytes], None]
 class Identity:
     """One of our own identities, and the services that may see it (TR-7.1.4).
 
-    ``service`` is an origin such as ``https://example.com``, with ``*`` allowed. Shown only when the
-    service asks (401), unless ``at_once``.
+    ``service`` is an origin such as ``https://example.com``, with ``*`` allowed. Only sent when the service asks (401),
+    unless
+    ``at_once``.
     """
 
     service: str
@@ -38,17 +40,17 @@ class Identity:
 class PeerOptions:
     """The options that all peers share."""
 
-    name: str | None = None  # what we call the remote agent; None: after its address
-    seconds: float = SECONDS  # that an answer may take
-    identities: tuple[Identity, ...] = ()  # who we may be, by service; shown when asked with 401
-    headers: Mapping[str, str] | None = None  # sent with every request, where the protocol has headers
+    name: str | None = None  # our name for the remote agent; None: from its address
+    seconds: float = SECONDS  # time limit of an answer
+    identities: tuple[Identity, ...] = ()  # our credentials, by service; sent when asked with 401
+    headers: Mapping[str, str] | None = None  # sent with every request, if the protocol has headers
     verify: ssl.SSLContext | None = None  # the TLS context; None: the system's trust
-    connections: int = 100  # that are open at once, over HTTP
+    connections: int = 100  # open concurrently, over HTTP
     on_wire: OnWire | None = None  # called with what is sent and received, credentials hidden
 
 
 class PeerOptionNames(TypedDict, total=False):
-    """The same options, for ``SomePeer(url, **options)``. A test keeps the two alike."""
+    """The same options as keyword arguments of ``SomePeer(url, **options)``. A test keeps the two in step."""
 
     name: str | None
     seconds: float
@@ -60,8 +62,8 @@ class PeerOptionNames(TypedDict, total=False):
 
 
 def known_options(kind: type, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the options that a class of peers takes."""
+    """The options that a peer class accepts."""
     names = set(PeerOptionNames.__annotations__)
-    for owner in kind.__mro__[:-1]:  # what a class passes on by ``**named``, one of its bases names
+    for owner in kind.__mro__[:-1]:  # options passed through ``**named`` are declared by a base class
         names |= inspect.signature(owner.__init__).parameters.keys()  # type: ignore[misc]
     return {name: value for name, value in options.items() if name in names}

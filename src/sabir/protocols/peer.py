@@ -1,7 +1,8 @@
 """Peer: a remote agent as an Agent, whatever protocol it speaks.
 
-A protocol's peer says how one message is sent and how the events come back (``talk``); everything a user
-touches stands here. A peer may be used by many turns at once.
+A protocol's peer says how one message is sent and how the events come back (``talk``); the user-facing methods are
+here. A
+peer may be used by many turns at once.
 """
 
 from __future__ import annotations
@@ -49,21 +50,21 @@ _TRACE: Final = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What belongs to one message on its way out, beside what it says."""
+    """The data of one outgoing message besides its content."""
 
-    conversation: str = ""  # which of this side's conversations it belongs to; "" is the peer's own
+    conversation: str = ""  # which of our conversations it belongs to; "" is the peer's own
     seconds: float = SECONDS
-    key: str | None = None  # idempotency key; None: the peer makes one
+    key: str | None = None  # idempotency key; None: the peer generates one
     trace: str | None = None  # W3C traceparent
     hops: int = 0
-    pieces: bool = False  # whether pieces ahead of the answer are wanted
-    anonymous: bool = False  # nothing that tells who asks goes along
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)  # who we are to this service, for this caller
-    whole: Callable[[], float] | None = None  # seconds that the turn has, for what becomes a task over there
+    pieces: bool = False  # whether deltas are wanted
+    anonymous: bool = False  # nothing that identifies the caller is sent
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)  # our credentials for this service and caller
+    whole: Callable[[], float] | None = None  # remaining seconds of the turn, for work that becomes a remote task
 
 
 def choose(identities: tuple[Identity, ...], origin: str, challenge: str | None) -> str | None:
-    """The credential for a service: without a challenge only one that may go at once; else the first whose
+    """The credential for a service: without a challenge only one that may be sent at once; otherwise the first whose
     scheme the service asked for, or the first of all."""
     forms = (origin, origin_of(origin), origin.removesuffix(":443").removesuffix(":80"))  # with and without its port
     fitting = [
@@ -87,57 +88,57 @@ class Peer(ABC):
         self.options = replace(options or PeerOptions(), **named)
         self.seconds = self.options.seconds
         self.address = without_credentials(url)
-        self.card = Card(name=self.options.name or name_of(url))  # where it is, is nobody's business who asks here
-        self.outgoing: OutgoingCredentials | None = None  # set by the gateway: our identities, by service and caller
-        self.breaker = Breaker(self.card.name)  # for turns; who asks by hand learns each failure
+        self.card = Card(name=self.options.name or name_of(url))  # the peer's address is not disclosed to callers
+        self.outgoing: OutgoingCredentials | None = None  # set by the gateway: our credentials, by service and caller
+        self.breaker = Breaker(self.card.name)  # for turns; direct calls get each failure
 
     @property
     def speaks(self) -> str:
-        """The protocol that is spoken, also where it was found out."""
+        """The protocol in use, even if it was detected."""
         return self.protocol
 
     @abstractmethod
     def talk(self, message: Message, call: Call) -> AsyncGenerator[Event, None]:
-        """Send one message; yield what comes back: pieces, then one Reply, tokens taken out.
+        """Send one message; yields deltas, then one Reply, without tokens.
 
         Raises:
-            PeerError: it could not be reached, refused, or did not speak its protocol.
+            PeerError: it could not be reached, refused, or violated its protocol.
         """
 
     @abstractmethod
     async def aclose(self) -> None:
-        """Let go of connections."""
+        """Close all connections."""
 
     async def discover(self) -> None:  # noqa: B027  # not every protocol has a way
-        """Learn what the remote agent says of itself, where its protocol has a way; the Card says so from then on.
+        """Read the remote agent's description, if its protocol has one, into the Card.
 
         Raises:
             PeerError: it could not be asked.
         """
 
     def export(self) -> dict[str, Any]:
-        """This peer's own conversation as plain data, to be kept where secrets are kept; ``resume`` goes on with it."""
+        """This peer's own conversation as plain data, to be stored as a secret; ``resume`` continues it."""
         return {"protocol": self.protocol, "left": self._left()}
 
     def resume(self, exported: Mapping[str, Any]) -> None:
-        """Go on where ``export`` left off; what is of another protocol, or cannot be read, is passed over."""
+        """Continue where ``export`` left off; state of another protocol, or unreadable state, is ignored."""
         if exported.get("protocol") == self.protocol:
             with suppress(msgspec.ValidationError):
                 self._restore_state(exported.get("left"))
 
     def _left(self) -> Any:
-        """Where our own conversation is over there, as plain data; None if nothing is known of it."""
+        """The remote state of our own conversation as plain data; None if there is none."""
         return None
 
     def _restore_state(self, left: Any) -> None:  # noqa: B027  # not every protocol has conversations
-        """The inverse of ``_left``.
+        """The inverse of ``_export_state``.
 
         Raises:
-            msgspec.ValidationError: not what ``_left`` gave.
+            msgspec.ValidationError: not the output of ``_export_state``.
         """
 
     async def propose_anonymous(self, conversation: str) -> str | None:
-        """Whether this peer agrees to anonymity: None, or why not. All on the way must, or none is asked (PAPER-ANON).
+        """Whether this peer agrees to anonymity: None, or why not. All agents on the way must agree (PAPER-ANON).
 
         Raises:
             PeerError: it could not be asked.
@@ -145,12 +146,12 @@ class Peer(ABC):
         return f"{self.protocol} has no way to agree to it"
 
     async def ask(self, said: str | Message, *, seconds: float | None = None, key: str | None = None) -> Message:
-        """Say something and return the whole answer.
+        """Send a message and return the whole answer.
 
         Raises:
             PeerUnavailable: no connection, or no answer in time.
-            PeerRefused: the peer said no; ``status`` is its code.
-            PeerUnreadable: the answer is not of its protocol.
+            PeerRefused: the peer refused; ``status`` is its code.
+            PeerUnreadable: the answer violates its protocol.
         """
         call = Call(seconds=self.seconds if seconds is None else seconds, key=key)
         return await self._whole_answer(message_of(said), call)
@@ -158,17 +159,17 @@ class Peer(ABC):
     async def stream(
         self, said: str | Message, *, seconds: float | None = None, key: str | None = None
     ) -> AsyncGenerator[Event, None]:
-        """Say something and get the events as they come, the Reply last. Raises as ``ask`` does."""
+        """Send a message and yield the events as they arrive, the Reply last. Raises as ``ask`` does."""
         call = Call(seconds=self.seconds if seconds is None else seconds, key=key, pieces=True)
         async with aclosing(self.talk(message_of(said), call)) as events:
             async for event in events:
                 yield event
 
     async def __call__(self, turn: Turn, /) -> AsyncIterator[Event]:
-        """Answer a turn by asking the remote agent; what it asks back is asked of our caller.
+        """Answer a turn by asking the remote agent; its questions go to our caller.
 
         Raises:
-            PeerError: as ``ask`` does, told by the peer's name: where it is, is not the caller's affair.
+            PeerError: as ``ask`` does, under the peer's name: callers do not learn its address.
         """
         message = turn.message
         anonymous = bool(turn.conversation.agreed.get("anonymous"))
@@ -190,7 +191,7 @@ class Peer(ABC):
                 with self.breaker.call() as calling, turn.timeline.span("peer", self.card.name) as hop:
                     async with aclosing(self.talk(message, call)) as events:
                         async for event in events:
-                            calling.heard(event)  # now: who has the Reply does not come back for more
+                            calling.heard(event)  # now: a consumer that has the Reply does not come back for more
                             if isinstance(event, Reply | Fault):
                                 hop.end(failed=isinstance(event, Fault))
                             if isinstance(event, Question):
@@ -207,7 +208,7 @@ class Peer(ABC):
     def _without_address(self, exc: PeerError) -> PeerError:
         words = exc.reason.removeprefix(f"{exc.peer}: ").replace(self.address, self.card.name)
         where = urlsplit(self.address)
-        if where.netloc:  # what stands beside it, such as a task
+        if where.netloc:  # what is related to it, such as a task
             words = words.replace(f"{where.scheme}://{where.netloc}", self.card.name)
         if isinstance(exc, PeerRefused):
             return PeerRefused(self.card.name, words, exc.status, broken=exc.broken)
@@ -223,7 +224,7 @@ class Peer(ABC):
                     raise event.error()
                 if isinstance(event, Question):
                     asked = event
-        if asked is not None:  # what is said next answers it
+        if asked is not None:  # the next message answers it
             return nlip.question_message(asked)
         raise PeerUnreadable(self.address, "it ended without an answer")
 
@@ -240,7 +241,7 @@ class Peer(ABC):
 
 
 class Clock:
-    """The time left of one call."""
+    """The remaining time of one call."""
 
     __slots__ = ("_end",)
 
@@ -253,7 +254,7 @@ class Clock:
 
 
 def trace_of(turn: Turn) -> str | None:
-    """The trace context that goes along; what came in its place and is none stays here."""
+    """The turn's traceparent if valid, else None."""
     return turn.trace if turn.trace is not None and _TRACE.fullmatch(turn.trace) else None
 
 
@@ -262,7 +263,7 @@ def message_of(said: str | Message) -> Message:
 
 
 def origin_of(url: str) -> str:
-    """Scheme, host and port of a URL, the port always said."""
+    """Scheme, host and port of a URL, the port always included."""
     parts = urlsplit(url)
     try:
         port = parts.port or {"https": 443, "wss": 443, "amqps": 5671, "amqp": 5672}.get(parts.scheme.lower(), 80)
@@ -273,7 +274,7 @@ def origin_of(url: str) -> str:
 
 
 def without_credentials(url: str) -> str:
-    """The URL as it may be shown: no user, password or query."""
+    """The URL, safe to show: without user, password or query."""
     parts = urlsplit(url)
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
 

@@ -1,4 +1,4 @@
-"""What a protocol says of itself, so that the rest of Sabir finds its parts.
+"""What a protocol announces about itself, so that the rest of Sabir finds its parts.
 
 One ``Protocol`` object announces a protocol. The gateway reads its doors from it, ``connect`` its peers, ``/who`` its
 addresses, ``sabir check`` its suite, the error tables and the bridge page its wire. Parts are named as
@@ -25,8 +25,8 @@ class DoorEntry:
     default_path: str = ""  # where the default agent answers, if agents are reached by this door
     agent_path: str = ""  # where an agent answers by its name: ``/ask/{name}``
     scheme: str = "http"  # ``http`` or ``ws``; ``""`` if the door's own ``addresses()`` tell where it is
-    optional: bool = False  # whether nobody misses it, unless it is configured
-    extra: str = ""  # the extra that brings what it imports, if it needs one
+    optional: bool = False  # whether its absence is ignored unless it is configured
+    extra: str = ""  # the extra that it needs, if any
 
     @property
     def reaches_agents(self) -> bool:
@@ -37,7 +37,7 @@ class DoorEntry:
 class PeerEntry:
     """One way out."""
 
-    schemes: tuple[str, ...]  # of the addresses it speaks to
+    schemes: tuple[str, ...]  # of the addresses it supports
     factory: str  # ``module:attribute``, a subclass of ``sabir.protocols.peer.Peer``
     extra: str = ""
 
@@ -50,14 +50,14 @@ class Protocol:
     title: str  # ``NLIP``, for people
     doors: tuple[DoorEntry, ...] = ()
     peers: tuple[PeerEntry, ...] = ()
-    path: str = ""  # the first step of the paths at which its agents are: ``ask`` of ``/ask/{name}``
-    marks: tuple[str, ...] = ()  # steps of a path that also tell this protocol, such as ``agent-card.json``
-    probe: str = ""  # a path that exists where the protocol is spoken; ``""`` if it is tried by speaking it
-    probe_origin: bool = False  # whether the peer then wants the origin rather than the path of the probe
+    path: str = ""  # the first segment of its agents' paths: ``ask`` of ``/ask/{name}``
+    marks: tuple[str, ...] = ()  # path segments that also identify this protocol, such as ``agent-card.json``
+    probe: str = ""  # a path that exists where the protocol is supported; ``""``: tried by sending a message
+    probe_origin: bool = False  # whether the peer then takes the origin rather than the path of the probe
     wire: str = ""  # the module with its ``CODES`` and ``LOSSES``
     listing: str = ""  # ``module:attribute``: lists the agents of a remote gateway
     suite: str = ""  # ``module:attribute``: its conformance suite
-    extra: str = ""  # the extra that its wire and its listing need, if they need one
+    extra: str = ""  # the extra of its wire and its listing, if any
     reserved: frozenset[str] = frozenset()  # names that no agent may have, because paths use them
 
 

@@ -1,4 +1,4 @@
-"""The protocols that Sabir speaks: its own, and those that installed packages register."""
+"""The protocols that Sabir supports: its own, and those of installed packages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .protocol import DoorEntry, Protocol, load
 
 logger = logging.getLogger("sabir")
 
-# In this order they are tried at an address that does not say what it speaks.
+# The order in which they are tried at an address that does not imply one.
 BUILT_IN: Final = ("nlip", "a2a", "nlweb", "mcp", "acl")
 
 
@@ -30,7 +30,7 @@ def protocols() -> Mapping[str, Protocol]:
 
 
 def _installed() -> list[Protocol]:
-    """What other packages register. One that cannot be loaded is logged, and the rest goes on."""
+    """Protocols of other packages. One that cannot be loaded is logged and skipped."""
     installed = []
     for name in plugins.names(plugins.PROTOCOLS):
         try:

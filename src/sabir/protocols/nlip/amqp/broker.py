@@ -1,7 +1,9 @@
-"""Where an AMQP broker is and how we show it who we are (SASL): decided before anything is sent.
+"""The address of an AMQP broker and how we authenticate to it (SASL): decided before anything is sent.
 
-A broker that does not offer the way that was configured is left, with what was expected and what it offered: who is
-configured to be known must not turn into nobody, and a password goes only where it can be read by nobody else.
+If a broker does not offer the configured mechanism, the connection is closed with an error that names what was expected
+and
+what was offered: a connection configured to authenticate must not fall back to anonymous, and a password is only sent
+where nobody else can read it.
 """
 
 from __future__ import annotations
@@ -21,10 +23,10 @@ try:
 except ImportError as missing:
     raise MissingExtra("NLIP over AMQP", "amqp") from missing
 
-_GREETING: Final = b"AMQP\x03\x01\x00\x00"  # of one who wants to know who we are
+_GREETING: Final = b"AMQP\x03\x01\x00\x00"  # sent by a broker that requires authentication
 _NO_SASL: Final = b"AMQP\x00\x01\x00\x00"
 _MECHANISMS: Final = 0x40
-_MAX_OFFER: Final = 4096  # bytes of an offer; the standard has it that 512 are enough
+_MAX_OFFER: Final = 4096  # bytes of an offer; the standard says that 512 are enough
 _SHOWN: Final = 8  # mechanisms of an offer that an error lists
 
 _WORDS: Final = {
@@ -35,7 +37,7 @@ _WORDS: Final = {
 
 
 class Broker(msgspec.Struct, frozen=True):
-    """An ``amqp`` or ``amqps`` address, read."""
+    """A parsed ``amqp`` or ``amqps`` address."""
 
     address: str  # without credentials
     host: str
@@ -43,14 +45,14 @@ class Broker(msgspec.Struct, frozen=True):
     encrypted: bool
     user: str
     password: str
-    mechanisms: tuple[str, ...]  # one of which it has to offer
+    mechanisms: tuple[str, ...]  # it must offer one of them
 
     @classmethod
     def at(cls, url: str, *, external: bool = False) -> Broker:
-        """``external``: a certificate says who we are, where the address names no user.
+        """``external``: our certificate authenticates us, if the address names no user.
 
         Raises:
-            ConfigError: no address, or one by which a secret would go in the clear.
+            ConfigError: invalid address, or one over which a secret would be sent in the clear.
         """
         address, parts = without_credentials(url), urlsplit(url)
         try:
@@ -73,7 +75,7 @@ class Broker(msgspec.Struct, frozen=True):
         return cls(address, host, port, encrypted, user, password, ("PLAIN",) if user else ways)
 
     def why_not(self, offered: Sequence[str] | None) -> str | None:
-        """Why we cannot show who we are in one of these ways; None if we can, or if they are not known yet."""
+        """Why we cannot authenticate with these mechanisms; None if we can, or if they are not known yet."""
         if offered is None or any(mechanism in offered for mechanism in self.mechanisms):
             return None
         expected = " or ".join(_WORDS[mechanism] for mechanism in self.mechanisms)
@@ -81,15 +83,15 @@ class Broker(msgspec.Struct, frozen=True):
 
 
 class BrokerOffer:
-    """The mechanisms that a broker offers, read from the first bytes that it sends."""
+    """Parses the mechanisms that a broker offers from the first bytes it sends."""
 
     def __init__(self) -> None:
         self._read = bytearray()
 
     def take(self, data: bytes) -> tuple[str, ...] | None:
-        """What is offered, once that has come; nothing, where nobody is asked; None while it is not known.
+        """The offered mechanisms once they have arrived; empty if no authentication is required; None while unknown.
 
-        Returns None for anything else, too: the engine reports what is wrong with it.
+        Also None for invalid data: the engine reports what is wrong with it.
         """
         self._read += data[: _MAX_OFFER - len(self._read)]
         read = bytes(self._read)
@@ -118,6 +120,6 @@ def _offered(performative: bytes) -> tuple[str, ...] | None:
 
 
 def _printable_names(offered: Sequence[str]) -> str:
-    """Names from the wire, as they may stand in a log."""
+    """Names from the wire, safe to log."""
     plain = [item[:20] for item in offered if item.isascii() and item.isprintable()][:_SHOWN]
     return ", ".join(plain) or "none"

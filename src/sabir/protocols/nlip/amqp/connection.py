@@ -1,7 +1,8 @@
-"""One AMQP 1.0 connection on asyncio: python-qpid-proton's engine does the protocol, this moves its bytes.
+"""One AMQP 1.0 connection on asyncio: python-qpid-proton's engine speaks the protocol, this class moves its bytes.
 
-The engine never waits and never touches a socket; here are the socket, the timers and the futures. Used by the
-AMQP door and the AMQP peer alike, because over AMQP both sides are equals (AMQP-8).
+The engine never waits and never touches a socket; the socket, the timers and the futures are here. Used by both the
+AMQP
+door and the AMQP peer, because over AMQP both sides are equals (AMQP-8).
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ except ImportError as missing:
 
 logger = logging.getLogger("sabir")
 
-CREDIT: Final = 64  # letters that may be under way to us on one link
+CREDIT: Final = 64  # letters in flight to us on one link
 HEARTBEAT: Final = 30.0  # seconds of silence after which a connection counts as lost
 MAX_SENDERS: Final = 256  # links kept open to addresses we answer to
 MAX_BYTES: Final = 64 * 1024 * 1024
-# Why a link is closed on account of what we did; other reasons say that nobody is there to be written to.
+# Errors that mean we did something wrong; other reasons mean that there is no receiver.
 _OURS: Final = frozenset(
     f"amqp:{why}"
     for why in ("unauthorized-access", "not-allowed", "invalid-field", "decode-error", "link:message-size-exceeded")
@@ -46,7 +47,7 @@ _VALUE: Final = 0x77
 
 
 class Incoming:
-    """A letter that came, and the one chance to say what becomes of it."""
+    """A received letter, which must be settled once."""
 
     __slots__ = ("_connection", "_delivery", "letter")
 
@@ -56,7 +57,7 @@ class Incoming:
         self.letter = letter
 
     def settle(self, outcome: str) -> None:
-        """``accepted``, ``rejected`` or ``released``; of a lost connection the broker gives it to another."""
+        """Settle it as ``accepted``, ``rejected`` or ``released``; after a lost connection the broker redelivers it."""
         if self._connection.is_open:
             self._delivery.update(getattr(proton.Delivery, outcome.upper()))
             self._delivery.settle()
@@ -85,7 +86,8 @@ class _Sending:
 
 
 class AmqpConnection:
-    """``await open()``; then receive from addresses and send to them; ``lost`` is done when it is over."""
+    """``await open()``; then receive from addresses and send to them; ``lost`` is done when the connection has
+    ended."""
 
     def __init__(
         self,
@@ -97,7 +99,8 @@ class AmqpConnection:
         heartbeat: float = HEARTBEAT,
         seconds: float = 10.0,
     ) -> None:
-        """``external``: the certificate in ``tls`` says who we are (SASL EXTERNAL), and nothing else will do.
+        """``external``: the certificate in ``tls`` authenticates us (SASL EXTERNAL), and no other mechanism is
+        accepted.
 
         Raises:
             ConfigError: the address is invalid, or a secret would be sent in the clear.
@@ -123,7 +126,7 @@ class AmqpConnection:
 
     async def open(self) -> None:
         """Raises:
-        PeerUnavailable: nobody listens, or not in time, or not to one who shows who he is as we are to.
+        PeerUnavailable: no connection, not in time, or the configured authentication is not offered.
         PeerRefused: the credentials are not accepted.
         """
         try:
@@ -159,7 +162,7 @@ class AmqpConnection:
         sasl = self._transport.sasl()
         if self._broker.user:
             self._connection.user, self._connection.password = self._broker.user, self._broker.password
-            sasl.allow_insecure_mechs = True  # whether a password may go in the clear was decided before
+            sasl.allow_insecure_mechs = True  # whether a password may be sent in the clear was decided before
         sasl.allowed_mechs(" ".join(self._broker.mechanisms))
         self._connection.open()
         self._transport.bind(self._connection)
@@ -170,7 +173,7 @@ class AmqpConnection:
         return not self.lost.done()
 
     async def close(self) -> None:
-        """Say good-bye, as far as there is somebody to hear it."""
+        """Close the connection gracefully, as far as possible."""
         if self.is_open and self._writer is not None:
             self._connection.close()
             self.kick()
@@ -185,7 +188,7 @@ class AmqpConnection:
                 pass
 
     def _end(self, why: str) -> None:
-        """The connection has ended: everything that waits on it fails."""
+        """Fail everything that waits on the connection."""
         if self.lost.done():
             return
         self._why = why
@@ -208,27 +211,27 @@ class AmqpConnection:
         try:
             while self.is_open and (data := await reader.read(65536)):
                 if not self._opened.done() and (why := self._broker.why_not(offer.take(data))) is not None:
-                    self._why = why  # and the engine answers nothing
+                    self._why = why  # the engine gives no answer
                     break
                 while data and (room := self._transport.capacity()) > 0:
                     self._transport.push(data[:room])
                     data = data[room:]
                     self.kick()
         except (OSError, proton.ProtonException) as exc:
-            logger.debug("amqp connection to %s broke: %s", self.address, exc)
+            logger.debug("AMQP connection to %s broke: %s", self.address, exc)
         self._end(self._why)
 
     async def _tick(self) -> None:
-        """Heartbeats: ours go out in time, and theirs are missed in time."""
+        """Send heartbeats in time, and notice missing ones."""
         while self.is_open:
             await asyncio.sleep(self._heartbeat / 4)
             self._transport.tick(time.monotonic())
             self.kick()
 
     def kick(self) -> None:
-        """Let the engine work on what happened, and write what it wants to say."""
+        """Let the engine process events, and write its output."""
         if self._kicking:
-            return  # called by a reaction: the loop below goes on with whatever that caused
+            return  # called by a handler: the loop below continues with what it caused
         self._kicking = True
         try:
             while (event := self._collector.peek()) is not None:
@@ -238,7 +241,7 @@ class AmqpConnection:
                 self._collector.pop()
         finally:
             self._kicking = False
-        if not self._flushing:  # once for all that happens in this round of the loop
+        if not self._flushing:  # once per pass of the event loop
             self._flushing = True
             asyncio.get_running_loop().call_soon(self._flush)
 
@@ -333,7 +336,7 @@ class AmqpConnection:
             return
         if delivery.pending:
             receiving.buffer += link.recv(delivery.pending)
-        if len(receiving.buffer) > receiving.max_bytes:  # it is read to its end, but not kept
+        if len(receiving.buffer) > receiving.max_bytes:  # read to its end, but not kept
             receiving.buffer, receiving.dropped = bytearray(), True
         if delivery.partial:
             return
@@ -364,7 +367,7 @@ class AmqpConnection:
     # -- links ------------------------------------------------------------------------------------
 
     def _session(self, control: bool) -> Any:
-        """Control has a session of its own, so that bulk traffic cannot hold it up (AMQP-8)."""
+        """Control messages have a separate session, so that bulk traffic cannot block them (AMQP-8)."""
         session = self._sessions.get(control)
         if session is None:
             session = self._sessions[control] = self._connection.session()
@@ -374,12 +377,12 @@ class AmqpConnection:
 
     @property
     def is_rabbit(self) -> bool:
-        """Whether the other side is a RabbitMQ, as far as it says so; once it is open."""
+        """Whether the remote is a RabbitMQ, as far as it says so; known once it is open."""
         answer = self._connection.remote_properties or {}
         return bool(answer.get(proton.symbol("product")) == "RabbitMQ")
 
     def _terminus(self, address: str) -> str:
-        """An address as the other side spells it: RabbitMQ wants to be told that a plain name is a queue."""
+        """An address as the remote expects it: RabbitMQ requires a prefix for queues."""
         if not self.is_rabbit or address.startswith("/"):
             return address
         answer = self._connection.remote_properties or {}
@@ -390,16 +393,16 @@ class AmqpConnection:
     async def receive(
         self, address: str | None, on_letter: OnLetter, *, credit: int = CREDIT, max_bytes: int = MAX_BYTES
     ) -> str:
-        """Read letters from an address (None: one that the other side makes up); the address.
+        """Receive letters from an address (None: one that the remote generates); returns the address.
 
         Letters of more than ``max_bytes`` bytes are rejected unread.
 
         Raises:
-            PeerError: the other side does not allow it.
+            PeerError: the remote does not allow it.
         """
         self._check()
         session = self._session(False)
-        if address is None:  # a refusal may end the whole session, so it gets one to itself
+        if address is None:  # a refusal may end the whole session, so it gets a separate one
             session = self._connection.session()
             session.open()
         name = f"{self._container}-in-{next(self._names)}"
@@ -417,11 +420,11 @@ class AmqpConnection:
         return opened
 
     async def send(self, letter: AmqpMessage, *, control: bool = False) -> None:
-        """Send a letter to its address and wait until it is taken.
+        """Send a letter to its address and wait until it is accepted.
 
         Raises:
-            PeerRefused: it was rejected or released, or nothing takes letters there.
-            PeerUnavailable: the connection is lost, or it took too long.
+            PeerRefused: it was rejected or released, or the address has no receiver.
+            PeerUnavailable: the connection was lost, or it took too long.
         """
         self._check()
         sending = await self._sender(letter.to, control)
@@ -460,7 +463,7 @@ class AmqpConnection:
         return sending
 
     def _retire(self) -> None:
-        """Close the link that was used least recently, if there are too many and it is idle."""
+        """Close the least recently used link, if there are too many and it is idle."""
         if len(self._senders) <= MAX_SENDERS:
             return
         key, idle = next(((k, s) for k, s in self._senders.items() if not s.outcomes and s.opened.done()), (None, None))
@@ -479,7 +482,7 @@ class AmqpConnection:
 
 
 class _TimeLimit:
-    """A time limit whose end is a PeerUnavailable."""
+    """A time limit that raises PeerUnavailable."""
 
     def __init__(self, seconds: float, address: str) -> None:
         self._timeout = asyncio.timeout(seconds)
@@ -506,7 +509,7 @@ _OUTCOMES: Final = {
 def _fail(waiting: asyncio.Future[Any], exc: PeerError) -> None:
     if not waiting.done():
         waiting.set_exception(exc)
-        waiting.exception()  # read by whoever waits, if anybody does
+        waiting.exception()  # mark it as retrieved, in case nobody waits
 
 
 def _words(condition: Any) -> str:

@@ -3,16 +3,16 @@
 Settings of the door ``nlip-amqp``:
 
 - ``url``: ``amqps://user:password@host``; without it the door is closed.
-- ``address``: where the default agent is reached; ``{address}/{agent}`` reaches the others. Default ``nlip``.
-- ``originator``: who every letter must come from, where one connection is one client (AMQP-1).
-- ``user_ids``: whether the broker lets nobody write under another's ``user-id``. Of RabbitMQ this is known; of others
-  it must be said, or what stands there counts for nothing.
-- ``tls_ca``, ``tls_cert``, ``tls_key``: files, for a private authority and for SASL EXTERNAL, which the broker must
-  offer then, if ``url`` names no user.
+- ``address``: the address of the default agent; ``{address}/{agent}`` reaches the others. Default ``nlip``.
+- ``originator``: the required sender of every letter, if one connection is one client (AMQP-1).
+- ``user_ids``: whether the broker verifies ``user-id``. RabbitMQ is known to; for others it must be set, or the
+  property is ignored.
+- ``tls_ca``, ``tls_cert``, ``tls_key``: files, for a private CA and for SASL EXTERNAL, which the broker must
+  offer if ``url`` names no user.
 
-A letter is settled only after its answers were taken, so none is lost when this process dies; one that comes
-again under its ``message-id`` gets the recorded answer, and the agent is not called twice. What cannot be read is
-rejected, what cannot be answered now is released for others (AMQP-5).
+A letter is settled only after its answers were accepted, so none is lost when this process dies; a letter redelivered
+under its ``message-id`` gets the recorded answer, and the agent is not called twice. Unreadable letters are rejected;
+letters that cannot be answered now are released for others (AMQP-5).
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ from .subscription import Subscription
 
 DOOR: Final = "nlip-amqp"
 PLACE: Final = "amqp"  # the address of all senders that the broker does not name
-BACKOFF: Final = (0.2, 30.0)  # seconds: the first pause before connecting again, and the longest
-ANSWER: Final = "x-sabir-answer"  # a property of our answers: one that comes back to a door is not a question
-RELEASE_PAUSE: Final = 0.5  # seconds before a letter is released, so that it does not come back at once
+BACKOFF: Final = (0.2, 30.0)  # seconds: the first pause before reconnecting, and the longest
+ANSWER: Final = "x-sabir-answer"  # a property of our answers, so that one sent to a door is not taken for a question
+RELEASE_PAUSE: Final = 0.5  # seconds before a letter is released, so that it is not redelivered at once
 
 logger = logging.getLogger("sabir")
 
 
 class NlipAmqpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What stands under ``doors: {nlip-amqp: …}``."""
+    """The settings under ``doors: {nlip-amqp: …}``."""
 
     url: str = ""
     address: str = "nlip"
@@ -73,7 +73,7 @@ class NlipAmqpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def external(self) -> bool:
-        """Whether a certificate says who we are."""
+        """Whether a certificate authenticates us."""
         return self.tls_cert is not None
 
     def check(self) -> None:
@@ -100,7 +100,7 @@ class NlipAmqpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class NlipAmqp:
-    """The door. It keeps one connection and comes back when that is lost."""
+    """The door. It keeps one connection and reconnects when that is lost."""
 
     name = DOOR
 
@@ -126,7 +126,7 @@ class NlipAmqp:
         return [("NLIP over AMQP", f"amqp://{shown}/{self.settings.address}")]
 
     def places(self) -> dict[str, str | None]:
-        """Address → agent; None is the default one."""
+        """Address → agent; None is the default agent."""
         base = self.settings.address
         return {base: None, **{f"{base}/{name}": name for name in self.services.agents}}
 
@@ -163,7 +163,7 @@ class NlipAmqp:
                 await connection.lost
                 logger.warning("AMQP: the connection to %s was lost", connection.address)
             except PeerError as exc:
-                logger.warning("AMQP: %s; trying again in %.1f s", exc, pause)
+                logger.warning("AMQP: %s; retrying in %.1f s", exc, pause)
             finally:
                 self.ready.clear()
                 self._reading = None
@@ -172,9 +172,9 @@ class NlipAmqp:
             pause = min(2 * pause, BACKOFF[1])
 
     async def agents_changed(self) -> None:
-        """Give new agents an address; messages to an agent that was removed are answered with an error."""
+        """Give new agents an address; messages to a removed agent are answered with an error."""
         if self._reading is None:
-            return  # all of them, when the connection is there
+            return  # all of them, once connected
         try:
             await self._listen(*self._reading)
         except PeerError as exc:
@@ -190,7 +190,7 @@ class NlipAmqp:
                 lambda incoming, agent=agent: self._begin(connection, incoming, agent),  # type: ignore[misc]
                 credit=self.settings.credit,
                 max_bytes=2
-                * self.services.limits.body,  # a little over the limit gets an error; far over it is not read
+                * self.services.limits.body,  # slightly over the limit gets an error; far over it is not read
             )
 
     def _begin(self, connection: AmqpConnection, incoming: Incoming, agent: str | None) -> None:
@@ -202,7 +202,7 @@ class NlipAmqp:
 
     async def _letter(self, connection: AmqpConnection, incoming: Incoming, agent: str | None) -> None:
         letter = incoming.letter
-        if letter.properties.get(ANSWER):  # somebody had it sent here, so that we talk to ourselves
+        if letter.properties.get(ANSWER):  # our own answer, sent to our own address
             incoming.settle("rejected")
             return
         turn = LetterTurn(connection, letter)
@@ -213,7 +213,7 @@ class NlipAmqp:
             outcome = "rejected" if turn.asked is None else "accepted"
             await turn.refuse(exc)
         except _NotSent:
-            outcome = "released"  # the answer is given again when the letter comes again
+            outcome = "released"  # the answer is sent again when the letter is redelivered
         except SabirError as exc:
             outcome = amqp.outcome(exc)
             if outcome == "released":
@@ -253,7 +253,7 @@ class NlipAmqp:
             return amqp.decode(letter, strict=self.settings.strict, limits=self.services.limits)
         except BadMessage as exc:
             if self.settings.strict:
-                raise  # the published text knows no envelope
+                raise  # the standard has no envelopes
             binary = amqp.kind_of(letter) == amqp.CBOR
             turn.batch = Batch.read(self.services, letter.body, exc, agent, binary=binary)
             if turn.batch is not None:
@@ -264,7 +264,7 @@ class NlipAmqp:
             return found.message
 
     def _sender(self, connection: AmqpConnection, letter: amqp.AmqpMessage) -> str:
-        """Who the broker, or the configuration, says has written this; nobody, if neither does."""
+        """The sender according to the broker or the configuration; anonymous if neither names one."""
         sender, checked = amqp.originator(letter, self.settings.originator), self.settings.user_ids
         vouched = connection.is_rabbit if checked is None else checked
         return sender if vouched or self.settings.originator else ""
@@ -272,10 +272,10 @@ class NlipAmqp:
     def _ask(
         self, letter: amqp.AmqpMessage, message: Message, agent: str | None, sender: str, place: str = ""
     ) -> TurnRequest:
-        # Strangers share one id, so the place of their answers keeps their message-ids apart.
+        # Anonymous senders share one id, so their reply address keeps their message-ids apart.
         key = f"amqp:{letter.reply_to}:{letter.message_id!r}{place}" if letter.message_id is not None else None
-        # Whom the broker does not name is judged like anybody else: by a token in the message, or as nobody.
-        # Where letters come from is not told; but it is not this machine, which would be spared the limits.
+        # A sender that the broker does not name is authenticated by a token in the message, or is anonymous.
+        # The origin of a letter is unknown; but it must not count as this machine, which is exempt from limits.
         known = Caller(id=f"amqp:{sender}", kind="subject", name=sender, address=PLACE) if sender else None
         trace = letter.properties.get("traceparent")
         return TurnRequest(
@@ -290,7 +290,7 @@ class NlipAmqp:
 
 
 def _stranger(letter: amqp.AmqpMessage) -> Credentials:
-    """All senders that the broker does not name share one address; their reply addresses tell them apart."""
+    """All senders that the broker does not name share one address; their reply addresses distinguish them."""
     return Credentials(PLACE, sender=" ".join(sorted({address for address, _ in amqp.addresses(letter)})))
 
 
@@ -301,19 +301,19 @@ class LetterTurn:
         self._connection = connection
         self._letter = letter
         self.asked: Message | None = None
-        self.batch: Batch | None = None  # where the letter has several messages
-        self.envelope: EnvelopeTurn | None = None  # where the question came in one
+        self.batch: Batch | None = None  # if the letter has several messages
+        self.envelope: EnvelopeTurn | None = None  # if the question came in one
         self.line = EventSink(self._show)
 
     async def _show(self, event: Event) -> None:
         if isinstance(event, Reply):
-            if self.envelope is None or not self.envelope.is_notification:  # nobody waits for an answer (G-11)
+            if self.envelope is None or not self.envelope.is_notification:  # a notification gets no answer (G-11)
                 await self._answer(event.message)
         elif isinstance(event, Question):
             await self._answer(nlip.question_message(event).with_parts(self.line.tokens))
 
     async def refuse(self, exc: SabirError) -> None:
-        """Tell a failure, as far as there is somebody to tell it to."""
+        """Send an error, if there is anywhere to send it."""
         tokens = self.line.tokens or (self.asked.tokens if self.asked is not None else ())
         with suppress(_NotSent):
             await self._answer(nlip.coded_error(exc, self.asked, tokens))
@@ -324,7 +324,7 @@ class LetterTurn:
         return self.envelope.write_cbor(message) if content_type == amqp.CBOR else self.envelope.write(message)
 
     async def notify(self, subscription: Subscription, credentials: Credentials) -> None:
-        """Send what happens to where answers go, until the lease ends. The letter is settled then."""
+        """Send events to the reply address until the lease ends; then the letter is settled."""
         async with aclosing(subscription.notifications(credentials)) as found:
             async for message in found:
                 await self._answer(message)
@@ -344,11 +344,11 @@ class LetterTurn:
         try:
             await self._connection.send(marked, control=control)
         except PeerRefused:
-            # Nobody is there any more; that is the asker's affair, not a reason to answer again.
+            # The receiver has gone; that is no reason to answer again.
             logger.info("AMQP: no receiver at the reply-to address")
         except PeerUnavailable as gone:
             raise _NotSent from gone
 
 
 class _NotSent(Exception):
-    """The connection went before the answer did."""
+    """The connection was lost before the answer was sent."""

@@ -1,10 +1,10 @@
 """Several messages in one request: ``{"batch": […]}``, answered by ``{"batch": […]}`` in the same order (MW-72).
 
-An array by itself is not JSON that ECMA-430 allows (CORE-5.0.1), so the messages are in an object.
+ECMA-430 does not allow a bare JSON array (CORE-5.0.1), so the messages are in an object.
 
-They run at once, as if each had come by itself: each is admitted, counted and recorded, those of one conversation one
-after another. The store writes turns that end together in one commit; a turn that has ended does
-not wait for a slow one, and one that fails does not undo the others (G-17).
+They run concurrently, as if each had been sent alone: each is admitted, charged and recorded, those of one conversation
+one after another. The store writes turns that end together in one commit; a finished turn does not wait for a slow one,
+and a failed one does not undo the others (G-17).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .envelope import EnvelopeTurn
 BATCH: Final = "batch"
 MESSAGES: Final = 64  # in one request
 
-MakeRequest = Callable[[Message, int], TurnRequest]  # of a message and its place
+MakeRequest = Callable[[Message, int], TurnRequest]  # from a message and its index
 
 
 class Batch:
@@ -50,7 +50,7 @@ class Batch:
 
         Raises:
             TooLarge: it has too many messages.
-            BadMessage: it has none; says what was expected at first.
+            BadMessage: it is empty; says what was expected.
         """
         try:
             value = cbor.item(body, services.limits) if binary else msgspec.json.decode(body)

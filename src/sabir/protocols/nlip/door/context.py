@@ -1,4 +1,4 @@
-"""What the NLIP doors use of the gateway beyond what every door does."""
+"""What the NLIP doors use of the gateway beyond what every door uses."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ class NlipContext(DoorContext, Protocol):
 
 
 class UploadContext(DoorContext, Protocol):
-    """A listener of its own, where one is configured."""
+    """A separate listener, if one is configured."""
 
     make_server: MakeServer

@@ -1,4 +1,4 @@
-"""Envelopes at the NLIP doors: tried after the fast decode has failed, and answered with envelopes (MW-8)."""
+"""Envelopes at the NLIP doors: tried after the fast decoder has failed, and answered with envelopes (MW-8)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class EnvelopeTurn:
         """The envelope in a body that is not an ECMA-430 message.
 
         Raises:
-            BadMessage: it is not an envelope either; the error is that of the first decode.
+            BadMessage: it is not an envelope either; the error is that of the first decoder.
         """
         value = cbor.item(body, services.limits) if binary else envelope.value_in(body, limits=services.limits)
         return cls.of(services, value, exc, agent)
@@ -65,15 +65,15 @@ class EnvelopeTurn:
 
     def check(self) -> None:
         """Raises:
-        BadInput: the envelope cannot be read; it is answered with an error in its own form.
+        BadInput: the envelope is invalid; it is answered with an error in an envelope.
         """
         if self._error is not None:
             raise self._error
 
     def _for_exchange(self, asked: Message, agent: str) -> Message:
-        """The message for the exchange. Only a tool router and a peer that speaks envelopes get the other fields; with
-        state management off, session tokens are removed."""
-        reads_all = getattr(self._services.agents.get(agent), "envelope", False)  # passed on as it is (MW-73)
+        """The message for the exchange. Only a tool router and a peer that uses envelopes get the other fields; without
+        state management, session tokens are removed."""
+        reads_all = getattr(self._services.agents.get(agent), "envelope", False)  # passed on unchanged (MW-73)
         is_kept = reads_all or asked.labelled(envelope.TOOL_CALL) is not None
         message = asked if is_kept else envelope.without_facts(asked)
         if self._options.sessions:
@@ -84,7 +84,7 @@ class EnvelopeTurn:
         return msgspec.structs.replace(message, submessages=kept)
 
     def adjust(self, ask: TurnRequest) -> TurnRequest:
-        """Apply what the envelope says about the turn: its timeout, its priority, and whether it has a session."""
+        """Apply the envelope's settings to the turn: its timeout, its priority, and whether it has a session."""
         ask.message = msgspec.structs.replace(self.message, extra=None)  # the door has read its trace and hops
         if self.facts.timeout is not None:
             limit = self._services.quotas.turn_seconds
@@ -131,7 +131,7 @@ class EnvelopeTurn:
         return value
 
     def _session_of(self, message: Message) -> tuple[list[Part], str]:
-        """The tokens of an answer, the session first; and a note where it is not the one that was asked for."""
+        """The tokens of an answer, the session first; and a note if it is not the requested one."""
         found: Mapping[str, Part] = {token_kind(part.subformat): part for part in reversed(message.tokens)}
         echoed = [found[kind] for kind in ("state", "authentication") if kind in found]
         if not self._options.sessions:
@@ -148,7 +148,7 @@ class EnvelopeTurn:
         return [part for part in (session, context) if part is not None] + echoed, note
 
     def _context(self, own: Part | None, caller: Caller) -> Part | None:
-        """A context token for the conversation, where the caller has none (MW-56)."""
+        """A context token for the conversation, if the caller has none (MW-56)."""
         conversations = self._services.conversations
         where = conversations.opened(own, caller) if own is not None else None
         if where is None:
@@ -157,7 +157,7 @@ class EnvelopeTurn:
 
 
 def _left_of(value: dict[str, Any]) -> Message:
-    """What an error needs to refer to an envelope that cannot be read."""
+    """What an error needs in order to refer to an unreadable envelope."""
     control = value.get("control")
     message_id = control.get("message_id") if isinstance(control, dict) else None
     facts = Facts(message_id=message_id if isinstance(message_id, str) else "")

@@ -1,7 +1,7 @@
 """NLIP over HTTP (ECMA-431): ``POST /nlip``, ``/nlip/`` and ``/nlip/{agent}``, as raw ASGI on the hot path.
 
-Every answer is an NLIP message, errors too. ``Accept: text/event-stream`` gives partial messages and a
-final one; ``Prefer: respond-async`` or ``wait=N`` gives 202 and a place to look (D-26, D-34).
+Every answer is an NLIP message, errors included. ``Accept: text/event-stream`` gives partial messages and a final one;
+``Prefer: respond-async`` or ``wait=N`` gives 202 and a URL to poll (D-26, D-34).
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ from .subscription import NOTIFICATION, Subscription
 logger = logging.getLogger("sabir")
 
 DOOR: Final = "nlip-http"
-NOTHING: Final = Message.text("")  # stands for what was asked where a request has several messages
+NOTHING: Final = Message.text("")  # stands for the question if a request has several messages
 
 
 class NlipOptions(msgspec.Struct, frozen=True):
-    """What the headers of a request ask for."""
+    """The options in the headers of a request."""
 
     prefer: Preferences = NO_PREFERENCE
     strict: bool = False
@@ -79,7 +79,7 @@ _PLAIN_STRICT: Final = NlipOptions(strict=True)
 
 
 def parse_headers(headers: Mapping[bytes, bytes], *, strict: bool) -> NlipOptions:
-    """What these headers ask for. A client may ask a lenient door to be strict, and not the other way round.
+    """Parse the options in the headers. A client may ask a lenient door to be strict, but not the other way round.
 
     Raises:
         BadMessage: an invalid idempotency key.
@@ -100,9 +100,9 @@ def parse_headers(headers: Mapping[bytes, bytes], *, strict: bool) -> NlipOption
 
 
 class NlipHttpSettings(msgspec.Struct, frozen=True):
-    """What stands under ``doors: {nlip-http: …}``."""
+    """The settings under ``doors: {nlip-http: …}``."""
 
-    strict: bool = False  # follow the published text to the letter, whatever a client prefers
+    strict: bool = False  # follow the standard to the letter, whatever a client prefers
 
 
 class NlipHttp:
@@ -172,7 +172,7 @@ class NlipHttp:
         """The message of a request.
 
         Raises:
-            RateLimited: this address is over its rate; nothing is read then.
+            RateLimited: this address is over its rate; nothing is read.
             BadInput: the body is not a message.
         """
         limits, admission = self.services.limits, answer.admission
@@ -192,7 +192,7 @@ class NlipHttp:
                 return nlip.decode(body, strict=options.strict, limits=limits, is_counted=True)
         except BadMessage as exc:
             if options.strict:
-                raise  # the published text knows no envelope
+                raise  # the standard has no envelopes
             answer.batch = Batch.read(self.services, body, exc, admission.agent)
             if answer.batch is not None:
                 return NOTHING
@@ -205,7 +205,7 @@ class NlipHttp:
             subscription = Subscription.of(self.services, ask.message)
             if subscription is not None:
                 return self._notify(subscription, ask.credentials, answer)
-        # Control is not work that could be left for later: the gateway itself answers.
+        # Control messages are never deferred: the gateway itself answers them.
         prefer = options.prefer.without_later() if ask.message.is_control else options.prefer
         answer.applied, answer.key = prefer.applied, options.key
         if prefer.later or (answer.envelope is not None and answer.envelope.is_notification):
@@ -251,7 +251,7 @@ class NlipHttp:
 
     async def _later(self, ask: TurnRequest, answer: NlipResponse, prefer: Preferences) -> None:
         tasks = self.services.tasks
-        # Asked once: a proof that is good once would not be good a second time.
+        # Authenticated once: a one-time proof would be invalid the second time.
         caller = await self.services.identity.caller(ask.credentials, ask.message.tokens)
         ask.credentials = Credentials(caller.address, caller=caller)
         line = EventSink(answer.event, caller)
@@ -297,7 +297,7 @@ class NlipHttp:
 
 
 class Everything(BaseRoute):
-    """Whatever begins with this path and no other route took."""
+    """Any path below this one that no other route took."""
 
     def __init__(self, prefix: str, app: ASGIApp) -> None:
         self.prefix = prefix
@@ -315,7 +315,7 @@ class Everything(BaseRoute):
 
 
 def _place(path: str) -> tuple[str | None, str | None]:
-    """The agent or the task that a path names.
+    """The agent or task that a path names.
 
     Raises:
         NotFound: it names neither.
@@ -340,7 +340,7 @@ def _check_type(kind: str, body: bytes, *, strict: bool) -> None:
 
 
 class NlipResponse(msgspec.Struct, eq=False):
-    """The response to one request: sent once, whoever sends it."""
+    """The response to one request, sent once."""
 
     _send: Send
     _receive: Receive
@@ -349,8 +349,8 @@ class NlipResponse(msgspec.Struct, eq=False):
     asked: Message | None = None
     applied: tuple[str, ...] = ()
     line: EventSink | None = None
-    batch: Batch | None = None  # where the request has several
-    envelope: EnvelopeTurn | None = None  # where the question came in one
+    batch: Batch | None = None  # if the request has several messages
+    envelope: EnvelopeTurn | None = None  # if the question came in one
     watcher: DisconnectWatcher | None = None
     begun: bool = False
     sent: bool = False
@@ -363,7 +363,7 @@ class NlipResponse(msgspec.Struct, eq=False):
             self.admission.line = line
 
     def watch(self, task: asyncio.Task[object] | None, comment: Comment | None = None) -> None:
-        """Cancel this task if the client goes away: for turns that take a while, and streams."""
+        """Cancel this task if the client disconnects: for slow turns, and streams."""
         self.watcher = DisconnectWatcher(self._receive, self.is_sent, comment)
         self.watcher.start(task)
 
@@ -371,7 +371,7 @@ class NlipResponse(msgspec.Struct, eq=False):
         return self.sent
 
     def close(self) -> None:
-        """Let go of the turn, or the two would hold each other until garbage is collected."""
+        """Release the turn, to break a reference cycle."""
         if self.watcher is not None:
             self.watcher.stop()
             self.watcher = None
@@ -379,7 +379,7 @@ class NlipResponse(msgspec.Struct, eq=False):
             self.line.send, self.line.on_slow = _nowhere, None
 
     def event(self, event: Event) -> Awaitable[None]:
-        """An event of the turn, where only its end and its questions are shown."""
+        """Handle an event of the turn if only its end and its questions are shown."""
         if isinstance(event, Reply):
             return self.message(200, event.message)
         if isinstance(event, Question):
@@ -392,7 +392,8 @@ class NlipResponse(msgspec.Struct, eq=False):
         return ()
 
     def message(self, status: int, message: Message, headers: Sequence[tuple[bytes, bytes]] = ()) -> Awaitable[None]:
-        """Send a message, unless something was sent before. It is written first: what cannot be is not sent."""
+        """Send a message, unless something was already sent. It is encoded first, so that an invalid one is not
+        sent."""
         return self.body(status, b"" if self.sent else self.written(message), headers)
 
     async def body(self, status: int, body: bytes, headers: Sequence[tuple[bytes, bytes]] = ()) -> None:
@@ -401,7 +402,7 @@ class NlipResponse(msgspec.Struct, eq=False):
             return
         self.sent = self.begun = True
         start = json_headers(len(body), headers)
-        if self.key is not None:  # so that a client knows that it may send the message again
+        if self.key is not None:  # so that a client knows that it may repeat the message
             start.append((b"idempotency-key", self.key.encode("latin-1")))
         if self.applied:
             start.extend(preference_applied(self.applied))
@@ -411,31 +412,31 @@ class NlipResponse(msgspec.Struct, eq=False):
         await self._send({"type": "http.response.body", "body": body})
 
     def written(self, message: Message) -> bytes:
-        """The message as the client reads it: in the form in which it asked."""
+        """The message in the client's format."""
         if self.envelope is not None:
             return self.envelope.write(message)
         return nlip.encode(message, answering=self.asked)
 
     async def refuse(self, exc: SabirError) -> None:
-        """A failure in NLIP, with the status that the table gives it (D-22)."""
+        """An NLIP error with the status from the table (D-22)."""
         if self.admission is not None:
             exc = await self.admission.rejected(exc)
         if self.begun:
             return
         tokens = self.tokens()
         if not tokens and self.asked is not None:
-            # Nothing was opened, so none of these is known to be ours: all go back (CORE-6.2).
+            # Nothing was opened, so none of these is known to be ours: all are echoed (CORE-6.2).
             tokens = self.asked.tokens
-        # Of the preferences only strict reading can have been the reason.
+        # Of the preferences, only strict handling can be the cause.
         strict = isinstance(exc, BadInput) and "handling=strict" in self.applied
         self.applied = ("handling=strict",) if strict else ()
         await self.message(nlip.CODES[type(exc)], nlip.error_message(exc, self.asked, tokens), refusal_headers(exc))
 
     async def task(self, task: TaskRow, public_url: str) -> None:
-        """Where a task stands."""
+        """The state of a task."""
         place = f"/nlip/tasks/{task.id}"
         if task.state == "completed" and task.reply is not None:
-            # What is stored lacks credentials, and yet they go back to who sent them (CORE-6.2).
+            # The stored message lacks credentials, but they must be echoed to the sender (CORE-6.2).
             lost = [part for part in self.tokens() if part not in task.reply.tokens]
             return await self.message(200, task.reply.with_parts(lost))
         if task.fault is not None:
@@ -455,7 +456,7 @@ class NlipResponse(msgspec.Struct, eq=False):
         await self.message(202, message, [(b"location", place.encode("latin-1")), (b"retry-after", b"1")])
 
     async def cancelled(self, task: TaskRow) -> None:
-        """A task that its owner has ended: that it did is what was asked for, and no failure."""
+        """A task that its owner cancelled: success, not a failure."""
         state = json_part({"state": task.state}, label="progress")
         await self.message(200, Message.text("The task is cancelled.").with_parts((state, *self.tokens())))
 
@@ -494,7 +495,7 @@ class EventStream:
             await self._put("partial", nlip.partial_message(event, self._number).with_parts(answer.tokens()))
 
     async def notify(self, message: Message) -> None:
-        """A notification; its number is the id to which a client comes back."""
+        """A notification; its number is the id from which a client resumes."""
         await self._put(NOTIFICATION, message, number=message.label)
 
     async def fault(self, exc: SabirError) -> None:

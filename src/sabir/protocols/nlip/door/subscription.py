@@ -4,9 +4,9 @@
      "content": {"topic": "task:ID", "since": 0, "seconds": 300}}]}
 
 Topics are ``task:ID`` (its events), ``conversation`` (the turns of the conversation whose token is in the message),
-``agent:NAME`` or ``group:NAME`` (what becomes of the caller's tasks there), and ``topic:NAME/TOPIC`` (what the agent of
-this name publishes; ``Gateway.notify`` sends it). Events of this process are sent at once. Each notification has a
-number; a client that lost the connection, or whose lease has ended, subscribes again with ``since`` and misses nothing.
+``agent:NAME`` or ``group:NAME`` (changes of the caller's tasks there), and ``topic:NAME/TOPIC`` (what the agent of this
+name publishes; ``Gateway.notify`` sends it). Events of this process are sent at once. Each notification has a number; a
+client that lost the connection, or whose lease has ended, subscribes again with ``since`` and misses nothing.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from sabir.turn import Caller
 
 LABEL: Final = "subscribe"
 NOTIFICATION: Final = "notification"
-LOOK_SECONDS: Final = 0.25  # between two looks at what other nodes may have written
-ALONE_SECONDS: Final = 2.0  # the same where there is no bus, for other processes on the same store
-TURNS: Final = 100  # that are looked at, at most, at a time
+LOOK_SECONDS: Final = 0.25  # between two polls for events of other nodes
+ALONE_SECONDS: Final = 2.0  # the same without a bus, for other processes on the same store
+TURNS: Final = 100  # read per poll at most
 
 
 class SubscribeContent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The content of the labelled part."""
 
     topic: str
-    since: Annotated[int, Meta(ge=0)] = 0  # the number of the last notification that was received
-    seconds: Annotated[float, Meta(gt=0, le=3600)] = 300.0  # how long notifications are wanted
+    since: Annotated[int, Meta(ge=0)] = 0  # the number of the last received notification
+    seconds: Annotated[float, Meta(gt=0, le=3600)] = 300.0  # the lease
 
 
 class Subscription:
@@ -54,7 +54,7 @@ class Subscription:
 
     @classmethod
     def of(cls, services: NlipContext, message: Message) -> Subscription | None:
-        """The subscription that a message asks for; None if it does not ask for one.
+        """The subscription that a message asks for, or None.
 
         Raises:
             BadMessage: the part is invalid.
@@ -69,10 +69,10 @@ class Subscription:
         return cls(services, message, content)
 
     async def notifications(self, credentials: Credentials) -> AsyncGenerator[Message, None]:
-        """What happens, as messages; the last one says why there are no more.
+        """The events as messages; the last one says why there are no more.
 
         Raises:
-            SabirError: the caller is not admitted, or has nothing under this topic.
+            SabirError: the caller is not admitted, or has no access to this topic.
         """
         caller = await self._services.guard.admit(credentials, self._asked.tokens, EventSink(_nowhere))
         number = self._content.since
@@ -112,7 +112,7 @@ class Subscription:
         raise BadMessage("nlip", f"{LABEL}.topic", expected)
 
     async def _published(self, agent: str, topic: str, caller: Caller) -> AsyncIterator[tuple[int, dict[str, Any]]]:
-        """What an agent publishes under a topic that its card names."""
+        """What an agent publishes under a topic of its card."""
         known = self._services.find(caller, agent, "").card.publishes
         if topic not in known:
             words = f"{agent} does not publish {topic!r}; it publishes {', '.join(known) or 'nothing'}"

@@ -1,18 +1,20 @@
-"""Uploads over HTTP: where the concierge sends those who have something large (CORE-6.4, D-25).
+"""Uploads over HTTP: where the concierge sends callers with large data (CORE-6.4, D-25).
 
-``/nlip/upload/{place}``, the place being sealed; ``POST /nlip/upload/`` makes one in a new conversation:
+``/nlip/upload/{place}`` with a sealed place; ``POST /nlip/upload/`` creates one in a new conversation:
 
-- ``POST`` or ``PUT``: the whole thing, as ``multipart/form-data`` (field ``contents`` or ``file``) or raw.
+- ``POST`` or ``PUT``: the whole content, as ``multipart/form-data`` (field ``contents`` or ``file``) or raw.
 - ``HEAD``: ``Upload-Offset`` says how much has arrived; ``Upload-Length`` how much was announced.
-- ``PATCH`` with ``Upload-Offset: N``, or ``PUT`` with ``Content-Range: bytes N-M/T``: go on from there, raw.
-- ``GET``: what is there, with ``Range``; for replies that are too large for a message.
-- ``DELETE``: give the place up.
+- ``PATCH`` with ``Upload-Offset: N``, or ``PUT`` with ``Content-Range: bytes N-M/T``: resume from there, raw.
+- ``GET``: the content, with ``Range``; for replies that are too large for a message.
+- ``DELETE``: discard the upload.
 
-It listens on the gateway's own port, or on one of its own (``doors: {upload: {port: 8081}}``, HTTP-6.1.1), so that bulk
-traffic and talk do not share one.
+It uses the gateway's own port, or a separate one (``doors: {upload: {port: 8081}}``, HTTP-6.1.1), to keep bulk traffic
+apart
+from messages.
 
-``Repr-Digest: sha-256=:…:`` (RFC 9530) is checked against what arrived. Bodies stream to disk; a connection that
-breaks keeps what has come. Multipart cannot be resumed. Every answer with a body but a download is NLIP.
+``Repr-Digest: sha-256=:…:`` (RFC 9530) is checked against the content. Bodies are streamed to disk; if a connection
+breaks,
+what has arrived is kept. Multipart cannot be resumed. Every answer with a body except a download is NLIP.
 """
 
 from __future__ import annotations
@@ -71,7 +73,7 @@ _WANTED: Final = re.compile(r"bytes=(\d{1,18})-(\d{0,18})")
 
 
 class UploadDoor:
-    """The door. What it keeps is in ``sabir.uploads``."""
+    """The door. The data is in ``sabir.uploads``."""
 
     name = DOOR
 
@@ -93,7 +95,7 @@ class UploadDoor:
         return [Route(path, app, methods=None) for path in (PATH.rstrip("/"), PATH, PATH + "{place}")]
 
     def addresses(self) -> Sequence[tuple[str, str]]:
-        return []  # told by control, when asked for
+        return []  # announced by control, on request
 
     async def start(self) -> None:
         self.uploads.public_url = self.services.public_url
@@ -133,7 +135,7 @@ class UploadDoor:
     async def _without_place(
         self, method: str, caller: Caller, options: UploadOptions, receive: Receive, send: Send
     ) -> None:
-        """An upload without a control message before it, as nlip.js and nlip-server do it: it begins a conversation."""
+        """An upload without a control message before it, as nlip.js and nlip-server do: it starts a conversation."""
         if method not in ("POST", "PUT"):
             raise NotFound("ask for a place to upload by a control message, or POST a file here")
         conversation = uuid4().hex
@@ -173,7 +175,7 @@ class UploadDoor:
         if multipart is not None and (offset or method == "PATCH"):
             raise BadMessage("upload", "Content-Type", "raw bytes, as multipart cannot be resumed")
         if multipart is not None:
-            total = None  # the length is that of the envelope
+            total = None  # the announced length includes the multipart framing
         async with self.uploads.begin(upload, offset, total) as writing:
             if multipart is None:
                 await _raw(receive, writing)
@@ -183,7 +185,7 @@ class UploadDoor:
                 await form.read(receive, writing)
                 name, kind = form.name, form.kind
             done = await writing.finish(options.digest, _subformat(kind), name) if writing.is_whole else None
-        if done is None:  # told only now that the bytes are on disk and the place is free to go on with
+        if done is None:  # reported once the bytes are on disk and the upload can be resumed
             state = {"offset": writing.received, "length": writing.upload.total}
             said = Message.text(f"{writing.received} bytes are here.").with_part(json_part(state, label="upload"))
             return await _say(send, 200, said, [(b"upload-offset", str(writing.received).encode())])
@@ -196,7 +198,7 @@ class UploadDoor:
         first, last = options.wanted(upload.size)
         headers = [
             *_state(self.uploads, upload),
-            # Whatever it is, a browser must not run it.
+            # Whatever it is, a browser must not execute it.
             (b"content-type", b"application/octet-stream"),
             (b"content-disposition", b"attachment"),
             (b"x-content-type-options", b"nosniff"),
@@ -220,7 +222,7 @@ class UploadDoor:
 
 
 class Listener(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An address of its own for uploads."""
+    """A separate address for uploads."""
 
     port: Annotated[int, msgspec.Meta(ge=0, le=65535)]
     host: str = "127.0.0.1"
@@ -230,10 +232,10 @@ class Listener(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def listener_of(given: object, *, behind_proxy: bool) -> Listener | None:
-    """The listener that ``doors: {upload: …}`` asks for; None: the gateway's own port.
+    """The listener that ``doors: {upload: …}`` configures; None: the gateway's own port.
 
     Raises:
-        ConfigError: the settings are wrong, or it would listen to the network in the clear (CORE-7.1).
+        ConfigError: the settings are invalid, or it would serve plain HTTP to the network (CORE-7.1).
     """
     if not isinstance(given, Mapping) or not given:
         return None
@@ -254,7 +256,7 @@ class Listening:
             uvicorn.Config(
                 app,
                 lifespan="off",
-                log_config=None,  # else it would set up logging anew, for the whole process
+                log_config=None,  # otherwise it would reconfigure logging for the whole process
                 log_level="warning",
                 access_log=False,
                 server_header=False,
@@ -266,7 +268,7 @@ class Listening:
         self._running: asyncio.Task[None] | None = None
 
     async def start(self) -> str:
-        """Listen; the public URL.
+        """Listen; returns the public URL.
 
         Raises:
             ConfigError: the address cannot be used.
@@ -306,7 +308,7 @@ class _UploadApp:
 
 @dataclass(slots=True)
 class UploadOptions:
-    """What the headers of an upload say."""
+    """The headers of an upload."""
 
     content_type: str = ""
     length: int | None = None
@@ -318,7 +320,7 @@ class UploadOptions:
     want: str = ""
 
     def span(self, method: str) -> tuple[int, int | None]:
-        """Where the body begins, and how long the whole is, if it is known."""
+        """Where the body starts, and the total length, if it is known."""
         if self.range is not None:
             first, last, total = self.range
             if self.length is not None and self.length != last - first + 1:
@@ -370,7 +372,7 @@ def _number(headers: Mapping[str, str], name: str) -> int | None:
 
 
 def _digest(value: str | None) -> str | None:
-    """The hex of a SHA-256 in ``Repr-Digest: sha-256=:base64:``, or None if another algorithm is named."""
+    """The hex SHA-256 in ``Repr-Digest: sha-256=:base64:``, or None for another algorithm."""
     match = re.search(r"sha-256=:?([A-Za-z0-9+/=]+):?", value or "", re.IGNORECASE)
     if match is None:
         return None
@@ -396,7 +398,7 @@ def _boundary(content_type: str) -> str | None:
 
 
 def _file_name(disposition: str) -> str:
-    """The last step of a file name, safe to show; it names no file here."""
+    """The last segment of a file name, safe to show; no file here has this name."""
     name = _options(disposition.replace("form-data", "x/y", 1).replace("attachment", "x/y", 1)).get_param("filename")
     return printable(re.split(r"[/\\]", name)[-1], 100) if isinstance(name, str) else ""
 
@@ -413,10 +415,10 @@ def _subformat(content_type: str) -> str:
 
 
 async def _next(receive: Receive) -> Packet:
-    """The next piece of the body; who sends nothing for long is not waited for, and may resume.
+    """The next piece of the body; a silent client is disconnected, and may resume.
 
     Raises:
-        Unreadable: the connection is gone, or silent.
+        Unreadable: the connection was lost, or is silent.
     """
     try:
         async with asyncio.timeout(IDLE_SECONDS):
@@ -438,7 +440,7 @@ async def _raw(receive: Receive, writing: Writing) -> None:
 
 @dataclass(slots=True)
 class Form:
-    """Reads one file field out of a multipart body as it comes."""
+    """Reads one file field from a multipart body as it arrives."""
 
     boundary: str
     name: str = ""
@@ -452,7 +454,7 @@ class Form:
 
     async def read(self, receive: Receive, writing: Writing) -> None:
         """Raises:
-        BadMessage: there is no field of the right name, or two of them.
+        BadMessage: there is no field with the right name, or more than one.
         """
         parser = self._parser()
         more = True
@@ -540,5 +542,5 @@ async def _refuse(send: Send, exc: SabirError) -> None:
 
 async def _say(send: Send, status: int, message: Message | None, headers: Sequence[tuple[bytes, bytes]] = ()) -> None:
     body = b"" if message is None else nlip.encode(message)
-    with suppress(OSError):  # the connection may be the thing that broke
+    with suppress(OSError):  # the connection may be what broke
         await send_json(send, status, body, headers)

@@ -1,8 +1,9 @@
 """NLIP over WebSocket (ECMA-432): ``/nlip/ws`` in CBOR, ``/nlip/ws/text`` in JSON, either on both.
 
-The answer has the kind of the frame that asked (D-31). What cannot be decoded gets an NLIP error as a text
-frame on the same connection, which stays open (WS-11, D-33). Messages of one conversation are answered in
-order; those of different conversations at the same time. Going away cancels what is under way.
+The answer uses the frame type of the question (D-31). A frame that cannot be decoded gets an NLIP error as a text frame
+on
+the same connection, which stays open (WS-11, D-33). Messages of one conversation are answered in order; those of
+different conversations concurrently. Disconnecting cancels running turns.
 """
 
 from __future__ import annotations
@@ -48,16 +49,16 @@ from .subscription import Subscription
 
 DOOR: Final = "nlip-ws"
 MAX_FAILURES: Final = 10  # decode errors in a row before the connection is closed with 1007
-MAX_UNDER_WAY: Final = 64  # turns of one connection at the same time; more wait in the socket
+MAX_UNDER_WAY: Final = 64  # concurrent turns of one connection; more wait in the socket
 _TRACE, _HOPS = nlip.TRACE.encode(), nlip.HOPS.encode()
 _READS: Final = [(nlip.READS.encode(), f"{nlip.TRACE}, {nlip.HOPS}".encode())]
-STREAM_LABEL: Final = "stream"  # the label of what is agreed on partial messages (D-34)
+STREAM_LABEL: Final = "stream"  # the label of agreements on partial messages (D-34)
 
 
 class NlipWsSettings(msgspec.Struct, frozen=True):
-    """What stands under ``doors: {nlip-ws: …}``."""
+    """The settings under ``doors: {nlip-ws: …}``."""
 
-    strict: bool = False  # follow the published text to the letter
+    strict: bool = False  # follow the standard to the letter
     idle_seconds: Annotated[float, msgspec.Meta(gt=0)] = 300.0  # without a message, before a connection is closed
 
 
@@ -111,10 +112,11 @@ class Connection:
         self._agent: str | None = scope.get("path_params", {}).get("agent")
         headers = headers_of(scope)
         self._credentials: Credentials = credentials_of(scope, behind_proxy=services.behind_proxy, headers=headers)
-        self._trace = headers[_TRACE].decode("latin-1")[:64] if _TRACE in headers else None  # of what has none itself
+        # for messages without their own
+        self._trace = headers[_TRACE].decode("latin-1")[:64] if _TRACE in headers else None
         self._hops = hops_of(headers.get(_HOPS, b""))
-        self._until: float | None = None  # when the token ends with which this connection was opened
-        self._refused: SabirError | None = None  # what was wrong with its proof
+        self._until: float | None = None  # when the token of this connection expires
+        self._refused: SabirError | None = None  # why its proof was rejected
         self._protocol = next((p for p in scope.get("subprotocols", ()) if p.lower().startswith("nlip")), None)
         self._turns: set[asyncio.Task[None]] = set()
         self._lines: dict[asyncio.Task[Any] | None, EventSink] = {}
@@ -143,7 +145,7 @@ class Connection:
             await asyncio.gather(*left, return_exceptions=True)
 
     async def _prove(self) -> None:
-        """A proof is good for one request, which is the handshake; it is judged now, for all that is said later."""
+        """A proof is valid for one request, which is the handshake; it is checked now, for all later messages."""
         shown = msgspec.structs.replace(self._credentials, method="GET")
         try:
             self.services.rates.check_open(shown.address)
@@ -161,7 +163,7 @@ class Connection:
             raise Unauthenticated("the token of this connection has expired; open another", "DPoP")
 
     async def _next(self) -> Packet:
-        """The next packet; closes a connection on which nothing is said and nothing is under way."""
+        """The next packet; closes a connection that is idle."""
         while True:
             try:
                 async with asyncio.timeout(self._settings.idle_seconds):
@@ -182,7 +184,7 @@ class Connection:
             rates.check_open(address)
             message, form = await self._read(_bytes_of(data, text), binary)
         except BadInput as exc:
-            with suppress(RateLimited):  # nonsense counts; when the account is empty, the next frame is not read
+            with suppress(RateLimited):  # invalid frames are charged; over the rate, the next frame is not read
                 rates.check_address(address)
             with suppress(ShuttingDown):
                 await self.services.heavy.rejected(size, self._admission())
@@ -208,12 +210,12 @@ class Connection:
         await self.put(await batch.answered(lambda message, _: self._ask(message)), binary)
 
     async def _read(self, body: bytes, binary: bool) -> tuple[Message, EnvelopeTurn | Batch | None]:
-        """The message in a frame, and the envelope that it came in; or the batch that the frame is."""
+        """The message in a frame, with its envelope; or the batch that the frame is."""
         try:
             return await self._decode(body, binary), None
         except BadMessage as exc:
             if self._settings.strict:
-                raise  # the published text knows no envelope
+                raise  # the standard has no envelopes
             batch = Batch.read(self.services, body, exc, self._agent, binary=binary)
             if batch is not None:
                 return Message.text(""), batch
@@ -221,7 +223,7 @@ class Connection:
             return found.message, found
 
     async def _decode(self, body: bytes, binary: bool) -> Message:
-        """JSON also in binary frames at the path for text: the clause itself says "binary message" (D-31)."""
+        """JSON is also read in binary frames at the path for text: the clause itself says "binary message" (D-31)."""
         limits, strict = self.services.limits, self._settings.strict
         cost = cbor.check_cost(body, limits) if binary else check_cost(body, limits, PROTOCOL)
         decode = cbor.decode if binary else nlip.decode
@@ -229,7 +231,7 @@ class Connection:
             return decode(body, strict=strict, limits=limits, is_counted=True)
 
     def _asks(self, turn: asyncio.Task[None]) -> bool:
-        """Whether it has asked back, and the answer may come on another connection."""
+        """Whether it has asked back, so that the answer may arrive on another connection."""
         line = self._lines.get(turn)
         return line is not None and line.waiting is not None and not line.waiting.answer.done()
 
@@ -256,7 +258,7 @@ class Connection:
                 self._note_streaming(event.message)
                 await frames.reply(event.message)
             elif isinstance(event, Question):
-                passed.set()  # the answer comes behind it on this connection, and must not wait for it
+                passed.set()  # the answer comes after it on this connection, and must not wait for it
                 await frames.put(nlip.question_message(event).with_parts(line.tokens))
             elif isinstance(event, Delta | Progress) and (frames.streams or self._sends_pieces(line)):
                 number += 1
@@ -268,7 +270,7 @@ class Connection:
             frames.check()
             subscription = Subscription.of(self.services, message) if message.messagetype is not None else None
             if subscription is not None:
-                passed.set()  # what is said meanwhile does not wait for the end of the lease
+                passed.set()  # later messages do not wait for the end of the lease
                 async with aclosing(subscription.notifications(self._credentials)) as found:
                     async for notification in found:
                         await frames.put(notification)
@@ -279,18 +281,18 @@ class Connection:
             await frames.put(nlip.coded_error(exc, message, line.tokens or message.tokens))
 
     def _note_streaming(self, reply: Message) -> None:
-        """What an answer to control confirms holds for this connection, also where no token comes back (D-34)."""
+        """Apply what a control answer confirms to this connection, even if no token is echoed (D-34)."""
         answer = reply.labelled(STREAM_LABEL) if reply.is_control else None
         if answer is not None and isinstance(answer.value, dict) and answer.value.get("agreed") is True:
             self._streams = answer.value.get("on") is True
 
     def _sends_pieces(self, line: EventSink) -> bool:
-        """What was agreed in the conversation, else on this connection."""
+        """What was agreed in the conversation, or otherwise on this connection."""
         agreed = line.turn.conversation.agreed.get(STREAM_LABEL) if line.turn is not None else None
         return self._streams if agreed is None else agreed is True
 
     def _ask(self, message: Message) -> TurnRequest:
-        """A message says of itself what HTTP says in headers; what it does not say, the handshake has said."""
+        """Read from the message what HTTP has in headers; the handshake supplies the rest."""
         fields = dict(message.extra) if message.extra is not None else {}
         trace, hops = fields.pop(nlip.TRACE, None), hops_of(fields.pop(nlip.HOPS, ""))
         if len(fields) != len(message.extra or ()):
@@ -302,7 +304,7 @@ class Connection:
         return Admission(self.services, DOOR, self._credentials, self._agent, line=line)
 
     async def _undecoded(self, exc: BadInput, binary: bool) -> None:
-        """WS-11: say so in a text frame, point to the fallback, stay open; close after repeated failures."""
+        """WS-11: report it in a text frame, point to the fallback, stay open; close after repeated failures."""
         self._failures += 1
         reason = str(exc)
         parts: tuple[Part, ...] = (json_part({nlip.STATUS: nlip.CODES[type(exc)]}, label=nlip.STATUS),)
@@ -321,16 +323,16 @@ class Connection:
         await self.put(write(message, answering=answering), binary)
 
     async def put(self, body: bytes, binary: bool) -> None:
-        """Send one frame, if somebody is still there."""
+        """Send one frame, if the client is still there."""
         if not self._open:
             return
         packet: Packet = {"type": "websocket.send", **({"bytes": body} if binary else {"text": body.decode()})}
-        with suppress(OSError):  # the client disconnected; whoever reads from it learns that, too
+        with suppress(OSError):  # the client disconnected; the reader notices, too
             await self._send(packet)
 
 
 class _Frames:
-    """The frames that answer one: of its kind, and in its form."""
+    """The frames that answer one: same type, same format."""
 
     def __init__(
         self, connection: Connection, binary: bool, asked: Message, envelope: EnvelopeTurn | None = None
@@ -353,7 +355,7 @@ class _Frames:
             self._envelope.check()
 
     async def reply(self, message: Message) -> None:
-        if self._envelope is None or not self._envelope.is_notification:  # nobody waits for an answer (G-11)
+        if self._envelope is None or not self._envelope.is_notification:  # a notification gets no answer (G-11)
             await self.put(message)
 
     async def put(self, message: Message) -> None:
@@ -369,7 +371,7 @@ def _bytes_of(data: bytes | None, text: str | None) -> bytes:
     """The content of a frame.
 
     Raises:
-        Unreadable: its text cannot be written in UTF-8.
+        Unreadable: its text cannot be encoded as UTF-8.
     """
     if text is None:
         return data or b""

@@ -1,4 +1,4 @@
-"""What the NLIP peers share, whatever carries their messages: tokens by conversation, questions, failures."""
+"""What the NLIP peers share, whatever the transport: tokens by conversation, questions, failures."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ _REASON_LENGTH: Final = 500
 
 
 class NlipOptionNames(PeerOptionNames, total=False):
-    """The options of every NLIP peer, beside those of every peer."""
+    """The options of every NLIP peer, besides those of every peer."""
 
     identity: str  # a word in our own token, to distinguish it from the server's
-    conversation: PeerTokens | None  # the state of an earlier conversation, to continue it
-    envelope: bool  # speak in envelopes of the MassGen design; one that came in is passed on with its fields (MW-73)
+    conversation: PeerTokens | None  # the state of an earlier conversation, to resume it
+    envelope: bool  # use envelopes of the MassGen design; one that came in is passed on with its fields (MW-73)
 
 
 class NlipPeer(Peer):
-    """A remote NLIP end-point. Each conversation of ours has its own tokens there; none crosses to another."""
+    """A remote NLIP endpoint. Each conversation of ours has its own tokens there, which are never mixed."""
 
     protocol = "nlip"
 
@@ -51,7 +51,7 @@ class NlipPeer(Peer):
         envelope: bool = False,
         **named: Unpack[PeerOptionNames],
     ) -> None:
-        """Args beside those of every peer: see ``NlipOptionNames``."""
+        """Args besides those of every peer: see ``NlipOptionNames``."""
         super().__init__(url, options, **named)
         self.identity = identity
         self.envelope = envelope
@@ -64,7 +64,7 @@ class NlipPeer(Peer):
 
     @property
     def conversation(self) -> PeerTokens:
-        """The state of this peer's own conversation, to go on with later."""
+        """The state of this peer's own conversation, to resume it later."""
         return self.tokens("")
 
     def _left(self) -> Any:
@@ -74,7 +74,7 @@ class NlipPeer(Peer):
         self._tokens[""] = PeerTokens.restore(left)
 
     def tokens(self, conversation: str) -> PeerTokens:
-        """The tokens that one of our conversations has there, new if it has none."""
+        """The remote tokens of one of our conversations, new if it has none."""
         held = self._tokens.get(conversation)
         if held is None:
             held = self._tokens[conversation] = PeerTokens.begin(self.identity, secrets.token_urlsafe(18))
@@ -87,25 +87,25 @@ class NlipPeer(Peer):
         return held
 
     def forget(self, conversation: str = "") -> None:
-        """Begin anew: the next message of this conversation carries no token of the old one."""
+        """Start over: the next message of this conversation carries none of its old tokens."""
         self._tokens.pop(conversation, None)
         self._terms.pop(conversation, None)
 
     # -- control ----------------------------------------------------------------------------------
 
     async def control(self, said: str | Message, *parts: Part, conversation: str = "") -> Message:
-        """Talk about the talk: ask for policies, limits, an upload place, and so on. Raises as ``ask`` does."""
+        """Send a control message: ask for policies, limits, an upload address, and so on. Raises as ``ask`` does."""
         message = message_of(said).with_parts(parts).with_type(CONTROL)
         return await self.settle(message, Call(conversation, self.seconds))
 
     async def settle(self, message: Message, call: Call) -> Message:
-        """The answer to a control message of a call, as who we are there. Raises as ``ask`` does."""
+        """The answer to a control message with the credentials of a call. Raises as ``ask`` does."""
         return await self._whole_answer(message, call)
 
     async def agree_limits(self, *, conversation: str = "", **proposed: int) -> dict[str, int]:
-        """Propose limits (``body``, ``reply``, ``submessages``, ``rate_per_minute``); those that are agreed.
+        """Propose limits (``body``, ``reply``, ``submessages``, ``rate_per_minute``); returns those that were agreed.
 
-        From then on nothing larger is sent, and nothing larger than ``reply`` is taken.
+        From then on nothing larger is sent, and nothing larger than ``reply`` is accepted.
         """
         wish = json_part({"propose": proposed}, label="limits")
         answer = await self.control("Can we agree on these limits?", wish, conversation=conversation)
@@ -113,9 +113,9 @@ class NlipPeer(Peer):
         return self._terms.setdefault(conversation, PeerTerms()).take_limits(part.value if part is not None else None)
 
     async def keep_context(self, keeper: str, *, window: int | None = None, conversation: str = "") -> str:
-        """Agree on who keeps the context: ``server``, ``client`` (this peer) or ``both``; who it is now.
+        """Agree on who keeps the context: ``server``, ``client`` (this peer) or ``both``; returns the new keeper.
 
-        What the one side kept until now is handed to the other, so the agent's context stays as it was.
+        The history kept so far is handed over, so the agent's context does not change.
         """
         terms = self._terms.setdefault(conversation, PeerTerms())
         wish: dict[str, str | int] = {"keeper": keeper, **({"window": window} if window is not None else {})}
@@ -127,7 +127,7 @@ class NlipPeer(Peer):
         return terms.take_context(result and result.value, history and history.value)
 
     async def discover(self) -> None:
-        """Ask by control which agents are there; ours is the one that the address names, or the first."""
+        """Ask by control which agents there are; ours is the one that the address names, or the first."""
         answer = await self.control(
             "What are your capabilities?", json_part({}, label="capabilities"), conversation="discover"
         )
@@ -154,7 +154,7 @@ class NlipPeer(Peer):
     async def propose_anonymous(self, conversation: str) -> str | None:
         """Agree on anonymity with this peer and all behind it; None, or why not (PAPER-ANON).
 
-        It begins anew: a token from before would tie the two together.
+        It starts over: an earlier token would link the two conversations.
         """
         if self.shows_itself:
             return "its connection shows who we are"
@@ -182,7 +182,7 @@ class NlipPeer(Peer):
         await self._keep(conversation)
 
     async def _recall(self, conversation: str) -> None:
-        """Take up what another process, or this one before its restart, knew of the conversation."""
+        """Restore what another process, or this one before its restart, knew of the conversation."""
         if self.kept is None or not conversation:
             return
         kept = await self.kept.get(self.card.name, conversation)
@@ -198,10 +198,10 @@ class NlipPeer(Peer):
     def _refused(self, said: Message) -> PeerRefused:
         answer = dict.fromkeys(
             str(part.content) for part in said.parts if part.format == "text"
-        )  # control says it twice
+        )  # control has it twice
         words = "\n".join(answer)[:_REASON_LENGTH] or "it said only that it failed"
         code = nlip.code_in(said)
-        if code is None:  # of one who gives none: an error, or control that asks who we are
+        if code is None:  # an error without a code, or control that asks for authentication
             return PeerRefused(self.address, words, ERROR if said.is_error else 401)
         return PeerRefused(self.address, words, code, broken=code == nlip.CODES[Unavailable])
 
@@ -212,12 +212,12 @@ class NlipPeer(Peer):
 
     @abstractmethod
     def exchange(self, message: Message, call: Call) -> AsyncGenerator[Message, None]:
-        """Send one message with its tokens; yield partial messages and then the last one."""
+        """Send one message with its tokens; yields partial messages and then the last one."""
 
     async def talk(self, message: Message, call: Call) -> AsyncGenerator[Event, None]:
         await self._recall(call.conversation)
         if call.anonymous and call.conversation not in self._anonymous:
-            # Agreed on before this peer was started anew; the other side does not know us any more.
+            # Agreed on before this peer was restarted; the remote no longer knows us.
             why = await self.propose_anonymous(call.conversation)
             if why is not None:
                 raise PeerRefused(self.address, f"anonymous mode is not agreed to any more: {why}")
@@ -247,12 +247,12 @@ class NlipPeer(Peer):
 
 
 def _refuses(said: Message) -> bool:
-    """Whether an answer to data says no: an error, or control that asks who we are (D-12)."""
+    """Whether an answer to data is a refusal: an error, or control that asks for authentication (D-12)."""
     return said.is_error or (said.is_control and said.labelled(ERROR) is not None)
 
 
 def _labels_kept(message: Message) -> Message:
-    """NLIP labels submessages only, so what is labelled in front, such as data for a skill, goes behind no words."""
+    """NLIP labels submessages only, so a labelled first part, such as data for a skill, follows an empty text."""
     if message.label is None:
         return message
     return Message.of(text_part(""), *message.parts, messagetype=message.messagetype)

@@ -19,12 +19,12 @@ from sabir.protocols.nlip.wire import json as nlip
 def enveloped(
     message: Message, message_id: str, *, binary: bool = False, streams: bool = False, own_id: bool = False
 ) -> bytes:
-    """A question in an envelope. One that came in an envelope keeps its fields; its tokens are those of this hop.
+    """A question in an envelope. A forwarded envelope keeps its fields; its tokens are those of this hop.
 
     Args:
         message_id: of a message that did not come in an envelope; with ``own_id``, of any message.
         binary: write CBOR instead of JSON.
-        streams: ask for pieces in the message itself, where the transport has no header for it.
+        streams: ask for deltas in the message itself, if the transport has no header for it.
     """
     facts = envelope.facts_of(message)
     if facts is None:
@@ -46,7 +46,7 @@ def from_envelope(body: bytes, limits: Limits, *, binary: bool = False) -> Messa
     """An answer, or a piece of one, in JSON or CBOR; None if it is not an envelope.
 
     Raises:
-        BadInput: it is one, and cannot be read.
+        BadInput: it is an invalid envelope.
     """
     value = cbor.item(body, limits) if binary else envelope.value_in(body, limits=limits)
     if value is None or not envelope.is_envelope(value):
@@ -70,7 +70,7 @@ def shown_answer(reply: Message, asked: Message) -> Message:
 
 
 def answered_id(reply: Message) -> str | None:
-    """The ``message_id`` of the question that an answer in an envelope names."""
+    """The ``message_id`` of the question that an enveloped answer refers to."""
     facts = envelope.facts_of(reply)
     return facts.correlation_id if facts is not None else None
 

@@ -1,9 +1,10 @@
-"""A remote NLIP end-point over HTTP (ECMA-431).
+"""A remote NLIP endpoint over HTTP (ECMA-431).
 
-One pooled client per peer. A redirect is followed only on the same origin, so no token goes elsewhere and
-TLS is never left (D-20). Error bodies of others are read without failing (D-22). A message is sent again only
-where that is safe: it never left, the server said that it did not take it, or the server honours its
-``Idempotency-Key``.
+One pooled client per peer. A redirect is followed only within the same origin, so no token goes elsewhere and TLS is
+never
+downgraded (D-20). Error bodies of any kind are tolerated (D-22). A message is repeated only if that is safe: it was
+never
+sent, the server said that it did not accept it, or the server honours its ``Idempotency-Key``.
 """
 
 from __future__ import annotations
@@ -41,10 +42,10 @@ from .base import NlipOptionNames, NlipPeer
 from .enveloped import enveloped, from_envelope, plain_error, shown_answer
 from .transfer import Transfer
 
-# A peer's answer may be larger than what we take from strangers.
+# A peer's answer may be larger than input from unknown callers.
 REPLY_LIMITS: Final = Limits(body=64 * 1024 * 1024, values=10_000_000, tokens=64, submessages=4096)
 MAX_REDIRECTS: Final = 3
-_MAX_CARRIED: Final = 4 * 1024**3  # bytes of one download that is passed on
+_MAX_CARRIED: Final = 4 * 1024**3  # bytes of one forwarded download
 _JSON: Final = "application/json"
 _SSE: Final = "text/event-stream"
 # With these the server says that it did not accept the message.
@@ -66,11 +67,12 @@ class NlipHttpPeer(NlipPeer):
         limits: Limits = REPLY_LIMITS,
         **named: Unpack[NlipOptionNames],
     ) -> None:
-        """Args beside those of every NLIP peer:
+        """Args besides those of every NLIP peer:
 
-        repeatable: the server gives the recorded answer to a repeated key; None: true once it has shown itself as one.
+        repeatable: the server returns the recorded answer for a repeated key; None: assumed once it has shown that.
         certificate: paths of our own certificate and key, for mutual TLS.
-        respond_async: let the server work on its own and look for the answer; for work that outlives a connection.
+        respond_async: let the server work in the background and poll for the answer; for work that outlives a
+        connection.
         """
         super().__init__(_endpoint(url), options, **named)
         options = self.options
@@ -101,10 +103,10 @@ class NlipHttpPeer(NlipPeer):
         *,
         conversation: str = "",
     ) -> Part:
-        """Put something large where the agent can read it; the part to send with the next message.
+        """Upload something large for the agent; returns the part to send with the next message.
 
         Raises:
-            PeerRefused: no place is offered, or it does not take this.
+            PeerRefused: no upload is offered, or it is rejected.
             PeerUnavailable: no connection, or it broke too often.
         """
         answer = await self.control(
@@ -118,13 +120,13 @@ class NlipHttpPeer(NlipPeer):
     async def fetch(
         self, reference: Part | str, to: Path, *, max_bytes: int = 4 * 1024**3, conversation: str = ""
     ) -> Path:
-        """Write what a reply points to into a file. Raises as ``ask`` does."""
+        """Download what a reply refers to into a file. Raises as ``ask`` does."""
         uri = reference if isinstance(reference, str) else str(reference.content)
         return await self._transfer(conversation).fetch(uri, to, max_bytes)
 
     async def __call__(self, turn: Turn, /) -> AsyncIterator[Event]:
-        """As every peer; and what is uploaded here, or to be fetched there, is carried over, as neither side reaches
-        the other's addresses."""
+        """As every peer; and transfers uploads in both directions, because neither side can reach the other's
+        addresses."""
         if turn.attachments is None:
             async for event in super().__call__(turn):
                 yield event
@@ -141,7 +143,7 @@ class NlipHttpPeer(NlipPeer):
             raise self._without_address(exc) from None
 
     async def _carried(self, turn: Turn, uploads: OpensUploads) -> Message:
-        """The message with our callers' uploads put to the next hop."""
+        """The message with our callers' uploads transferred to the next hop."""
         message: Message = turn.message
         if not uploads.refers(message):
             return message
@@ -155,7 +157,7 @@ class NlipHttpPeer(NlipPeer):
         return Message.of(*parts, messagetype=message.messagetype)
 
     async def _brought(self, reply: Message, turn: Turn, uploads: OpensUploads) -> Message:
-        """The reply with what the next hop gives fetched, and offered here."""
+        """The reply with the next hop's downloads fetched and offered here."""
         given = [part for part in reply.parts if part.label == "download" and part.kind == "uri"]
         if not given:
             return reply
@@ -192,7 +194,7 @@ class NlipHttpPeer(NlipPeer):
 
     @asynccontextmanager
     async def _response(self, out: OutgoingRequest) -> AsyncIterator[httpx2.Response]:
-        """The response to the message, after redirects, log-in and repeats; its status is 2xx."""
+        """The 2xx response to the message, after redirects, login and retries."""
         attempt = 0
         while True:
             try:
@@ -224,7 +226,7 @@ class NlipHttpPeer(NlipPeer):
                 await response.aclose()
 
     async def _follow(self, out: OutgoingRequest) -> httpx2.Response:
-        """Post, following what may be followed: same-origin redirects, the other slash form, one log-in."""
+        """Post, following what may be followed: same-origin redirects, the other slash form, one login."""
         url, tried_slash, tried_login, redirects = self.url, False, False, 0
         while True:
             response = await self._request("POST", url, out)
@@ -251,14 +253,14 @@ class NlipHttpPeer(NlipPeer):
                 return response
 
     async def _poll(self, accepted: httpx2.Response, out: OutgoingRequest, call: Call) -> Message:
-        """Look at the place that a 202 named until the answer is there (D-26)."""
+        """Poll the URL of a 202 until the answer is there (D-26)."""
         await self._drop(accepted)
         place = urljoin(self.url, accepted.headers["location"])
         if origin_of(place) != origin_of(self.url):
             raise PeerRefused(self.address, "it keeps the answer at another origin, where tokens must not go", 202)
         while True:
             wait = max(1, min(30, int(out.clock.left)))
-            headers = {**call.headers, "accept": _JSON, "prefer": f"wait={wait}"}  # it is theirs who asked
+            headers = {**call.headers, "accept": _JSON, "prefer": f"wait={wait}"}  # the caller's own headers
             looking = OutgoingRequest(b"", headers, out.clock, out.anonymous)
             response = await self._request("GET", place, looking)
             try:
@@ -299,7 +301,7 @@ class NlipHttpPeer(NlipPeer):
     async def _request(self, method: str, url: str, out: OutgoingRequest) -> httpx2.Response:
         headers, clock = out.headers, out.clock
         if self._authorization is not None and not out.anonymous:
-            headers = {"authorization": self._authorization, **headers}  # who we are for this caller counts before
+            headers = {"authorization": self._authorization, **headers}  # credentials of this caller take precedence
         request = self._client.build_request(
             method,
             url,
@@ -384,7 +386,7 @@ class NlipHttpPeer(NlipPeer):
         return PeerRefused(self.address, reason_in(body, status), status, broken=_is_broken(status, body))
 
     async def _drop(self, response: httpx2.Response) -> None:
-        """Read a short body to its end, so that the connection can be used again."""
+        """Read a short body to its end, so that the connection can be reused."""
         try:
             await self._body(response)
         except (httpx2.HTTPError, PeerUnreadable):
@@ -418,7 +420,7 @@ class OutgoingRequest:
 
 
 class _NoConnection(Exception):
-    """No connection came about, so the message cannot have arrived."""
+    """No connection was made, so the message cannot have arrived."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -430,12 +432,13 @@ def _kind(response: httpx2.Response) -> str:
 
 
 def _is_broken(status: int, body: bytes) -> bool:
-    """Whether a refusal is of the server and not of this message: it says so, or it is no agent that failed there."""
+    """Whether a refusal is about the server and not about this message: it says so, or it does not come from an
+    agent."""
     return status == 503 or (status >= 500 and not is_nlip(body))
 
 
 async def _pause(attempt: int, retry_after: str | None, clock: Clock) -> bool:
-    """Wait before trying again; False if the time left is too short."""
+    """Wait before retrying; False if the remaining time is too short."""
     backoff = 0.1 * 2**attempt * (0.5 + random.random() / 2)
     seconds = float(retry_after) if retry_after is not None and retry_after.strip().isdigit() else backoff
     if seconds >= clock.left:
@@ -487,5 +490,5 @@ def _system_trust() -> ssl.SSLContext:
 
 @functools.cache
 def _no_tls() -> ssl.SSLContext:
-    """A context that trusts nobody, for peers that speak no TLS; cheap to make."""
+    """A context that trusts nobody, for peers without TLS; cheap to create."""
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -1,5 +1,5 @@
-"""What we agreed on with a remote agent, kept on our side as well: limits on what goes out and comes in, and the
-context, where we are its keeper.
+"""What we agreed on with a remote agent, kept on our side: limits on what is sent and received, and the context, if we
+keep it.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ HISTORY: Final = "history"
 
 @dataclass(slots=True)
 class PeerTerms:
-    """Of one conversation."""
+    """The agreements of one conversation."""
 
-    limits: dict[str, int] = field(default_factory=dict)  # body, submessages: what we send; reply: what we get
+    limits: dict[str, int] = field(default_factory=dict)  # body, submessages: what we send; reply: what we receive
     keeper: str = "server"
     window: int = 20
     history: list[dict[str, Any]] = field(default_factory=list)
@@ -31,10 +31,10 @@ class PeerTerms:
         return self.keeper in ("client", "both")
 
     def outgoing(self, message: Message) -> Message:
-        """The message as it may go out, with the context that we keep.
+        """The message as it may be sent, with the context that we keep.
 
         Raises:
-            TooLarge: it is over what was agreed.
+            TooLarge: it exceeds an agreed limit.
         """
         if message.is_control:
             return message
@@ -48,7 +48,7 @@ class PeerTerms:
         return message.with_part(json_part(self.history[-2 * self.window :], label=HISTORY))
 
     def incoming(self, asked: Message, reply: Message, peer: str) -> None:
-        """Check what came, and remember it if we are to.
+        """Check a reply, and store it if we keep the context.
 
         Raises:
             PeerUnreadable: it is larger than the peer agreed to send.
@@ -64,14 +64,14 @@ class PeerTerms:
             self.history.append({"at": at, "speaker": peer, "role": "agent", "said": reply.text})
 
     def take_limits(self, answer: Any) -> dict[str, int]:
-        """What the answer to a proposal says is agreed."""
+        """The agreements in the answer to a proposal."""
         agreed = answer.get("agreed") if isinstance(answer, Mapping) else None
         if isinstance(agreed, Mapping):
             self.limits = {str(name): int(value) for name, value in agreed.items() if isinstance(value, int)}
         return dict(self.limits)
 
     def take_context(self, answer: Any, handed: Any) -> str:
-        """Who keeps the context from now on, as the answer says; what it hands over is ours if it is us."""
+        """Set the keeper of the context from an answer; if it is us, take over the history it contains."""
         if isinstance(answer, Mapping):
             self.keeper = str(answer.get("keeper", self.keeper))
             window = answer.get("window")

@@ -1,7 +1,8 @@
-"""Tokens that remote agents gave us, kept in the store, so that their conversations outlive this process.
+"""Tokens from remote agents, kept in the store, so that their conversations outlive this process.
 
-They are sealed for the peer and the conversation they belong to: who reads the store reads no token, and a row that is
-moved to another conversation does not open.
+They are sealed for their peer and conversation: the store reveals no token, and a row moved to another conversation
+does not
+open.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class StoredTokens(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class KeptTokens:
-    """The map from our conversations to the tokens of the next hop."""
+    """Maps our conversations to the tokens of the next hop."""
 
     def __init__(self, store: Store, seal: Seal, *, seconds: float = 30 * 86400.0) -> None:
         self._store = store

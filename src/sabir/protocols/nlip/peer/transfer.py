@@ -1,5 +1,5 @@
-"""Large data beside the messages, from the client's side (CORE-6.4): put to the place that a control answer named, and
-fetch from the addresses that replies name. Nothing is held in memory as a whole; broken connections resume.
+"""Large data outside messages, on the client's side (CORE-6.4): uploads to the address in a control answer, and
+downloads from addresses in replies. Nothing is held in memory as a whole; broken connections resume.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _READ: Final = 60.0  # seconds without a byte
 
 
 class Transfer:
-    """Puts and fetches for one peer, over its own pooled client."""
+    """Uploads and downloads of one peer, over its pooled client."""
 
     def __init__(self, client: httpx2.AsyncClient, url: str, address: str, authorization: str | None) -> None:
         self._client = client
@@ -36,10 +36,10 @@ class Transfer:
     # -- putting ----------------------------------------------------------------------------------
 
     def place_in(self, answer: Message) -> str:
-        """The address that an answer offers, if we may go there.
+        """The address that an answer offers, if we may use it.
 
         Raises:
-            PeerRefused: none is offered, or it is at another host, or it leaves TLS.
+            PeerRefused: none is offered, or it is on another host, or it drops TLS.
         """
         part = next((p for p in answer.parts if p.kind == "uri" and p.format == "structured"), None)
         if part is None:
@@ -47,17 +47,17 @@ class Transfer:
         return self.allowed(str(part.content))
 
     def allowed(self, uri: str) -> str:
-        """The same host, perhaps another port (HTTP-6.1.1), and never from TLS to the clear."""
+        """The same host, perhaps another port (HTTP-6.1.1), and never from TLS to plain HTTP."""
         place, home = urlsplit(urljoin(self._url, uri)), urlsplit(self._url)
         if place.hostname != home.hostname or place.scheme not in (home.scheme, "https"):
             raise PeerRefused(self._address, "the address is at another host, or leaves TLS; it is not followed")
         return place.geturl()
 
     async def put(self, place: str, source: bytes | Path, content_type: str, name: str) -> None:
-        """Put all of the source to the place; a broken connection goes on where it stopped.
+        """Upload the whole source; a broken connection resumes where it stopped.
 
         Raises:
-            PeerRefused: the place does not take it.
+            PeerRefused: the upload is rejected.
             PeerUnavailable: the connection broke too often.
         """
         size, digest = await asyncio.to_thread(_measured, source)
@@ -101,7 +101,7 @@ class Transfer:
         return int(offset) if answer.is_success and offset.isdigit() else 0
 
     def _credentials(self, place: str) -> dict[str, str]:
-        """Shown on our peer's own origin only."""
+        """Credentials are only sent to our peer's own origin."""
         if self._authorization is None or origin_of(place) != origin_of(self._url):
             return {}
         return {"authorization": self._authorization}
@@ -109,11 +109,11 @@ class Transfer:
     # -- fetching ---------------------------------------------------------------------------------
 
     async def fetch(self, uri: str, to: Path, max_bytes: int) -> Path:
-        """Write what is at an address to a file.
+        """Download an address into a file.
 
         Raises:
-            PeerRefused: it is not given, or the address is not the peer's.
-            PeerUnreadable: it is larger than ``max_bytes``, or not what its checksum says.
+            PeerRefused: access is denied, or the address is not the peer's.
+            PeerUnreadable: it is larger than ``max_bytes``, or does not match its checksum.
             PeerUnavailable: the connection broke.
         """
         place = self.allowed(uri)

@@ -1,8 +1,9 @@
-"""A remote NLIP end-point over WebSocket (ECMA-432): CBOR in binary frames, JSON in text frames where it must be.
+"""A remote NLIP endpoint over WebSocket (ECMA-432): CBOR in binary frames, JSON in text frames if necessary.
 
-One connection carries many conversations at once. Which answer belongs to which question is told by our own token,
-which every end-point returns (CORE-6.2); within a conversation answers come in order. The connection is opened with
-the first question, and again after it was lost.
+One connection carries many conversations at once. Our own token, which every endpoint echoes (CORE-6.2), matches
+answers to
+questions; within a conversation answers come in order. The connection is opened with the first question, and again
+after it was lost.
 """
 
 from __future__ import annotations
@@ -38,12 +39,13 @@ from .tokens import PeerTokens
 REPLY_LIMITS: Final = Limits(body=64 * 1024 * 1024, values=10_000_000, tokens=64, submessages=4096)
 PATH: Final = "/nlip/ws"
 TEXT_PATH: Final = "/nlip/ws/text"
-_USES_FIELDS: Final = Message("text", "english", "", extra={nlip.TRACE: ""})  # who does may be sent some
-MAX_LINKS: Final = 64  # connections of one peer, each for another identity; beyond that idle ones are closed
+# sent only to those that announce the field
+_USES_FIELDS: Final = Message("text", "english", "", extra={nlip.TRACE: ""})
+MAX_LINKS: Final = 64  # connections of one peer, each with other credentials; beyond that idle ones are closed
 
 
 class _Waiting:
-    """One question under way, and the messages that have come for it."""
+    """One running question, and the messages received for it."""
 
     __slots__ = ("arrived", "key")
 
@@ -53,7 +55,7 @@ class _Waiting:
 
 
 class _Direct(connect):
-    """A connection to where it was asked for, and nowhere else: our credentials do not follow a redirect."""
+    """Connects only to the requested address: our credentials do not follow a redirect."""
 
     def process_redirect(self, exc: Exception) -> Exception | str:
         return exc
@@ -62,7 +64,7 @@ class _Direct(connect):
 class NlipWsPeer(NlipPeer):
     """``async with NlipWsPeer("wss://example.com") as peer: await peer.ask("hello")``.
 
-    Who we are is shown when a connection is opened, so those who are shown as somebody else have another connection.
+    Credentials are sent when a connection is opened, so callers with other credentials have other connections.
     """
 
     def __init__(
@@ -81,11 +83,11 @@ class NlipWsPeer(NlipPeer):
         self.tls = self.options.verify
         self.limits = limits
         self.on_wire = self.options.on_wire
-        self._links: OrderedDict[tuple[tuple[str, str], ...], _Link] = OrderedDict()  # by what they show
+        self._links: OrderedDict[tuple[tuple[str, str], ...], _Link] = OrderedDict()  # by credentials
 
     @property
     def shows_itself(self) -> bool:
-        return self.authorization is not None  # it was shown when the connection was opened
+        return self.authorization is not None  # sent when the connection was opened
 
     async def aclose(self) -> None:
         for link in self._links.values():
@@ -93,7 +95,7 @@ class NlipWsPeer(NlipPeer):
         self._links.clear()
 
     async def link(self, headers: Mapping[str, str]) -> _Link:
-        """The connection on which we are shown like this."""
+        """The connection with these credentials."""
         shown = tuple(sorted(headers.items()))
         link = self._links.get(shown)
         if link is None:
@@ -126,7 +128,7 @@ class NlipWsPeer(NlipPeer):
                     yield shown_answer(reply, message) if self.envelope else reply
                 else:
                     return
-                await link.fall_back()  # it could not read it, so it has not taken it (WS-11)
+                await link.fall_back()  # it could not be read, so it was not accepted (WS-11)
                 text = True
 
     async def _replies(self, waiting: _Waiting, clock: Clock) -> AsyncGenerator[Message, None]:
@@ -137,7 +139,7 @@ class NlipWsPeer(NlipPeer):
                 return
 
     async def next(self, waiting: _Waiting, clock: Clock) -> Message:
-        """What comes next for a question."""
+        """The next message for a question."""
         try:
             async with asyncio.timeout(clock.left):
                 arrived = await waiting.arrived.get()
@@ -149,18 +151,18 @@ class NlipWsPeer(NlipPeer):
 
 
 class _Link:
-    """One connection, on which we are shown in one way, and the questions under way on it."""
+    """One connection with one set of credentials, and the questions running on it."""
 
     def __init__(self, peer: NlipWsPeer, headers: Mapping[str, str]) -> None:
         self._peer = peer
-        self._headers = dict(headers)  # who we are, for this caller; without: the identities of the peer
+        self._headers = dict(headers)  # credentials for this caller; without: the identities of the peer
         self._socket: ClientConnection | None = None
         self._at = ""  # where it was opened
         self._reading: asyncio.Task[None] | None = None
         self._opening = asyncio.Lock()
         self._waiting: deque[_Waiting] = deque()
         self._users = 0
-        self._reads = frozenset[str]()  # fields of ours that the other side reads
+        self._reads = frozenset[str]()  # fields of ours that the remote reads
         self.streams = False
 
     @property
@@ -183,8 +185,8 @@ class _Link:
     # -- questions --------------------------------------------------------------------------------
 
     async def put(self, message: Message, call: Call | None = None) -> _Waiting:
-        """Send a message, with what belongs to its call. What waits for its answer stays in line until that has
-        come, even if nobody wants it any more, so that a late answer is not taken for that of the next question."""
+        """Send a message with the data of its call. Its question stays in the queue until the answer has arrived, even
+        if nobody waits any more, so that a late answer is not taken for that of the next question."""
         message_id = new_id() if self._peer.envelope else ""
         waiting = _Waiting(message_id or _own(message))
         self._waiting.append(waiting)
@@ -192,7 +194,7 @@ class _Link:
             fields = self._fields(call) if call is not None else {}
             sent = msgspec.structs.replace(message, extra=fields) if fields else message
             if message_id:
-                # An id of our own: two callers whose envelopes pass here may have chosen the same one.
+                # An id of our own: two callers may have chosen the same one for their envelopes.
                 pieces = call is not None and call.pieces
                 data = enveloped(sent, message_id, binary=not self._peer.text, streams=pieces, own_id=True)
             else:
@@ -206,7 +208,7 @@ class _Link:
         return waiting
 
     def _fields(self, call: Call) -> dict[str, JSON]:
-        """What belongs to one turn and not to the connection, which many turns share."""
+        """What belongs to one turn and not to the shared connection."""
         details: dict[str, JSON | None] = {nlip.TRACE: call.trace, nlip.HOPS: call.hops or None}
         return {name: value for name, value in details.items() if value is not None and name in self._reads}
 
@@ -221,7 +223,7 @@ class _Link:
             raise PeerUnavailable(peer.address, _why(gone)) from None
 
     async def ask_for_pieces(self) -> None:
-        """Partial answers come only to those who asked for them (D-34)."""
+        """Ask for partial answers, which are only sent on request (D-34)."""
         wish = Message.text("Please stream your answers.", messagetype=CONTROL, parts=[json_part(True, label="stream")])
         message = PeerTokens.begin(self._peer.identity, secrets.token_urlsafe(18)).on(wish)
         await self._peer.next(await self.put(message), Clock(self._peer.seconds))
@@ -235,13 +237,13 @@ class _Link:
                 await self._open()
 
     async def fall_back(self) -> None:
-        """Go on in JSON at the place for text frames."""
+        """Continue in JSON at the path for text frames."""
         peer = self._peer
         async with self._opening:
             if not peer.text:
                 peer.text = True
                 peer.url = urlunsplit(urlsplit(peer.url)._replace(path=f"{urlsplit(peer.url).path.rstrip('/')}/text"))
-            if self._at != peer.url:  # else somebody else on this connection was told the same
+            if self._at != peer.url:  # otherwise another question on this connection has already switched
                 await self.close()
                 await self._open()
 
@@ -278,7 +280,7 @@ class _Link:
                 raise PeerUnavailable(peer.address, words) from None
 
     async def _read(self, socket: ClientConnection) -> None:
-        """Hand each message to the question it answers; a lost connection ends them all."""
+        """Hand each message to the question it answers; a lost connection fails them all."""
         peer = self._peer
         try:
             async for frame in socket:
@@ -331,12 +333,12 @@ def _system_trust() -> ssl.SSLContext:
 
 
 def _own(message: Message) -> str:
-    """The content of the last token on a message: ours stands behind those of the server (D-16)."""
+    """The content of the last token on a message: ours comes after those of the server (D-16)."""
     return str(message.tokens[-1].content)
 
 
 def _says_no_cbor(message: Message) -> bool:
-    """Whether the other side could not decode what we sent and points to text frames (WS-11)."""
+    """Whether the remote could not decode our frame and points to text frames (WS-11)."""
     if not message.is_error or message.tokens:
         return False
     words = message.text.lower()

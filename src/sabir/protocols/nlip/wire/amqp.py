@@ -1,7 +1,8 @@
-"""The NLIP wire over AMQP 1.0 (ECMA-433, from its draft): which properties mean what. Pure.
+"""The NLIP wire over AMQP 1.0 (ECMA-433, from its draft): the meaning of properties. Pure.
 
-One NLIP message is one AMQP message (AMQP-0). A ``AmqpMessage`` is the bare message as plain values; sockets, links
-and the AMQP encoding itself are the transport's.
+One NLIP message is one AMQP message (AMQP-0). An ``AmqpMessage`` is the bare message as plain values; sockets, links
+and the
+AMQP encoding itself belong to the transport.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from .rules import PROTOCOL
 JSON: Final = "application/json"
 CBOR: Final = "application/cbor"
 REPLY: Final = "nlip-reply-"
-MAX_REPLIES: Final = 8  # addresses that one message may ask answers to be sent to
+MAX_REPLIES: Final = 8  # reply addresses that one message may name
 LOSSES: Final[tuple[str, ...]] = ()
 
-# What becomes of a letter whose message was not answered. Read along the class's own line of descent.
+# How a letter is settled if its message was not answered. Looked up along the error's class hierarchy.
 OUTCOMES: Final[Mapping[type[SabirError], str]] = {
     SabirError: "accepted",  # answered with an error message
     BadInput: "rejected",  # nobody else could read it either
-    Unavailable: "released",  # another may answer it, or we later
+    Unavailable: "released",  # somebody else may answer it, or we later
     Cancelled: "accepted",
 }
 
@@ -49,11 +50,11 @@ class AmqpMessage(msgspec.Struct, frozen=True):
 
 
 def decode(letter: AmqpMessage, *, strict: bool = False, limits: Limits = LIMITS) -> Message:
-    """The NLIP message in a letter, read as its content type says (AMQP-5).
+    """The NLIP message in a letter, decoded by its content type (AMQP-5).
 
     Raises:
         BadMediaType: the content type is neither JSON nor CBOR.
-        BadInput: the payload is not what the content type says, or no NLIP message.
+        BadInput: the payload does not match the content type, or is not an NLIP message.
     """
     if strict and not letter.is_data:
         raise BadMediaType(PROTOCOL, "payload", "a Data section")
@@ -62,7 +63,7 @@ def decode(letter: AmqpMessage, *, strict: bool = False, limits: Limits = LIMITS
 
 
 def kind_of(letter: AmqpMessage, *, strict: bool = False) -> str:
-    """JSON or CBOR: as the content type says, else by the first byte (D-41)."""
+    """JSON or CBOR: by the content type, otherwise by the first byte (D-41)."""
     said = letter.content_type.partition(";")[0].strip().lower()
     if said == CBOR or said.endswith("+cbor"):
         return CBOR
@@ -79,13 +80,13 @@ def encode(message: Message, content_type: str, *, answering: Message | None = N
 
 
 class Write(Protocol):
-    """How an answer is written in a content type; ``encode`` is the usual way."""
+    """How an answer is encoded in a content type; ``encode`` is the usual way."""
 
     def __call__(self, message: Message, content_type: str, *, answering: Message | None = None) -> bytes: ...
 
 
 def originator(letter: AmqpMessage, identity: str) -> str:
-    """Who sent a letter; it must be who the connection is known to belong to, if that is known (AMQP-1).
+    """The sender of a letter; it must match the connection's owner, if that is known (AMQP-1).
 
     Raises:
         Forbidden: the letter claims another originator.
@@ -96,7 +97,7 @@ def originator(letter: AmqpMessage, identity: str) -> str:
 
 
 def addresses(letter: AmqpMessage) -> list[tuple[str, str]]:
-    """Where answers go and in which content type: ``nlip-reply-…`` before ``reply-to`` (AMQP-7, D-42)."""
+    """Reply addresses with their content types: ``nlip-reply-…`` before ``reply-to`` (AMQP-7, D-42)."""
     own = _own_kind(letter)
     asked: list[tuple[str, str]] = []
     for key, address in letter.properties.items():
@@ -116,7 +117,7 @@ def addresses(letter: AmqpMessage) -> list[tuple[str, str]]:
 def answers(
     letter: AmqpMessage, reply: Message, asked: Message | None = None, write: Write = encode
 ) -> list[AmqpMessage]:
-    """The letters that answer one: to each address asked for, with its correlation-id (AMQP-3, AMQP-4)."""
+    """The answers to a letter: one per requested address, with its correlation-id (AMQP-3, AMQP-4)."""
     return [
         AmqpMessage(
             write(reply, kind, answering=asked),
@@ -136,7 +137,7 @@ def _own_kind(letter: AmqpMessage) -> str:
 
 
 def cost_of(letter: AmqpMessage, limits: Limits = LIMITS) -> int:
-    """What a payload costs to work on. CBOR is not looked into: most of it is bytes, which cost little.
+    """The cost of a payload. CBOR is not parsed: most of it is bytes, which cost little.
 
     Raises:
         BadMediaType: it is neither JSON nor CBOR.
@@ -148,5 +149,5 @@ def cost_of(letter: AmqpMessage, limits: Limits = LIMITS) -> int:
 
 
 def outcome(exc: SabirError) -> str:
-    """``accepted``, ``rejected`` or ``released``."""
+    """How to settle a letter after this error: ``accepted``, ``rejected`` or ``released``."""
     return next(OUTCOMES[kind] for kind in type(exc).__mro__ if kind in OUTCOMES)

@@ -1,8 +1,9 @@
 """The NLIP wire in CBOR (ECMA-432 binary frames, AMQP ``application/cbor``).
 
-Bytes stay bytes. Core deterministic on output (D-37). Tags are refused, since nothing in NLIP uses them and several of
-them (shared references, regular expressions) are a danger in a message from a stranger; but those of integers beyond
-64 bits (RFC 8949, 3.4.3) are read, as JSON carries them too.
+Bytes stay bytes. Output is core deterministic (D-37). Tags are rejected, because NLIP uses none and several of them
+(shared
+references, regular expressions) are dangerous in untrusted input; except integers beyond 64 bits (RFC 8949, 3.4.3),
+which JSON can carry, too.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from .rules import PROTOCOL, message_from, plain
 
 LOSSES: Final[tuple[str, ...]] = ()
 
-# Every tag that the library would turn into something else than plain data; 2 and 3 are integers.
+# Every tag that the library would turn into something other than plain data; 2 and 3 are integers.
 _TAGS: Final = (
     0, 1, 4, 5, 25, 28, 29, 30, 35, 36, 37, 52, 54, 100, 256, 258, 260, 261, 1004, 43000, 55799,
 )  # fmt: skip
 
 
 class _Tagged(ValueError):
-    """A tag stood in the input."""
+    """There is a tag in the input."""
 
 
 def _refuse(*_: Any) -> NoReturn:
@@ -38,7 +39,7 @@ _NO_TAGS: Final = dict.fromkeys(_TAGS, _refuse)
 
 
 def decode(body: bytes, *, strict: bool = False, limits: Limits = LIMITS, is_counted: bool = False) -> Message:
-    """Read one NLIP message from CBOR; ``is_counted`` says that its items were counted (``check_cost``).
+    """Decode one NLIP message from CBOR; ``is_counted`` means that its items were already counted (``check_cost``).
 
     Raises:
         Unreadable: not one well-formed CBOR item (WS-7.1, WS-11).
@@ -56,7 +57,7 @@ def decode(body: bytes, *, strict: bool = False, limits: Limits = LIMITS, is_cou
 
 
 def check_cost(body: bytes, limits: Limits = LIMITS) -> int:
-    """What CBOR costs to work on, judged before it is decoded: by its items, and a little by its length.
+    """The cost of CBOR, estimated before decoding: by its items, and a little by its length.
 
     A byte can be an item, or one of many in a text, so the heads of items are counted: all levels together, keys too.
 
@@ -65,7 +66,7 @@ def check_cost(body: bytes, limits: Limits = LIMITS) -> int:
     """
     if len(body) < FEW_VALUES:
         return 0
-    most = 2 * limits.values + 16  # a value may have a key; what stands around the content is not a value
+    most = 2 * limits.values + 16  # a value may have a key; the surrounding structure does not count
     count = _count_items(body, most)
     if count > most:
         raise TooLarge(PROTOCOL, "$", f"at most {limits.values} values")
@@ -73,7 +74,7 @@ def check_cost(body: bytes, limits: Limits = LIMITS) -> int:
 
 
 def _count_items(body: bytes, most: int) -> int:
-    """How many items there are; stops counting just past ``most``, and where an item is cut off."""
+    """How many items there are; stops just past ``most``, and where an item is truncated."""
     at = count = 0
     size = len(body)
     while at < size and count <= most:
@@ -89,7 +90,7 @@ def _count_items(body: bytes, most: int) -> int:
     return count
 
 
-# Bytes from an item to the next, by its first byte; 0 where its length stands in the bytes that follow (RFC 8949, 3).
+# Bytes from one item to the next, by its first byte; 0 if the length is in the following bytes (RFC 8949, 3).
 _STEPS: Final = tuple(0 if head & 31 > 23 else 1 + (head & 31 if head >> 5 in (2, 3) else 0) for head in range(256))
 _WIDTHS: Final = {24: 1, 25: 2, 26: 4, 27: 8}
 
@@ -103,7 +104,7 @@ def item(body: bytes, limits: Limits = LIMITS) -> object:
         stream,
         tag_hook=_refuse,
         semantic_decoders=_NO_TAGS,
-        max_depth=limits.depth + 3,  # the message, its list and its parts stand around a content
+        max_depth=limits.depth + 3,  # the message, its list and its parts surround a content
         allow_duplicate_keys=False,
         strict_hashable_types=True,
     )
@@ -114,7 +115,7 @@ def item(body: bytes, limits: Limits = LIMITS) -> object:
     except (cbor2.CBORError, ValueError, OverflowError, RecursionError, MemoryError, TypeError) as exc:
         if isinstance(exc.__cause__, _Tagged):
             raise Unreadable(PROTOCOL, "$", "CBOR without tags") from None
-        if "nesting depth" in str(exc):  # the library has no class of its own for it
+        if "nesting depth" in str(exc):  # the library has no exception class for it
             raise TooLarge(PROTOCOL, "$", f"at most {limits.depth} levels of nesting") from None
         raise Unreadable(PROTOCOL, "$", "one well-formed CBOR item") from None
     if stream.tell() != len(body):
@@ -123,5 +124,5 @@ def item(body: bytes, limits: Limits = LIMITS) -> object:
 
 
 def encode(message: Message, *, answering: Message | None = None) -> bytes:
-    """Write a Message as deterministic CBOR."""
+    """Encode a Message as deterministic CBOR."""
     return cbor2.dumps(plain(message, answering), canonical=True)

@@ -26,13 +26,13 @@ ENVELOPE: Final = "sabir.envelope"  # subformat of the part with the fields that
 TOOL_CALL: Final = "tool_call"  # labels of structured parts
 TOOL_RESULT: Final = "tool_result"
 MESSAGES: Final = "messages"  # label of the part with the messages before the last one
-SUBMESSAGES: Final = "submessages"  # in the metadata of an envelope: parts that it has no other place for
-FIELDS: Final = (nlip.TRACE, nlip.HOPS)  # beside the design's own: what HTTP says in headers, for other transports
+SUBMESSAGES: Final = "submessages"  # in the metadata of an envelope: parts that fit nowhere else
+FIELDS: Final = (nlip.TRACE, nlip.HOPS)  # besides the design's own: what HTTP has in headers, for other transports
 VERSIONS: Final = ("1.0",)
 ENCODINGS: Final = ("utf-8", "utf8")
 COMPRESSIONS: Final = ("gzip", "zstd")
 CODES: Final = nlip.CODES
-LOSSES: Final[tuple[str, ...]] = ()  # parts that the design does not know travel in the metadata
+LOSSES: Final[tuple[str, ...]] = ()  # parts that the design does not know go into the metadata
 TYPES: Final = ("request", "response", "notification", "error")
 MessageType = Literal["request", "response", "notification", "error"]
 
@@ -44,12 +44,12 @@ class EnvelopeOptions(msgspec.Struct, frozen=True):
     agents: dict[str, bool] = {}  # those that differ
     schema_version: str = VERSIONS[0]  # of answers
     sessions: bool = True  # whether there are sessions at all
-    begins_sessions: bool = True  # whether a request without a session begins one
+    begins_sessions: bool = True  # whether a request without a session starts one
     counts_turns: bool = True
     keeps_context_tokens: bool = False  # whether context tokens outlive the process
 
     def takes(self, agent: str) -> bool:
-        """Whether this agent is reached by envelopes."""
+        """Whether this agent accepts envelopes."""
         return self.agents.get(agent, self.enabled)
 
 
@@ -122,7 +122,7 @@ class Facts(msgspec.Struct, omit_defaults=True):
     schema_version: str = VERSIONS[0]
     compression: str | None = None
     metadata: dict[str, Any] = {}
-    content: dict[str, Any] | None = None  # where the first part does not say all of it
+    content: dict[str, Any] | None = None  # if the first part does not contain all of it
     words: str | None = None  # the key of the content whose text is the first part
 
 
@@ -132,8 +132,8 @@ _SPOKEN: Final = frozenset({"partial", "content", "complete"})
 
 
 def is_envelope(value: object) -> bool:
-    """Whether a decoded object is an envelope: its ``format`` is an object, where ECMA-430 has a word, and its
-    ``control`` is an object that names a message type. Anything else is read, and rejected, as ECMA-430."""
+    """Whether a decoded object is an envelope: its ``format`` is an object, where ECMA-430 has a string, and its
+    ``control`` is an object with a message type. Anything else is read, and rejected, as ECMA-430."""
     if not isinstance(value, Mapping) or not isinstance(value.get("format"), Mapping):
         return False
     control = value.get("control")
@@ -141,17 +141,17 @@ def is_envelope(value: object) -> bool:
 
 
 def decode(body: bytes, *, limits: Limits = LIMITS) -> Message | None:
-    """The Message in an envelope as JSON; None if it is not an envelope.
+    """The Message in a JSON envelope; None if it is not an envelope.
 
     Raises:
-        BadInput: it is one, and cannot be read; says where and what was expected.
+        BadInput: it is an invalid envelope; says where and what was expected.
     """
     value = value_in(body, limits=limits)
     return None if value is None else message_of(value, limits=limits)
 
 
 def value_in(body: bytes, *, limits: Limits = LIMITS) -> dict[str, Any] | None:
-    """The envelope in these bytes as plain values, not checked; None if it is not an envelope."""
+    """The envelope in these bytes as plain values, unchecked; None if it is not an envelope."""
     if b'"control"' not in body or len(body) > limits.body:
         return None
     try:
@@ -162,7 +162,7 @@ def value_in(body: bytes, *, limits: Limits = LIMITS) -> dict[str, Any] | None:
 
 
 def message_of(value: Any, *, limits: Limits = LIMITS) -> Message:
-    """The Message in an envelope that was decoded already, from JSON or CBOR; raises as ``decode`` does."""
+    """The Message in an already decoded envelope, from JSON or CBOR; raises as ``decode`` does."""
     check_value(value, "$", limits.depth)
     try:
         envelope = msgspec.convert(value, NestedMessage)
@@ -270,7 +270,7 @@ def _facts_of(envelope: NestedMessage) -> Facts:
 
 
 def _first_parts(content: dict[str, Any], facts: Facts, kind: MessageType) -> tuple[Part, list[Part]]:
-    """The content as the first part: text if it is only words, else JSON; and the messages before the last one."""
+    """The content as the first part: text if it is only text, otherwise JSON; and the messages before the last one."""
     for key in _WORDS:
         if len(content) == 1 and isinstance(content.get(key), str):
             facts.words = key
@@ -326,7 +326,7 @@ def facts_of(message: Message) -> Facts | None:
             try:
                 return msgspec.convert(part.value, Facts)
             except msgspec.ValidationError:
-                return None  # somebody else's
+                return None  # not ours
     return None
 
 
@@ -339,7 +339,7 @@ def without_facts(message: Message) -> Message:
 
 
 def value_of(message: Message, facts: Facts | None = None) -> dict[str, Any]:
-    """The envelope of a message as plain values. ``facts`` are its own where they are not given."""
+    """The envelope of a message as plain values. ``facts`` defaults to its own."""
     facts = facts or facts_of(message) or Facts()
     tokens: dict[str, Any] = {}
     calls: list[Any] = []
@@ -382,7 +382,7 @@ def encode(message: Message, facts: Facts | None = None) -> bytes:
 
 
 def _spelled(value: msgspec.Struct) -> dict[str, Any]:
-    """All fields, those with defaults too, as the design writes them."""
+    """All fields, including defaults, as the design writes them."""
     return {name: getattr(value, name) for name in value.__struct_fields__}
 
 
@@ -434,7 +434,7 @@ def _piece_of(message: Message) -> dict[str, Any]:
 
 
 def _metadata_of(message: Message, facts: Facts, others: list[Part]) -> dict[str, Any]:
-    """The metadata, with the parts that have no other place; what the content says already is left out."""
+    """The metadata, with the parts that fit nowhere else, without what the content already has."""
     metadata = dict(facts.metadata)
     said = {"question", "progress"} if facts.words is None else set()
     shown = [part for part in others if part.label not in said and not (part.is_token and part.content is None)]

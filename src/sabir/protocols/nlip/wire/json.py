@@ -1,7 +1,8 @@
 """The NLIP wire in JSON (ECMA-430; ECMA-431 bodies, ECMA-432 text frames).
 
-``decode`` reads the common spelling straight into the typed value and takes a slower, checking way
-only when that fails; ``encode`` is its inverse. Liberal by default; ``strict`` follows the published text.
+``decode`` reads the common spelling directly into the typed value, and falls back to a slower, checking path;
+``encode`` is
+its inverse. Lenient by default; ``strict`` follows the standard.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from sabir.message import CONTROL, STRUCTURED, Message, Part, json_part
 from .rules import PROTOCOL, check_content, message_from, needs_spelling, plain, token_size
 
 PARTIAL: Final = "partial"
-# Over WebSocket there is no header for one message. What HTTP says there is a field of the message, which is sent only
-# to who answered the handshake with a header that names it: others may refuse a field that they do not know (D-05).
+# WebSocket has no headers per message. What HTTP has there is a field of the message, which is only sent to peers that
+# named it in a handshake header: others may reject an unknown field (D-05).
 TRACE: Final = "traceparent"
 HOPS: Final = "x-sabir-hops"
 READS: Final = "x-sabir-fields"
-STATUS: Final = "status"  # label of the part with the code of a failure, where there is no status line
-LOSSES: Final[tuple[str, ...]] = ()  # the hub is this protocol's own format
+STATUS: Final = "status"  # label of the part with the error code, if there is no status line
+LOSSES: Final[tuple[str, ...]] = ()  # the hub uses this protocol's own format
 
 # The HTTP status of each failure (D-22). A test checks it against all errors.
 CODES: Final[Mapping[type[errors.SabirError], int]] = errors.ErrorTable(
@@ -67,12 +68,12 @@ CODES: Final[Mapping[type[errors.SabirError], int]] = errors.ErrorTable(
 _typed = msgspec.json.Decoder(Message)
 _encode = msgspec.json.Encoder().encode
 _BOM: Final = b"\xef\xbb\xbf"
-_LONG: Final = 32 * 1024  # bytes of a body whose text is left out of the checks of what is around it
+_LONG: Final = 32 * 1024  # bytes from which the text of a body is skipped when its surroundings are checked
 _SHORT: Final = "x"
 
 
 def decode(body: bytes, *, strict: bool = False, limits: Limits = LIMITS, is_counted: bool = False) -> Message:
-    """Read one NLIP message from JSON; ``is_counted`` says that its values were counted (``check_cost``).
+    """Decode one NLIP message from JSON; ``is_counted`` means that its values were already counted (``check_cost``).
 
     Raises:
         Unreadable: not JSON (CORE-5.0.1, CORE-5.0.4).
@@ -96,9 +97,9 @@ def decode(body: bytes, *, strict: bool = False, limits: Limits = LIMITS, is_cou
 
 
 def encode(message: Message, *, answering: Message | None = None) -> bytes:
-    """Write a Message as JSON that ECMA-430 allows and the reference SDK reads.
+    """Encode a Message as JSON that ECMA-430 allows and the reference SDK reads.
 
-    ``answering`` is the message it replies to; what that peer uses itself, it may be sent.
+    ``answering`` is the message it replies to; what that peer uses itself may be sent to it.
     """
     is_words = message.format == "text" and message.subformat == "english" and not message.submessages
     if (is_words and message.label is None and message.extra is None) or not needs_spelling(message, answering):
@@ -112,10 +113,10 @@ _PLAIN_KINDS: Final = frozenset({"json", "xml", "html"})
 
 
 def _as_is(message: Message, body: bytes, limits: Limits) -> Message | None:
-    """The message, if it is in the common spelling and surely right; None sends it the slow way."""
+    """The message, if it is in the common spelling and certainly valid; None takes the slow path."""
     listed = message.submessages
     if not listed and message.format == "text" and not (message.messagetype or message.label or message.extra):
-        # Words and nothing else; as long as it would be written, so no field stands twice.
+        # Text only; exactly as long as we would write it, so no field is duplicated.
         language, words = message.subformat, message.content
         if (
             type(words) is str
@@ -129,11 +130,11 @@ def _as_is(message: Message, body: bytes, limits: Limits) -> Message | None:
         return None
     if not _is_well_labelled(message, limits.label_length):
         return None
-    # Written shortest, it is as long as what came: then nothing stands twice. (A fraction may come shorter than
-    # it is written, so this is only sure of messages without any.)
+    # In its shortest form it is as long as the input, so nothing is duplicated. (A fraction may have a shorter form
+    # than we write, so this only holds for messages without any.)
     if len(_encode(message)) != len(body) or not _is_plain(message, limits.depth):
         if _may_repeat(message, body):
-            return None  # look closely (D-03)
+            return None  # check closely (D-03)
         nests = body.count(b"{") + body.count(b"[") > limits.depth
         if nests and _depth(message, limits.depth) > limits.depth:
             return None
@@ -152,7 +153,7 @@ def _as_is(message: Message, body: bytes, limits: Limits) -> Message | None:
 
 
 def _long_as_is(message: Message, body: bytes, limits: Limits) -> Message | None:
-    """The same for a long message: its text is compared once, and what is around it is checked without it."""
+    """The same for a long message: its text is compared once, and the rest is checked without it."""
     words = message.content
     around = _without_words(words, body) if message.format == "text" and type(words) is str else None
     if around is None:
@@ -162,7 +163,7 @@ def _long_as_is(message: Message, body: bytes, limits: Limits) -> Message | None
 
 
 def _without_words(words: str, body: bytes) -> bytes | None:
-    """The body with ``_SHORT`` in place of its text; None if that is written in another way than we write it."""
+    """The body with ``_SHORT`` in place of its text; None if the text is spelt differently from how we write it."""
     name = body.find(b'"content"')
     start = body.find(b'"', name + 9)
     if name < 0 or body[name + 9 : start].strip() != b":":
@@ -181,7 +182,7 @@ def _is_well_labelled(message: Message, max_length: int) -> bool:
 
 
 def _is_plain(message: Message, depth: int) -> bool:
-    """Whether no content holds a fraction or is nested too deeply."""
+    """Whether no content has a fraction or is nested too deeply."""
     if type(message.content) is not str and not _is_plain_value(message.content, depth):
         return False
     return all(type(part.content) is str or _is_plain_value(part.content, depth) for part in message.submessages)
@@ -197,7 +198,7 @@ def _is_plain_value(value: Any, depth: int) -> bool:
 
 
 def _may_repeat(message: Message, body: bytes) -> bool:
-    """Whether a field could stand twice: its name is there more often than the message has it."""
+    """Whether a field might be duplicated: its name occurs more often than the message has it."""
     if b"\\u00" in body:  # an escaped letter could hide a name
         return True
     parts = 1 + len(message.submessages)
@@ -253,7 +254,7 @@ def _content_as_is(part: Part | Message, limits: Limits) -> Any:
 
 
 class _Repeating(dict[str, Any]):
-    """An object that has one key twice; ``repeated`` says which."""
+    """Raised for an object with a duplicate key, which ``repeated`` names."""
 
     repeated: frozenset[str] = frozenset()
 
@@ -295,7 +296,7 @@ def _read_carefully(body: bytes, strict: bool, limits: Limits) -> Message:
 
 
 def question_message(question: Question) -> Message:
-    """A Question in NLIP: its words, and its shape as a labelled JSON part that old peers ignore."""
+    """A Question in NLIP: its text, and its form as a labelled JSON part that old peers ignore."""
     shape: dict[str, Any] = {"text": question.text}
     if question.id:
         shape["id"] = question.id
@@ -318,7 +319,7 @@ def question_message(question: Question) -> Message:
 
 
 def question_of(message: Message) -> Question | None:
-    """The Question that a message asks, if it is one; also as AG2 asks (D-12)."""
+    """The Question in a message, if it is one; also as AG2 asks (D-12)."""
     part = message.labelled("question")
     if part is not None and isinstance(part.value, dict):
         shape = part.value
@@ -365,7 +366,7 @@ def partial_message(event: Delta | Progress, number: int) -> Message:
 
 
 def event_of(message: Message) -> Event:
-    """The event that a message from a remote agent stands for."""
+    """The event that a message from a remote agent represents."""
     if (message.messagetype or "").lower() == PARTIAL:
         progress = message.labelled("progress")
         if progress is not None and isinstance(progress.value, dict):
@@ -382,7 +383,7 @@ def event_of(message: Message) -> Event:
 
 
 def error_message(exc: SabirError, asked: Message | None = None, tokens: tuple[Part, ...] = ()) -> Message:
-    """A failure in NLIP: an error to data, control to control (D-12), and control when it asks who you are."""
+    """A failure in NLIP: an error for data, control for control (D-12), and control if it asks for authentication."""
     control = isinstance(exc, Unauthenticated | PolicyRequired) or (asked is not None and asked.is_control)
     message = Message.error(str(exc), control=control)
     if asked is not None and asked.is_control and asked.control is not None:
@@ -391,7 +392,7 @@ def error_message(exc: SabirError, asked: Message | None = None, tokens: tuple[P
 
 
 def coded_error(exc: SabirError, asked: Message | None = None, tokens: tuple[Part, ...] = ()) -> Message:
-    """The same where there is no status line (WebSocket, AMQP, a stream): a further part has the code."""
+    """The same without a status line (WebSocket, AMQP, a stream): an additional part has the code."""
     code = json_part({STATUS: CODES[type(exc)]}, label=STATUS)
     return error_message(exc, asked).with_parts((code, *tokens))
 

@@ -1,7 +1,8 @@
 """The rules of ECMA-430 on plain values, shared by its JSON and CBOR notations.
 
-``message_from`` turns a decoded object into a Message; ``plain`` is its inverse. Every refusal names
-the JSON path and what was expected. Requirement and decision ids are those of the NLIP digest.
+``message_from`` turns a decoded object into a Message; ``plain`` is its inverse. Every error names the JSON path and
+what was
+expected. Requirement and decision ids are those of the NLIP digest.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ _PART_FIELDS: Final = frozenset({"format", "subformat", "content", "label"})
 _EXPECTED_FORMAT: Final = "text, token, structured, binary, location or generic"
 _ABSOLUTE_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s]+")
 _URLSAFE = str.maketrans("-_", "+/")
-_TOO_LARGE: Final = 10**4300  # Python writes no integer of more digits
+_TOO_LARGE: Final = 10**4300  # Python does not convert longer integers
 
 
 def message_from(value: object, *, strict: bool = False, limits: Limits = LIMITS) -> Message:
-    """Read a decoded JSON or CBOR object as a Message.
+    """Convert a decoded JSON or CBOR object to a Message.
 
     Raises:
         BadMessage: it is not an NLIP message; says where and what was expected.
@@ -59,7 +60,7 @@ def message_from(value: object, *, strict: bool = False, limits: Limits = LIMITS
 
 
 def _fold(value: object, where: str, limits: Limits) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """Known fields under their lower-case names (CORE-5.0.2), the rest as they came (D-05)."""
+    """Known fields under their lower-case names (CORE-5.0.2), others unchanged (D-05)."""
     if not isinstance(value, Mapping):
         raise BadMessage(PROTOCOL, where, "an object")
     fields: dict[str, Any] = {}
@@ -224,7 +225,7 @@ def _binary(subformat: str, content: object, where: str, strict: bool) -> tuple[
 
 
 def unbase64(text: str, where: str, *, strict: bool = False) -> bytes:
-    """Bytes of base64 text; liberal on padding, line breaks, URL-safe letters and data URLs (D-15)."""
+    """Bytes of base64 text; lenient on padding, line breaks, URL-safe letters and data URLs (D-15)."""
     try:
         return binascii.a2b_base64(text, strict_mode=True) if text else b""
     except (binascii.Error, ValueError):
@@ -275,17 +276,17 @@ def _location(subformat: str, content: Any, where: str, limits: Limits) -> tuple
 
 
 def check_text(text: str, where: str) -> str:
-    """Text that can be written as UTF-8: no half surrogates (CORE-5.0.4)."""
+    """Check that text can be encoded as UTF-8: no lone surrogates (CORE-5.0.4)."""
     if not text.isascii():
         try:
             text.encode()
         except UnicodeEncodeError:
-            raise BadMessage(PROTOCOL, where, "text without half surrogate pairs") from None
+            raise BadMessage(PROTOCOL, where, "valid Unicode (no lone surrogates)") from None
     return text
 
 
 def check_value(value: object, where: str, depth: int) -> None:
-    """A value that every notation can carry: no tags, no NaN, no numbers of thousands of digits, not too deep."""
+    """Check that every encoding can carry a value: no tags, no NaN, no numbers of thousands of digits, not too deep."""
     if value is None or isinstance(value, bool | bytes):
         return
     if isinstance(value, str):
@@ -317,14 +318,14 @@ def _check_container(value: dict[Any, Any] | list[Any], where: str, depth: int) 
 
 
 def token_size(content: object) -> int:
-    """Bytes of a token's content."""
+    """The size of a token's content in bytes."""
     if isinstance(content, bytes) or (isinstance(content, str) and content.isascii()):
         return len(content)
     return len(content.encode() if isinstance(content, str) else msgspec.json.encode(content))
 
 
 def check_tokens(message: Message, limits: Limits) -> None:
-    """The echo duty must not be an amplifier (SEC-DOS)."""
+    """Limit the tokens to echo, so that echoing cannot be used for amplification (SEC-DOS)."""
     if len(message.submessages) < limits.tokens:
         return
     if len(message.tokens) > limits.tokens:
@@ -335,9 +336,9 @@ def check_tokens(message: Message, limits: Limits) -> None:
 
 
 def plain(message: Message, answering: Message | None = None) -> dict[str, Any]:
-    """A Message as the plain object that goes on the wire, spelled for a peer we know nothing about.
+    """A Message as the plain object that goes on the wire, spelt for an unknown peer.
 
-    ``answering`` is the message this one replies to: what that peer uses itself, it may be sent.
+    ``answering`` is the message this one replies to: what that peer uses itself may be sent to it.
     """
     suffix = ";base64" if answering is not None and _says_base64(answering) else ""
     out: dict[str, Any] = {}
@@ -381,7 +382,7 @@ def _says_base64(message: Message) -> bool:
 
 
 def needs_spelling(message: Message, answering: Message | None) -> bool:
-    """Whether ``plain`` would write something else than the value's own fields."""
+    """Whether ``plain`` would write anything other than the value's own fields."""
     if message.label is not None or message.extra is not None or _needs_spelling(message, answering):
         return True
     for part in message.submessages:
