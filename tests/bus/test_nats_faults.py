@@ -294,7 +294,7 @@ async def test_a_wrong_log_in_and_a_server_without_jetstream_are_said_so(tmp_pat
     locked.start()
     plain.start()
     try:
-        for log_in, raised in (("ann:s3cret@", None), ("ann:guess@", "refuses the log-in"), ("", "refuses the log-in")):
+        for log_in, raised in (("ann:s3cret@", None), ("ann:guess@", "rejects the login"), ("", "rejects the login")):
             bus = open_bus(f"nats://{log_in}127.0.0.1:{locked.port}")
             if raised is None:
                 await bus.open()

@@ -198,7 +198,7 @@ async def test_cancel_reaches_the_agent(node: MakeNode) -> None:
     ended = await here.tasks.cancel(task.id, ADA)
     assert (ended.state, ended.fault_code) == ("cancelled", "cancelled")
     await asyncio.wait_for(stopped.wait(), 5)
-    with pytest.raises(Conflict, match=r"ended already \(cancelled\)"):
+    with pytest.raises(Conflict, match=r"already ended \(cancelled\)"):
         await here.tasks.cancel(task.id, ADA)
     lines = await here.store.audit_lines()
     assert ("task", "cancelled", task.id) in [(at.line.kind, at.line.outcome, at.line.turn) for at in lines]

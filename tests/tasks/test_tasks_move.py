@@ -203,7 +203,7 @@ async def test_an_answer_is_refused_at_once_if_what_waited_is_gone_and_not_repea
     here.die()
     await asyncio.sleep(SHORT)  # until its lease has run out, which nothing tells
     there = await node(asker(False, heard), lease=SHORT)
-    with pytest.raises(Conflict, match="asker was at work when its node stopped, and it is not repeatable"):
+    with pytest.raises(Conflict, match="asker was running when its node stopped; it is not repeatable"):
         await there.tasks.answer(task.id, ADA, Message.text("red"))
     done = await there.tasks.find(task.id, ADA)
     assert done.state == "failed"

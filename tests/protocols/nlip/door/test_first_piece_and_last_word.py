@@ -132,7 +132,7 @@ async def delete_the_task(served: Served, slow: Slow) -> None:
         state = nlip.decode(gone.content).labelled("progress")
         assert gone.status_code == 200 and state is not None and state.value == {"state": "cancelled"}
         again = await http.delete(served.url + taken.headers["location"])
-        assert again.status_code == 409 and "ended already (cancelled)" in nlip.decode(again.content).text
+        assert again.status_code == 409 and "already ended (cancelled)" in nlip.decode(again.content).text
 
 
 async def take_back_by_control(served: Served, slow: Slow) -> None:
