@@ -1,8 +1,8 @@
-"""A remote NLWeb server as an Agent: its ``/ask``, and ``/await`` where it promises.
+"""A remote NLWeb server as an Agent: its ``/ask``, and ``/await`` for promises.
 
-Tolerant of servers of 0.5, 0.54 and 0.55: the request is sent as 0.54, and in another version's form if the
-server refuses that; what worked is kept. The server's ``session_context`` is kept per conversation and sent
-back as it came.
+Supports servers of 0.5, 0.54 and 0.55: the request is sent as 0.54, and in another version's form if the server rejects
+that;
+what worked is remembered. The server's ``session_context`` is kept per conversation and sent back unchanged.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ MAX_BYTES: Final = 64 * 1024 * 1024
 POLLS: Final = (0.1, 0.2, 0.5, 1.0, 2.0)  # seconds between polls of a promise; the last one repeats
 _CANCEL_SECONDS: Final = 2.0  # seconds that cancelling a promise may take
 _MAX_CONVERSATIONS: Final = 10_000
-# With these a server says that it did not understand the form of the request; another form may do. A 500 does so
-# only where its body is not NLWeb: old servers break on what they do not know.
+# With these a server says that it did not understand the form of the request; another form may work. A 500 does so only
+# if its body is not NLWeb: old servers crash on unknown input.
 _OTHER_FORM: Final = frozenset(
     {400, 415, 422, 500, "INVALID_REQUEST", "MISSING_FIELD", "UNSUPPORTED_VERSION", "UNSUPPORTED_FORMAT"}
 )
@@ -57,10 +57,10 @@ class NlwebPeer(Peer):
         version: str | None = None,
         **named: Unpack[PeerOptionNames],
     ) -> None:
-        """Args beside those of every peer:
+        """Args besides those of every peer:
 
-        url: of the server, or of its ``/ask``.
-        version: the only version to speak; None: the one that the server understands.
+        url: the address of the server, or of its ``/ask``.
+        version: the only version to use; None: the one that the server understands.
         """
         super().__init__(_endpoint(url), options, **named)
         self._sessions: OrderedDict[str, Json] = OrderedDict()
@@ -76,7 +76,7 @@ class NlwebPeer(Peer):
         await self._client.aclose()
 
     async def discover(self) -> None:
-        """Ask ``/who`` which agents are there; ours is the one at this address."""
+        """Ask ``/who`` which agents there are; ours is the one at this address."""
         call, clock, url = Call(), Clock(self.seconds), _beside(self.url, "who")
         async with self._response("POST", url, {"query": {"text": ""}}, call, clock, "application/json") as response:
             answer = await self._json(response, clock)
@@ -206,10 +206,10 @@ class NlwebPeer(Peer):
     async def _response(
         self, method: str, url: str, body: Json, call: Call, clock: Clock, accept: str
     ) -> AsyncIterator[httpx2.Response]:
-        """The response to a request, after log-in; its status is 2xx, or it has an NLWeb body to read.
+        """The response to a request, after login; its status is 2xx, or it has an NLWeb body to read.
 
         Raises:
-            PeerError: nobody answers, or the answer is no.
+            PeerError: no answer, or a refusal.
         """
         try:
             async with asyncio.timeout(clock.left):
@@ -286,7 +286,7 @@ class NlwebPeer(Peer):
         return b"".join(pieces)
 
     async def _events(self, response: httpx2.Response, clock: Clock) -> AsyncGenerator[tuple[str, Any], None]:
-        """Names and data of the events; data that is not JSON is left out."""
+        """Names and data of the events; data that is not JSON is skipped."""
         events = read_events(
             response,
             self.address,
@@ -308,7 +308,7 @@ class NlwebPeer(Peer):
 
 
 def _endpoint(url: str) -> str:
-    """The address of ``/ask``: as given if it names a path, else below the server's root."""
+    """The address of ``/ask``: as given if it has a path, otherwise below the server's root."""
     parts = urlsplit(url)
     return url if parts.path.strip("/") else urlunsplit(parts._replace(path="/ask"))
 

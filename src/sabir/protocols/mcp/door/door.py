@@ -1,7 +1,8 @@
-"""The MCP door: every agent a tool, at ``/mcp`` all together and at ``/mcp/{agent}`` one alone.
+"""The MCP door: every agent is a tool, at ``/mcp`` all together and at ``/mcp/{agent}`` one alone.
 
-Built on the official SDK: its kernel, its types, its tables of versions. In front of it stand our limits, our
-identity and our errors. Where a whole MCP server is behind an agent, ``/mcp/{agent}`` passes on what it says.
+Built on the official SDK: its kernel, its types, its version tables. Our limits, authentication and errors come first.
+If an
+agent is an MCP server, ``/mcp/{agent}`` is a proxy for it.
 """
 
 from __future__ import annotations
@@ -50,12 +51,12 @@ from .turns import Turns
 
 logger = logging.getLogger("sabir")
 
-CLOSING_LOOK: Final = 0.5  # seconds between looks whether the gateway is stopping
-LIST_SECONDS: Final = 60.0  # between looks at the tools of a server behind
-MEETING_SECONDS: Final = 5.0  # that the servers behind may take before the first client over stdio is answered
+CLOSING_LOOK: Final = 0.5  # seconds between checks whether the gateway is stopping
+LIST_SECONDS: Final = 60.0  # between polls of the tools of a server behind the gateway
+MEETING_SECONDS: Final = 5.0  # how long the servers behind may delay the first answer over stdio
 METADATA: Final = "/.well-known/oauth-protected-resource"
 
-# What may change, and how clients learn it: an event from 2026-07-28 on, a notification of a session before.
+# What may change, and how clients are notified: an event from 2026-07-28 on, before that a notification of a session.
 CHANGES: Final[Mapping[str, tuple[ServerEvent, str]]] = {
     "tools": (ToolsListChanged(), "notifications/tools/list_changed"),
     "prompts": (PromptsListChanged(), "notifications/prompts/list_changed"),
@@ -64,7 +65,7 @@ CHANGES: Final[Mapping[str, tuple[ServerEvent, str]]] = {
 
 
 class McpContext(DoorContext, Protocol):
-    """What the MCP door uses of the gateway beyond what every door does: who gives tokens for it."""
+    """What the MCP door uses of the gateway beyond what every door uses: its authorization servers."""
 
     @property
     def issuers(self) -> Sequence[str]: ...
@@ -107,7 +108,7 @@ class Mcp:
         return [("MCP over HTTP", PATH)]
 
     async def start(self) -> None:
-        """Ask the MCP servers behind agents what they offer, without waiting for them."""
+        """Ask the MCP servers behind agents what they offer, in the background."""
         self._in_background(self._until_closing())
         self._in_background(self.watch.run())
         for behind in self._mcp_peers():
@@ -123,7 +124,7 @@ class Mcp:
         task.add_done_callback(self._background.discard)
 
     async def _until_closing(self) -> None:
-        """Open streams would keep the server from stopping until its patience ends; they end when it begins to stop."""
+        """End open streams when the server starts to stop; otherwise they would delay it until its timeout."""
         while not self.services.exchange.closing:
             await asyncio.sleep(CLOSING_LOOK)
         self._listen.close()
@@ -133,10 +134,10 @@ class Mcp:
         try:
             await peer.refresh()
         except PeerError as exc:
-            logger.warning("the tools of %s are not available: %s", peer.card.name, exc)
+            logger.warning("Tools of %s are unavailable: %s", peer.card.name, exc)
         else:
             await self._server_changed()
-        # Servers of versions without sessions do not tell that their tools are others, nor does one that comes back.
+        # Servers without sessions do not notify when their tools change, nor does one that was restarted.
         name = peer.card.name
         if name in self.exposed.rules:
             await self.exposed.follow(name, self._server_changed)
@@ -144,12 +145,12 @@ class Mcp:
             await follow(lambda: self.services.agents.get(name), name, LIST_SECONDS, self._server_changed)
 
     async def _server_changed(self) -> None:
-        """A server behind the gateway offers other things than before."""
+        """Handle a change in what a server behind the gateway offers."""
         for what in CHANGES:
             await self.changed(what)
 
     async def agents_changed(self) -> None:
-        """Agents were added or removed: free what belonged to removed ones, and notify clients."""
+        """Handle added or removed agents: free what belonged to removed ones, and notify clients."""
         for name in [name for name in self._endpoints if name is not None and name not in self.services.agents]:
             del self._endpoints[name]
         for name in [name for name in self._proxies if name not in self.services.agents]:
@@ -160,7 +161,7 @@ class Mcp:
             await self.changed(what)
 
     async def stop(self) -> None:
-        await cancel_and_wait(list(self._background))  # a program that is just being met is ended
+        await cancel_and_wait(list(self._background))  # a program that is just starting is ended
         self._listen.close()
         self.app.close()
         await self.turns.close()
@@ -173,7 +174,7 @@ class Mcp:
     # -- what is offered where ------------------------------------------------------------------------
 
     def endpoint(self, agent: str | None = None) -> McpEndpoint:
-        """The end-point of one agent, or of all."""
+        """The endpoint of one agent, or of all."""
         endpoint = self._endpoints.get(agent)
         if endpoint is None:
             endpoint = self._endpoints[agent] = make_endpoint(
@@ -184,7 +185,7 @@ class Mcp:
     def _server(self, path: str, caller: Caller) -> Server[Any] | MessageProxy | HttpProxy:
         """Raises:
         NotFound: no agent of this path.
-        Unauthenticated, Forbidden: nothing here is for this caller.
+        Unauthenticated, Forbidden: this caller may use nothing here.
         """
         agent = _agent_in(path)
         if agent is not None:
@@ -195,8 +196,8 @@ class Mcp:
         return proxy or self.endpoint(agent).server
 
     def _proxy(self, agent: str) -> HttpProxy | MessageProxy | None:
-        """Where an MCP server is behind the agent, it speaks for itself: byte by byte; or message by message, if it is
-        a program, speaks HTTP+SSE, or filters must see what is said."""
+        """The proxy for an agent that is an MCP server: byte by byte; or message by message if it is a program, uses
+        HTTP+SSE, or filters have to see the content."""
         behind = self.services.agents[agent]
         if not isinstance(behind, McpPeer):
             return None
@@ -212,7 +213,7 @@ class Mcp:
     def _schema(self, path: str, tool: str) -> Mapping[str, Any] | None:
         agent = _agent_in(path)
         if agent is not None and agent not in self.services.agents:
-            raise NotFound("the agent at this path has just gone")
+            raise NotFound("the agent at this path was just removed")
         proxy = self._proxies.get(agent) if agent is not None else None
         if isinstance(proxy, MessageProxy):
             schema: Mapping[str, Any] | None = proxy.peer.tools.get(tool, {}).get("inputSchema")
@@ -222,14 +223,14 @@ class Mcp:
     # -- what changes ---------------------------------------------------------------------------------
 
     async def changed(self, what: str) -> None:
-        """Tell every client that listens that the ``tools``, ``prompts`` or ``resources`` are others now."""
+        """Notify every subscribed client that the ``tools``, ``prompts`` or ``resources`` have changed."""
         event, method = CHANGES[what]
         await self._bus.publish(event)
         for session in list(self.app.sessions.values()):
             await session.notify(method, None)
 
     def _session_subscriptions(self) -> list[WatchedResource]:
-        """What sessions have subscribed to, of what is looked at."""
+        """The polled resources that sessions have subscribed to."""
         sessions = self.app.sessions.values()
         return [item for session in sessions for item in session.state.get("watched", {}).values()]
 
@@ -237,7 +238,7 @@ class Mcp:
         await self._bus.publish(ResourceUpdated(uri))
 
     async def updated(self, uri: str) -> None:
-        """Tell those who subscribed to a resource that it has changed."""
+        """Notify the subscribers of a resource that it has changed."""
         await self._publish_update(uri)
         for session in list(self.app.sessions.values()):
             if uri in session.state.get("subscribed", ()):
@@ -246,19 +247,19 @@ class Mcp:
     # -- who may come -----------------------------------------------------------------------------------
 
     def authorization_servers(self) -> list[str]:
-        """Where a client gets a token for us: as configured, else the issuers that our verifiers trust."""
+        """Where a client gets a token for us: as configured, otherwise the issuers that our verifiers trust."""
         if self.settings.authorization_servers:
             return list(self.settings.authorization_servers)
         found = (getattr(verifier, "issuer", None) for verifier in self.services.identity.verifiers)
         return list(self.services.issuers) or [issuer for issuer in found if isinstance(issuer, str)]
 
     async def _metadata(self, request: Request) -> Response:
-        """RFC 9728: what this resource is, and who gives tokens for it."""
+        """RFC 9728: what this resource is, and its authorization servers."""
         servers = self.authorization_servers()
         agent = request.path_params.get("agent")
         if not servers:
             return Response(status_code=404)
-        # The same of every name: that an agent is here is not for those to know who have not said who they are.
+        # The same for every name: anonymous callers must not learn which agents exist.
         path = PATH if agent is None else f"{PATH}/{agent}"
         scopes = self.settings.scopes or self.services.scopes
         about = protected_resource(self.services.public_url + path, servers, scopes=scopes)
@@ -267,7 +268,7 @@ class Mcp:
         )
 
     def challenge(self, exc: Unauthenticated, path: str) -> str:
-        """What to say to a caller who must say who it is: how, and where a token comes from."""
+        """The challenge for a caller who must authenticate: how, and where to get a token."""
         if not self.authorization_servers():
             return exc.challenge
         return challenge(self.services.public_url + path.rstrip("/"))
@@ -286,7 +287,7 @@ def _no_tools(caller: Caller) -> list[McpTool]:
 
 
 def combine_tools(first: MoreTools, second: MoreTools) -> MoreTools:
-    """The tools of both; of those that have one name, the first."""
+    """The tools of both; of those with the same name, the first."""
 
     def tools(caller: Caller) -> list[McpTool]:
         found = first(caller)
@@ -305,7 +306,7 @@ def make_endpoint(
     nlweb: NlwebTools,
     agent: str | None,
 ) -> McpEndpoint:
-    """The end-point of one agent, or of all. Where the agent is an MCP server, what it offers keeps its names."""
+    """The endpoint of one agent, or of all. If the agent is an MCP server, its names stay unchanged."""
     tools: MoreTools = _no_tools
     hidden: Container[str] = ()
     if agent is None:
@@ -324,7 +325,7 @@ def make_endpoint(
 
 
 async def _list_all_tools(services: DoorContext) -> None:
-    """Wait for what the servers behind offer, but not for long: many a client asks for the tools only once."""
+    """Wait briefly for the lists of the servers behind: many clients ask for the tools only once."""
     behind = [agent for agent in services.agents.values() if isinstance(agent, McpPeer) and not agent.tools]
     with suppress(TimeoutError):
         async with asyncio.timeout(MEETING_SECONDS):
@@ -332,7 +333,7 @@ async def _list_all_tools(services: DoorContext) -> None:
 
 
 async def speak(services: DoorContext, agent: str | None = None) -> None:
-    """MCP over standard input and output, until the client is gone. Whoever started this process may do everything."""
+    """MCP over standard input and output, until the client has gone. Whoever started this process may do everything."""
     await _list_all_tools(services)
     turns = Turns(services)
     exposed = Exposed(services, turns, settings_of(services))

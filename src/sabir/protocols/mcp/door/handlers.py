@@ -1,7 +1,8 @@
-"""What an MCP end-point offers: the tools, prompts and resources of the agents behind it, as the SDK's handlers.
+"""What an MCP endpoint offers: the tools, prompts and resources of its agents, as handlers of the SDK.
 
-An agent is a tool; a skill that says what it takes is one too; a skill tagged ``prompt`` or ``resource`` is what its
-tag says. All of them are turns of the exchange: rights, limits, record and audit are the same as by any other door.
+An agent is a tool, and so is a skill with an input schema; a skill tagged ``prompt`` or ``resource`` is what its tag
+says.
+All of them are turns of the exchange: rights, limits, records and audit are the same as through any other door.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from .tasks_2025_11 import OPTIONAL, OldTasks, has_tasks, wants_task, with_tasks
 from .turns import Context, Finish, Turns, can_fill_in
 
 Json = dict[str, Any]
-PAGE: Final = 500  # entries of a list at once
+PAGE: Final = 500  # entries of a list page
 MAX_SUBSCRIBED: Final = 1000
 OURS: Final = "sabir://"
 _HINT: Final = CacheHint(ttl_ms=30_000, scope="private")
@@ -52,10 +53,10 @@ Handler = Callable[[Context, McpRequestContext, ParamsT], Awaitable[Json]]
 
 
 class McpTool:
-    """A tool that is not an agent's own: it answers a call itself. NLWeb's are such, and the gateway's."""
+    """A tool that is not an agent's own and answers a call itself, such as NLWeb's and the gateway's."""
 
-    skill: Skill | None = None  # what it takes and gives, where its results are kept for later
-    server = tool = ""  # whose tool it is, and what it is called there
+    skill: Skill | None = None  # its input and output, if its results are kept for later
+    server = tool = ""  # whose tool it is, and its name there
 
     def __init__(self, described: Json, call: Callable[[Context, McpRequestContext, Json], Awaitable[Json]]) -> None:
         self.described = described
@@ -63,12 +64,12 @@ class McpTool:
         self.call = call
 
     def ask(self, context: McpRequestContext, arguments: Json) -> TurnRequest | None:
-        """The turn that a call of it is, where it is one and may become a task."""
+        """The turn of a call to it, if it is one and may become a task."""
         return None
 
 
 class McpEndpoint:
-    """One end-point: all agents that its caller may use, or a single one."""
+    """One endpoint: all agents that its caller may use, or a single one."""
 
     def __init__(
         self,
@@ -104,7 +105,7 @@ class McpEndpoint:
             instructions=_INSTRUCTIONS,
             cache_hints=_HINTS,
         )
-        self.server.middleware[:] = [self._with_old_tasks]  # the trace is the exchange's
+        self.server.middleware[:] = [self._with_old_tasks]  # the exchange handles the trace
         self._old_tasks = OldTasks(services, self._kept_result)
         self._register()
 
@@ -131,7 +132,7 @@ class McpEndpoint:
         add("subscriptions/listen", types.SubscriptionsListenRequestParams, self._subscriptions_listen)
 
     def _with_jsonrpc_errors(self, handler: Handler[ParamsT]) -> Callable[[Context, ParamsT], Awaitable[Json]]:
-        """The handler with its failures told in JSON-RPC; the context remembers why, for the HTTP status."""
+        """The handler with its failures as JSON-RPC errors; the context keeps the reason, for the HTTP status."""
 
         async def run(ctx: Context, params: ParamsT) -> Json:
             context = ctx.request if ctx.request is not None else LOCAL
@@ -149,7 +150,7 @@ class McpEndpoint:
         return run
 
     async def _with_old_tasks(self, ctx: Context, call_next: CallNext) -> HandlerResult:
-        """What the SDK's tables do not know of the tasks of 2025-11-25."""
+        """Handle what the SDK's tables lack of the tasks of 2025-11-25."""
         if ctx.method == "initialize":
             caller = ctx.request.caller if ctx.request is not None else LOCAL.caller
             return with_tasks_capability(await call_next(ctx), caller)
@@ -171,7 +172,7 @@ class McpEndpoint:
                     yield card, skill
 
     def schema(self, name: str) -> Mapping[str, Any] | None:
-        """The input schema of a tool, if any of its arguments belongs into a header too."""
+        """The input schema of a tool, if any of its arguments is also sent as a header."""
         for agent in self.services.agents.values():
             skill = mcp_card.tools_of(agent.card).get(name)
             if skill is not None and skill.input_schema is not None and "x-mcp-header" in str(skill.input_schema):
@@ -258,7 +259,8 @@ class McpEndpoint:
         return MCPError(wire.INVALID_PARAMS, f"there is no tool {name[:64]!r} here")
 
     async def _audit_hidden(self, context: McpRequestContext, agent: str, *, tool: str = "", skill: str = "") -> None:
-        """Something this caller has no access to: the caller gets "not found", and the audit records a refusal."""
+        """Report something this caller has no access to: the caller gets "not found", and the audit records a
+        refusal."""
         try:
             self.services.rights.check(context.caller, agent=agent, door=DOOR, tool=tool, skill=skill)
         except SabirError as exc:
@@ -276,7 +278,7 @@ class McpEndpoint:
         return self._contents.with_readable_links(server, wire.result_of(reply, skill))
 
     def _tools_of(self, card: Card) -> Mapping[str, Skill | None]:
-        """The tools of a card, worked out once; a peer that has changed has another card."""
+        """The tools of a card, cached; a changed peer has another card."""
         known = self._known.get(card.name)
         if known is None or known[0] is not card:
             known = self._known[card.name] = (card, mcp_card.tools_of(card))
@@ -399,7 +401,7 @@ class McpEndpoint:
     async def _watched(
         self, context: McpRequestContext, uri: str, notify: Callable[[str], Awaitable[None]]
     ) -> WatchedResource | None:
-        """A resource of the gateway, as it is now; None if this caller has none at this address."""
+        """A resource of the gateway in its current state; None if this caller has none at this address."""
 
         def mark() -> Awaitable[object]:
             return self._resources.mark(context.caller, uri)
@@ -410,7 +412,8 @@ class McpEndpoint:
     async def _subscriptions_listen(
         self, ctx: Context, params: types.SubscriptionsListenRequestParams
     ) -> HandlerResult:
-        """The same from 2026-07-28 on: as long as the request is open. What its caller may not read is not promised."""
+        """The same from 2026-07-28 on: while the request is open. Resources that its caller may not read are left
+        out."""
         context = ctx.request if ctx.request is not None else LOCAL
         wished = params.notifications.resource_subscriptions or []
         watched: dict[str, WatchedResource] = {}
@@ -431,7 +434,7 @@ class McpEndpoint:
 
     def _admit(self, context: McpRequestContext) -> None:
         """Raises:
-        RateLimited: over the rate. Turns are counted by the exchange; this is for what is answered here.
+        RateLimited: over the rate. The exchange charges turns; this is for requests answered here.
         """
         self.services.rates.check(context.caller)
 
@@ -446,7 +449,7 @@ LOCAL: Final = McpRequestContext(
 
 
 def _resource_notifier(context: McpRequestContext, ctx: Context) -> Callable[[str], Awaitable[None]]:
-    """How a session hears that a resource has changed."""
+    """How a session is notified that a resource has changed."""
     session = context.session
 
     async def notify(uri: str) -> None:
@@ -471,7 +474,7 @@ def _no_resource(uri: str) -> MCPError:
 
 
 def _by_version(old: Handler[ParamsT], new: Handler[ParamsT]) -> Handler[ParamsT]:
-    """A method that means one thing in 2025-11-25 and another in the extension that came after it."""
+    """A method with different meanings in 2025-11-25 and in the later extension."""
     return lambda ctx, context, params: (old if has_tasks(ctx) else new)(ctx, context, params)
 
 
@@ -480,10 +483,10 @@ def _completed(values: list[str]) -> Json:
 
 
 def _page(name: str, entries: list[Json], cursor: str | None) -> Json:
-    """A part of a list, and where the next begins.
+    """One page of a list, and the cursor of the next.
 
     Raises:
-        NotFound: the cursor is not one that was given.
+        NotFound: invalid cursor.
     """
     if cursor is None and len(entries) <= PAGE:
         return {name: entries}

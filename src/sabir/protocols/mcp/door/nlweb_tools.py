@@ -1,7 +1,7 @@
-"""NLWeb's tools over MCP: ``ask``, ``await``, ``list_sites`` and ``who``, where a site can be asked.
+"""NLWeb's tools over MCP: ``ask``, ``await``, ``list_sites`` and ``who``, if there is a site.
 
-A result is a valid one of MCP, which NLWeb's own server does not give: text for people in ``content``, and the whole
-NLWeb body in ``structuredContent``.
+Unlike those of NLWeb's own server, results are valid MCP: text for people in ``content``, and the whole NLWeb body in
+``structuredContent``.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class NlwebTools:
         ]
 
     def __call__(self, caller: Caller) -> list[McpTool]:
-        """The tools, if there is a site that this caller may ask. An agent of the same name goes first."""
+        """The tools, if there is a site that this caller may ask. An agent of the same name takes precedence."""
         cards = self.services.cards(caller, DOOR)
         if not any(card.site is not None or isinstance(self.services.agents[card.name], OfSites) for card in cards):
             return []
@@ -161,7 +161,7 @@ class NlwebTools:
 
 
 def _nested(arguments: Mapping[str, Any]) -> Json:
-    """Over MCP the query may also be words alone."""
+    """Over MCP the query may also be plain text."""
     query = arguments.get("query")
     given = {name: value for name, value in arguments.items() if name in ("query", "context", "prefer", "meta")}
     return {**given, "query": {"text": query}} if isinstance(query, str) else given
@@ -181,7 +181,7 @@ def _shown(words: str, body: Json) -> Json:
 
 
 def _words(body: Mapping[str, Any]) -> str:
-    """What a person reads of an NLWeb body."""
+    """The text of an NLWeb body, for people."""
     if "error" in body:
         return str(body["error"].get("message", ""))
     if "elicitation" in body:

@@ -1,7 +1,8 @@
-"""What the gateway itself offers as MCP resources: the caller's conversations and uploads, and the items of sites.
+"""The gateway's own MCP resources: the caller's conversations and uploads, and the items of sites.
 
-``sabir://conversations/{id}``, ``sabir://uploads/{id}`` and ``sabir://sites/{site}/items/{id}``. What is not the
-caller's, or is of a site that it may not ask, looks like what does not exist.
+``sabir://conversations/{id}``, ``sabir://uploads/{id}`` and ``sabir://sites/{site}/items/{id}``. What belongs to
+another
+caller, or to a site that the caller may not ask, looks as if it did not exist.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ Json = dict[str, Any]
 CONVERSATION: Final = "sabir://conversations/{id}"
 UPLOAD: Final = "sabir://uploads/{id}"
 ITEM: Final = "sabir://sites/{site}/items/{id}"
-MAX_BYTES: Final = 1024 * 1024  # of an upload that is given at once; what is larger is given as a link
-MAX_VALUES: Final = 100  # proposals for an argument
-_MAX_LISTED: Final = 20_000  # items of a site whose ids are looked through for a proposal
+MAX_BYTES: Final = 1024 * 1024  # of an upload that is returned inline; a larger one is returned as a link
+MAX_VALUES: Final = 100  # completions for an argument
+_MAX_LISTED: Final = 20_000  # items of a site whose ids are searched for completions
 _SCHEMA: Final = "application/ld+json"
 _TURNS: Final = 100  # of a conversation that are shown
 _TEXTS: Final = frozenset({"plain", "csv", "html", "markdown", "css", "calendar", "vcard"})
@@ -43,7 +44,7 @@ _READABLE: Final = ("text/", "application/json", "application/xml", "application
 
 @runtime_checkable
 class HasItems(Protocol):
-    """The index behind a site agent, as far as it is read here."""
+    """The index behind a site agent, as far as it is used here."""
 
     async def sites(self) -> Sequence[Any]: ...
 
@@ -55,7 +56,7 @@ class HasItems(Protocol):
 
 
 class OneSite(msgspec.Struct, frozen=True):
-    """A site that a caller may ask: its name, how many items it has, who answers for it and from what."""
+    """A site that a caller may ask: its name, the number of its items, its agent and its index."""
 
     name: str
     count: int
@@ -64,18 +65,18 @@ class OneSite(msgspec.Struct, frozen=True):
 
 
 class Resources:
-    """The resources of one end-point that are no skill of an agent."""
+    """The resources of one endpoint that are not an agent's skill."""
 
     def __init__(self, services: DoorContext, cards: Callable[[Caller], list[Card]], *, owned: bool) -> None:
         self.services = services
         self._cards = cards
-        self._owned = owned  # whether what belongs to the caller is here too, and not only what belongs to an agent
+        self._owned = owned  # whether the caller's own resources are included, or only an agent's
         self._uploads: Uploads = services.uploads
 
     # -- lists --------------------------------------------------------------------------------------
 
     async def page(self, first: list[Json], caller: Caller, start: int, limit: int) -> tuple[list[Json], bool]:
-        """Entries from ``start`` on: ``first``, then what the caller owns, then items; and whether there are more."""
+        """Entries from ``start`` on: ``first``, then the caller's own, then items; and whether there are more."""
         entries = [*first]
         if self._has_own(caller):
             entries += [*await self._conversations(caller), *map(_upload, await self._complete_uploads(caller))]
@@ -147,7 +148,7 @@ class Resources:
         return None
 
     async def mark(self, caller: Caller, uri: str) -> object:
-        """A value that differs once the resource has changed; None if this caller has no resource at this address."""
+        """A value that changes with the resource; None if this caller has no resource at this address."""
         own = self._has_own(caller)
         named = mcp_card.matched(CONVERSATION, uri) if own else None
         if named is not None:
@@ -165,7 +166,7 @@ class Resources:
         return None
 
     async def _audited_contents(self, caller: Caller, kind: str, agent: str, contents: list[Json]) -> Json:
-        """The contents as they may go out, with a line that they did."""
+        """The filtered contents, with an audit entry."""
         passed = [await self._passed(content, caller) for content in contents]
         detail = {"resource": kind.removeprefix("sabir://")}
         await self.services.store.audit(AuditLine(time.time(), "read", caller.id, DOOR, agent, detail=detail))
@@ -200,7 +201,7 @@ class Resources:
             return [{"uri": uri, "mimeType": "text/uri-list", "text": self._uploads.address(upload)}]
         try:
             data = await asyncio.to_thread(self._uploads.file(upload).read_bytes)
-        except FileNotFoundError:  # another node keeps it, or it was removed this moment
+        except FileNotFoundError:  # another node has it, or it was just removed
             return None
         media = _media(upload)
         if media.startswith(_READABLE) or media.endswith(("+json", "+xml")):
@@ -215,7 +216,7 @@ class Resources:
     async def complete(
         self, caller: Caller, template: str, argument: str, value: str, known: Mapping[str, str]
     ) -> list[str] | None:
-        """What an argument of a template may become; None if the template is not one of these."""
+        """Completions for an argument of a template; None if the template is not one of these."""
         if template not in {item["uriTemplate"] for item in await self.templates(caller)}:
             return None
         if template == ITEM:
@@ -232,10 +233,10 @@ class Resources:
 
 
 def start_of(cursor: str | None) -> int:
-    """Where a page begins.
+    """Where a page starts.
 
     Raises:
-        NotFound: the cursor is not one that was given.
+        NotFound: invalid cursor.
     """
     if cursor is not None and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 10):
         raise NotFound("invalid cursor")
@@ -247,7 +248,7 @@ def _begun(value: str, names: Sequence[str]) -> list[str]:
 
 
 async def _proposed(sites: Sequence[OneSite], value: str) -> list[str]:
-    """Ids that begin so; else those of items that the words suit."""
+    """Ids that start like this; otherwise those of items that match the words."""
     ids: list[str] = []
     for site in sites:
         if site.count <= _MAX_LISTED:
@@ -277,7 +278,7 @@ def _item(item: Any) -> Json:
 
 
 def _named_item(uri: str) -> tuple[str | None, str]:
-    """The site and the id that an address names; an item's own address names no site."""
+    """The site and the id in an address; an item's own address names no site."""
     if uri.startswith(("http://", "https://")):
         return None, uri
     named = mcp_card.matched(ITEM, uri)
@@ -285,7 +286,7 @@ def _named_item(uri: str) -> tuple[str | None, str]:
 
 
 def _item_contents(item: Any, uri: str) -> list[Json]:
-    """The schema.org object, and its words for who reads words."""
+    """The schema.org object, and its text for people."""
     described = {"@context": "https://schema.org", **item.fields}
     words = "\n\n".join(entry for entry in (item.name, item.description, item.text, item.page) if entry)
     return [
@@ -301,7 +302,7 @@ def _upload(upload: Upload) -> Json:
 
 
 def _media(upload: Upload) -> str:
-    """The media type of an upload: by its file name, else as it was given."""
+    """The media type of an upload: by its file name, otherwise as declared."""
     guessed, _ = mimetypes.guess_type(upload.name) if upload.name else (None, None)
     kind, _, encoding = upload.subformat.partition("/")
     if guessed is not None and kind == "generic":

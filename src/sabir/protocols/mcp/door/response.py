@@ -1,6 +1,6 @@
-"""The pieces of streamable HTTP: a context, a session, an answer, and the channel of one request.
+"""The parts of streamable HTTP: a context, a session, a response, and the channel of one request.
 
-The channel and the session are what the SDK's kernel speaks to the client through.
+The SDK's kernel reaches the client through the channel and the session.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ from sabir.protocols.mcp.wire import content as wire
 from sabir.turn import Caller
 
 DOOR: Final = "mcp"
-WATCH_AFTER: Final = 0.1  # seconds; most requests are over before anyone could go away
-REPLY_SECONDS: Final = 600.0  # how long a client may take to answer what it is asked
+WATCH_AFTER: Final = 0.1  # seconds; most requests end before a client could disconnect
+REPLY_SECONDS: Final = 600.0  # how long a client may take to answer a question
 encode: Final = msgspec.json.Encoder().encode
 
 
 @dataclass(slots=True)
 class McpRequestContext:
-    """Who is asking, and what the kernel's handlers need to know of the request around a method."""
+    """The caller, and what the kernel's handlers need to know about the request."""
 
     credentials: Credentials
     caller: Caller
     state: dict[str, Any] = field(default_factory=dict)  # of the session: log level, subscriptions
     trace: str | None = None
     hops: int = 0
-    refused: SabirError | None = None  # why it was refused, for the HTTP status
+    refused: SabirError | None = None  # why it was rejected, for the HTTP status
     admission: Admission | None = None  # None: whoever started this process
     session: McpSession | None = None
 
 
 class McpSession:
-    """A session of a version that has them, while it lives here."""
+    """A session of a version that has them, while it is in memory here."""
 
     def __init__(self, session_id: str, owner: str, connection: Connection) -> None:
         self.id = session_id
@@ -61,7 +61,7 @@ class McpSession:
         self._number = 0
         connection.outbound = self
 
-    # The SDK's Outbound: what belongs to no request goes down the stream that the client opened with GET.
+    # The SDK's Outbound: messages without a request go to the stream that the client opened with GET.
 
     async def notify(self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None) -> None:
         if self.stream is not None and self.stream.qsize() < 1024:
@@ -75,7 +75,7 @@ class McpSession:
     # -- asking the client ------------------------------------------------------------------------
 
     def ask(self) -> tuple[str, asyncio.Future[dict[str, Any]]]:
-        """A new id for a request to the client, and where its answer will be."""
+        """A new id for a request to the client, and the future of its answer."""
         self._number += 1
         request_id = f"sabir-{self._number}"
         future = self._asked[request_id] = asyncio.get_running_loop().create_future()
@@ -85,7 +85,7 @@ class McpSession:
         self._asked.pop(request_id, None)
 
     def answered(self, message: Mapping[str, Any]) -> None:
-        """The client's response to one of our requests; an unknown one is dropped."""
+        """Handle the client's response to one of our requests; an unknown one is dropped."""
         future = self._asked.pop(str(message.get("id")), None)
         if future is None or future.done():
             return
@@ -100,7 +100,7 @@ class McpSession:
 
 
 class McpResponse:
-    """The response to one POST: one JSON object, or a stream of them if anything comes ahead of the last."""
+    """The response to one POST: one JSON object, or a stream if anything is sent before the last."""
 
     __slots__ = ("_admission", "_challenge", "_send", "begun", "headers", "sent", "streams")
 
@@ -130,7 +130,7 @@ class McpResponse:
             await start_events(self._send, self.headers)
 
     async def last(self, message: Mapping[str, Any] | None, status: int = 200) -> None:
-        """The final object; None ends without one."""
+        """Send the final object; None ends without one."""
         if self.sent:
             return
         self.sent = True
@@ -149,7 +149,7 @@ class McpResponse:
             await send_empty(self._send, status, self.headers)
 
     async def refuse(self, exc: SabirError, request_id: RequestId | None = None) -> None:
-        """A failure as a JSON-RPC error with its HTTP status; in a stream, as its last event."""
+        """Send a failure as a JSON-RPC error with its HTTP status; in a stream, as its last event."""
         if self._admission is not None:
             exc = await self._admission.rejected(exc)
         if isinstance(exc, Unauthenticated) and self._challenge is not None:
@@ -157,7 +157,7 @@ class McpResponse:
         self.headers.extend(refusal_headers(exc))
         error = wire.error_of(exc)
         if request_id is None and type(exc) is BadMessage:
-            error["code"] = wire.INVALID_REQUEST  # it was no request yet whose parameters could be wrong
+            error["code"] = wire.INVALID_REQUEST  # it was not yet a request with parameters
         message = {"jsonrpc": "2.0", "id": request_id, "error": error}
         default = 400 if isinstance(exc, BadInput) else 404 if isinstance(exc, NotFound) else 200
         await self.last(message, wire.STATUS.get(type(exc), default))
@@ -166,14 +166,14 @@ class McpResponse:
         return self.sent
 
     async def comment(self, body: bytes) -> None:
-        """Keep the stream alive; a request that has not begun to stream begins with this."""
+        """Keep the stream alive; if the response has not started, it becomes a stream."""
         if not self.sent and self.streams:
             await self._begin()
             await send_events(self._send, body)
 
 
 class Channel:
-    """The SDK's DispatchContext for one request: what is said while it is handled goes onto its own stream."""
+    """The SDK's DispatchContext for one request: messages sent during its handling go to its own stream."""
 
     __slots__ = ("_answer", "_cancelled", "_session", "message_metadata", "progress_token", "request_id", "transport")
 

@@ -1,7 +1,8 @@
-"""MCP's standard input and output, where the end of the input waits for the answers to what was asked before it.
+"""MCP over standard input and output; at the end of the input, pending requests are still answered.
 
-The SDK gives up what is under way when its input ends. A client that has asked and closes its end of the pipe, as
-``printf … | sabir mcp`` does, still reads; it is answered, if that does not take long.
+The SDK drops pending requests when its input ends. A client that has asked and closes its end of the pipe, as ``printf
+… |
+sabir mcp`` does, still reads; it is answered, if that does not take long.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ SECONDS: Final = 10.0  # that answers may take after the end of the input
 
 
 class _Answers:
-    """What goes out, and which requests that leaves open."""
+    """The output, and which requests are still unanswered."""
 
     def __init__(self, write: Any) -> None:
         self._write = write
@@ -32,7 +33,7 @@ class _Answers:
             self._open.add(item.message.id)
 
     async def given(self) -> None:
-        """Wait until all that was asked is answered."""
+        """Wait until all requests are answered."""
         while self._open:
             self._changed.clear()
             await self._changed.wait()
@@ -56,7 +57,7 @@ class _Answers:
 
 @asynccontextmanager
 async def spoken() -> AsyncIterator[tuple[Any, Any]]:
-    """The messages that come in, and where those go that go out."""
+    """The incoming messages, and the stream for outgoing ones."""
     async with stdio_server() as (read, write):
         answers = _Answers(write)
         passing, passed = anyio.create_memory_object_stream[SessionMessage | Exception](0)

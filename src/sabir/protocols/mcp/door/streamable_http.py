@@ -1,14 +1,15 @@
 """MCP over streamable HTTP: one ASGI application for every version of the protocol.
 
-Framing, sessions, streams and rejections are here; what a method means is the SDK's kernel with our handlers
-(``handlers``), or a server behind the gateway (``proxy``). From 2026-07-28 on there are no sessions. A request is
-answered in JSON, unless something is sent ahead of its answer: then it is a stream.
+Framing, sessions, streams and rejections are here; the methods are handled by the SDK's kernel with our handlers
+(``handlers``), or by a server behind the gateway (``proxy``). From 2026-07-28 on there are no sessions. A request is
+answered with JSON, unless something is sent before its answer: then it is a stream.
 
-Why not the SDK's ``StreamableHTTPSessionManager``: it keeps each session in the memory of one process, with a task and
-a transport of its own, so a session ends with its process and cannot move to another node. Here a session (up to
-2025-11-25) is a sealed token that any node opens, also after a restart; only its open streams, its log level and its
-subscriptions are in memory. The manager also reads bodies without our limits, and has no place for the gateway's
-identity, rate limits, audit and errors ahead of the protocol.
+Why not the SDK's ``StreamableHTTPSessionManager``: it keeps each session in the memory of one process, with its own
+task and
+transport, so a session ends with its process and cannot move to another node. Here a session (up to 2025-11-25) is a
+sealed token that any node opens, even after a restart; only its open streams, log level and subscriptions are in
+memory. The manager also reads bodies without our limits, and has no hook for the gateway's authentication, rate limits,
+audit and errors before the protocol.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ from .proxy.messages import Kernel, MessageProxy
 from .response import DOOR, SILENT, WATCH_AFTER, Channel, McpRequestContext, McpResponse, McpSession, encode
 
 PATH: Final = "/mcp"
-MAX_SESSIONS: Final = 10_000  # kept in memory; a sealed one that was dropped is opened again when it comes back
+MAX_SESSIONS: Final = 10_000  # kept in memory; a dropped sealed one is reopened when it is used again
 _INVALID: Final = frozenset({wire.METHOD_NOT_FOUND, wire.INVALID_REQUEST, wire.INVALID_PARAMS})
 _TYPES: Final = ("application/json",)
 _SEALED: Final = "mcp-session"
@@ -70,11 +71,11 @@ _ABOUT_TASKS: Final = frozenset({"tasks/get", "tasks/update", "tasks/cancel"})
 _EVERYTHING_CHANGES: Final = NotificationOptions(True, True, True)
 
 
-Passes = Callable[[str, McpRequestContext, Mapping[str, str], Any, Receive, Send], Awaitable[None]]  # a relay
+Passes = Callable[[str, McpRequestContext, Mapping[str, str], Any, Receive, Send], Awaitable[None]]  # a proxy
 FindServer = Callable[[str, Caller], Server[Any] | MessageProxy | Passes]
 FindSchema = Callable[[str, str], Mapping[str, Any] | None]  # path, tool → its input schema, if headers matter to it
 
-Challenge = Callable[[Unauthenticated, str], str]  # with the path that was asked for
+Challenge = Callable[[Unauthenticated, str], str]  # with the requested path
 
 
 class StreamableHttpApp:
@@ -94,7 +95,7 @@ class StreamableHttpApp:
         admission = Admission(self.services, DOOR, credentials, agent)
         answer = McpResponse(send, lambda exc: self._challenge(exc, scope["path"]), admission)
         try:
-            # Blanks around a value do not belong to it (RFC 9110 5.5), and not every HTTP parser removes them.
+            # Spaces around a value are not part of it (RFC 9110 5.5), and not every HTTP parser removes them.
             headers = {name.decode("latin-1"): value.decode("latin-1").strip(" \t") for name, value in scope["headers"]}
             caller = await admission.authenticate()
             context = McpRequestContext(
@@ -271,7 +272,8 @@ class StreamableHttpApp:
         await self._run(runner, context, body, receive, answer, {}, before_last=name_session)
 
     def _open(self, caller: Caller, connection: Connection, client: InitializeRequestParams) -> McpSession:
-        # Only what a later request is judged by: a client's name may be long, and the header carries it each time.
+        # Only what later requests are checked against: a client's name may be long, and the header carries it each
+        # time.
         about = {
             "v": connection.protocol_version,
             "c": client.capabilities.model_dump(mode="json", by_alias=True, exclude_none=True),
@@ -289,7 +291,7 @@ class StreamableHttpApp:
         return session
 
     def _session(self, context: McpRequestContext, headers: Mapping[str, str]) -> McpSession:
-        """The session that a request names: alive here, or opened from its seal.
+        """The session of a request: in memory here, or opened from its seal.
 
         Raises:
             NotFound: it has ended, or is not this caller's.
@@ -422,14 +424,15 @@ def _kernel(
     headers: Mapping[str, str],
     options: InitializationOptions | None = None,
 ) -> AnyKernel:
-    """What answers requests of a connection: the SDK's kernel with our handlers, or a channel to a server behind us."""
+    """The handler for the requests of a connection: the SDK's kernel with our handlers, or a channel to a server behind
+    us."""
     if isinstance(server, MessageProxy):
         return server.kernel(connection, context, headers)
     return ServerRunner(server, connection, None, init_options=options)
 
 
 def _carried(context: McpRequestContext, body: Any) -> None:
-    """What clients that cannot set headers for one request say in its ``_meta``: trace and hops."""
+    """Read trace and hops from ``_meta``, for clients that cannot set headers per request."""
     params = body.get("params") if isinstance(body, dict) else None
     meta = params.get("_meta") if isinstance(params, dict) else None
     if not isinstance(meta, dict):
@@ -456,14 +459,14 @@ def _is_request(body: Mapping[str, Any]) -> bool:
 
 
 def _names_its_task(method: str, params: Mapping[str, Any], headers: Mapping[str, str]) -> bool:
-    """Whether the ``Mcp-Name`` of a request about a task is that task (SEP-2663, routing headers). Clients that leave
-    it out are served: the SDK's own do."""
+    """Whether the ``Mcp-Name`` of a request about a task is that task (SEP-2663, routing headers). Clients may leave it
+    out: the SDK's own do."""
     named = headers.get(MCP_NAME_HEADER)
     return method not in _ABOUT_TASKS or named is None or decode_header_value(named) == params.get("taskId")
 
 
 def _streams(headers: Mapping[str, str]) -> bool:
-    """Whether the client can read a stream; most can, and say so."""
+    """Whether the client accepts a stream, as most do."""
     return accept_of(headers.get("accept", "").encode("latin-1")).weight(EVENTS) > 0
 
 
@@ -475,7 +478,7 @@ async def _reject(answer: McpResponse, exc: InboundLadderRejection, request_id: 
 
 
 def _error_data(exc: MCPError | ValidationError) -> dict[str, Any]:
-    """A handler's failure; the texts of a validation stay inside, because they repeat what came in."""
+    """A handler's failure; validation messages are not passed on, because they quote the input."""
     data = (
         exc.error
         if isinstance(exc, MCPError)

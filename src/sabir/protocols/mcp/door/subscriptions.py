@@ -1,7 +1,8 @@
-"""Resources that clients subscribed to: polled now and then, with a notification when they have changed.
+"""Resource subscriptions: polls subscribed resources and notifies clients when they change.
 
-A conversation may be changed by another door, an item of a site by ``sabir ingest``, each of them by another node: the
-store and the index know, so they are looked into. Only who may read a resource hears of it.
+Another door may change a conversation, ``sabir ingest`` an item of a site, and another node either of them: the store
+and the
+index know, so they are polled. Only callers who may read a resource are notified.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from typing import Final
 
 from sabir.errors import SabirError
 
-LOOK: Final = 2.0  # seconds between looks
-_PACE: Final = 50  # looks in a row, before others have a turn
+LOOK: Final = 2.0  # seconds between polls
+_PACE: Final = 50  # polls in a row, before yielding to other tasks
 _REST: Final = 0.1
 
 Mark = Callable[
@@ -23,7 +24,7 @@ Mark = Callable[
 
 
 class WatchedResource:
-    """One resource, for one who may read it."""
+    """One resource, for one caller who may read it."""
 
     __slots__ = ("_last", "_mark", "notify", "uri")
 
@@ -40,7 +41,7 @@ class WatchedResource:
 
 
 class ResourceWatcher:
-    """All that is watched here."""
+    """All polled resources."""
 
     def __init__(
         self, notify: Callable[[str], Awaitable[None]], sessions: Callable[[], Iterable[WatchedResource]]
@@ -52,7 +53,7 @@ class ResourceWatcher:
 
     @contextmanager
     def listening(self, watched: Iterable[WatchedResource]) -> Iterator[None]:
-        """What is listened for as long as a request is open."""
+        """Poll a resource while a request is open."""
         mine = set(watched)
         self._listened |= mine
         try:
@@ -61,7 +62,7 @@ class ResourceWatcher:
             self._listened -= mine
 
     async def run(self) -> None:
-        """Look, without end."""
+        """Poll, endlessly."""
         while True:
             await asyncio.sleep(LOOK)
             for number, item in enumerate([*self._sessions(), *self._listened]):

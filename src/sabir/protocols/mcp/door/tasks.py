@@ -1,7 +1,7 @@
 """MCP's tasks (the extension ``io.modelcontextprotocol/tasks`` of 2026-07-28): calls that outlive their request.
 
 They are the gateway's tasks: stored, owned, shared between nodes. The server decides: a call that takes longer than
-``task_after`` seconds becomes a task, if its client has said that it knows tasks.
+``task_after`` seconds becomes a task, if its client has declared support for tasks.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from .turns import Context, askable
 
 Json = dict[str, Any]
 EXTENSION: Final = "io.modelcontextprotocol/tasks"
-TOOL: Final = "mcp"  # under which a task keeps the name of its tool
-GIVEN: Final = "mcp-given"  # under which it keeps answers, until all that belong to a question are there
+TOOL: Final = "mcp"  # the key of a task's tool name
+GIVEN: Final = "mcp-given"  # the key of its answers, until all answers to a question are there
 TASK_AFTER: Final = 10.0  # seconds
 POLL_MS: Final = 1000
 _ACKNOWLEDGED: Final[Json] = {"resultType": "complete"}
@@ -56,7 +56,7 @@ class UpdateTask(types.RequestParams):
 
 
 def knows_tasks(ctx: Context) -> bool:
-    """Whether this client has said that it knows tasks."""
+    """Whether this client has declared support for tasks."""
     capabilities = ctx.session.client_capabilities
     extensions = capabilities.extensions if capabilities is not None else None
     return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS and EXTENSION in (extensions or {})
@@ -87,7 +87,7 @@ def moment(at: float) -> str:
 
 
 def _given(task: TaskRow) -> Json:
-    """The answers to the question that a task waits on, as far as they were given."""
+    """The answers so far to the question that a task waits on."""
     kept = task.detail.get(GIVEN)
     if not isinstance(kept, Mapping) or kept.get("question") != len(task.answers):
         return {}
@@ -103,7 +103,7 @@ class McpTasks:
         self._result_of = result_of
 
     async def get(self, ctx: Context, context: McpRequestContext, params: GetTask) -> Json:
-        """How a task stands, with its result once there is one."""
+        """The state of a task, with its result once there is one."""
         task = await self._find(ctx, context, params.task_id)
         answer = {"resultType": "complete", **_about(task)}
         if task.state == "completed" and task.reply is not None:
@@ -121,10 +121,10 @@ class McpTasks:
         return answer
 
     async def update(self, ctx: Context, context: McpRequestContext, params: UpdateTask) -> Json:
-        """Answer what a task waits for, all at once or one after the other; what it did not ask for is ignored."""
+        """Answer a task's questions, all at once or one by one; answers that it did not ask for are ignored."""
         task = await self._find(ctx, context, params.task_id)
         if task.state != "input-required" or task.question is None:
-            return dict(_ACKNOWLEDGED)  # it was answered meanwhile; tasks/get says how it stands
+            return dict(_ACKNOWLEDGED)  # it was answered in the meantime; tasks/get returns its state
         question = mcp_ask.question_in(task.question)
         wanted = mcp_ask.each(question)
         new = {key: value for key, value in params.input_responses.items() if key in wanted}
@@ -142,7 +142,7 @@ class McpTasks:
         return dict(_ACKNOWLEDGED)
 
     async def cancel(self, ctx: Context, context: McpRequestContext, params: GetTask) -> Json:
-        """End a task. One that has ended stays as it is."""
+        """Cancel a task. One that has ended stays as it is."""
         await self._find(ctx, context, params.task_id)
         try:
             await self._tasks.cancel(params.task_id, context.caller)

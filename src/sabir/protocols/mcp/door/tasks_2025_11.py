@@ -1,8 +1,10 @@
 """The experimental tasks of MCP 2025-11-25, on the gateway's own tasks: stored, owned, shared between nodes.
 
-There the client decides: a ``tools/call`` with ``task`` is answered at once with the task. ``tasks/get`` tells how it
-stands; ``tasks/result`` waits for its end, and on the way asks the client what the task wants to know. The SDK knows
-the types of it and none of the methods, so they stand in front of its tables, as a middleware.
+Here the client decides: a ``tools/call`` with ``task`` is answered at once with the task. ``tasks/get`` returns its
+state;
+``tasks/result`` waits for its end, and passes on its questions to the client. The SDK has its types but not its
+methods,
+so they are handled in front of its tables, as middleware.
 """
 
 from __future__ import annotations
@@ -31,11 +33,11 @@ from .turns import Context, ask_client, askable
 Json = dict[str, Any]
 VERSION: Final = "2025-11-25"
 RELATED: Final = "io.modelcontextprotocol/related-task"
-OPTIONAL: Final = {"execution": {"taskSupport": "optional"}}  # said of each tool that may become a task
+OPTIONAL: Final = {"execution": {"taskSupport": "optional"}}  # for each tool that may become a task
 PAGE: Final = 100
-_PATIENCE: Final = 60.0  # seconds between looks whether a task has ended
+_PATIENCE: Final = 60.0  # seconds between checks whether a task has ended
 
-# Our states as this version names them. A tool that ran and failed has failed, which later versions see otherwise.
+# Our states as this version names them. A tool that ran and failed has failed; later versions differ.
 STATUS: Final[Mapping[str, str]] = {
     "submitted": "working",
     "working": "working",
@@ -48,7 +50,7 @@ STATUS: Final[Mapping[str, str]] = {
 
 
 def has_tasks(ctx: Context) -> bool:
-    """Whether the version that was agreed has these tasks."""
+    """Whether the negotiated version has these tasks."""
     return ctx.protocol_version == VERSION
 
 
@@ -58,7 +60,8 @@ def wants_task(ctx: Context) -> bool:
 
 
 def capability(caller: Caller) -> Json:
-    """What an ``initialize`` result says of tasks. Strangers cannot list theirs: nobody could tell whose they are."""
+    """The task capabilities of an ``initialize`` result. Anonymous callers cannot list tasks: their owner is
+    unknown."""
     offered: Json = {"cancel": {}, "requests": {"tools": {"call": {}}}}
     return offered if caller.is_anonymous else {"list": {}, **offered}
 
@@ -75,16 +78,16 @@ class OldTasks:
         """Accept a call as a task.
 
         Raises:
-            SabirError: refused.
+            SabirError: rejected.
         """
         return {"task": _about(await self._tasks.submit(ask, detail={TOOL: tool}))}
 
     async def get(self, ctx: Context, context: McpRequestContext, params: GetTask) -> Json:
-        """How a task stands."""
+        """The state of a task."""
         return _about(await self._find(context, params.task_id))
 
     async def cancel(self, ctx: Context, context: McpRequestContext, params: GetTask) -> Json:
-        """End a task; one that has ended cannot be."""
+        """Cancel a task; one that has ended cannot be cancelled."""
         await self._find(context, params.task_id)
         try:
             return _about(await self._tasks.cancel(params.task_id, context.caller))
@@ -92,7 +95,7 @@ class OldTasks:
             raise MCPError(wire.INVALID_PARAMS, str(ended)) from None
 
     async def list(self, ctx: Context, context: McpRequestContext, params: types.PaginatedRequestParams) -> Json:
-        """The caller's tasks that calls have become, the latest first."""
+        """The caller's tasks that calls have become, latest first."""
         if context.caller.is_anonymous or not has_tasks(ctx):
             raise MCPError(wire.METHOD_NOT_FOUND, "Method not found", ctx.method)
         self._services.rates.check(context.caller)
@@ -104,7 +107,7 @@ class OldTasks:
         return listed
 
     async def result(self, ctx: Context, context: McpRequestContext, params: GetTask) -> Json:
-        """What the call of a task comes to, once it has; what it asks on the way is asked of the client."""
+        """The result of a task's call, once there is one; its questions are passed to the client."""
         if not has_tasks(ctx):
             raise MCPError(wire.METHOD_NOT_FOUND, "Method not found", ctx.method)
         task = await self._find(context, params.task_id)
@@ -126,10 +129,10 @@ class OldTasks:
         return {**result, "_meta": {**(result.get("_meta") or {}), **_related(task)}}
 
     async def _answer(self, ctx: Context, context: McpRequestContext, task: TaskRow) -> None:
-        """Ask the client what a task waits for.
+        """Ask the client what a task wants to know.
 
         Raises:
-            MCPError: this client cannot be asked; a call in the task's conversation answers it, too.
+            MCPError: this client cannot be asked; a call in the task's conversation answers the question, too.
         """
         question = mcp_ask.question_in(task.question or {})
         can = askable(ctx, question)
@@ -140,7 +143,7 @@ class OldTasks:
         answer = await ask_client(ctx, question, can, _related(task))
         try:
             await self._tasks.answer(task.id, context.caller, answer)
-        except Conflict:  # somebody else answered it, or it has ended meanwhile
+        except Conflict:  # somebody else answered it, or it has ended in the meantime
             pass
 
     async def _find(self, context: McpRequestContext, task_id: str) -> TaskRow:
@@ -173,7 +176,7 @@ def _related(task: TaskRow) -> Json:
 
 def _before(cursor: str | None) -> float | None:
     """Raises:
-    NotFound: the cursor is not one that was given.
+    NotFound: invalid cursor.
     """
     if cursor is None:
         return None
@@ -184,7 +187,7 @@ def _before(cursor: str | None) -> float | None:
 
 
 def with_tasks_capability(result: HandlerResult, caller: Caller) -> HandlerResult:
-    """An ``initialize`` result with what it says of tasks, if the version that was agreed has them."""
+    """An ``initialize`` result with task capabilities, if the negotiated version has them."""
     if not isinstance(result, dict) or result.get("protocolVersion") != VERSION:
         return result
     return {**result, "capabilities": {**result["capabilities"], "tasks": capability(caller)}}

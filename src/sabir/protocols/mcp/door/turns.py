@@ -1,8 +1,9 @@
 """One MCP request as one turn: progress while it runs, questions to the client, its end as the result.
 
-A question goes to the client as a request where the version has them; in 2026-07-28 it ends the request with what
-is wanted, and the turn waits until the retry brings it. A client that cannot be asked gets the question in words,
-and its next call in the same conversation answers it.
+A question goes to the client as a request, if the version has those; in 2026-07-28 it ends the request with the input
+that
+is needed, and the turn waits for the retry. A client that cannot be asked gets the question as text, and its next call
+in the same conversation answers it.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Turns:
-    """The turns that MCP requests began, and those that wait for a retry."""
+    """The turns that MCP requests started, and those that wait for a retry."""
 
     def __init__(self, services: DoorContext) -> None:
         self.services = services
@@ -66,11 +67,11 @@ class Turns:
     async def answer(
         self, ctx: Context, context: McpRequestContext, ask: TurnRequest, finish: Finish
     ) -> dict[str, Any]:
-        """The result of one request: of a new turn, or of one that waits for what this request brings.
+        """The result of one request: of a new turn, or of one that waits for this request's input.
 
         Raises:
-            SabirError: refused or failed.
-            MCPError: the request is not one that can be answered.
+            SabirError: rejected or failed.
+            MCPError: the request is invalid.
         """
         params = ctx.params or {}
         given = params.get("inputResponses")
@@ -90,10 +91,10 @@ class Turns:
         seconds: float,
         detail: dict[str, Any],
     ) -> dict[str, Any] | TaskRow:
-        """The result, or the task that the turn has become because it takes longer than this.
+        """The result, or the task that the turn has become because it took longer than this.
 
         Raises:
-            SabirError: refused or failed.
+            SabirError: rejected or failed.
         """
         params = ctx.params or {}
         given = params.get("inputResponses")
@@ -112,7 +113,7 @@ class Turns:
         if row is None:
             return await turn.outcome()
         if turn.running.task is not None:
-            self._running.discard(turn.running.task)  # from now on it is looked after by the tasks
+            self._running.discard(turn.running.task)  # from now on the task worker owns it
         self._waiting.pop(turn.id, None)
         return row
 
@@ -172,7 +173,7 @@ class OneTurn:
         self._given = given
         self._question: Question | None = None
         self._lacking: dict[str, Any] | None = None
-        self._at = -1.0  # the last progress told; it must always grow
+        self._at = -1.0  # the last reported progress; it must always grow
         self._outcome: asyncio.Future[dict[str, Any] | SabirError] = asyncio.get_running_loop().create_future()
 
     async def begin(self) -> dict[str, Any]:
@@ -180,12 +181,12 @@ class OneTurn:
         return await self.outcome()
 
     async def resume(self, ctx: Context, given: Mapping[str, Any]) -> dict[str, Any]:
-        """A retry: what it brings is the answer, or the same is asked for again."""
+        """Handle a retry: its input is the answer, or the question is repeated."""
         asked_again = self.take(ctx, given)
         return await self.outcome() if asked_again is None else asked_again
 
     def take(self, ctx: Context, given: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Hand the answer of a retry to the turn; the result that asks again, if it brings none.
+        """Hand the answer of a retry to the turn; returns the result that asks again if there is no answer.
 
         Raises:
             Conflict: the turn does not wait for input.
@@ -250,7 +251,7 @@ class OneTurn:
             await self._log("info", note)
 
     async def _log(self, level: types.LoggingLevel, note: str) -> None:
-        """A note for whoever reads logs: from 2026-07-28 on only if this request asked for them."""
+        """Send a log message: from 2026-07-28 on only if this request asked for them."""
         context = self.ctx.request
         wanted = context.state.get("level", "debug") if context is not None else "debug"
         if level not in allowed_log_levels(self.ctx.protocol_version, self.ctx.meta):
@@ -282,7 +283,7 @@ class OneTurn:
             self._in_words(question)
 
     def _answer(self, question: Question, given: Mapping[str, Any]) -> Message | None:
-        """The answer, if what was given has all of it. A part that does not fit counts as not given."""
+        """The answer, if the input is complete. An invalid part counts as missing."""
         wanted = mcp_ask.each(question)
         if not isinstance(question, mcp_ask.Several):
             ((key, one),) = wanted.items()
@@ -298,10 +299,10 @@ class OneTurn:
         return {"resultType": "input_required", "inputRequests": requests, "requestState": self._turns.state(self)}
 
     def _in_words(self, question: Question) -> None:
-        """A client that cannot be asked reads the question; its next call in the conversation answers it.
+        """The question as text for a client that cannot be asked; its next call in the conversation answers it.
 
         Raises:
-            Refused: the question is for the client's model or its directories, which words cannot stand for.
+            Refused: the question is for the client's model or its directories, which text cannot replace.
         """
         lacking = {mcp_ask.capability(one) for one in mcp_ask.each(question).values()} - {"elicitation"}
         if lacking:
@@ -320,7 +321,7 @@ def _read(question: Question, response: object) -> Message | None:
 
 
 def askable(ctx: Context, question: Question) -> dict[str, Question]:
-    """The single questions that this client has said it can be asked, as it can be asked them."""
+    """The single questions that this client supports, in the form it supports."""
     capabilities = ctx.session.client_capabilities
     elicits = capabilities.elicitation if capabilities is not None else None
     shows = elicits is not None and elicits.url is not None
@@ -332,7 +333,7 @@ def askable(ctx: Context, question: Question) -> dict[str, Question]:
 
 
 def can_fill_in(ctx: Context) -> bool:
-    """Whether this client can be asked to fill in a form."""
+    """Whether this client supports forms."""
     capabilities = ctx.session.client_capabilities
     return capabilities is not None and capabilities.elicitation is not None
 

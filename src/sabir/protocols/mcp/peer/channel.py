@@ -1,7 +1,8 @@
-"""A channel to an MCP server on which messages pass as they are, in both directions: nothing of them is understood.
+"""A channel to an MCP server on which messages pass unchanged and uninterpreted, in both directions.
 
-What a gateway needs to stand in front of a program, or in front of a server whose words must pass a filter: the SDK's
-transports and its correlation of requests and answers, without its client.
+For a gateway in front of a program, or of a server whose messages must pass a filter: the SDK's transports and its
+matching
+of requests and answers, without its client.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ CLOSE_SECONDS: Final = 5.0
 
 
 class RawChannel:
-    """One channel, held by a task of its own, because the SDK's scopes belong to the task that entered them."""
+    """One channel, held by its own task, because the SDK's scopes belong to the task that entered them."""
 
     def __init__(
         self,
@@ -38,10 +39,10 @@ class RawChannel:
         on_notify: OnNotify,
         limit: int,
     ) -> None:
-        self.name = name  # as callers may know it: where it is, is not their affair
+        self.name = name  # the name that callers know; they do not learn the address
         self.ended = False
         self.used = time.monotonic()  # when something last passed
-        self.under_way = 0  # requests
+        self.under_way = 0  # running requests
         self._transport = transport
         self._limit = limit  # bytes of a message
         self._on_request, self._on_notify = on_request, on_notify
@@ -74,11 +75,11 @@ class RawChannel:
                 self._opened.cancel()
 
     async def request(self, method: str, params: Mapping[str, Any] | None, options: CallOptions) -> dict[str, Any]:
-        """The result of a request, as the server gave it.
+        """The result of a request, as the server returned it.
 
         Raises:
             MCPError: as the server raised it.
-            PeerUnavailable: the channel was closed meanwhile.
+            PeerUnavailable: the channel was closed in the meantime.
         """
         self.used = time.monotonic()
         self.under_way += 1
@@ -100,7 +101,7 @@ class RawChannel:
         await self._dispatcher.notify(method, params)
 
     async def close(self) -> None:
-        """End the channel; a program is ended with it."""
+        """Close the channel; a program is ended with it."""
         self.ended = True
         if self._holding is None:
             return

@@ -1,4 +1,4 @@
-"""Connections to one MCP server: kept, shared where the version allows it, and never between identities."""
+"""Connections to one MCP server: kept, shared if the version allows it, and never between identities."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from .stdio import Complaints, started
 from .tasks import Answer, Created, Following, TasksExtension, is_long, offers_old_tasks, raw_request
 
 STDIO: Final = "stdio:"
-ROUNDS: Final = 10  # times a server may ask for input before one call is given up
+ROUNDS: Final = 10  # how often a server may ask for input in one call
 MAX_LINKS: Final = 16
 CONNECT_SECONDS: Final = 30.0
 _CLIENT: Final = types.Implementation(name="sabir", version=_version.__version__)
@@ -57,7 +57,7 @@ _LIST_CHANGED: Final = (
 )
 _EXTENSIONS: Final = (TasksExtension(),)
 _FOREVER: Final = 1e9
-_GOODBYE: Final = 2.0  # seconds that telling the server may take when nobody waits any more
+_GOODBYE: Final = 2.0  # seconds for notifying the server when nobody waits any more
 
 AskBack = Callable[[Question], Awaitable[Message]]
 OnEvent = Callable[[Event], None]
@@ -65,22 +65,22 @@ OnEvent = Callable[[Event], None]
 
 @dataclass(frozen=True, slots=True)
 class ConnectionKind:
-    """One call of a tool: what, for how long, and who is asked and told meanwhile."""
+    """One call of a tool: its arguments, its time limits, and who is asked and notified."""
 
     tool: str
     arguments: dict[str, Any]
     seconds: float  # that may pass without a sign of life
-    left: Callable[[], float]  # seconds that there are in all
+    left: Callable[[], float]  # total remaining seconds
     ask: AskBack | None = None
     on_event: OnEvent | None = None
     meta: Any = None
-    support: str = ""  # what the tool says of tasks (2025-11-25): required, optional
+    support: str = ""  # the tool's task support (2025-11-25): required, optional
     owner: str = ""  # whose session it may use
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """An MCP server that is started here and spoken to over its standard input and output."""
+    """An MCP server that is started here and reached over its standard input and output."""
 
     command: str
     args: tuple[str, ...] = ()
@@ -92,7 +92,7 @@ class Program:
         """``stdio:python server.py`` as a program.
 
         Raises:
-            ConfigError: it names none.
+            ConfigError: it names no program.
         """
         try:
             words = shlex.split(address.removeprefix(STDIO))
@@ -105,10 +105,10 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a server is, and how it is met."""
+    """The address of a server, and how to connect to it."""
 
     url: str
-    address: str  # as it may be shown
+    address: str  # safe to show
     program: Program | None
     headers: Mapping[str, str]
     auth: httpx2.Auth | None
@@ -116,12 +116,12 @@ class Place:
     verify: ssl.SSLContext | None = None  # None: the system's trust
     on_wire: OnWire | None = None
     limit: int = MAX_MESSAGE  # bytes of one message of the server
-    sse: bool = False  # whether it is spoken to over HTTP+SSE, the transport of 2024-11-05
+    sse: bool = False  # whether to use HTTP+SSE, the transport of 2024-11-05
     roots: bool = True  # whether our caller is asked for its directories, if the server wants to know them
 
 
 class Pool:
-    """The connections of one identity of ours and, where sessions keep state, of one caller."""
+    """The connections of one of our identities and, if sessions keep state, of one caller."""
 
     def __init__(
         self,
@@ -134,10 +134,10 @@ class Pool:
     ) -> None:
         self.place = place
         self.owner = owner
-        self.asks = asks  # whether somebody is there whom the server may ask
-        self.refused: int | None = None  # the status with which it said last that we may not
-        self.broken: int | None = None  # the status with which it, or what stands before it, said last that it is down
-        self.absent = False  # whether it said last that there is nothing at this address
+        self.asks = asks  # whether somebody can answer the server's questions
+        self.refused: int | None = None  # the status of its last refusal
+        self.broken: int | None = None  # the status with which it, or a proxy in front of it, last reported an outage
+        self.absent = False  # whether it last reported that there is nothing at this address
         self.changed = changed
         self._shown = shown
         self._http: httpx2.AsyncClient | None = None
@@ -147,7 +147,7 @@ class Pool:
         self._room = asyncio.Semaphore(MAX_LINKS)
         self._opening = asyncio.Lock()
         self._goodbyes: set[asyncio.Task[None]] = set()
-        self.used = time.monotonic()  # when it was last asked for
+        self.used = time.monotonic()  # when it was last used
         self._users = 0
         self._closed = False
 
@@ -161,7 +161,7 @@ class Pool:
 
     @asynccontextmanager
     async def held_transport(self) -> AsyncIterator[Any]:
-        """A transport whose pool is kept as long as it is open."""
+        """A transport whose connection pool lives as long as it is open."""
         self._users += 1
         try:
             async with self.transport() as streams:
@@ -171,13 +171,13 @@ class Pool:
             self.used = time.monotonic()
 
     def leave(self, goodbye: Coroutine[Any, Any, None]) -> None:
-        """Tell the server that nobody waits any more, without holding up who left."""
+        """Notify the server that nobody waits any more, in the background."""
         self._goodbyes.add(saying := asyncio.create_task(_said(goodbye)))
         saying.add_done_callback(self._goodbyes.discard)
 
     @asynccontextmanager
     async def link(self, owner: str) -> AsyncIterator[McpConnection]:
-        """A connection for one call of this owner; failures of the SDK leave it as ours."""
+        """A connection for one call of this owner; errors of the SDK become ours."""
         self._users += 1
         try:
             async with self._room, self._one_link(owner) as link:
@@ -198,7 +198,7 @@ class Pool:
         finally:
             link.leave()
             if not link.stateless and not link.ended:
-                # A session that was opened where none was expected holds what its caller said: it is not kept.
+                # An unexpected session contains its caller's data: it is not kept.
                 if self._closed or owner != self.owner:
                     self.leave(link.close())
                 else:
@@ -232,7 +232,7 @@ class Pool:
             return link
 
     def transport(self, complaints: Complaints | None = None) -> AbstractAsyncContextManager[Any]:
-        """What the SDK's client speaks through; ``complaints`` hears what a program says beside its messages."""
+        """The transport of the SDK's client; ``complaints`` gets a program's standard error."""
         program = self.place.program
         if program is None:
             limit = self.place.limit
@@ -247,7 +247,7 @@ class Pool:
 
     @property
     def http(self) -> httpx2.AsyncClient:
-        """One client for all connections: making one costs more than most calls do."""
+        """One client for all connections: creating one costs more than most calls."""
         if self.place.program is not None:
             raise ConfigError(f"{self.place.address} is a program on this machine; it has no HTTP address")
         if self._http is None:
@@ -258,7 +258,7 @@ class Pool:
         trust = self.place.verify or system_trust()
         limits = httpx2.Limits(max_connections=256, max_keepalive_connections=64)
         look = self.place.on_wire
-        plain = {"accept-encoding": "identity"} if look is not None else {}  # who looks wants to read it
+        plain = {"accept-encoding": "identity"} if look is not None else {}  # readable for the wire log
         return httpx2.AsyncClient(
             headers={**plain, **self.place.headers, **self._shown},
             auth=self.place.auth,
@@ -268,7 +268,7 @@ class Pool:
             transport=Watched(look, verify=trust, limits=limits, trust_env=False) if look is not None else None,
             event_hooks={"response": [self._answered]},
             cookies=self._cookies.jar,
-            trust_env=False,  # no password from ~/.netrc leaves by surprise
+            trust_env=False,  # no password from ~/.netrc is ever sent
         )
 
     async def _answered(self, response: httpx2.Response) -> None:
@@ -281,7 +281,7 @@ class Pool:
             response.stream = LimitedStream(response.stream, self.place.limit)
 
     async def said_goodbye(self) -> None:
-        """Wait until the server knows what nobody waits for any more."""
+        """Wait until the server knows which requests were abandoned."""
         await asyncio.gather(*self._goodbyes)
 
     async def aclose(self) -> None:
@@ -297,14 +297,14 @@ class Pool:
 
 
 class _Cookies:
-    """The cookies of a server. They may name a caller, so a connection that serves several keeps none."""
+    """The cookies of a server. They may identify a caller, so a shared connection keeps none."""
 
     def __init__(self) -> None:
         self._policy = DefaultCookiePolicy()
         self.jar = CookieJar(self._policy)
 
     def forget(self) -> None:
-        """Drop all, and take no more."""
+        """Drop all, and accept no more."""
         self._policy.set_allowed_domains(())
         self.jar.clear()
 
@@ -319,7 +319,7 @@ async def answered(method: str, params: Mapping[str, Any], ask: AskBack | None) 
     """The response to one request of a server, from whoever can be asked.
 
     Raises:
-        MCPError: there is nobody.
+        MCPError: nobody can be asked.
     """
     if ask is None:
         raise MCPError(types.INVALID_REQUEST, "the caller cannot be asked")
@@ -328,12 +328,12 @@ async def answered(method: str, params: Mapping[str, Any], ask: AskBack | None) 
 
 
 def given_by(ask: AskBack | None) -> Answer:
-    """What a task asks, answered by our caller."""
+    """The answer of our caller to a task's question."""
     return lambda method, params: answered(method, params, ask)
 
 
 async def until_open(opened: asyncio.Future[None], close: Callable[[], Awaitable[None]], name: str) -> None:
-    """Wait for a connection that a task of its own holds; if nobody will use it, what is half open is closed.
+    """Wait for a connection that its own task opens; if nobody will use it, it is closed again.
 
     Raises:
         PeerUnavailable: not in time.
@@ -350,7 +350,7 @@ async def until_open(opened: asyncio.Future[None], close: Callable[[], Awaitable
 
 
 class McpConnection:
-    """One connection, held by a task of its own, because the SDK's scopes belong to the task that entered them."""
+    """One connection, held by its own task, because the SDK's scopes belong to the task that entered them."""
 
     def __init__(self, pool: Pool) -> None:
         self.pool = pool
@@ -368,7 +368,7 @@ class McpConnection:
     async def open(self) -> None:
         """Raises:
         PeerUnavailable: it cannot be reached, or does not speak MCP.
-        PeerRefused: it wants to know who we are, or does not want us.
+        PeerRefused: it requires authentication, or rejects us.
         """
         self._holding = asyncio.create_task(self._hold())
         await until_open(self._opened, self.close, self.pool.place.address)
@@ -426,7 +426,7 @@ class McpConnection:
     # -- calling ------------------------------------------------------------------------------------
 
     async def call(self, wanted: ConnectionKind) -> dict[str, Any] | Created:
-        """The result of a tool, or the task that it has become; input that it wants is asked for on the way."""
+        """The result of a tool, or the task that it has become; its questions are passed on."""
         async with Patience(wanted.seconds, wanted.left) as patience:
             if not self.stateless:
                 self._ask, self._on_event, self._patience = wanted.ask, wanted.on_event, patience
@@ -469,7 +469,7 @@ class McpConnection:
         raise PeerRefused(self.pool.place.address, f"it asked for input more than {ROUNDS} times")
 
     def _as_old_task(self, wanted: ConnectionKind) -> bool:
-        """Whether a call is to be a task of 2025-11-25: the tool wants it, or it may and we have the time."""
+        """Whether a call should be a task of 2025-11-25: the tool requires it, or allows it and we have the time."""
         if wanted.support not in ("required", "optional") or not offers_old_tasks(self.client.session):
             return False
         return wanted.support == "required" or is_long(wanted.left())
@@ -483,7 +483,7 @@ class McpConnection:
         about = raw.get("task")
         if not isinstance(about, dict):
             return raw  # it was answered at once
-        with patience.held():  # from now on nobody waits on the line
+        with patience.held():  # from now on nobody waits on the connection
 
             async def request(method: str, params: dict[str, Any]) -> dict[str, Any]:
                 return await raw_request(session, method, params)
@@ -511,7 +511,7 @@ class McpConnection:
         """The response to one request of the server.
 
         Raises:
-            MCPError: there is nobody to ask.
+            MCPError: nobody can be asked.
         """
         raw = request.model_dump(mode="json", by_alias=True, exclude_none=True)
         method = str(raw["method"])
@@ -527,7 +527,7 @@ class McpConnection:
         return await self._asked(types.ListRootsRequest())
 
     async def _asked(self, request: BaseModel) -> Any:
-        """Ask whoever made the call that this connection is busy with."""
+        """Ask the caller of the call that this connection is busy with."""
         try:
             with self._patience.held() if self._patience is not None else nullcontext():
                 return await self._answered(request, self._ask)
@@ -544,7 +544,7 @@ class McpConnection:
 
 
 def why(exc: BaseException) -> str:
-    """Why a connection could not be made, in words."""
+    """Why a connection failed, in words."""
     while isinstance(exc, BaseExceptionGroup):
         exc = exc.exceptions[0]
     if isinstance(exc, MCPError):

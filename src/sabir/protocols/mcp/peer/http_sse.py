@@ -1,7 +1,7 @@
-"""A server that speaks HTTP+SSE, the transport of 2024-11-05, as the streams that the SDK's client takes.
+"""HTTP+SSE, the transport of 2024-11-05, as the streams that the SDK's client uses.
 
-The SDK has a transport for this. It is not used, because it closes the connection at a message of more than 1 MiB,
-which fails every call that is under way and counts as a failure of the server.
+The SDK's own transport is not used, because it closes the connection at a message of more than 1 MiB, which fails every
+running call and counts as a failure of the server.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from mcp.shared.message import SessionMessage
 
 from .limits import EDGE, Lines, LongLine, message_in
 
-ENDPOINT_SECONDS: Final = 10.0  # in which the server must say where messages go
-_MESSAGE: Final = b"message"  # what an event is that does not say its name
+ENDPOINT_SECONDS: Final = 10.0  # in which the server must name the address for messages
+_MESSAGE: Final = b"message"  # the default name of an event
 _HEADERS: Final = {"accept": "text/event-stream", "cache-control": "no-store"}
 
 
 @asynccontextmanager
 async def event_streams(url: str, http: httpx2.AsyncClient, limit: int) -> AsyncIterator[tuple[Any, Any]]:
-    """Open the stream of a server; yield where its messages come from, and where messages to it go.
+    """Open the stream of a server; yields the streams for incoming and outgoing messages.
 
     Raises:
-        httpx2.HTTPError: it is not reached, refuses, or does not say where messages go.
+        httpx2.HTTPError: it cannot be reached, refuses, or does not name the address for messages.
     """
     async with http, http.stream("GET", url, headers=_HEADERS) as response:
         response.raise_for_status()
@@ -48,7 +48,7 @@ async def event_streams(url: str, http: httpx2.AsyncClient, limit: int) -> Async
 
 
 class _Server:
-    """The stream of one session, and the place for messages to it."""
+    """The stream of one session, and the address for messages to it."""
 
     def __init__(self, url: str, http: httpx2.AsyncClient, response: httpx2.Response, limit: int) -> None:
         self._url = url
@@ -60,7 +60,7 @@ class _Server:
         self.endpoint: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     async def read(self) -> None:
-        """Hand on the messages of the server until its stream ends."""
+        """Pass on the server's messages until its stream ends."""
         async with self._received:
             with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError, httpx2.HTTPError, EOFError):
                 events = Events(self._limit)
@@ -93,7 +93,7 @@ class _Server:
                     response = await self._http.post(place, content=body, headers={"content-type": "application/json"})
                     response.raise_for_status()
         except httpx2.HTTPError:
-            self._received.close()  # whoever waits for an answer learns that there will be none
+            self._received.close()  # waiters learn that there will be no answer
 
     def close(self) -> None:
         for stream in (self.incoming, self.outgoing, self._received, self._to_send):
@@ -103,7 +103,7 @@ class _Server:
 
 
 class Events:
-    """Cuts a byte stream into events, each a name and its data."""
+    """Splits a byte stream into events, each a name and its data."""
 
     def __init__(self, limit: int) -> None:
         self._lines = Lines(limit)
@@ -126,7 +126,7 @@ class Events:
 
 
 class _Data:
-    """The data of one event. If they are over the limit, only their ends are kept."""
+    """The data of one event. Over the limit, only both ends are kept."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit

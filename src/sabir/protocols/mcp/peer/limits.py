@@ -1,7 +1,7 @@
-"""How large one message of an MCP server may be, and what a message that is larger becomes: an error of its request.
+"""Limits the size of messages from an MCP server: a larger message becomes an error of its request.
 
-The size of an answer says nothing about whether the server works, so it is reported as a refusal: it ends one call
-and never opens the circuit for other callers.
+The size of an answer says nothing about the health of the server, so it is reported as a refusal: it ends one call and
+never opens the circuit breaker.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from mcp_types.jsonrpc import ErrorData
 logger = logging.getLogger("sabir.mcp")
 
 MAX_MESSAGE: Final = 8 * 1024 * 1024  # bytes
-TOO_LARGE: Final = -32010  # JSON-RPC code, of those that servers may define
-_SDK_SIZE: Final = "byte limit"  # how the SDK words an event that is too large; tests hold it to that
+TOO_LARGE: Final = -32010  # JSON-RPC code, from the range that servers may define
+_SDK_SIZE: Final = "byte limit"  # from the SDK's error text for a large event; pinned by tests
 _OURS: Final = "the answer is larger than"
-EDGE: Final = 4096  # bytes of a line that is too long which are kept, to find out which request it answers
+EDGE: Final = 4096  # bytes of an overlong line that are kept, to find out which request it answers
 _ID: Final = rb'"id"\s*:\s*(\d{1,18}|"[^"\\]{1,200}")'
 _ID_FIRST: Final = re.compile(rb'(?:data:)?\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?' + _ID)
 _ID_LAST: Final = re.compile(_ID + rb'\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
@@ -57,7 +57,7 @@ class LimitedStream(httpx2.AsyncByteStream):
 
 
 class Lines:
-    """Cuts a byte stream into lines, each byte looked at once. A line over the limit is dropped, not kept."""
+    """Splits a byte stream into lines, reading each byte once. A line over the limit is dropped."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -100,7 +100,7 @@ class Lines:
 
 
 def _ends(pieces: list[bytes]) -> tuple[bytes, bytes]:
-    """The first and the last ``EDGE`` bytes, without joining all: that takes milliseconds for a long line."""
+    """The first and last ``EDGE`` bytes, without joining all: that takes milliseconds for a long line."""
     head, tail = b"", b""
     for piece in pieces:
         head += piece[: EDGE - len(head)]
@@ -114,7 +114,7 @@ def _ends(pieces: list[bytes]) -> tuple[bytes, bytes]:
 
 
 class LongLine:
-    """The two ends of a line that was too long."""
+    """Both ends of an overlong line."""
 
     def __init__(self, head: bytes, tail: bytes, limit: int) -> None:
         self._head = head
@@ -122,7 +122,7 @@ class LongLine:
         self._limit = limit
 
     def error(self) -> JSONRPCError | None:
-        """The error for the request that the line answers; None if neither end says which it is."""
+        """The error for the request that the line answers; None if neither end has its id."""
         found = _ID_FIRST.match(self._head) or _ID_LAST.search(self._tail)
         if found is None:
             return None
@@ -134,10 +134,10 @@ class LongLine:
 
 
 def message_in(line: bytes | LongLine) -> SessionMessage | Exception:
-    """The message of a line, or why it is not one.
+    """The message of a line, or why it is invalid.
 
     Raises:
-        EOFError: it is too long, and which request it answers cannot be found out: whoever waits must not wait on.
+        EOFError: it is too long, and which request it answers is unknown: nobody must keep waiting for it.
     """
     if isinstance(line, LongLine):
         error = line.error()

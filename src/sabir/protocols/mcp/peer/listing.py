@@ -10,7 +10,7 @@ from mcp.client import ClientSession
 from mcp.shared.exceptions import MCPError
 
 MAX_ENTRIES: Final = 10_000  # of one list
-# The lists of a server: the session's method for it, where its entries stand, and what names an entry.
+# The lists of a server: the session's method, the key of its entries, and what identifies an entry.
 _LISTS: Final[Mapping[str, tuple[str, str, str]]] = {
     "tools": ("list_tools", "tools", "name"),  # from which the session also learns which arguments go into headers
     "prompts": ("list_prompts", "prompts", "name"),
@@ -20,7 +20,7 @@ _LISTS: Final[Mapping[str, tuple[str, str, str]]] = {
 
 
 async def listed(session: ClientSession, what: str) -> dict[str, dict[str, Any]]:
-    """All entries of one of the server's lists, by name or address; a list that it does not have is empty."""
+    """All entries of one of the server's lists, by name or address; empty if it does not have the list."""
     method, name, key = _LISTS[what]
     entries: dict[str, dict[str, Any]] = {}
     cursor: str | None = None

@@ -1,7 +1,8 @@
-"""Logging in to an MCP server by OAuth 2.1: the SDK's flow, with tokens kept where secrets are kept.
+"""Login to an MCP server by OAuth 2.1: the SDK's flow, with tokens stored as secrets.
 
-``show_page`` shows the authorization page to whoever may say yes, and returns the address it came back to. What the
-server says about itself is checked by the SDK: the resource, the issuer, the scopes asked for.
+``show_page`` shows the authorization page to the user, and returns the redirect address. The SDK checks what the server
+says
+about itself: the resource, the issuer, the requested scopes.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ REDIRECT: Final = "http://localhost:3000/callback"
 
 
 class StoredCredentials:
-    """The tokens and the registration of one server: in memory, or in a file that only its owner reads."""
+    """The tokens and the registration of one server: in memory, or in a file that only its owner can read."""
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
@@ -66,9 +67,9 @@ async def oauth(
     client_secret: str | None = None,
     metadata_url: str | None = None,
 ) -> httpx2.Auth:
-    """What logs a peer in at this address when it is asked to; ``McpPeer(url, auth=await oauth(url, show_page))``.
+    """The authentication of a peer at this address; ``McpPeer(url, auth=await oauth(url, show_page))``.
 
-    ``client_id`` is for servers that know us already; ``metadata_url`` for those that look up who we are.
+    ``client_id`` is for servers that already know us; ``metadata_url`` for those that fetch our metadata.
     """
     kept = kept or StoredCredentials()
     if client_id is not None:
@@ -87,7 +88,7 @@ async def oauth(
     async def answered() -> AuthorizationCodeResult:
         query = parse_qs(urlsplit(came_back.pop()).query)
         if "code" not in query:
-            raise Unauthenticated(f"the log-in was refused ({query.get('error', ['no reason'])[0][:100]})")
+            raise Unauthenticated(f"the login was refused ({query.get('error', ['no reason'])[0][:100]})")
         first = {name: values[0] for name, values in query.items()}
         return AuthorizationCodeResult(code=first["code"], state=first.get("state"), iss=first.get("iss"))
 

@@ -1,4 +1,4 @@
-"""How long an answer of an MCP server is waited for."""
+"""How long to wait for an answer of an MCP server."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from .tasks import is_long
 
 
 class Patience:
-    """How long an answer is waited for: anew after each sign of life, not while somebody is asked, and as long as a
-    turn has that outlives its request anyway."""
+    """A timeout that restarts after each sign of life, pauses while somebody is asked, and is as long as the turn if
+    that outlives its request anyway."""
 
     def __init__(self, seconds: float, left: Callable[[], float]) -> None:
         self._seconds = seconds
@@ -32,19 +32,19 @@ class Patience:
         try:
             await self._timeout.__aexit__(*exc)
         except TimeoutError:
-            return True  # who holds it says what that means
+            return True  # the holder decides what that means
         return False
 
     def renew(self) -> None:
-        """There was a sign of life."""
+        """Restart the timeout after a sign of life."""
         self._stop()
-        if not self._ended:  # who was asked may answer when nobody waits any more
+        if not self._ended:  # an answer may arrive after nobody waits any more
             seconds = max(0.0, min(self._seconds, self._left()))
             self._timer = asyncio.get_running_loop().call_later(seconds, self._over)
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Somebody else is waited for."""
+        """Pause the timeout while somebody else is asked."""
         self._stop()
         try:
             yield

@@ -1,9 +1,12 @@
-"""A remote MCP server as an Agent, and its tools one by one: over HTTP, or a program on this machine over stdio.
+"""A remote MCP server as an Agent, and its tools one by one: over HTTP, or a local program over stdio.
 
-Each tool is a skill of the agent's Card. A message that is labelled with a tool's name calls it with its data; words
-go to the tool that takes words. What the server asks (elicitation, sampling, roots) is asked of our caller through
-the turn. Connections are kept: one for all calls where the version is stateless, else one a call at a time, so that
-a question of the server always belongs to one call. A server that is gone is tried again with the next call.
+Each tool is a skill of the agent's Card. A message labelled with a tool's name calls it with its data; text goes to the
+tool
+that takes text. The server's questions (elicitation, sampling, roots) go to our caller through the turn. Connections
+are
+kept: one for all calls if the version is stateless, otherwise one per concurrent call, so that a question always
+belongs
+to one call. An unavailable server is tried again with the next call.
 """
 
 from __future__ import annotations
@@ -52,16 +55,16 @@ from .tool_choice import choose_tool
 
 __all__ = ["AS_IT_CAME", "McpPeer", "Program"]
 
-BELOW: Final = "/mcp"  # where a gateway speaks MCP
+BELOW: Final = "/mcp"  # where a gateway serves MCP
 MAX_POOLS: Final = 64  # identities and callers whose connections are kept
-IDLE_SECONDS: Final = 600.0  # after which the connections of a caller who does not come are closed
-OURSELVES: Final = ""  # the owner of sessions in which nobody asks through us
-_SSE_VERSION: Final = "2024-11-05"  # the only one whose transport is HTTP+SSE
+IDLE_SECONDS: Final = 600.0  # after which the connections of an idle caller are closed
+OURSELVES: Final = ""  # the owner of sessions without a caller
+_SSE_VERSION: Final = "2024-11-05"  # the only version whose transport is HTTP+SSE
 _PASSED_ON: Final = "passed on"
 _SWEEP_SECONDS: Final = 30.0
 MAX_CONVERSATIONS: Final = 10_000
-# Set by who wants results also as the server gave them, beside the message that they are made into; and its refusals,
-# as {"error": …}.
+# Set to also get results as the server returned them, besides the message made from them; and its errors, as {"error":
+# …}.
 AS_IT_CAME: ContextVar[Callable[[dict[str, Any]], None] | None] = ContextVar("as_it_came", default=None)
 _REQUESTS: Final[Mapping[str, tuple[Any, Any]]] = {
     "prompts/get": (types.GetPromptRequest, types.GetPromptResult),
@@ -81,12 +84,12 @@ class PoolKey(NamedTuple):
 
 
 def owner_of(turn: Turn) -> str:
-    """Whose session a turn may use: its caller's; one of whom nothing is known has it for one conversation."""
+    """The owner of a turn's session: its caller; for an unknown one, the conversation."""
     return owner_of_caller(turn.caller, turn.conversation.id or turn.id)
 
 
 def owner_of_caller(caller: Caller, conversation: str = "") -> str:
-    """Whose session a caller may use. Strangers share one id, so they are known by where they are."""
+    """The owner of a caller's session. Anonymous callers share one id, so their address distinguishes them."""
     if not caller.is_anonymous and caller.kind != "agent":
         return f"caller:{caller.id}"
     if caller.on_behalf_of:
@@ -112,15 +115,19 @@ class McpPeer(Peer):
         roots: bool = True,
         **named: Unpack[PeerOptionNames],
     ) -> None:
-        """``version`` is that of the protocol: ``auto`` is the newest that both sides speak; one up to 2025-11-25, or
-        ``legacy``, begins with the handshake of these versions, in which a tool can ask while it works.
-        2024-11-05 is spoken over HTTP+SSE, the transport of that version, as is any address that ends in ``/sse``.
+        """``version`` is that of the protocol: ``auto`` is the newest that both sides support; one up to 2025-11-25, or
+        ``legacy``,
+        starts with the handshake of these versions, in which a tool can ask while it works. 2024-11-05 uses
+        HTTP+SSE, the
+        transport of that version, as does any address that ends in ``/sse``.
 
-        ``answer`` answers what the server asks outside of a
-        turn; without it the server learns that nobody can be asked, so that it asks in words, if it can.
-        A message of the server that has more
-        than ``max_message`` bytes ends its call with an error. Without ``roots``, a server that wants to know the
-        directories of our caller learns that it has none, instead of the caller being asked for them.
+        ``answer`` answers the server's questions outside of a turn; without it the server learns that nobody can be
+        asked, so
+        that it asks in text, if it can. A message of the server that has more than ``max_message`` bytes ends its call
+        with
+        an error. Without ``roots``, a server that asks for our caller's directories learns that there are none, instead
+        of
+        the caller being asked.
         """
         if isinstance(where, str) and where.startswith(STDIO):
             where = Program.of(where)
@@ -131,14 +138,14 @@ class McpPeer(Peer):
         self.uses_sse = self.program is None and (version == _SSE_VERSION or urlsplit(self.url).path.endswith("/sse"))
         self.version = "legacy" if self.uses_sse else _mode_of(version)
         self.answer = answer
-        self.unavailable: str | None = None  # why it cannot be used now
-        self.stateless = False  # whether it speaks a version without sessions; known once it was met
+        self.unavailable: str | None = None  # why it is currently unavailable
+        self.stateless = False  # whether its version has no sessions; known after the first contact
         self.on_changed: Callable[[], Awaitable[None]] | None = None
         self.tools: dict[str, dict[str, Any]] = {}
         self.prompts: dict[str, dict[str, Any]] = {}  # by name
         self.resources: dict[str, dict[str, Any]] = {}  # by address
         self.templates: dict[str, dict[str, Any]] = {}  # of addresses
-        self.has_resources = False  # also such as it does not list
+        self.has_resources = False  # including unlisted ones
         own = choose(options.identities, origin_of(self.url), None) if self.program is None else None
         first = {**(options.headers or {}), **({"authorization": own} if own is not None else {})}
         self._place = Place(
@@ -167,10 +174,10 @@ class McpPeer(Peer):
         return self._events(message, call, self.answer, None, OURSELVES)
 
     async def __call__(self, turn: Turn, /) -> AsyncIterator[Event]:
-        """Answer a turn by calling the tool that it means; what the server asks is asked of our caller.
+        """Answer a turn by calling the tool that it means; the server's questions go to our caller.
 
         Raises:
-            PeerError: as ``call`` does, told by the server's name: where it is, is not the caller's affair.
+            PeerError: as ``call`` does, under the server's name: callers do not learn its address.
         """
         seconds = min(turn.remaining, self.seconds)
         shows = self.outgoing is not None and self.program is None and not turn.conversation.agreed.get("anonymous")
@@ -179,14 +186,14 @@ class McpPeer(Peer):
         call = replace(call, whole=lambda: turn.remaining)
 
         def permit(*, tool: str = "", skill: str = "") -> None:
-            turn.used.append(tool[:64])  # also where it is refused: the audit line names it
+            turn.used.append(tool[:64])  # also if it is rejected: the audit entry names it
             turn.permit(tool=tool, skill=skill)
 
         try:
             with self.breaker.call() as calling, turn.timeline.span("peer", self.card.name) as hop:
 
                 async def ask(question: Question) -> Message:
-                    calling.alive()  # nobody else waits until our caller has answered
+                    calling.alive()  # the wait for our caller does not count
                     return await turn.ask(question)
 
                 async with aclosing(self._events(turn.message, call, ask, permit, owner_of(turn))) as events:
@@ -199,7 +206,7 @@ class McpPeer(Peer):
             raise self._without_address(exc) from None
 
     def _without_address(self, exc: PeerError) -> PeerError:
-        if isinstance(exc, PeerUnavailable):  # what a program says is for who runs it, and in the log
+        if isinstance(exc, PeerUnavailable):  # a program's output is for the operator, and in the log
             exc = PeerUnavailable(exc.peer, exc.reason.removeprefix(f"{exc.peer}: ").partition(LAST_WORDS)[0])
         return super()._without_address(exc)
 
@@ -256,9 +263,9 @@ class McpPeer(Peer):
     # -- tools --------------------------------------------------------------------------------------
 
     async def refresh(self, shown: Mapping[str, str] | None = None, *, asks: bool = True) -> None:
-        """Ask the server what it offers; the Card says so from then on. ``shown`` is who we are to it.
+        """Ask the server what it offers, and update the Card. ``shown`` are our credentials for it.
 
-        A bare address that does not speak MCP itself may do so at ``/mcp``, as gateways do.
+        A bare address that does not serve MCP itself may do so at ``/mcp``, as gateways do.
 
         Raises:
             PeerError: it cannot be asked.
@@ -269,7 +276,7 @@ class McpPeer(Peer):
         except PeerError as first:
             if self.program is not None or urlsplit(at).path.strip("/"):
                 raise
-            if self.url == at:  # else another call has found it meanwhile
+            if self.url == at:  # otherwise another call has found it in the meantime
                 self._move(urljoin(at, BELOW))
             try:
                 await self._list(shown, asks=asks)
@@ -310,15 +317,15 @@ class McpPeer(Peer):
         left: Callable[[], float] | None = None,
         owner: str = OURSELVES,
     ) -> Message:
-        """Call one tool and return what it says; a failure of the tool is a message of type error.
+        """Call one tool and return its result; a failure of the tool is a message of type error.
 
-        ``seconds`` may pass without a sign of life; ``left`` says how many there are in all, for what takes longer.
-        ``owner`` is whose session it is, where the server keeps sessions: they are never shared between owners.
+        ``seconds`` may pass without a sign of life; ``left`` is the total remaining time, for slow calls.
+        ``owner`` owns the session, if the server keeps sessions: they are never shared between owners.
 
         Raises:
             PeerUnavailable: no connection, or no answer in time.
             PeerRefused: the server refused the call; ``status`` is its code.
-            PeerUnreadable: the answer is not of the protocol.
+            PeerUnreadable: the answer violates the protocol.
         """
         take = AS_IT_CAME.get()
         clock = Clock(seconds or self.seconds)
@@ -343,8 +350,8 @@ class McpPeer(Peer):
             raise PeerUnreadable(self.address, str(exc)) from None
 
     async def _result(self, wanted: ConnectionKind, shown: Mapping[str, str] | None) -> dict[str, Any]:
-        """The result of a call. A tool that can only ask at once, in the middle of its work, is called over a version
-        that has a way for it: many were written before 2026-07-28, and their servers speak both."""
+        """The result of a call. A tool that can only ask while it works is called over a version that supports this:
+        many were written before 2026-07-28, and their servers support both."""
         can = wanted.ask is not None and self.version == "auto"
         if not can or wanted.tool not in self._older:
             try:
@@ -372,7 +379,7 @@ class McpPeer(Peer):
     async def _followed(
         self, created: Created, wanted: ConnectionKind, shown: Mapping[str, str] | None
     ) -> dict[str, Any]:
-        """The result of a call that the server has made a task of; no connection is kept for it."""
+        """The result of a call that the server has turned into a task; no connection is held for it."""
         asks = wanted.ask is not None
 
         async def request(method: str, params: dict[str, Any]) -> dict[str, Any]:
@@ -392,7 +399,7 @@ class McpPeer(Peer):
     async def request(
         self, method: str, params: Mapping[str, Any], *, shown: Mapping[str, str] | None = None, owner: str = OURSELVES
     ) -> dict[str, Any]:
-        """The result of ``prompts/get``, ``resources/read`` or ``completion/complete``, as the server gave it.
+        """The result of ``prompts/get``, ``resources/read`` or ``completion/complete``, as the server returned it.
 
         Raises as ``call`` does.
         """
@@ -402,7 +409,7 @@ class McpPeer(Peer):
         return dict(result.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"result_type"}))
 
     async def prompt(self, name: str, arguments: Mapping[str, str] | None = None) -> Message:
-        """What a prompt of the server says. Raises as ``call`` does."""
+        """A prompt of the server. Raises as ``call`` does."""
         async with self._link() as link:
             result = await link.client.get_prompt(name, dict(arguments or {}))
             blocks = [
@@ -411,7 +418,7 @@ class McpPeer(Peer):
         return Message.of(*(wire.part_of(block) for block in blocks)) if blocks else Message.text("")
 
     async def read(self, uri: str) -> Message:
-        """What a resource of the server holds. Raises as ``call`` does."""
+        """The content of a resource of the server. Raises as ``call`` does."""
         async with self._link() as link:
             result = await link.client.read_resource(uri)
             contents = [
@@ -430,7 +437,7 @@ class McpPeer(Peer):
         older: bool = False,
         owner: str = OURSELVES,
     ) -> AsyncIterator[McpConnection]:
-        """A connection for one call, as who we are to the server for this caller."""
+        """A connection for one call, with our credentials for this caller."""
         try:
             async with self._pool(shown or {}, asks=asks, older=older, owner=owner).link(owner) as link:
                 self.unavailable, self.stateless = None, link.stateless or (older and self.stateless)
@@ -440,7 +447,7 @@ class McpPeer(Peer):
             raise
 
     async def _own(self) -> dict[str, str]:
-        """Who we are to the server where nobody asks through us; nothing, if it must know for whom."""
+        """Our credentials for the server without a caller; none if it must know the caller."""
         if self.outgoing is None or self.program is not None:
             return {}
         try:
@@ -451,8 +458,8 @@ class McpPeer(Peer):
     def _pool(
         self, shown: Mapping[str, str], *, asks: bool = True, older: bool = False, owner: str = OURSELVES
     ) -> Pool:
-        """Connections are never shared between identities of ours; and where the server keeps sessions, which hold
-        what a caller has said (its roots, its answers, its log level, its cookies), not between callers either."""
+        """Connections are never shared between our identities; and if the server keeps sessions, which contain a
+        caller's data (roots, answers, log level, cookies), not between callers either."""
         place = replace(self._place, version="legacy") if older else self._place
         if self.stateless and not older:
             owner = OURSELVES
@@ -471,7 +478,7 @@ class McpPeer(Peer):
         return pool
 
     def _make_room(self) -> None:
-        """Let go of the connections that were not used for longest; those in use stay."""
+        """Close the least recently used connections; those in use stay."""
         idle = [key for key, pool in self._pools.items() if not pool.is_busy]
         for key in idle[: max(0, len(self._pools) - MAX_POOLS)]:
             if key != next(reversed(self._pools)):
@@ -483,7 +490,7 @@ class McpPeer(Peer):
         task.add_done_callback(self._closing.discard)
 
     async def _sweep(self) -> None:
-        """Close the connections of callers who have not come for a while, as long as there are any."""
+        """Close the connections of idle callers, as long as there are any."""
         while any(key.owner != OURSELVES for key in self._pools):
             await asyncio.sleep(_SWEEP_SECONDS)
             oldest = time.monotonic() - IDLE_SECONDS
@@ -493,7 +500,7 @@ class McpPeer(Peer):
 
     @property
     def http(self) -> httpx2.AsyncClient:
-        """The client for requests that are passed on byte by byte: of all callers, so it keeps no cookies."""
+        """The client for requests that are passed on byte by byte: for all callers, so it keeps no cookies."""
         pool = self._kept_pool(replace(self._place, limit=sys.maxsize), {}, _PASSED_ON)  # nothing of it is kept
         pool.keep_no_cookies()
         return pool.http
@@ -501,12 +508,12 @@ class McpPeer(Peer):
     def raw_channel(
         self, shown: Mapping[str, str], owner: str, on_request: OnRequest, on_notify: OnNotify
     ) -> RawChannel:
-        """A channel to the server for one caller, on which messages pass as they are."""
+        """A channel to the server for one caller, on which messages pass unchanged."""
         pool = self._kept_pool(self._place, shown, f"channel:{owner}")
         return RawChannel(self.card.name, pool.held_transport(), on_request, on_notify, self._place.limit)
 
     def changed(self) -> None:
-        """The server says that its tools are others now."""
+        """Handle the server's notification that its tools have changed."""
         if self._refreshing is None or self._refreshing.done():
             self._refreshing = asyncio.create_task(self._refresh_quietly())
 
@@ -525,7 +532,7 @@ class McpPeer(Peer):
                 task.cancel()
         pools = list(self._pools.values())
         for pool in pools:
-            await pool.said_goodbye()  # which needs a connection yet
+            await pool.said_goodbye()  # which still needs a connection
         self._pools.clear()
         for pool in pools:
             await pool.aclose()
@@ -536,7 +543,7 @@ def _mode_of(version: str) -> str:
     """The version argument of the SDK's client.
 
     Raises:
-        ConfigError: there is no such version.
+        ConfigError: unknown version.
     """
     if version in HANDSHAKE_PROTOCOL_VERSIONS:
         return "legacy"
@@ -547,12 +554,12 @@ def _mode_of(version: str) -> str:
 
 
 def _cannot_ask(words: str) -> bool:
-    """Whether a tool failed because its server has no way to ask its client at once; so says the official SDK."""
+    """Whether a tool failed because its server cannot ask its client at once; by the official SDK's error text."""
     return "Cannot send" in words and "back-channel" in words
 
 
 def _neither(first: PeerError, second: PeerError) -> PeerError:
-    """Why neither a bare address nor the one below it can be asked."""
+    """Why neither a bare address nor the one below it could be used."""
     words = [item.reason.removeprefix(f"{item.peer}: ") for item in (first, second)]
     text = f"{words[0]}; {BELOW} below it was tried too: {words[1]}"
     if isinstance(second, PeerRefused):

@@ -1,8 +1,9 @@
-"""A program that speaks MCP over its standard input and output, as the streams that the SDK's client takes.
+"""A program with MCP over its standard input and output, as the streams that the SDK's client uses.
 
-The SDK has a transport for this. It is not used, because it joins an unfinished line with every piece that arrives,
-which takes quadratic time, and has no limit of size; and because here a program gets its three standard streams and no
-other file of the gateway.
+The SDK's own transport is not used, because it joins an unfinished line with every piece that arrives, which takes
+quadratic
+time, and has no size limit; and because here a program inherits its three standard streams and no other file of the
+gateway.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ logger = logging.getLogger("sabir.mcp")
 _CHUNK: Final = 256 * 1024
 _FLUSH_SECONDS: Final = 2.0
 _POLL: Final = 0.01
-# How a program is ended: its input is closed, then it and what it has started is asked to end, then killed.
+# How a program is ended: its input is closed, then it and its children are terminated, then killed.
 _ENDING: Final = ((None, 2.0), (signal.SIGTERM, 2.0), (signal.SIGKILL, 2.0))
 
 
@@ -36,7 +37,7 @@ _ENDING: Final = ((None, 2.0), (signal.SIGTERM, 2.0), (signal.SIGKILL, 2.0))
 async def program_streams(
     parameters: StdioServerParameters, errors: TextIO, limit: int
 ) -> AsyncIterator[tuple[Any, Any]]:
-    """Start a program; yield where its messages come from, and where messages to it go.
+    """Start a program; yields the streams for incoming and outgoing messages.
 
     Raises:
         OSError: it cannot be started.
@@ -81,13 +82,12 @@ class _Program:
         loop = asyncio.get_running_loop()
         protocol = asyncio.StreamReaderProtocol(self._reader)
         self._output, _ = await loop.connect_read_pipe(lambda: protocol, self._process.stdout)
-        flow = asyncio.StreamReaderProtocol(asyncio.StreamReader())  # what the writer's drain() waits on
+        flow = asyncio.StreamReaderProtocol(asyncio.StreamReader())  # for the writer's drain()
         pipe, _ = await loop.connect_write_pipe(lambda: flow, self._process.stdin)
         self._input = asyncio.StreamWriter(pipe, flow, None, loop)
 
     async def read(self) -> None:
-        """Hand on the messages of the program; what it says after nobody reads any more is dropped, so that it can
-        end."""
+        """Pass on the program's messages; once nobody reads, its output is dropped, so that it can end."""
         lines = Lines(self._limit)
         async with self._received:
             with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError, OSError, EOFError):
@@ -107,12 +107,12 @@ class _Program:
                     self._input.write(line.encode() + b"\n")
                     await self._input.drain()
         except OSError:
-            await self._received.aclose()  # it reads no more: whoever waits for an answer learns that it has ended
+            await self._received.aclose()  # waiters learn that it has ended
         finally:
             self._flushed.set()
 
     async def close(self) -> None:
-        """End the program, and wait until it has."""
+        """End the program, and wait until it has ended."""
         self.incoming.close()
         self.outgoing.close()
         if self._input is not None:

@@ -1,4 +1,4 @@
-"""A program that speaks MCP over its standard input and output: started, listened to, and its last words kept."""
+"""A program with MCP over its standard input and output: started, read from, and the end of its standard error kept."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from .process import program_streams
 logger = logging.getLogger("sabir.mcp")
 
 LAST_WORDS: Final = "; its last words: "
-_LENGTH: Final = 199  # characters of them, and a mark that they were cut
+_LENGTH: Final = 199  # characters of them, and an ellipsis
 _KEPT: Final = 4096  # bytes of an unfinished line
-_SECONDS: Final = 1.0  # for what it said to arrive after it has ended
+_SECONDS: Final = 1.0  # for its last output to arrive after it has ended
 
 
 class Complaints(asyncio.Protocol):
-    """What a program says on its standard error: passed on to ours, and the last line kept."""
+    """A program's standard error: copied to ours, and the last line kept."""
 
     def __init__(self, name: str) -> None:
         self.last = ""
-        self.expected = True  # whether nothing is wrong if it ends: it has not begun, or we have ended it
+        self.expected = True  # whether it may end: it has not started, or we have ended it
         self._name = name
         self._rest = b""
         self._listens = False
@@ -59,13 +59,13 @@ class Complaints(asyncio.Protocol):
             self.last = printable(said[-1].decode("utf-8", "replace").strip(), _LENGTH)
 
     async def after(self, words: str) -> str:
-        """Why it could not be used, with what it said last."""
+        """Why it failed, with its last output."""
         if self._listens:
             try:
                 async with asyncio.timeout(_SECONDS):
                     await self._ended.wait()
             except TimeoutError:
-                pass  # it lives
+                pass  # it is still running
         return f"{words}{LAST_WORDS}{self.last}" if self.last else words
 
 
@@ -73,14 +73,15 @@ class Complaints(asyncio.Protocol):
 async def started(
     parameters: StdioServerParameters, complaints: Complaints, on_wire: OnWire | None, limit: int
 ) -> AsyncIterator[tuple[Any, Any]]:
-    """The program's messages in and out, each of at most ``limit`` bytes, until the block ends and the program with it.
+    """The program's messages in and out, each of at most ``limit`` bytes; at the end of the block the program ends,
+    too.
 
     Raises:
         OSError: it cannot be started.
     """
     reading, writing = os.pipe()
     async with AsyncExitStack() as stack:
-        with os.fdopen(writing, "w") as errlog:  # once the program has it, it is closed here: its end is then heard
+        with os.fdopen(writing, "w") as errlog:  # closed here once the program has it, so that its end is noticed
             listening, _ = await asyncio.get_running_loop().connect_read_pipe(
                 lambda: complaints, os.fdopen(reading, "rb", 0)
             )
@@ -95,10 +96,11 @@ async def started(
 
 
 def _keep_descriptors() -> None:
-    """Let no program inherit what this process has open, beside the standard streams it is given.
+    """Let no child process inherit open files of this process besides its standard streams.
 
-    uvloop starts programs without closing descriptors, so each that is inheritable would be passed on: those that
-    whoever started this process left open, too.
+    uvloop starts programs without closing descriptors, so every inheritable one would be passed on, including those
+    that our own
+    parent left open.
     """
     try:
         opened = [int(name) for name in os.listdir("/dev/fd")]
@@ -111,7 +113,7 @@ def _keep_descriptors() -> None:
 
 
 class _Seen:
-    """A stream of the SDK that shows its messages: a line each, as the SDK writes it."""
+    """A stream of the SDK that logs its messages, one per line."""
 
     def __init__(self, inner: Any, on_wire: OnWire) -> None:
         self._inner = inner
@@ -145,5 +147,5 @@ class _Seen:
     async def __aexit__(self, *exc: Any) -> None:
         await self._inner.__aexit__(*exc)
 
-    def __getattr__(self, name: str) -> Any:  # closing, and what the SDK knows of its streams
+    def __getattr__(self, name: str) -> Any:  # closing, and other attributes that the SDK uses
         return getattr(self._inner, name)

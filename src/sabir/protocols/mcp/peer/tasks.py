@@ -1,6 +1,6 @@
-"""Calls that a server makes tasks of: followed to their end, answered on the way, and ended there if we leave.
+"""Calls that a server turns into tasks: followed to their end, answered on the way, and cancelled there if we leave.
 
-In 2025-11-25 we ask for a task, where the tool wants it or our own turn has the time for it; from 2026-07-28 on (the
+In 2025-11-25 we ask for a task, if the tool requires it or our own turn has the time for it; from 2026-07-28 on (the
 extension ``io.modelcontextprotocol/tasks``) the server decides. Either way the answer may take as long as our turn
 has, because no connection waits for it.
 """
@@ -26,16 +26,16 @@ Answer = Callable[[str, Mapping[str, Any]], Awaitable[Json]]
 
 EXTENSION: Final = "io.modelcontextprotocol/tasks"
 OLD_VERSION: Final = "2025-11-25"
-_PAUSE: Final = 1.0  # seconds between looks, where the server does not say
+_PAUSE: Final = 1.0  # seconds between polls, if the server does not say
 _SHORTEST: Final = 0.05
 _LONGEST: Final = 30.0
-_FAILURES: Final = 5  # looks in a row that may fail: the server may be starting again
-_LONG: Final = 600.0  # seconds; a turn that has more is itself a task, and nobody waits on a line for it
+_FAILURES: Final = 5  # consecutive polls that may fail: the server may be restarting
+_LONG: Final = 600.0  # seconds; a turn with more time is a task itself, and nobody waits on a connection for it
 _OPEN: Final = frozenset({"working", "input_required"})
 
 
 class Created(types.Result):
-    """The result of a call that the server has made a task of (2026-07-28)."""
+    """The result of a call that the server has turned into a task (2026-07-28)."""
 
     result_type: Literal["task"] = "task"
     task_id: str
@@ -48,7 +48,7 @@ async def _followed_elsewhere(created: Created, context: ClaimContext) -> NoRetu
 
 
 class TasksExtension(ClientExtension):
-    """Says to servers of 2026-07-28 that we know tasks."""
+    """Tells servers of 2026-07-28 that we support tasks."""
 
     identifier = EXTENSION
 
@@ -57,12 +57,12 @@ class TasksExtension(ClientExtension):
 
 
 def is_long(seconds: float) -> bool:
-    """Whether a turn that has so much time left is one that outlives its request."""
+    """Whether a turn with this much time left outlives its request."""
     return seconds > _LONG
 
 
 def offers_old_tasks(session: ClientSession) -> bool:
-    """Whether a server of 2025-11-25 makes tasks of tool calls."""
+    """Whether a server of 2025-11-25 supports tasks for tool calls."""
     tasks = session.server_capabilities.tasks if session.server_capabilities is not None else None
     requests = tasks.requests if tasks is not None else None
     offered = requests is not None and requests.tools is not None and requests.tools.call is not None
@@ -72,7 +72,7 @@ def offers_old_tasks(session: ClientSession) -> bool:
 async def raw_request(
     session: ClientSession, method: str, params: Json, on_progress: ProgressFnT | None = None
 ) -> Json:
-    """A request that the tables of the SDK do not know, with the headers of its version and its result as it came."""
+    """A request that the SDK's tables do not know, with the headers of its version and its unchanged result."""
     data: Json = {"method": method, "params": params}
     options: CallOptions = {}
     session._stamp(data, options)
@@ -117,7 +117,7 @@ class Following:
 
         Raises:
             MCPError: the call ended with this error.
-            PeerError: it was ended by the server, or is no longer available.
+            PeerError: the server ended it, or it is no longer available.
         """
         about: Mapping[str, Any] = self._about
         while about.get("status") in _OPEN:
@@ -130,7 +130,7 @@ class Following:
         raise self._failure(about)
 
     async def old_result(self) -> Json:
-        """The same in 2025-11-25: the result is asked for by itself, and so is, meanwhile, what the task waits for."""
+        """The same in 2025-11-25: the result is requested separately, and so are the task's questions."""
         about: Mapping[str, Any] = self._about
         while about.get("status") == "working":
             about = await self._next(about)
@@ -142,14 +142,14 @@ class Following:
         return result
 
     async def cancel(self) -> None:
-        """Nobody waits for it any more."""
+        """Cancel it, because nobody waits for it any more."""
         await self._request("tasks/cancel", {"taskId": self.id})
 
     async def _next(self, about: Mapping[str, Any]) -> Json:
-        """How the task stands after a while.
+        """The state of the task after a pause.
 
         Raises:
-            PeerUnavailable: our time is over, or its server does not answer any more.
+            PeerUnavailable: our time is over, or its server no longer answers.
         """
         failed = 0
         while True:
@@ -170,7 +170,7 @@ class Following:
             return answer
 
     async def _give(self, wanted: object) -> None:
-        """Answer what the task waits for and was not answered yet."""
+        """Answer the task's open questions."""
         asked = {k: v for k, v in wanted.items() if k not in self._answered} if isinstance(wanted, Mapping) else {}
         given: Json = {}
         for key, one in asked.items():
@@ -189,7 +189,7 @@ class Following:
 
 
 def _pause(about: Mapping[str, Any]) -> float:
-    """Seconds until the next look, as the server wishes, within reason."""
+    """Seconds until the next poll, as the server wishes, within reason."""
     wished = about.get("pollIntervalMs", about.get("pollInterval"))
     seconds = wished / 1000 if isinstance(wished, int | float) else _PAUSE
     return min(_LONGEST, max(_SHORTEST, seconds))

@@ -1,4 +1,4 @@
-"""Which tool of an MCP server a message means, and the arguments to call it with."""
+"""Chooses the tool of an MCP server that a message means, and its arguments."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ def choose_tool(
     name = preferred or _talking_tool(tools, server)
     if name is None:
         known = ", ".join(list(tools)[:20])
-        raise BadMessage(wire.PROTOCOL, "$", f"data labelled with the tool that is meant: {known or 'there is none'}")
+        raise BadMessage(
+            wire.PROTOCOL, "$", f"data labelled with the name of a tool: {known or 'the server has no tools'}"
+        )
     properties = _properties(tools[name])
     given = next((part.value for part in message.parts if _is_object(part)), None)
     if given is not None and not message.text:
@@ -45,7 +47,7 @@ def choose_tool(
 
 
 def _talking_tool(tools: Mapping[str, Tool], server: str) -> str | None:
-    """The tool that takes plain text: named as the server, an agent, commonly so named, or the only one of them."""
+    """The tool that takes plain text: named like the server, an agent, with a common name, or the only one of them."""
     if server in tools:
         return server
     agents = [name for name, tool in tools.items() if _takes_messages(tool) or _is_typed_agent(tool)]
@@ -70,7 +72,7 @@ def _is_typed_agent(tool: Tool) -> bool:
 
 
 def _typed_arguments(words: str, tool: Tool, token: str | None) -> dict[str, Any]:
-    """Words are the one argument that is required; where several are, the agent asks for each of them."""
+    """Text becomes the one required argument; if there are several, the agent asks for each."""
     properties = _properties(tool)
     names = (tool.get("inputSchema") or {}).get("required") or list(properties)
     arguments: dict[str, Any] = {}

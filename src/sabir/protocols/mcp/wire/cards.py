@@ -1,4 +1,4 @@
-"""Cards as what MCP lists: tools, prompts and resources; and a whole MCP server as a Card."""
+"""Converts Cards to MCP's lists (tools, prompts, resources), and a whole MCP server to a Card."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from sabir.message import Message
 from .content import INPUT, OUTPUT, Json, block_of, contents_of, parts_of
 
 PROMPT: Final = "prompt"  # tag of a skill that is a prompt
-AGENT: Final = "io.sabir/agent"  # in a tool's _meta: which agent it belongs to, and where that is
+AGENT: Final = "io.sabir/agent"  # in a tool's _meta: its agent, and where that is
 RESOURCE: Final = "resource"  # tag of a skill that is a resource; its id is the address, or a template of it
 _EMPTY: Final[Json] = {"type": "object", "properties": {}}
 
 
 def tools_of(card: Card) -> dict[str, Skill | None]:
-    """The tools of an agent by name: the agent itself, and each skill that says what it takes.
+    """The tools of an agent by name: the agent itself, and each skill with an input schema.
 
-    A skill of the agent's own name is the agent: it stands in its place. The protocol allows more in a name than
-    the models behind its clients do: letters, digits, hyphens and underscores pass everywhere.
+    A skill with the agent's own name replaces the agent. The protocol allows more in a name than the models behind its
+    clients
+    do: letters, digits, hyphens and underscores work everywhere.
     """
     skills = {s.id: s for s in card.skills if s.input_schema is not None and not {PROMPT, RESOURCE} & set(s.tags)}
     if card.name in skills and len(skills) == 1:
@@ -122,7 +123,7 @@ def is_template(uri: str) -> bool:
 
 
 def resource(skill: Skill) -> Json:
-    """A Resource, or a ResourceTemplate if the address holds variables."""
+    """A Resource, or a ResourceTemplate if the address has variables."""
     described: Json = {"name": skill.name, "description": skill.description}
     described["uriTemplate" if is_template(skill.id) else "uri"] = skill.id
     media = (skill.output_schema or {}).get("contentMediaType")
@@ -132,7 +133,7 @@ def resource(skill: Skill) -> Json:
 
 
 def matched(template: str, uri: str) -> dict[str, str] | None:
-    """The variables of a template in an address, or None if it is not of this template."""
+    """The variables of a template in an address, or None if it does not match."""
     pattern = "".join(
         f"(?P<{piece[1:-1]}>[^/]+)" if piece.startswith("{") else re.escape(piece)
         for piece in re.split(r"(\{[A-Za-z_][A-Za-z0-9_]*\})", template)
@@ -149,7 +150,7 @@ def resource_result(message: Message, uri: str) -> Json:
 
 
 def completions(schema: Mapping[str, Any] | None, argument: str, value: str) -> list[str]:
-    """What an argument may become: the values its schema lists that begin with what is written so far."""
+    """Completions of an argument: the values in its schema that start with the text so far."""
     described = ((schema or {}).get("properties") or {}).get(argument) or {}
     known = [*(described.get("enum") or ()), *(described.get("examples") or ())]
     return [str(item) for item in known if str(item).lower().startswith(value.lower())][:100]

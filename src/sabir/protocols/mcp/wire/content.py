@@ -1,8 +1,9 @@
-"""The MCP wire: Messages, Cards and failures as the JSON objects of the Model Context Protocol, and back.
+"""The MCP wire: converts Messages, Cards and failures to JSON objects of the Model Context Protocol, and back.
 
-Objects, not bytes: JSON-RPC framing and the per-version checks are the official SDK's, on both sides. What a
-content block cannot say of a Part (its language, its label, its format) travels in the block's ``_meta`` under
-``PART``, which other software ignores. Questions are in ``mcp_ask``.
+Objects, not bytes: JSON-RPC framing and version checks are the official SDK's, on both sides. What a content block
+cannot
+express of a Part (its language, its label, its format) goes into the block's ``_meta`` under ``PART``, which other
+software ignores. Questions are in ``elicitation``.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from sabir.message import Message, Part, json_part, text_part, token_part, uri_p
 PROTOCOL: Final = "mcp"
 Json = dict[str, Any]
 
-PART: Final = "io.sabir/part"  # in a block's _meta: the fields of the Part that the block has no place for
+PART: Final = "io.sabir/part"  # in a block's _meta: the fields of the Part that do not fit the block
 CONVERSATION: Final = "io.sabir/conversation"  # in a result's _meta: the token that continues the conversation
 HOPS: Final = "io.sabir/hops"  # in a request's _meta: how many gateways it has passed
 STRUCTURED: Final = "structuredContent"  # label of the part that holds a tool's structured result
-ARGUMENTS: Final = "arguments"  # label of the part that holds a tool's arguments, where no skill names it
+ARGUMENTS: Final = "arguments"  # label of the part that holds a tool's arguments, if no skill names it
 
-# What MCP has no place for. A test sends each of them through and finds it gone.
+# What MCP cannot carry. A test sends each of them through and finds it gone.
 LOSSES: Final[tuple[str, ...]] = (
     "tokens other than the conversation's",
     "messagetype other than error",
@@ -87,7 +88,7 @@ TOLD_AS_RESULT: Final[tuple[type[SabirError], ...]] = (
     errors.Cancelled,
 )
 
-# The HTTP status of a refusal, where nothing has been sent yet.
+# The HTTP status of a rejection, if nothing has been sent yet.
 STATUS: Final[Mapping[type[SabirError], int]] = {
     errors.Unreadable: 400,
     errors.TooLarge: 413,
@@ -124,7 +125,7 @@ _json = msgspec.json.Encoder().encode
 
 
 def parts_of(message: Message) -> tuple[Part, ...]:
-    """Every part, the address of an embedded resource kept also on the first."""
+    """Every part, with the address of an embedded resource on the first as well."""
     first = Part(message.format, message.subformat, message.content, message.label, message.extra)
     return (first, *message.submessages)
 
@@ -186,7 +187,7 @@ _PLAIN_TEXT = Part("text", "english", "")
 
 
 def _kept(block: Json, part: Part) -> Json:
-    """The block with what it could not say of the part, if that is anything."""
+    """The block with the fields of the part that do not fit it, if any."""
     meta = dict((part.extra or {}).get("_meta") or {})
     annotations = (part.extra or {}).get("annotations")
     if isinstance(annotations, dict):
@@ -204,7 +205,7 @@ def _kept(block: Json, part: Part) -> Json:
 
 
 def part_of(block: Any) -> Part:
-    """The part that a content block stands for.
+    """The part that a content block represents.
 
     Raises:
         BadMessage: it is not a content block.
@@ -252,7 +253,7 @@ def _text_part(text: str, said: Mapping[str, Any], label: str | None) -> Part:
 
 
 def _with_extra(part: Part, block: Mapping[str, Any]) -> Part:
-    """Annotations and foreign metadata, so that a block that came is the block that goes on."""
+    """Annotations and foreign metadata, so that a block is passed on unchanged."""
     extra = dict(part.extra or {})
     if isinstance(block.get("annotations"), dict):
         extra["annotations"] = block["annotations"]
@@ -263,7 +264,7 @@ def _with_extra(part: Part, block: Mapping[str, Any]) -> Part:
 
 
 def part_of_contents(contents: Mapping[str, Any], label: str | None = None) -> Part:
-    """The part for the contents of a resource; its address stays with it."""
+    """The part for the contents of a resource, with its address."""
     uri, media = str(contents.get("uri", "")), str(contents.get("mimeType") or "")
     extra: Json = {} if uri.startswith("sabir:part/") else {"uri": uri}
     if media and extra:
@@ -290,7 +291,7 @@ def _bytes(data: str) -> bytes:
 def result_of(message: Message, skill: Skill | None = None) -> Json:
     """A reply as a CallToolResult: blocks for people, ``structuredContent`` for programs.
 
-    Without a skill of its own schema, the structured result is ``OUTPUT``: the words, the data, the conversation.
+    Without a skill's own schema, the structured result is ``OUTPUT``: the text, the data, the conversation.
     """
     token = conversation_of(message)
     said = message.without_tokens()
@@ -332,7 +333,7 @@ def conversation_of(message: Message) -> str | None:
 
 
 def message_of(result: Mapping[str, Any]) -> Message:
-    """The message that the result of a tool call stands for; ``isError`` makes it one of type error."""
+    """The message that the result of a tool call represents; with ``isError`` it is of type error."""
     parts = [part_of(block) for block in result.get("content") or () if isinstance(block, Mapping)]
     structured = result.get(STRUCTURED)
     token = _meta_of(result).get(CONVERSATION)
@@ -367,7 +368,7 @@ INPUT: Final[Json] = {
     },
     "required": ["text"],
 }
-# ``data`` may stand beside these: any JSON value, which no portable schema can say.
+# ``data`` may be given as well: any JSON value, which no portable schema can express.
 OUTPUT: Final[Json] = {
     "type": "object",
     "properties": {
@@ -394,10 +395,10 @@ def arguments_of(message: Message, token: str | None = None) -> Json:
 
 
 def asked(arguments: Mapping[str, Any], skill: Skill | None = None) -> Message:
-    """The message that the arguments of a tool call stand for.
+    """The message that the arguments of a tool call represent.
 
     Raises:
-        BadMessage: not what the tool's input schema says.
+        BadMessage: it does not match the tool's input schema.
     """
     token = arguments.get("conversation")
     if token is not None and not isinstance(token, str):
@@ -433,9 +434,9 @@ _KINDS: Final[Mapping[str, type | tuple[type, ...]]] = {
 def check_arguments(
     schema: Mapping[str, Any] | None, arguments: Mapping[str, Any], *, missing_is_asked: bool = False
 ) -> None:
-    """What can be told at once: what is missing, and what is of the wrong kind. The rest is the agent's to judge.
+    """Check what can be checked at once: missing arguments and wrong types. The rest is up to the agent.
 
-    ``missing_is_asked``: the agent asks for what is missing, and the client can be asked.
+    ``missing_is_asked``: the agent asks for missing arguments, and the client can be asked.
 
     Raises:
         BadMessage: an argument is missing or of the wrong kind.

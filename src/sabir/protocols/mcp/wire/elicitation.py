@@ -1,4 +1,4 @@
-"""Questions over MCP: what an agent asks back, as elicitation, sampling or roots requests, and what comes back.
+"""Questions over MCP: an agent's questions as elicitation, sampling or roots requests, and their answers.
 
 In versions up to 2025-11-25 these are requests from the server to the client; in 2026-07-28 they are the
 ``inputRequests`` of a result, answered by a retry. The objects are the same.
@@ -21,15 +21,15 @@ from .content import PROTOCOL, Json, block_of, part_of
 
 ANSWER: Final = "answer"  # label of the part that holds an answer's values
 ACTION: Final = "action"  # label of the part that says an answer was declined or cancelled
-DONE: Final = "done"  # the one thing that is asked about what is done elsewhere
-URL: Final = "url"  # the mode of a request that sends the person elsewhere
+DONE: Final = "done"  # the only field for something done elsewhere
+URL: Final = "url"  # the mode of a request that sends the person to an address
 _WEB: Final = re.compile(r"https?://[^\s/?#]", re.IGNORECASE)
-KEY: Final = "question"  # the key of a question that has no id
+KEY: Final = "question"  # the key of a question without an id
 
 
 @dataclass(frozen=True, slots=True)
 class Sampling(Question):
-    """A question for the caller's model. Where there is none, its words are put to the person."""
+    """A question for the caller's model. If there is none, its text is shown to the person."""
 
     params: Json = field(default_factory=dict)
 
@@ -55,26 +55,26 @@ class Roots(Question):
 
 @dataclass(frozen=True, slots=True)
 class ByUrl(Question):
-    """Asks the person to do something at an address, such as to sign in; what is done there, nobody else learns.
+    """Asks the person to do something at an address, such as to sign in; nobody else learns what is done there.
 
-    Where it cannot be shown as such, it is its words and its address, and whether it was done.
+    If it cannot be shown as such, it is its text and address, and whether it was done.
     """
 
     params: Json = field(default_factory=dict)
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any], question_id: str = "") -> ByUrl:
-        """The question that an ``elicitation/create`` request without a form asks; raises as ``check_address`` does."""
+        """The question of an ``elicitation/create`` request without a form; raises as ``check_address`` does."""
         check_address(params)
         words = f"{params.get('message', '')} {params.get('url', '')}".strip()
         return cls(words, (Field(DONE, words, "boolean"),), None, question_id, dict(params))
 
 
 def check_address(params: Mapping[str, Any]) -> None:
-    """Whoever is asked may open the address by a click, so it must be one that only shows a page.
+    """Check that an address only shows a page: people may open it with a click.
 
     Raises:
-        Forbidden: it is another, such as one that runs a script or opens a program.
+        Forbidden: it could run a script or open a program.
     """
     url = params.get("url")
     if url is not None and not (isinstance(url, str) and _WEB.match(url)):
@@ -99,7 +99,7 @@ def _blocks(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 # -- out: a question as requests ------------------------------------------------------------------------
 
-# The request that a kind of question becomes, and the capability the client must have declared for it.
+# The request for each kind of question, and the capability that the client must have declared.
 METHODS: Final[Mapping[type[Question], tuple[str, str]]] = {
     Sampling: ("sampling/createMessage", "sampling"),
     Roots: ("roots/list", "roots"),
@@ -119,7 +119,7 @@ def capability(question: Question) -> str:
 
 
 def in_form(question: Question) -> Question:
-    """The question for a client that only knows forms."""
+    """The question for a client that only supports forms."""
     return Question(question.text, question.fields, None, question.id) if isinstance(question, ByUrl) else question
 
 
@@ -137,7 +137,7 @@ _TYPES: Final[Mapping[str, str]] = {"text": "string", "number": "number", "boole
 
 
 def schema_of(question: Question) -> Json:
-    """The JSON Schema of an answer. Words alone are one string named ``answer``."""
+    """The JSON Schema of an answer. Text alone is one string named ``answer``."""
     if question.schema is not None:
         return question.schema
     if not question.fields:
@@ -156,10 +156,10 @@ def schema_of(question: Question) -> Json:
 
 
 def answer_of(question: Question, response: object) -> Message:
-    """What a client's response says to a single question.
+    """The answer to a single question in a client's response.
 
     Raises:
-        BadMessage: it is no response to this kind of question.
+        BadMessage: it is not a response to this kind of question.
     """
     if not isinstance(response, Mapping):
         raise BadMessage(PROTOCOL, "$.inputResponses", "an object for each question")
@@ -213,10 +213,10 @@ def _best(message: Message) -> Part:
 
 
 def question_of(method: str, params: Mapping[str, Any], question_id: str = "") -> Question:
-    """The question that a server's request asks our caller.
+    """The question for our caller in a server's request.
 
     Raises:
-        BadMessage: no request that asks something.
+        BadMessage: it is not a request that asks something.
     """
     if method == "sampling/createMessage":
         return Sampling.from_params(params, question_id)
@@ -231,7 +231,7 @@ def question_of(method: str, params: Mapping[str, Any], question_id: str = "") -
 
 
 def question_in(stored: Mapping[str, Any]) -> Question:
-    """The question that a task keeps as plain values, of the kind it was."""
+    """The question that a task keeps as plain values, with its kind."""
     if stored.get("questions"):
         return Several.of(*(question_in(item) for item in stored["questions"]))
     question_id, text = str(stored.get("id", "")), str(stored.get("text", ""))
@@ -275,7 +275,7 @@ def _options(shape: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def response_of(question: Question, answer: Message) -> Json:
-    """The client's response that an answer stands for; the inverse of ``answer_of``."""
+    """The client's response for an answer; the inverse of ``answer_of``."""
     if isinstance(question, Sampling):
         about = answer.labelled("sampling")
         parts = [part for part in answer.parts if part != about and not part.is_token]
@@ -290,14 +290,14 @@ def response_of(question: Question, answer: Message) -> Json:
     if action is not None and isinstance(action.value, dict):
         return {"action": action.value.get("action", "decline")}
     values = _values(question, answer)
-    if isinstance(question, ByUrl):  # its answer is whether, and never what
+    if isinstance(question, ByUrl):  # its answer is whether it was done, never what
         done = values is not None and str(values.get(DONE)).lower() in _YES
         return {"action": "accept" if done else "decline"}
     return {"action": "accept", "content": _filled(question, values)} if values is not None else {"action": "decline"}
 
 
 def _filled(question: Question, values: Json) -> Json:
-    """What was not said is what the form proposes."""
+    """Fill in defaults of the form."""
     properties = schema_of(question).get("properties") or {}
     proposed = {name: shape["default"] for name, shape in properties.items() if "default" in shape}
     return {**proposed, **values}

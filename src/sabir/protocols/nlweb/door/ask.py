@@ -23,7 +23,7 @@ from sabir.tasks.run_or_adopt import RunningTurn, authenticate, is_final, new_ta
 
 from .promises import FORMAT, remaining
 
-WATCH_AFTER: Final = 0.1  # seconds; a turn that takes longer is cancelled when its client goes away
+WATCH_AFTER: Final = 0.1  # seconds; a turn that takes longer is cancelled when its client disconnects
 
 
 class NlwebResponse:
@@ -87,7 +87,7 @@ class NlwebResponse:
             await self._chunk(self.stream.reply(event.message, self.token), last=True)
 
     async def respond(self, status: int, response: Response, headers: Headers = ()) -> None:
-        """A whole response, as JSON or as the last events."""
+        """Send a whole response, as JSON or as the last events."""
         if self.stream is None:
             await self.body(status, encode(response), headers)
         elif not self.stream.ended:
@@ -116,7 +116,7 @@ class NlwebResponse:
 
 
 class Asking:
-    """Runs turns beside their requests, so that a turn may go on when its request has ended."""
+    """Runs turns beside their requests, so that a turn can outlive its request."""
 
     def __init__(self, tasks: Tasks) -> None:
         self._tasks = tasks
@@ -129,11 +129,12 @@ class Asking:
     async def ask(
         self, ask: TurnRequest, response: NlwebResponse, receive: Receive, wait: float, *, patient: bool = False
     ) -> None:
-        """Answer; if the turn outlives ``wait`` seconds, with a promise. A ``patient`` caller gets one only if
-        nothing at all was said until then: while something comes, a stream is better than a promise.
+        """Answer; if the turn outlives ``wait`` seconds, with a promise. A ``patient`` caller gets one only if nothing
+        was sent
+        until then: while something comes, a stream is better than a promise.
 
         Raises:
-            SabirError: refused or failed before anything was sent.
+            SabirError: rejected or failed before anything was sent.
         """
         caller = await authenticate(self._tasks, ask)
         if response.admission is not None:

@@ -1,4 +1,4 @@
-"""The OpenAPI document of the NLWeb door, made from the same models that read and write."""
+"""The OpenAPI document of the NLWeb door, generated from the same models that decode and encode."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MODELS: Final = (
     FailureResponse,
 )
 _TEXTS: Final = {"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
-# What readers take beyond the model's own type, or what it does not say: schema, property, its schema.
+# What decoders accept beyond the model's own type: schema, property, its schema.
 _GENEROUS: Final[tuple[tuple[str, str, Json], ...]] = (
     ("Query", "site", {**_TEXTS, "description": "Sites that were ingested here; absent or 'all': any."}),
     ("Context", "prev", _TEXTS),

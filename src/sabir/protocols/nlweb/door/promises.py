@@ -19,7 +19,7 @@ FORMAT: Final = "nlweb"  # the key of a task's detail for the format of its answ
 
 
 class Promises:
-    """Looks after promises: ``checkin`` and ``cancel``."""
+    """Handles promises: ``checkin`` and ``cancel``."""
 
     def __init__(self, tasks: Tasks) -> None:
         self._tasks = tasks
@@ -30,12 +30,12 @@ class Promises:
         """The state of a promise, or its end if it is cancelled; waits up to ``seconds`` for its end.
 
         Raises:
-            NotFound: there is no such promise, or it is another's.
+            NotFound: there is no such promise, or it belongs to another caller.
         """
         if action == "cancel":
             try:
                 task = await self._tasks.cancel(token, caller)
-            except Conflict:  # it has ended: how it ended is the answer
+            except Conflict:  # it has ended: its outcome is the answer
                 task = await self._tasks.find(token, caller)
         else:
             task = await self._tasks.wait(token, caller, seconds)
@@ -56,7 +56,7 @@ def response_of(task: TaskRow, response_format: ResponseFormat) -> Response:
 
 
 def remaining(task: TaskRow) -> int | None:
-    """Seconds that a task will need yet, if its progress allows a guess."""
+    """The remaining seconds of a task, if its progress allows an estimate."""
     if not task.progress or not 0.0 < task.progress < 1.0:
         return None
     began = float(task.detail.get(BEGAN, task.created))

@@ -1,9 +1,9 @@
 """NLWeb: ``/ask``, ``/await``, ``/who``, ``/sites`` and ``/openapi.json``, for any agent of the gateway.
 
-``POST /ask`` asks the default agent, or the one that answers for ``query.site``; ``/ask/{agent}`` asks one by
-name. The answer is one JSON body, or server-sent events if the caller wants a stream (W-3). Work that outlives
-the time the caller gives it becomes a task of the gateway, and the answer a promise of it (W-9). Every body is
-NLWeb, refusals too (W-6).
+``POST /ask`` asks the default agent, or the one that answers for ``query.site``; ``/ask/{agent}`` asks one by name. The
+answer
+is one JSON body, or server-sent events if the caller wants a stream (W-3). Work that outlives the caller's time limit
+becomes a task of the gateway, and the answer a promise (W-9). Every body is NLWeb, errors included (W-6).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class HasSites(Protocol):
 
 @runtime_checkable
 class OfSites(Protocol):
-    """What a site agent shows: the index that it answers from, and the one site it is for, if it is for one."""
+    """What a site agent exposes: its index, and its one site, if it has only one."""
 
     engine: HasSites
     site: str | None
@@ -70,7 +70,7 @@ class OfSites(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class NlwebOptions:
-    """What the headers of a request ask for."""
+    """The options in the headers of a request."""
 
     accept: Accept
     prefer: Preferences
@@ -80,7 +80,8 @@ class NlwebOptions:
     languages: str
 
     def streams(self, given: bool | None) -> bool:
-        """Whether the answer is a stream: what ``prefer.streaming`` says, else unless only JSON is accepted (W-3)."""
+        """Whether the answer is a stream: as ``prefer.streaming`` says, otherwise unless only JSON is accepted
+        (W-3)."""
         return given if given is not None else self.accept.wants_events or not self.accept.wants_json
 
 
@@ -99,7 +100,7 @@ def parse_headers(headers: Mapping[bytes, bytes]) -> NlwebOptions:
 
 
 class NlwebSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What can be configured under ``doors: {nlweb: …}``."""
+    """The settings under ``doors: {nlweb: …}``."""
 
     wait: Annotated[float, msgspec.Meta(ge=0, le=LONGEST_WAIT)] = WAIT  # seconds before a promise is given
 
@@ -150,7 +151,7 @@ class Nlweb:
             except NotFound as exc:
                 if not request.query.site or "agent" in scope.get("path_params", {}):
                     raise
-                # A site is a filter, and a filter is never refused: nothing here meets it (W-5, W-13).
+                # A site is a filter, and a filter is never an error: nothing here matches it (W-5, W-13).
                 await outlet.respond(200, outlet.response_format.no_results(str(exc)))
         except SabirError as exc:
             await self.refuse(outlet, exc)
@@ -164,7 +165,7 @@ class Nlweb:
         if scope["method"] != "POST":
             raise BadMethod(PROTOCOL, "method", "GET, POST")
         value = merged(pairs, await read_json(scope, receive, admission, PROTOCOL, types=None))
-        # A refusal is streamed only to those who asked for a stream in so many words.
+        # An error is streamed only to clients that explicitly asked for a stream.
         prefer = value.get("prefer") if isinstance(value, dict) else None
         said = prefer.get("streaming") if isinstance(prefer, dict) else None
         if isinstance(said, bool):
@@ -173,11 +174,11 @@ class Nlweb:
         return ask_of(value)
 
     def _pairs(self, scope: Scope) -> list[tuple[str, str]]:
-        """The URL parameters; JSON in them keeps the limits of a body.
+        """The URL parameters; JSON in them has the limits of a body.
 
         Raises:
             TooLarge: one of them is too deep, or has too many values.
-            Unreadable: they are not UTF-8, or one begins as JSON and is none.
+            Unreadable: they are not UTF-8, or one starts like JSON and is not valid.
         """
         limits = self.services.limits
         try:
@@ -207,7 +208,7 @@ class Nlweb:
             request = msgspec.structs.replace(request, prefer=prefer)
         response_format = ResponseFormat.of(request, card.site or card.name)
         outlet.set_format(response_format)
-        # A client that does not name its version may know no elicitations: a site gives it results beside the question.
+        # A client without a version may not know elicitations: a site gives it results along with the question.
         knows_questions = request.meta.api_version is not None or not self._is_site(card)
         ask = TurnRequest(
             message_of(request, questions=knows_questions),
@@ -231,17 +232,17 @@ class Nlweb:
     async def _found(
         self, request: AskRequest, scope: Scope, admission: Admission
     ) -> tuple[Credentials, str | None, Card]:
-        """The caller, as far as it matters, and the agent: its name (None for the default agent) and its card."""
+        """The caller, if it matters, and the agent: its name (None for the default agent) and its card."""
         known = admission.credentials
         if not self.services.open_to_all:
             known = Credentials(known.address, caller=await admission.authenticate())
         return known, *self.agent_for(request, scope, known.caller or ANONYMOUS)
 
     def agent_for(self, request: AskRequest, scope: Scope, caller: Caller) -> tuple[str | None, Card]:
-        """Who is asked: by the path; by the site; else the default agent. None for the name is the default.
+        """The agent that is asked: by the path; by the site; otherwise the default. None for the name is the default.
 
         Raises:
-            Unauthenticated, Forbidden: the agent is not for this caller, whether it is here or not.
+            Unauthenticated, Forbidden: this caller may not use the agent; says the same whether or not it exists.
             NotFound: there is no such agent, or no such site for this caller.
         """
         agents, default = self.services.agents, self.services.default_agent
@@ -337,7 +338,7 @@ class Nlweb:
             await self.refuse(outlet, exc)
 
     async def held(self, request: WhoRequest, cards: Sequence[Card]) -> dict[str, float]:
-        """What the sites of these cards hold for a query: the best score, by the name of the card."""
+        """How well the sites of these cards match a query: the best score, by the name of the card."""
         if not request.text.strip():
             return {}
         agents = {card.name: self.services.agents[card.name] for card in cards}

@@ -1,4 +1,4 @@
-"""``/who``: which agents here suit a query, by what their cards say and, of sites, by what they hold."""
+"""``/who``: which agents match a query, by their cards and, for sites, by their contents."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sabir.protocols.protocol import DoorEntry
 from sabir.turn import Caller
 
 VERSION: Final = "0.1"  # of the agent finder draft
-MAX_AGENTS: Final = 50  # agents in a response, unless the request says how many
+MAX_AGENTS: Final = 50  # agents in a response, by default
 _WORD: Final = re.compile(r"[^\W_]{2,}")
 _COMMON: Final = frozenset({
     "a", "an", "and", "any", "are", "can", "do", "does", "find", "for", "give", "has", "have", "how", "in",
@@ -27,9 +27,9 @@ _COMMON: Final = frozenset({
 def found(
     request: WhoRequest, services: DoorContext, caller: Caller, held: Mapping[str, float] | None = None
 ) -> list[dict[str, Any]]:
-    """The agents that suit, best first, one row for each way in which this caller can ask them.
+    """The matching agents, best first, one row for each address at which this caller can ask them.
 
-    ``held`` is the score of the best item that the site of a card has for the query, by the name of the card.
+    ``held`` is the score of the best matching item of a card's site, by the name of the card.
     """
     ways = _ways(services, caller)
     wanted = (request.type or "agent").lower()
@@ -49,7 +49,7 @@ def found(
 
 
 def _ways(services: DoorContext, caller: Caller) -> dict[str, list[tuple[str, str]]]:
-    """Of each agent, by its name: the protocol and the address of every door that is open to this caller."""
+    """For each agent by name: the protocol and address of every door that is open to this caller."""
     ways: dict[str, list[tuple[str, str]]] = {}
     doors = {door.name: door for door in services.doors}
     known = registry.doors().items()
@@ -64,7 +64,7 @@ def _ways(services: DoorContext, caller: Caller) -> dict[str, list[tuple[str, st
 
 
 def _base(services: DoorContext, door: Door, entry: DoorEntry) -> str:
-    """What the paths of a door are below."""
+    """The base address of a door's paths."""
     if entry.scheme == "ws":
         return services.public_url.replace("http", "ws", 1)
     if entry.scheme:
@@ -78,9 +78,9 @@ def answer_of(rows: list[dict[str, Any]], request: WhoRequest) -> dict[str, Any]
 
 
 def _score(request: WhoRequest, card: Card, held: float) -> float:
-    """From 0 to 100: the share of the query's words that the card holds, or what its site holds, whichever is more.
+    """From 0 to 100: the share of the query's words in the card, or the score of its site, whichever is higher.
 
-    Without words every agent suits; outside the domain, or without a capability that is asked for, none does.
+    Without a text every agent matches; outside the domain, or without a requested capability, none does.
     """
     if request.domain is not None and request.domain.lower() not in (card.site or "").lower():
         return 0.0
@@ -100,7 +100,7 @@ def _words(texts: Iterable[str]) -> set[str]:
 
 
 def _stem(word: str) -> str:
-    """Enough for cards: plural and singular are one word."""
+    """Enough for cards: plural and singular count as the same word."""
     return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
 
 

@@ -11,7 +11,7 @@ JSON, ``answer``     ``context.answers``: the values given to a Question's field
 token parts          ``session_context.conversation_id``, and our own token if the caller has an id of its own
 ===================  ==========================================================================================
 
-**A Reply becomes a response** (``ResponseFormat.reply``), whichever agent it is of; best that of ``agents.site``:
+**A Reply becomes a response** (``ResponseFormat.reply``), for any agent; ``agents.site`` uses all of it:
 
 ====================  =========================================================================================
 JSON, ``result``      one result object each: ``@type``, ``@id``, ``url``, ``name``, ``site``, ``score`` (0 to 100),
@@ -19,10 +19,10 @@ JSON, ``result``      one result object each: ``@type``, ``@id``, ``url``, ``nam
                       ``Delta(json_part(item, label="result"))`` it is streamed at once; the Reply repeats it.
 JSON, ``summary``,    what ``summarize`` and ``generate`` wrote: ``{"text", "citations": [{"text", "url", "name"}]}``
 or ``answer``
-text                  words for people; all that an agent which is no site says
-JSON, ``meta``        ``Notes``: question, rewritten, ignored, total (0 is told as NO_RESULTS, with the text as its
+text                  text for people; everything that an agent other than a site says
+JSON, ``meta``        ``Notes``: question, rewritten, ignored, total (0 becomes NO_RESULTS, with the text as its
                       message), coverage
-JSON, ``question``    as in ``wire.nlip.question_message``: the reply is a question, told as an Elicitation, for
+JSON, ``question``    as in ``wire.nlip.question_message``: the reply is a question and becomes an Elicitation, for
                       agents that do not wait for the answer in the same turn as ``turn.ask`` does
 ====================  =========================================================================================
 
@@ -31,8 +31,9 @@ The models are those of the protocol: ``Query``, ``Context``, ``Prefer``, ``Meta
 ``ResultObject``, ``Grounding``, ``Action``, ``Elicitation``, ``ElicitationQuestion``, ``Promise``, ``Error``,
 ``AwaitRequest``.
 
-The rest of the wire is in ``requests`` (reading), ``mapping`` (the two tables above), ``responses`` (writing, as JSON
-and as events), and ``client`` and ``dialects`` (what servers answer).
+The rest of the wire is in ``requests`` (decoding), ``mapping`` (the two tables above), ``responses`` (encoding, as JSON
+and as
+events), and ``client`` and ``dialects`` (what servers answer).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""NLWeb from the client's side: a Message as a request, and what servers of 0.5, 0.54 and 0.55 answer as events.
+"""NLWeb on the client's side: a Message as a request, and the answers of servers of 0.5, 0.54 and 0.55 as events.
 
-Servers differ in case, in names, in how they stream and in what they leave out. ``ResponseReader`` takes JSON bodies
-and the data of server-sent events alike and returns events of the hub; it ignores what it does not know.
+Servers differ in case, in names, in how they stream and in what they omit. ``ResponseReader`` takes JSON bodies and the
+data of
+server-sent events alike and returns events of the hub; it ignores what it does not know.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from .responses import NO_RESULTS
 
 FLAT: Final = "0.5"  # the version whose request has no sections
 VERSIONS: Final = ("0.54", "0.55", FLAT)  # in the order they are tried
-WORDS: Final = "urn:sabir:"  # prefix of the id of an Answer that holds the words of an agent other than a site
+WORDS: Final = "urn:sabir:"  # prefix of the id of an Answer that holds the text of an agent other than a site
 _SUMMARIES: Final = frozenset({"summary", "searchsummary"})
 
 
@@ -73,17 +74,17 @@ class ResponseReader:
         self.promise: Promise | None = None
         self.error: Error | None = None
         self.asked: Question | None = None
-        self.known = False  # whether anything of the protocol was in it
+        self.known = False  # whether anything in it belonged to the protocol
         self._results: dict[str, Json] = {}
         self._texts: list[str] = []
-        self._pieces: list[str] = []  # of a stream: they join to one text
+        self._pieces: list[str] = []  # of a stream: joined to one text
         self._data: list[Part] = []  # of an agent other than a site
-        self._answers: set[str] = set()  # ids of what it said
+        self._answers: set[str] = set()  # ids of its texts
         self._summaries: list[str] = []
         self._meta: Mapping[str, Any] = {}
 
     def feed(self, data: object, name: str = "") -> Iterator[Event]:
-        """A body, or the data of one event. Yields the pieces that are new in it."""
+        """Read a body, or the data of one event. Yields what is new in it."""
         if not isinstance(data, dict):
             return
         meta = data.get("_meta")
@@ -104,7 +105,7 @@ class ResponseReader:
             yield Progress(fraction, str(data.get("message", "")))
 
     def reply(self) -> Message:
-        """Everything that was said, as the answer of a site agent."""
+        """The whole answer, as that of a site agent."""
         results = list(self._results.values())
         text = self._text()
         notes = self._notes(len(results), text)
@@ -116,7 +117,7 @@ class ResponseReader:
         return Message.of(text_part(text or self._shown(results)), *parts)
 
     def _shown(self, results: list[Json]) -> str:
-        """What to say of results: the sentence that answers, where the server sent one in ``_meta.note``, or names."""
+        """The text for results: the sentence in ``_meta.note``, if the server sent one, or their names."""
         note = self._meta.get("note")
         return note if results and isinstance(note, str) and note else _listed(results)
 
@@ -131,7 +132,7 @@ class ResponseReader:
         if self.error is not None:
             total = 0
         elif not total and text:
-            total = 1  # words alone are an answer, too
+            total = 1  # text alone is an answer, too
         ignored = self._meta.get("ignored_filters")
         names = [name for name in ignored if isinstance(name, str)] if isinstance(ignored, list) else []
         rewritten = self._meta.get("decontextualized_query")
@@ -145,7 +146,7 @@ class ResponseReader:
     # -- readings ---------------------------------------------------------------------------------
 
     def _read_end(self, data: Json, dialect: Dialect) -> None:
-        """An error, a question or a promise in the place of an answer."""
+        """Read an error, a question or a promise instead of an answer."""
         self.error = dialect.error(data) or self.error
         self.asked = dialect.question(data) or self.asked
         given = data.get("promise")
@@ -175,7 +176,7 @@ class ResponseReader:
             yield Delta(json_part(item, label=RESULT))
 
     def _said(self, text: str) -> Iterator[Event]:
-        """The words of an agent other than a site, as a gateway sends them where results are expected."""
+        """The text of an agent other than a site, as a gateway sends it where results are expected."""
         value = _value(text)
         if value is not None:
             self._data.append(json_part(value))
@@ -185,7 +186,7 @@ class ResponseReader:
             yield Delta(text_part(text))
 
     def _is_new(self, text: str) -> bool:
-        """Whether this was not said yet; what was said in pieces may differ from it in its spaces."""
+        """Whether this is new; streamed pieces may differ from it in white space."""
         if not text or text in self._texts:
             return False
         return not self._pieces or text.split() != "".join(self._pieces).split()
@@ -210,7 +211,7 @@ def _listed(results: list[Json]) -> str:
 
 
 def _flattened(item: Json) -> Json:
-    """Servers of before 0.54 put the schema.org object inside the result."""
+    """Servers before 0.54 put the schema.org object inside the result."""
     inner = item.get("schema_object")
     inner = inner[0] if isinstance(inner, list) and inner else inner
     if not isinstance(inner, dict):
@@ -220,7 +221,7 @@ def _flattened(item: Json) -> Json:
 
 
 def _value(text: str) -> Any:
-    """The object or list that a text is the JSON of, or None."""
+    """The object or list in a JSON text, or None."""
     if not text.startswith(("{", "[")):
         return None
     try:
@@ -230,7 +231,7 @@ def _value(text: str) -> Any:
 
 
 def events_in(body: bytes) -> Iterator[tuple[str, Any]]:
-    """Names and data of the server-sent events of a body that came whole; data that is not JSON is left out."""
+    """Names and data of the server-sent events of a complete body; data that is not JSON is skipped."""
     for block in body.decode("utf-8", "replace").replace("\r\n", "\n").split("\n\n"):
         lines = [line.partition(":") for line in block.split("\n")]
         name = next((value.strip() for key, _, value in lines if key == "event"), "")

@@ -1,7 +1,8 @@
-"""What NLWeb servers write, by dialect: where the results, texts, errors and questions of one JSON object are.
+"""The dialects of NLWeb servers: where the results, texts, errors and questions of one JSON object are.
 
-Servers of before 0.54 name each object by ``message_type``; later ones name its sections. ``dialect_of`` chooses the
-row of the table for one object, because a server may send objects of both.
+Servers before 0.54 name each object by ``message_type``; later ones name its sections. ``dialect_of`` chooses the row
+of the
+table for one object, because a server may send both kinds.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from sabir.events import Question
 from .mapping import question_of
 from .models import Elicitation, ElicitationQuestion, Error, Json
 
-# What servers of before 0.54 call their objects, by what they are for us.
+# The names of objects in servers before 0.54, by our meaning.
 _OLD_RESULTS: Final = frozenset({"result_batch", "result"})
 _OLD_TEXTS: Final = frozenset({"summary", "nlws", "text", "chart_result"})
 _OLD_QUESTIONS: Final = frozenset({"ask_user"})

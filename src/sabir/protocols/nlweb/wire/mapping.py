@@ -1,6 +1,6 @@
-"""NLWeb and the hub: which Parts a request becomes, and which Parts of a Reply become what.
+"""NLWeb and the hub: which Parts a request becomes, and what the Parts of a Reply become.
 
-This is what agents that answer for a site agree on; ``sabir.protocols.nlweb.wire`` tells it in full.
+Agents that answer for a site follow this; ``sabir.protocols.nlweb.wire`` describes it in full.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from .models import AskRequest, Elicitation, ElicitationQuestion, Grounding, Jso
 ASK: Final = "ask"  # of the part of a request with its Details
 META: Final = "meta"  # of the part of a Reply with its Notes
 RESULT: Final = "result"  # of a part that holds one result object
-WRITTEN: Final = ("summary", "answer")  # of the parts that hold what ``summarize`` and ``generate`` wrote
-ANSWER: Final = "answer"  # of the part of a request that holds the values given to a Question's fields
+WRITTEN: Final = ("summary", "answer")  # of the parts with the output of ``summarize`` and ``generate``
+ANSWER: Final = "answer"  # of the part of a request with the values for a Question's fields
 QUESTION: Final = "question"  # of a part that holds a Question (see wire.nlip)
 
-# Beside the caller's own conversation_id, which comes back as it was sent, ours travels under this name.
+# Besides the caller's own conversation_id, which is returned unchanged, ours has this name.
 OUR_TOKEN: Final = "conversation_token"
 
 
 class Details(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What an NLWeb request says beside its words."""
+    """The options of an NLWeb request besides its text."""
 
     filters: Json = {}  # ``site`` among them
     modes: tuple[str, ...] = ()
@@ -37,10 +37,10 @@ class Details(msgspec.Struct, frozen=True, omit_defaults=True):
     prev: tuple[str, ...] | None = None  # None: those of the conversation
     memory: tuple[str, ...] = ()
     about: str = ""
-    rewritten: str = ""  # the caller has made the query stand on its own
+    rewritten: str = ""  # the caller has made the query self-contained
     answers: Json = {}
-    languages: str = ""  # that the asker reads, as Accept-Language writes them
-    questions: bool = True  # whether the caller knows elicitations
+    languages: str = ""  # that the caller reads, as in Accept-Language
+    questions: bool = True  # whether the caller supports elicitations
 
 
 class IgnoredField(msgspec.Struct, frozen=True):
@@ -58,8 +58,8 @@ class Notes(msgspec.Struct, frozen=True):
     rewritten: bool = False
     ignored: tuple[IgnoredField, ...] = ()
     total: int | None = None
-    coverage: float = 1.0  # below 1 while some items are known by their words alone
-    note: str = ""  # what should be known of what was found
+    coverage: float = 1.0  # below 1 while some items have no vectors yet
+    note: str = ""  # what the caller should know about the results
     applied: tuple[str, ...] = ()  # words of the question that were read as filters
 
 
@@ -88,9 +88,9 @@ _NOTHING: Final = Details()
 
 
 def message_of(request: AskRequest, *, questions: bool = True) -> Message:
-    """The request as a Message: its words, its Details if it says any, the answers it brings, its tokens.
+    """The request as a Message: its text, its Details if it has any, its answers, its tokens.
 
-    ``questions`` unset: the caller knows no elicitations.
+    ``questions`` unset: the caller does not support elicitations.
     """
     parts: list[Part] = [text_part(request.query.text)]
     details = msgspec.structs.replace(details_of_request(request), questions=questions)
@@ -135,14 +135,14 @@ def is_result(part: Part) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What ``summarize`` or ``generate`` wrote, and from which sources."""
+    """The output of ``summarize`` or ``generate``, with its sources."""
 
     text: str
     grounding: Grounding
 
 
 def written_of(message: Message) -> list[Written]:
-    """What was written of the results, in order."""
+    """The texts written about the results, in order."""
     return [written for part in message.parts if (written := _written(part)) is not None]
 
 
@@ -165,25 +165,25 @@ def _written(part: Part) -> Written | None:
 
 
 def words_of(message: Message) -> str:
-    """What a Reply says for people."""
+    """The text of a Reply, for people."""
     return "\n".join(str(part.content) for part in message.parts if part.format == "text").strip("\n")
 
 
 def others_of(message: Message) -> list[Part]:
-    """Parts that are neither words nor tokens nor a site agent's own: the data of agents that are no site."""
+    """Parts other than text, tokens and a site agent's own: the data of other agents."""
     own = {META, RESULT, QUESTION, *WRITTEN}
     return [p for p in message.parts if p.format not in ("text", "token") and (p.label or "").lower() not in own]
 
 
 # -- questions ------------------------------------------------------------------------------------
 
-# The kinds of Field that NLWeb names otherwise.
+# The kinds of Field that have another name in NLWeb.
 _TYPES: Final = {"number": "text", "boolean": "single_select"}
 _YES_NO: Final = ("yes", "no")
 
 
 def elicitation_of(question: Question) -> Elicitation:
-    """A Question as NLWeb asks it; one without fields is one free text."""
+    """A Question as an elicitation; without fields it is one free text."""
     fields = question.fields or (Field(question.id or ANSWER, question.text),)
     questions = tuple(
         ElicitationQuestion(
@@ -203,7 +203,7 @@ def question_of(elicitation: Elicitation) -> Question:
 
 
 def answers_in(message: Message) -> Json:
-    """The values that a Message gives to a Question's fields; none if it answers in words."""
+    """The values for a Question's fields in a Message; none if it answers in text."""
     part = message.labelled(ANSWER)
     value: JSON = part.value if part is not None else None
     return value if isinstance(value, dict) else {}

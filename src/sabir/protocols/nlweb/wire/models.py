@@ -1,8 +1,9 @@
-"""The NLWeb objects as frozen, typed values, and how they are read from and written to plain JSON values.
+"""The NLWeb objects as frozen, typed values, and their conversion from and to plain JSON values.
 
-An open model keeps what its protocol version does not name in its last field: further attributes of a ``Query``
-are ``filters``, those of a ``ResultObject`` are its type's own ``fields``, those of the others are ``more``.
-``read`` refuses with the path of what is wrong; ``plain`` is its inverse.
+An open model keeps unknown attributes in its last field: those of a ``Query`` are ``filters``, those of a
+``ResultObject``
+its type's own ``fields``, those of the others ``more``. ``read`` reports errors with their path; ``plain`` is its
+inverse.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from sabir.errors import BadMessage
 from sabir.message import JSON
 
 PROTOCOL: Final = "nlweb"
-MISSING: Final = "; it is missing"  # how the text of a refusal ends when a required field is not there
+MISSING: Final = "; it is missing"  # the end of the error for a missing required field
 
 Json: TypeAlias = dict[str, Any]
-_ALWAYS: Final = frozenset({"@type", "type"})  # said even where it is the usual one
+_ALWAYS: Final = frozenset({"@type", "type"})  # written even if it is the default
 
 
 class _OpenModel(msgspec.StructMeta):
-    """Lets ``Query(text="soup", itemType="Recipe")`` keep what the model does not name, as reading it does."""
+    """Lets ``Query(text="soup", itemType="Recipe")`` keep unknown attributes, as decoding does."""
 
     OPEN: str | None
 
@@ -37,7 +38,7 @@ class _OpenModel(msgspec.StructMeta):
 
 
 class NlwebModel(msgspec.Struct, metaclass=_OpenModel, frozen=True, omit_defaults=True):
-    """``OPEN`` names the field that keeps attributes which the model does not know."""
+    """``OPEN`` names the field that keeps unknown attributes."""
 
     OPEN: ClassVar[str | None] = None
 
@@ -46,13 +47,13 @@ class NlwebModel(msgspec.Struct, metaclass=_OpenModel, frozen=True, omit_default
 
 
 class Query(NlwebModel, frozen=True):
-    """What is asked. Every attribute beside the named ones is a filter (W-5)."""
+    """The query. Every attribute besides the named ones is a filter (W-5)."""
 
     OPEN: ClassVar[str | None] = "filters"
 
     text: str
-    site: tuple[str, ...] = ()  # none: any
-    num_results: int | None = None  # how many to look at
+    site: tuple[str, ...] = ()  # empty: any
+    num_results: int | None = None  # how many to consider
     max_results: int | None = None  # how many to return
     min_score: float | None = None
     decontextualized_query: str | None = None
@@ -73,7 +74,7 @@ class Context(NlwebModel, frozen=True):
 
 
 class Prefer(NlwebModel, frozen=True):
-    """How the answer shall look and come. ``streaming`` is None where it is not said (W-3)."""
+    """How the answer should look and arrive. ``streaming`` is None if not given (W-3)."""
 
     OPEN: ClassVar[str | None] = "more"
 
@@ -82,12 +83,12 @@ class Prefer(NlwebModel, frozen=True):
     mode: tuple[str, ...] = ("list",)
     accept_language: str | None = msgspec.field(default=None, name="accept-language")
     user_agent: str | None = msgspec.field(default=None, name="user-agent")
-    wait: float | None = None  # seconds until a promise is better than the answer (W-9)
+    wait: float | None = None  # seconds until a promise is better than waiting (W-9)
     more: Json = {}
 
 
 class SessionContext(NlwebModel, frozen=True):
-    """Returned like a cookie: whatever stands in it comes back as it was sent."""
+    """Returned like a cookie: unchanged."""
 
     OPEN: ClassVar[str | None] = "more"
 
@@ -97,7 +98,7 @@ class SessionContext(NlwebModel, frozen=True):
 
 
 class Meta(NlwebModel, frozen=True):
-    """What belongs to the request itself."""
+    """Metadata of the request itself."""
 
     OPEN: ClassVar[str | None] = "more"
 
@@ -126,7 +127,7 @@ class AwaitRequest(NlwebModel, frozen=True):
 
 
 class WhoRequest(NlwebModel, frozen=True):
-    """``POST /who``: which agents here suit a query. An empty text suits all of them."""
+    """``POST /who``: which agents match a query. An empty text matches all."""
 
     text: str
     type: str | None = None
@@ -158,7 +159,7 @@ AskResponseMeta = ResponseMeta  # its name in the protocol
 
 
 class Grounding(NlwebModel, frozen=True):
-    """Where something comes from."""
+    """The source of something."""
 
     source_urls: tuple[str, ...] = ()
     citations: tuple[str, ...] = ()
@@ -198,7 +199,7 @@ class ResultObject(NlwebModel, frozen=True):
 
 
 class TextContent(NlwebModel, frozen=True):
-    """Words for people and models."""
+    """Text for people and models."""
 
     OPEN: ClassVar[str | None] = "more"
 
@@ -218,7 +219,7 @@ class AnswerResponse(NlwebModel, frozen=True):
 
     @property
     def items(self) -> tuple[ResultObject, ...]:
-        """The results, by whichever name they came."""
+        """The results, under whichever name they came."""
         return self.results or self.structured_data or ()
 
 
@@ -244,7 +245,7 @@ class ElicitationResponse(NlwebModel, frozen=True):
 
 
 class Promise(NlwebModel, frozen=True):
-    """An answer that is still being worked on."""
+    """An answer that is not ready yet."""
 
     token: str
     estimated_time: int | None = None  # seconds
@@ -279,7 +280,7 @@ M = TypeVar("M", bound=NlwebModel)
 
 @cache
 def _fields(kind: type[NlwebModel]) -> tuple[msgspec.structs.FieldInfo, ...]:
-    """The fields of a model; msgspec evaluates annotations anew at each call, so they are asked for once."""
+    """The fields of a model, cached: msgspec evaluates annotations at each call."""
     return msgspec.structs.fields(kind)
 
 
@@ -295,16 +296,16 @@ def _required(kind: type[NlwebModel]) -> tuple[str, ...]:
 
 
 def an_object(value: object, where: str) -> Json:
-    """The value, which has to be a JSON object."""
+    """The value, which must be a JSON object."""
     if not isinstance(value, dict):
         raise BadMessage(PROTOCOL, where, "an object")
     return value
 
 
 def read(kind: type[M], value: object, where: str = "$", *, lenient: bool = False) -> M:
-    """A model without models inside, of a JSON object. ``null`` is the same as absent.
+    """Decode a flat model from a JSON object. ``null`` counts as absent.
 
-    ``lenient`` reads numbers and booleans from text, for values that came in a URL.
+    ``lenient`` reads numbers and booleans from text, for values from a URL.
 
     Raises:
         BadMessage: a value has the wrong type, or a required one is missing; ``where`` says which.
@@ -327,17 +328,17 @@ def read(kind: type[M], value: object, where: str = "$", *, lenient: bool = Fals
 
 
 def _expected(said: str) -> str:
-    """msgspec's "Expected `int`, got `str`" as what follows our own "expected"."""
+    """msgspec's "Expected `int`, got `str`" in a form that follows our own "expected"."""
     if "out of range" in said:
         return "a smaller number"
     return said.removeprefix("Expected ").replace("`", "") if said.startswith("Expected ") else said
 
 
 def result(value: object, where: str = "$") -> ResultObject:
-    """A result object, its grounding and actions typed.
+    """A result object, with typed grounding and actions.
 
     Raises:
-        BadMessage: it is none.
+        BadMessage: it is not a result object.
     """
     given = dict(an_object(value, where))
     grounding, actions = given.pop("grounding", None), given.pop("actions", None)
@@ -351,7 +352,7 @@ def result(value: object, where: str = "$") -> ResultObject:
 
 
 def _grounded(value: Json) -> Json:
-    """Lists of texts, whatever came: a citation that is an object is replaced by its text."""
+    """Lists of texts, whatever the input: a citation that is an object is replaced by its text."""
     lists = {name: item if isinstance(item, list | tuple) else [item] for name, item in value.items() if item}
     return {
         name: [str(e.get("text", "")) if isinstance(e, dict) else str(e) for e in item] for name, item in lists.items()
@@ -362,7 +363,7 @@ def _grounded(value: Json) -> Json:
 
 
 def plain(model: NlwebModel) -> Json:
-    """The model as JSON values: names as on the wire, what the open field holds beside the rest."""
+    """The model as JSON values: names as on the wire, the open field's content beside the rest."""
     values: Json = {}
     for field in _fields(type(model)):
         value = getattr(model, field.name)

@@ -1,8 +1,10 @@
-"""NLWeb requests: bytes or URL parameters to typed models, refused with the path of what is wrong.
+"""NLWeb requests: bytes or URL parameters to typed models; errors name the path.
 
-Readers are generous where clients differ (a lone string for a list, a version as a number, modes joined by
-commas) and exact where a guess could mislead. The flat request of before 0.54 is refused with the nested
-form of that very request (W-7), because half of its keys mean something else now.
+Decoders are lenient where clients differ (a single string for a list, a version as a number, modes joined by commas)
+and
+strict where a guess could mislead. The flat request of versions before 0.54 is rejected with the nested form of that
+very
+request (W-7), because half of its keys have another meaning now.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from .models import (
     read,
 )
 
-# Which shape an answer has, by the names clients give it.
+# The response format, by the names clients use.
 CHATGPT_APP: Final = "chatgpt_app"
 CONV_SEARCH: Final = "conv_search"
 FORMATS: Final[Mapping[str, str]] = {
@@ -47,7 +49,7 @@ MAX_TEXT: Final = 32_768  # characters of a question
 MAX_RESULTS: Final = 1000
 MAX_PREV: Final = 100
 
-# Where the keys of the flat request of before 0.54 stand now; any other was a filter.
+# The new places of the keys of the flat request before 0.54; any other was a filter.
 FLAT: Final[Mapping[str, tuple[str, str]]] = {
     "query": ("query", "text"),
     "context": ("context", "text"),
@@ -91,10 +93,10 @@ def decode_ask(body: bytes) -> AskRequest:
 
 
 def ask_of(value: object, *, lenient: bool = False) -> AskRequest:
-    """The request that a JSON value is; MCP's and A2A's ``ask`` arguments are the same.
+    """The request in a JSON value; the ``ask`` arguments of MCP and A2A are the same.
 
     Raises:
-        BadMessage: it is none.
+        BadMessage: it is not a request.
     """
     given = an_object(value, "$")
     query = given.get("query")
@@ -135,7 +137,7 @@ def context_of(value: object, *, lenient: bool = False) -> Context:
 
 
 def prefer_of(value: object, *, lenient: bool = False) -> Prefer:
-    """Raises BadMessage also for a format or a mode that is not known here."""
+    """Raises BadMessage also for an unknown format or mode."""
     if value is None:
         return Prefer()
     given = dict(an_object(value, "$.prefer"))
@@ -150,7 +152,7 @@ def modes_of(value: object) -> tuple[str, ...]:
     """``"list, summarize"`` and ``["list", "summarize"]`` are the same.
 
     Raises:
-        BadMessage: one of them is not known.
+        BadMessage: one of them is unknown.
     """
     words = _words(value, "$.prefer.mode")
     modes = tuple(dict.fromkeys(mode.strip().lower() for word in words for mode in word.split(",") if mode.strip()))
@@ -186,16 +188,16 @@ def ask_of_pairs(pairs: Iterable[tuple[str, str]]) -> AskRequest:
     """The request of ``GET /ask?…``: JSON sections, dotted keys, or plain ``query=words``.
 
     Raises:
-        BadMessage: it is not one.
+        BadMessage: it is not a request.
     """
     return ask_of(sections_of(pairs), lenient=True)
 
 
 def merged(pairs: Iterable[tuple[str, str]], body: object) -> object:
-    """The body of ``POST /ask?…`` with what only its URL says; where both say something, the body wins.
+    """The body of ``POST /ask?…``, completed from its URL; the body takes precedence.
 
     Raises:
-        BadMessage: the URL parameters are not those of a request.
+        BadMessage: the URL parameters are invalid.
     """
     given = sections_of(pairs)
     if not given or not isinstance(body, dict) or isinstance(body.get("query"), str):
@@ -208,7 +210,7 @@ def merged(pairs: Iterable[tuple[str, str]], body: object) -> object:
 
 
 def _under(less: Json, more: Json) -> Json:
-    """One object of two; where both have a value, that of ``more``."""
+    """Merge two objects; the values of ``more`` take precedence."""
     whole = {**less, **more}
     for name, value in more.items():
         if isinstance(value, dict) and isinstance(less.get(name), dict):
@@ -220,7 +222,7 @@ def sections_of(pairs: Iterable[tuple[str, str]]) -> Json:
     """URL parameters as the sections of a request.
 
     Raises:
-        BadMessage: one of them is of the flat form.
+        BadMessage: one of them has the flat form.
     """
     given: Json = {}
     flat: Json = {}
@@ -271,7 +273,7 @@ def _nested(flat: Mapping[str, Any]) -> list[tuple[str, str, Any]]:
 
 
 def nested(flat: Mapping[str, Any]) -> Json:
-    """A flat request in the form that is asked for here."""
+    """A flat request in the nested form."""
     given: Json = {}
     for section, name, value in _nested(flat):
         place = given.setdefault(section, {})
@@ -307,7 +309,7 @@ def await_of(value: object) -> AwaitRequest:
 
 
 def who_of(value: object, *, lenient: bool = False) -> WhoRequest:
-    """The request of ``/who``; the query may be plain words."""
+    """The request of ``/who``; the query may be plain text."""
     given = an_object(value, "$")
     query = given.get("query")
     named = {"text": query} if isinstance(query, str) else an_object({} if query is None else query, "$.query")
@@ -323,10 +325,10 @@ def who_of(value: object, *, lenient: bool = False) -> WhoRequest:
 
 
 def who_of_pairs(pairs: Iterable[tuple[str, str]], body: object) -> WhoRequest:
-    """The request of ``/who?…``: its body with what only its URL says; other URL parameters are left aside.
+    """The request of ``/who?…``: its body, completed from its URL; other URL parameters are ignored.
 
     Raises:
-        BadMessage: it is not one.
+        BadMessage: it is not a request.
     """
     given = sections_of((name, text) for name, text in pairs if name.partition(".")[0] in SECTIONS)
     if not given or not isinstance(body, dict):
@@ -340,7 +342,7 @@ def who_of_pairs(pairs: Iterable[tuple[str, str]], body: object) -> WhoRequest:
 
 
 def _words(value: object, where: str) -> tuple[str, ...]:
-    """A list of strings; a lone one counts as a list of it."""
+    """A list of strings; a single one counts as a list of one."""
     if value is None:
         return ()
     if isinstance(value, str):

@@ -1,7 +1,8 @@
-"""NLWeb responses: what an agent said, in the version and the format that was asked for.
+"""NLWeb responses: an agent's output in the requested version and format.
 
-Pure: a ``ResponseFormat`` is made of the request, and turns Replies, Questions, promises and errors into response
-models; a ``Stream`` turns the same into server-sent events, piece by piece.
+Pure: a ``ResponseFormat`` is built from the request, and turns Replies, Questions, promises and errors into response
+models; a
+``Stream`` turns the same into server-sent events, piece by piece.
 """
 
 from __future__ import annotations
@@ -66,9 +67,9 @@ class Version:
     elicitation: str
     promise: str
     failure: str
-    summary: str  # @type of the item that sums up
+    summary: str  # @type of the summary item
     whole_events: bool  # each streamed event can be read without its name (W-2)
-    both_cases: bool  # content says Type and Text too, as the models of nlweb-core 0.7 demand
+    both_cases: bool  # content also has Type and Text, as the models of nlweb-core 0.7 require
 
 
 V0_54: Final = Version("0.54", "Answer", "Elicitation", "Promise", "Failure", "Summary", True, True)
@@ -78,10 +79,10 @@ DEFAULT: Final = V0_54
 
 
 def version_of(meta: Meta) -> Version:
-    """The version a request asks for.
+    """The version of a request.
 
     Raises:
-        UnknownVersion: it is not spoken here.
+        UnknownVersion: it is not supported.
     """
     if meta.api_version is None:
         return DEFAULT
@@ -93,7 +94,7 @@ def version_of(meta: Meta) -> Version:
 
 # -- failures (W-6) -------------------------------------------------------------------------------
 
-# The status and the code of every failure. Walked against the whole tree by a test.
+# The status and the code of every failure. A test checks it against all errors.
 CODES: Final[Mapping[type[errors.SabirError], tuple[int, str]]] = errors.ErrorTable(
     {
         errors.SabirError: (500, "INTERNAL_ERROR"),
@@ -128,7 +129,7 @@ CODES: Final[Mapping[type[errors.SabirError], tuple[int, str]]] = errors.ErrorTa
 )
 NO_RESULTS: Final = "NO_RESULTS"
 UNKNOWN_PROMISE: Final = "UNKNOWN_PROMISE"
-# A value at these places that is not known here has a code of its own.
+# An unknown value at these paths has its own code.
 _AT: Final[Mapping[str, str]] = {
     "$.prefer.mode": "UNSUPPORTED_MODE",
     "$.prefer.response_format": "UNSUPPORTED_FORMAT",
@@ -147,12 +148,12 @@ def code_of(exc: SabirError) -> tuple[int, str]:
 # -- one answer -----------------------------------------------------------------------------------
 
 
-_OF_META: Final = ("api_version", "version", "request_id")  # what a refusal, too, says of its request
+_OF_META: Final = ("api_version", "version", "request_id")  # what an error also repeats of its request
 
 
 @dataclass(frozen=True, slots=True)
 class ResponseFormat:
-    """How the answer to one request is written: version, shape, session."""
+    """How the answer to one request is encoded: version, format, session."""
 
     version: Version = DEFAULT
     format: str = CHATGPT_APP
@@ -160,8 +161,8 @@ class ResponseFormat:
     modes: tuple[str, ...] = ("list",)
     session: SessionContext | None = None
     request_id: str | None = None
-    filters: tuple[str, ...] = ()  # names of what the caller wants filtered
-    source: str = "sabir"  # the site or agent that answers, for results that do not say their site
+    filters: tuple[str, ...] = ()  # names of the requested filters
+    source: str = "sabir"  # the site or agent that answers, for results without a site
     chosen: bool = False  # whether the caller named the version
 
     @classmethod
@@ -182,13 +183,13 @@ class ResponseFormat:
 
     @classmethod
     def of_meta(cls, meta: Meta) -> ResponseFormat:
-        """For requests without preferences of their own, such as ``/await``. Raises UnknownVersion."""
+        """For requests without their own preferences, such as ``/await``. Raises UnknownVersion."""
         chosen = meta.api_version is not None
         return cls(version_of(meta), session=meta.session_context, request_id=meta.request_id, chosen=chosen)
 
     @classmethod
     def guess(cls, value: object) -> ResponseFormat:
-        """For a request that may be rejected: the version that it names, if it names one that is spoken here."""
+        """For a request that may be rejected: the version that it names, if that is supported."""
         meta = value.get("meta") if isinstance(value, dict) else None
         given = {name: meta[name] for name in _OF_META if name in meta} if isinstance(meta, dict) else {}
         try:
@@ -209,7 +210,7 @@ class ResponseFormat:
         }
 
     def restored(self, kept: Mapping[str, Any] | None) -> ResponseFormat:
-        """This format with what the first request asked for; what this request says itself takes precedence."""
+        """This format with the preferences of the first request; those of this request take precedence."""
         if not kept:
             return self
         session = read(SessionContext, kept["session"]) if kept.get("session") else None
@@ -227,7 +228,7 @@ class ResponseFormat:
     # -- the four responses -----------------------------------------------------------------------
 
     def reply(self, message: Message, token: str | None = None) -> Response:
-        """What an agent replied: an Answer; an Elicitation if it asks; ``NO_RESULTS`` if it says it found none."""
+        """The response for a reply: an Answer; an Elicitation if it asks; ``NO_RESULTS`` if nothing was found."""
         question = nlip.question_of(message)
         if question is not None:
             return self.question(question, token)
@@ -252,7 +253,7 @@ class ResponseFormat:
     def question(
         self, question: Question, token: str | None = None, understood: Part | None = None
     ) -> ElicitationResponse:
-        """``understood`` is the part in which a site agent said how it reads the question, before it asked back."""
+        """``understood`` is the part with the site agent's reading of the question, from before it asked back."""
         meta = self.meta(self.version.elicitation, token)
         if understood is not None:
             about = self.about(Message.of(understood), token)
@@ -280,7 +281,7 @@ class ResponseFormat:
         )
 
     def session_with(self, token: str | None) -> SessionContext | None:
-        """The session context as it came, with our token beside it if the caller has an id of its own."""
+        """The session context unchanged, with our token added if the caller has its own id."""
         session = self.session
         if token is None or (session is not None and token in (session.conversation_id, session.more.get(OUR_TOKEN))):
             return session
@@ -289,10 +290,10 @@ class ResponseFormat:
         return msgspec.structs.replace(session, more={**session.more, OUR_TOKEN: token})
 
     def about(self, message: Message, token: str | None) -> ResponseMeta:
-        """``_meta`` of an answer, with what its agent says about it."""
+        """``_meta`` of an answer, with its agent's notes."""
         meta, notes = self.meta(self.version.answer, token), notes_of(message)
         if notes is None:
-            # This agent knows nothing of filters, so none was applied (W-5).
+            # This agent does not support filters, so none was applied (W-5).
             return msgspec.structs.replace(meta, ignored_filters=self.filters)
         more: Json = {"coverage": notes.coverage} if notes.coverage < 1.0 else {}
         if notes.note:
@@ -328,7 +329,7 @@ class ResponseFormat:
         return msgspec.structs.replace(made, **fills) if fills else made
 
     def closing(self, message: Message, items: tuple[ResultObject, ...]) -> tuple[ResultObject, ...]:
-        """What conversational search says last: what was written, or, of an agent without results, its words."""
+        """The last item of conversational search: the written text, or the text of an agent without results."""
         written = written_of(message)
         if written:
             return tuple(
@@ -352,7 +353,7 @@ class ResponseFormat:
         )  # fmt: skip
 
     def texts(self, message: Message, items: tuple[ResultObject, ...]) -> list[str]:
-        """What the answer says for people and models, in one or more texts."""
+        """The answer for people and models, in one or more texts."""
         texts = [words_of(message)] if words_of(message) else []
         texts += [_shown(part) for part in others_of(message)]
         if not texts and items:
@@ -364,7 +365,7 @@ class ResponseFormat:
 
 
 def _reasons(ignored: Iterable[IgnoredField]) -> Json:
-    """Why filters were not applied, by their names; of what was said in the query's text, with the words."""
+    """Why filters were not applied, by name; for those from the query's text, with the words."""
     details: dict[str, list[str]] = {}
     for item in ignored:
         words = f"{item.value}: {item.reason}" if item.name == "text" and item.value else item.reason
@@ -402,7 +403,7 @@ def _line(number: int, item: ResultObject) -> str:
 
 @dataclass(slots=True)
 class Stream:
-    """Turns events into named server-sent events; ``begun`` and ``ended`` say where it is."""
+    """Turns events into named server-sent events; ``begun`` and ``ended`` are its state."""
 
     response_format: ResponseFormat
     begun: bool = False
@@ -412,7 +413,7 @@ class Stream:
     _words: str = ""
 
     def piece(self, event: Delta | Progress, token: str | None = None) -> bytes:
-        """A piece ahead of the answer."""
+        """Send a piece before the answer."""
         return b"".join(self._piece(event, token))
 
     def _piece(self, event: Delta | Progress, token: str | None) -> Iterator[bytes]:
@@ -434,7 +435,7 @@ class Stream:
             yield sse("content", {"type": "text", "text": event.part.content})
 
     def reply(self, message: Message, token: str | None = None) -> bytes:
-        """The end: what was not sent yet of the reply, then ``complete``."""
+        """End the stream: the rest of the reply, then ``complete``."""
         response = self.response_format.reply(message, token)
         if not isinstance(response, AnswerResponse):
             return self.response(response)
@@ -456,7 +457,7 @@ class Stream:
         yield self._complete(response.meta)
 
     def response(self, response: Response) -> bytes:
-        """A whole response: a question, a promise, a failure; or the Answer of a promise."""
+        """Send a whole response: a question, a promise, a failure; or the Answer of a promise."""
         if isinstance(response, AnswerResponse):
             return b"".join(self._kept(response))
         name, body = _event_of(response)
@@ -510,5 +511,5 @@ def _event_of(response: Response) -> tuple[str, Json]:
 
 
 def sse(name: str, data: Any) -> bytes:
-    """One server-sent event. JSON holds no line break, so one data line is enough."""
+    """One server-sent event. JSON has no line breaks, so one data line is enough."""
     return b"event: %s\ndata: %s\n\n" % (name.encode(), msgspec.json.encode(data))

@@ -1,1 +1,1 @@
-"""Ways to stand in front of an MCP server: whole messages, raw HTTP, chosen tools."""
+"""Proxies for MCP servers: by message, by raw HTTP, or for selected tools."""

@@ -1,8 +1,8 @@
-"""The filters of the guard on MCP messages that are passed on as they are.
+"""Applies the guard's filters to MCP messages that are otherwise passed on unchanged.
 
-A message in which the filters change nothing stays as it came, to the last field. What clients say (arguments,
-answers) passes inward, what servers say (results, questions, progress, log, what their tools are for) outward; names,
-addresses and schemas are left alone. Nobody is sent to an address that is not on the web, with filters or without.
+A message that the filters do not change stays as it was, to the last field. Client data (arguments, answers) passes the
+inbound filters, server data (results, questions, progress, logs, tool descriptions) the outbound ones; names, addresses
+and schemas are not filtered. URL elicitation must use a web address, with filters or without.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sabir.turn import Caller
 logger = logging.getLogger("sabir")
 
 Json = dict[str, Any]
-# Where the values stand that a client gives, by method; in an answer they are the content of a form.
+# Where a client's values are, by method; in an answer they are the content of a form.
 _SAID: Final = ("title", "description")
 _GIVEN: Final[Mapping[str, str]] = {"tools/call": "arguments", "prompts/get": "arguments"}
 
@@ -39,7 +39,7 @@ class ContentFilter:
     # -- inward -------------------------------------------------------------------------------------
 
     async def request(self, method: str, params: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-        """What a client asks, as it may go in.
+        """Filter a client's request.
 
         Raises:
             Forbidden: a filter blocks it.
@@ -59,7 +59,7 @@ class ContentFilter:
         return passed
 
     async def answer(self, response: Any) -> Any:
-        """What a client answers to what a server asked: the values of a form, or what its model said."""
+        """Filter a client's answer to a server's question: the values of a form, or a model's output."""
         if not self or not isinstance(response, dict):
             return response
         content = response.get("content")
@@ -74,16 +74,16 @@ class ContentFilter:
     async def _values(self, values: Json) -> Json:
         passed = (await self._filters.inbound(Message("structured", "json", values), self._caller)).first.value
         if not isinstance(passed, dict):
-            raise Forbidden("a filter leaves no arguments of this")
+            raise Forbidden("a content filter removed the arguments of this call")
         return passed
 
     # -- outward ------------------------------------------------------------------------------------
 
     async def result(self, method: str, result: Json) -> Json:
-        """What a server answers, as it may go out.
+        """Filter a server's result.
 
         Raises:
-            Forbidden: a filter blocks it, or it sends people to an address that is not on the web.
+            Forbidden: a filter blocks it, or it sends people to an address that is not http or https.
         """
         for item in _asking(result):
             mcp_ask.check_address(item)
@@ -108,13 +108,13 @@ class ContentFilter:
         return passed
 
     def refusal(self, data: object) -> None:
-        """What a server says with its error, among it where people are sent before it can be asked again."""
+        """Filter a server's error, including addresses that people should visit before retrying."""
         sent = data.get("elicitations") if isinstance(data, dict) else None
         for item in sent if isinstance(sent, list) else ():
             mcp_ask.check_address(item if isinstance(item, dict) else {})
 
     async def question(self, params: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-        """What a server asks of the client; raises as ``result`` does."""
+        """Filter a server's question to the client; raises as ``result`` does."""
         mcp_ask.check_address(params or {})
         if not self or params is None:
             return params
@@ -128,7 +128,7 @@ class ContentFilter:
         return asked
 
     async def tools(self, tools: list[Any]) -> list[Any]:
-        """The tools as they may be offered: what is said of them is read by models, as is what they answer."""
+        """Filter a list of tools: models read their descriptions as well as their results."""
         passed = []
         for tool in tools if self else ():
             said = {name: tool[name] for name in _SAID if name in tool} if isinstance(tool, dict) else {}
@@ -142,7 +142,7 @@ class ContentFilter:
         return passed if self else tools
 
     async def note(self, params: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-        """What a server says beside its answers: how far it is, what it logs."""
+        """Filter a server's notifications: progress and logs."""
         if not self or params is None:
             return params
         said = dict(params)
@@ -160,7 +160,7 @@ class ContentFilter:
         return {**request, "params": await self.question(request["params"])}
 
     async def _tool_result(self, result: Json) -> Json:
-        """Content and structured content go together: a filter sees all that is said."""
+        """Filter content and structured content together: a filter sees everything."""
         blocks, structured = result.get("content"), result.get(wire.STRUCTURED)
         parts = [json_part(structured, label=wire.STRUCTURED)] if structured is not None else []
         if not isinstance(blocks, list):
@@ -196,7 +196,7 @@ class ContentFilter:
         return contents if not passed else wire.contents_of(passed[0], str(contents.get("uri", "")))
 
     async def _parts(self, parts: list[Part], *, inward: bool = False) -> list[Part] | None:
-        """The parts as the filters leave them; None if they leave them as they are."""
+        """The filtered parts; None if they are unchanged."""
         if not parts:
             return None
         message = Message.of(*parts)
@@ -209,7 +209,7 @@ class ContentFilter:
 
 
 def _asking(result: Json) -> list[Json]:
-    """What a result asks of the client."""
+    """The questions in a result."""
     wanted = result.get("inputRequests")
     requests = wanted.values() if isinstance(wanted, dict) else ()
     return [
@@ -220,7 +220,7 @@ def _asking(result: Json) -> list[Json]:
 
 
 def _texts(described: Any) -> Iterator[str]:
-    """What a tool, its arguments and its results are said to be."""
+    """The descriptions of a tool, its arguments and its results."""
     inner = described.values() if isinstance(described, dict) else described if isinstance(described, list) else ()
     if isinstance(described, dict):
         yield from (described[name] for name in _SAID if isinstance(described.get(name), str))
@@ -230,7 +230,7 @@ def _texts(described: Any) -> Iterator[str]:
 
 def _part(block: Any) -> Part:
     """Raises:
-    Forbidden: it is of a kind that no filter could look into.
+    Forbidden: no filter can check this kind of content.
     """
     try:
         return wire.part_of(block)

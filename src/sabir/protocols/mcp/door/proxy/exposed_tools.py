@@ -1,8 +1,9 @@
-"""Tools of MCP servers behind the gateway, at ``/mcp`` as their servers describe them and with what these answer.
+"""Tools of MCP servers behind the gateway, listed at ``/mcp`` as their servers describe them, with unchanged results.
 
-A server that stands under ``expose`` is not translated there: names get a prefix, and schemas, annotations, results
-and errors stay as they are. A call is a turn of the exchange all the same, so rights, limits, filters, record and audit
-are those of every call; where a filter is configured, the result is what the filters let through.
+A server under ``expose`` is not translated: names get a prefix, and schemas, annotations, results and errors stay as
+they
+are. A call is still a turn of the exchange, so rights, limits, filters, records and audit apply; with a filter, the
+result is what the filters let through.
 """
 
 from __future__ import annotations
@@ -39,23 +40,23 @@ from .server_contents import ServerContents
 logger = logging.getLogger("sabir")
 
 Json = dict[str, Any]
-RETRY: Final = (1.0, 2.0, 5.0, 10.0, 30.0)  # seconds between looks at a server that is not there
+RETRY: Final = (1.0, 2.0, 5.0, 10.0, 30.0)  # seconds between attempts to reach an unavailable server
 _MAX_OPEN: Final = 10_000
-_SERVER: Final = "io.modelcontextprotocol/serverInfo"  # to the client the server is this gateway
-_NOT_OURS: Final = frozenset({"execution", "_meta"})  # what a server says of its own tasks and to its own clients
+_SERVER: Final = "io.modelcontextprotocol/serverInfo"  # to the client, the server is this gateway
+_NOT_OURS: Final = frozenset({"execution", "_meta"})  # about the server's own tasks, and for its own clients
 
 
 class Expose(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"except_": "except"}):
-    """Which tools of one server, and what they are called here."""
+    """Which tools of one server are exposed, and their names here."""
 
     only: tuple[str, ...] = ("*",)
     except_: tuple[str, ...] = ()
     prefix: str | None = None  # None: the server's name and a hyphen
-    refresh: Annotated[float, Meta(gt=0)] = 60.0  # seconds between looks at the server's list
+    refresh: Annotated[float, Meta(gt=0)] = 60.0  # seconds between polls of the server's list
 
 
 class ExposeSettings(msgspec.Struct, frozen=True):
-    """What stands under ``doors: {mcp: …}``."""
+    """The settings under ``doors: {mcp: …}``."""
 
     task_after: Annotated[float, Meta(ge=0)] = TASK_AFTER  # seconds after which a call becomes a task
     authorization_servers: tuple[str, ...] = ()  # where clients get tokens, if not from the issuers of identity
@@ -67,7 +68,7 @@ def settings_of(services: DoorContext) -> ExposeSettings:
     """The settings of the door.
 
     Raises:
-        ConfigError: a key or a value is wrong; names the nearest key that is known.
+        ConfigError: a key or value is invalid; names the nearest known key.
     """
     given = services.settings.get(DOOR)
     exposed = given.get("expose") if isinstance(given, Mapping) else None
@@ -88,10 +89,10 @@ def _rules(settings: ExposeSettings) -> dict[str, Expose]:
 
 
 class Exposed:
-    """The tools that are exposed, for each caller those it may use."""
+    """The exposed tools that each caller may use."""
 
     def __init__(self, services: DoorContext, turns: Turns, settings: ExposeSettings, only: str | None = None) -> None:
-        """``only``: all tools of this one server, under the names that it gives them.
+        """``only``: all tools of this one server, under their own names.
 
         Raises:
             ConfigError: there is no such server.
@@ -105,7 +106,7 @@ class Exposed:
         self._made_of: list[object] = []
         self._made: list[OneTool] = []
         self._clashes: set[str] = set()
-        self._open: OrderedDict[str, Raw] = OrderedDict()  # results of turns that wait for input, by their state
+        self._open: OrderedDict[str, Raw] = OrderedDict()  # results of suspended turns, by their state
         servers = [name for name, agent in services.agents.items() if isinstance(agent, McpPeer)]
         for server in self.rules:
             if server not in servers:
@@ -113,7 +114,7 @@ class Exposed:
                 raise ConfigError(f"doors.{DOOR}.expose: there is no MCP server {server!r} among the agents: {hint}")
 
     def prefix(self, server: str) -> str:
-        """What stands before the names of a server's tools and prompts."""
+        """The prefix of a server's tools and prompts."""
         rules = self.rules.get(server)
         return f"{server}-" if rules is None or rules.prefix is None else rules.prefix
 
@@ -126,7 +127,7 @@ class Exposed:
         ]
 
     def _tools(self) -> list[OneTool]:
-        """All of them; worked out again when an agent or a server's list has changed."""
+        """All of them; recomputed when an agent or a server's list has changed."""
         peers = {server: peer for server in self.rules if isinstance(peer := self.services.agents.get(server), McpPeer)}
         others = self.services.agents.items() if self._only is None else ()
         cards = [agent.card for name, agent in others if name not in self.rules]
@@ -167,11 +168,11 @@ class Exposed:
     # -- calling --------------------------------------------------------------------------------------
 
     async def call(self, tool: OneTool, ctx: Context, context: McpRequestContext, arguments: Json) -> Json:
-        """The result of a call, as the server gave it.
+        """The result of a call, as the server returned it.
 
         Raises:
-            SabirError: refused.
-            MCPError: the server refused it, with this code.
+            SabirError: rejected.
+            MCPError: the server rejected it, with this code.
         """
         ask = tool.ask(context, arguments)
         state = (ctx.params or {}).get("requestState")
@@ -220,15 +221,14 @@ class Exposed:
     # -- what changes ---------------------------------------------------------------------------------
 
     async def follow(self, server: str, changed: Callable[[], Awaitable[None]]) -> None:
-        """Look at a server's list now and then, and tell when it is another one; without end."""
+        """Poll a server's list and report changes, endlessly."""
         await follow(lambda: self.services.agents.get(server), server, self.rules[server].refresh, changed)
 
 
 async def follow(
     behind: Callable[[], object], name: str, refresh: float, changed: Callable[[], Awaitable[None]]
 ) -> None:
-    """Look at the list of a server now and then, sooner if it is not there, and tell when it is another one; as long
-    as there is the server."""
+    """Poll a server's list, more often while it is unavailable, and report changes; as long as the server exists."""
     failed = 0
     while isinstance(peer := behind(), McpPeer):
         failed = max(failed, 1 if peer.unavailable is not None else 0)
@@ -239,14 +239,14 @@ async def follow(
             failed = 0
         except PeerError as exc:
             if not failed:
-                logger.warning("the tools of %s are unavailable: %s", name, exc)
+                logger.warning("Tools of %s are unavailable: %s", name, exc)
             failed += 1
         if (peer.tools, peer.prompts, peer.resources, peer.templates) != before:
             await changed()
 
 
 class Raw:
-    """The result of one call as the server gave it, or what its refusal says beside its words."""
+    """The result of one call as the server returned it, or the data of its error."""
 
     __slots__ = ("about", "result")
 
@@ -285,7 +285,8 @@ class OneTool(McpTool):
         return TurnRequest(asked, DOOR, self.server, context.credentials, trace=context.trace, hops=context.hops)
 
     def asked(self, arguments: Json) -> Message:
-        """The message that calls it. ``conversation`` continues one of ours, unless the tool itself takes it."""
+        """The message that calls it. ``conversation`` continues one of ours, unless the tool itself has this
+        argument."""
         given: Json = dict(arguments)
         tokens: tuple[Part, ...] = ()
         if "conversation" not in ((self.skill.input_schema or {}).get("properties") or {}):

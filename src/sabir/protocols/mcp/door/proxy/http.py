@@ -1,9 +1,11 @@
 """The HTTP proxy: in front of a whole MCP server over HTTP, byte by byte.
 
 Nothing is translated, so nothing is lost: prompts, completion, subscriptions, sampling, and methods of later versions.
-The gateway adds rights, rate limits, an audit entry for each request, and one address; it keeps back the client's
-credentials and the server's session ids, which the client only sees sealed. Lists of tools are the one thing that is
-looked into, where rights are configured.
+The
+gateway adds rights, rate limits, an audit entry per request, and a single address; it withholds the client's
+credentials
+and the server's session ids, which the client only sees sealed. Only lists of tools are parsed, if rights are
+configured.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ _PASSED_OUT: Final = frozenset({"content-type", "cache-control", "x-accel-buffer
 
 
 class ProxyBase:
-    """Shared by the MCP proxies: authorisation, rate limit, outgoing identity, audit."""
+    """Shared by the MCP proxies: authorization, rate limit, outgoing credentials, audit."""
 
     def __init__(self, services: DoorContext, peer: McpPeer) -> None:
         self.services = services
@@ -43,7 +45,7 @@ class ProxyBase:
     def check(self, context: McpRequestContext, body: Any) -> None:
         """Raises:
         RateLimited: over the rate.
-        Refused: it has passed too many gateways.
+        Refused: it has passed through too many gateways.
         Forbidden: no right to this tool.
         """
         self.services.rates.check(context.caller)
@@ -56,7 +58,7 @@ class ProxyBase:
                 self.services.rights.check(context.caller, agent=self.peer.card.name, door=DOOR, tool=name)
 
     def listed(self, context: McpRequestContext, result: Any) -> Any:
-        """A list of tools with those that this caller may use."""
+        """A list of tools with only those that this caller may use."""
         tools = result.get("tools") if isinstance(result, dict) else None
         if not isinstance(tools, list):
             return result
@@ -69,12 +71,12 @@ class ProxyBase:
         return {**result, "tools": [tool for tool in tools if may_use(tool)]}
 
     async def identity_headers(self, context: McpRequestContext) -> dict[str, str]:
-        """Who we are to the server for this caller, where that is configured."""
+        """Our credentials for the server and this caller, if configured."""
         outgoing = self.peer.outgoing
         return await outgoing.headers(self.peer.url, context.caller) if outgoing is not None else {}
 
     async def audit(self, context: McpRequestContext, body: Any, outcome: str) -> None:
-        """One line for each request; what is no request (an answer, a stream) is part of one."""
+        """Write one audit entry per request; answers and streams belong to one."""
         if not isinstance(body, dict) or "method" not in body or "id" not in body:
             return
         method, params = str(body["method"]), body.get("params")
@@ -85,7 +87,7 @@ class ProxyBase:
 
 
 class HttpProxy(ProxyBase):
-    """Passes requests on to one server over HTTP, byte by byte."""
+    """Forwards requests to one server over HTTP, byte by byte."""
 
     async def __call__(
         self,
@@ -96,12 +98,12 @@ class HttpProxy(ProxyBase):
         receive: Receive,
         send: Send,
     ) -> None:
-        """Pass one request on and its answer back.
+        """Forward one request and return its answer.
 
         Raises:
-            SabirError: not allowed, or the server is not there.
+            SabirError: not allowed, or the server is unavailable.
         """
-        if method == "POST" and not isinstance(body, dict):  # of a batch, nobody would check what it asks for
+        if method == "POST" and not isinstance(body, dict):  # nothing would check the contents of a batch
             raise BadMessage("mcp", "$", "one JSON-RPC message")
         self.check(context, body)
         answer = Passing(send)
@@ -136,7 +138,7 @@ class HttpProxy(ProxyBase):
         outcome = "ok" if response.status_code < 400 else str(response.status_code)
         try:
             if response.status_code in (401, 403):
-                # It refuses our own credentials, not the caller's: its challenge is not for the caller.
+                # It rejects our credentials, not the caller's: its challenge is not for the caller.
                 await self.audit(context, body, outcome)
                 refused = Forbidden("the server behind the gateway refuses it")
                 refused.audited = True
@@ -145,15 +147,15 @@ class HttpProxy(ProxyBase):
             async for chunk in self._chunks(response, context, body):
                 await answer.chunk(chunk)
         except (httpx2.HTTPError, PeerUnreadable):
-            outcome = "PeerUnavailable"  # it went away in the middle: the stream ends here too
+            outcome = "PeerUnavailable"  # it broke off in the middle: the stream ends here, too
         finally:
             await response.aclose()
         await self.audit(context, body, outcome)  # before the last byte: what was answered is on record
         await answer.chunk(b"", last=True)
 
     def _chunks(self, response: httpx2.Response, context: McpRequestContext, body: Any) -> AsyncIterator[bytes]:
-        """The bytes of an answer. Where rights are configured, lists of tools are looked into: those that are asked
-        for, and those that a stream, which is taken up again, may repeat."""
+        """The bytes of an answer. If rights are configured, lists of tools are parsed: requested ones, and those that a
+        resumed stream may repeat."""
         chunks = response.aiter_raw()
         asked = body.get("method") if isinstance(body, dict) else None
         if not self.services.rights.rules or asked not in (None, "tools/list"):
@@ -182,7 +184,7 @@ class HttpProxy(ProxyBase):
 
 
 class Passing(McpResponse):
-    """An answer whose bytes come from elsewhere."""
+    """An answer whose bytes come from another server."""
 
     __slots__ = ()
 
@@ -201,6 +203,6 @@ class Passing(McpResponse):
 
 
 def passed_in(headers: Mapping[str, str], context: McpRequestContext) -> dict[str, str]:
-    """The headers of a client that a server behind us gets to see, and how many gateways it was."""
+    """The client headers that are forwarded, and how many gateways the request has passed."""
     passed = {k: v for k, v in headers.items() if k in _PASSED_IN or k.startswith("mcp-param-")}
     return {**passed, "x-sabir-hops": str(context.hops + 1)}

@@ -1,4 +1,4 @@
-"""Answers that are passed on byte by byte, with one thing looked into: lists of tools."""
+"""Filters lists of tools in answers that are otherwise passed on byte by byte."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 
 from sabir.errors import PeerUnreadable
 
-MAX_EVENT: Final = 8 * 1024 * 1024  # bytes of one answer that may hold a list
+MAX_EVENT: Final = 8 * 1024 * 1024  # bytes of one answer that may contain a list
 _EVENT_END: Final = re.compile(rb"\r\n\r\n|\n\r\n|\n\n|\r\r")
 _LINE_END: Final = re.compile(rb"\r\n|\n|\r")
 
@@ -18,14 +18,14 @@ _LINE_END: Final = re.compile(rb"\r\n|\n|\r")
 async def with_lists(
     chunks: AsyncIterator[bytes], media_type: str, change: Callable[[Any], Any], server: str
 ) -> AsyncIterator[bytes]:
-    """The chunks of an answer, where ``change`` is applied to each result with ``tools``.
+    """The chunks of an answer, with ``change`` applied to each result that has ``tools``.
 
     Raises:
-        PeerUnreadable: an answer is too large to be looked into.
+        PeerUnreadable: an answer is too large to be parsed.
     """
     streams = media_type.startswith("text/event-stream")
     buffer = bytearray()
-    seen = 0  # bytes in which no event ends
+    seen = 0  # bytes without the end of an event
     async for chunk in chunks:
         buffer += chunk
         while streams and (end := _EVENT_END.search(buffer, seen)) is not None:
@@ -53,7 +53,7 @@ def _event(event: bytes, change: Callable[[Any], Any]) -> bytes:
 
 
 def _message(text: bytes, change: Callable[[Any], Any]) -> bytes:
-    """A JSON-RPC message with its list changed; as it came, if it has none."""
+    """A JSON-RPC message with its list changed; unchanged if it has none."""
     try:
         message = msgspec.json.decode(text)
     except msgspec.DecodeError:

@@ -2,8 +2,9 @@
 
 Nothing is translated: prompts, completion, subscriptions, sampling and methods of later versions pass through.
 Streamable HTTP, its sessions and its checks are ours (``streamable_http``); instead of the SDK's kernel, a channel to
-the server answers. Each session of a client has a channel of its own, and so a program of its own, which is started
-again with the same handshake if it has ended. Requests of versions without sessions share one channel per caller.
+the
+server answers. Each client session has its own channel, and so its own program, which is restarted with the same
+handshake if it has ended. Requests of versions without sessions share one channel per caller.
 """
 
 from __future__ import annotations
@@ -37,9 +38,10 @@ from .http import ProxyBase, passed_in
 Json = dict[str, Any]
 MAX_CHANNELS: Final = 64  # to one server
 MAX_PER_CALLER: Final = 16
-IDLE_SECONDS: Final = 600.0  # after which a channel that nobody uses is closed; it is opened again when it is wanted
+IDLE_SECONDS: Final = 600.0  # after which an unused channel is closed; it is reopened on demand
 _LOOK: Final = 10.0
-_ABOUT_SESSION: Final = ("list_changed", "resources/updated")  # ends of what belongs to a session and to no request
+# suffixes of notifications that belong to a session and not to a request
+_ABOUT_SESSION: Final = ("list_changed", "resources/updated")
 
 
 class MessageProxy(ProxyBase):
@@ -47,29 +49,29 @@ class MessageProxy(ProxyBase):
 
     def __init__(self, services: DoorContext, peer: McpPeer, hub: Server[Any]) -> None:
         super().__init__(services, peer)
-        self.hub = hub  # answers clients of versions that the server does not speak
+        self.hub = hub  # answers clients whose version the server does not support
         self._open: OrderedDict[Hashable, ProxyChannel] = OrderedDict()
         self._opening: WeakValueDictionary[Hashable, asyncio.Lock] = WeakValueDictionary()
         self._closing: set[asyncio.Task[None]] = set()
         self._sweeping: asyncio.Task[None] | None = None
 
     def kernel(self, connection: Connection, context: McpRequestContext, headers: Mapping[str, str]) -> Kernel:
-        """What answers the requests of one connection."""
+        """The handler for the requests of one connection."""
         return Kernel(self, connection, context, headers)
 
     def known(self, key: Hashable) -> ProxyChannel | None:
-        """The channel of a session or a caller, if it is open."""
+        """The open channel of a session or a caller, or None."""
         upstream = self._open.get(key)
         return upstream if upstream is not None and upstream.ready and not upstream.raw.ended else None
 
     async def channel(self, kernel: Kernel, *, greet: bool) -> ProxyChannel:
-        """The channel of a session or a caller, opened if it is not.
+        """The channel of a session or a caller, opened if necessary.
 
-        ``greet``: a server that is met again, after it or we were away, is met with the same handshake.
+        ``greet``: repeat the handshake with a server that was restarted, or that we reconnect to.
 
         Raises:
             PeerUnavailable: the server cannot be started or reached.
-            RateLimited: the caller has too many sessions at work.
+            RateLimited: the caller has too many active sessions.
         """
         key = kernel.key
         if (upstream := self.known(key)) is not None:
@@ -106,7 +108,8 @@ class MessageProxy(ProxyBase):
         if idle is None:
             error = RateLimited if limit == MAX_PER_CALLER else Unavailable
             raise error("too many sessions on this server; retry shortly", retry_after=5.0)
-        closing = asyncio.create_task(self._open.pop(idle).raw.close())  # who comes does not wait for who goes
+        # a new session does not wait for an old one to close
+        closing = asyncio.create_task(self._open.pop(idle).raw.close())
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)
 
@@ -116,7 +119,7 @@ class MessageProxy(ProxyBase):
             await upstream.raw.close()
 
     async def _sweep(self) -> None:
-        """Close what nobody uses, as long as there is anything."""
+        """Close unused channels, as long as there are any."""
         while self._open:
             await asyncio.sleep(_LOOK)
             end = time.monotonic() - IDLE_SECONDS
@@ -132,7 +135,7 @@ class MessageProxy(ProxyBase):
 
 
 class ProxyChannel:
-    """One channel, with those requests of the client that wait on it."""
+    """One channel, with the client requests that wait on it."""
 
     def __init__(self, proxy: MessageProxy, kernel: Kernel, identity_headers: Mapping[str, str]) -> None:
         self.owner = kernel.owner
@@ -156,9 +159,9 @@ class ProxyChannel:
     async def request(
         self, channel: Channel, method: str, params: Mapping[str, Any] | None, headers: Mapping[str, str]
     ) -> Json:
-        """Pass one request on and its result back; raises as ``RawChannel.request`` does."""
+        """Forward one request and return its result; raises as ``RawChannel.request`` does."""
         self._number += 1
-        request_id = f"sabir-{self._number}"  # no number, so that the SDK never gives the same again
+        request_id = f"sabir-{self._number}"  # not a number, so that the SDK never generates the same
         options: CallOptions = {"request_id": request_id, "headers": dict(headers)}
         if method == "initialize":
             options["cancel_on_abandon"] = False
@@ -183,7 +186,7 @@ class ProxyChannel:
     async def _on_request(
         self, dispatch: DispatchContext[TransportContext], method: str, params: Mapping[str, Any] | None
     ) -> Json:
-        """A question of the server goes to the latest request: over a pipe nothing says which one it belongs to."""
+        """A server's question goes to the latest request: over a pipe nothing says which one it belongs to."""
         if method == "ping":
             return {}
         channel = next((item for item, _ in reversed(self._waiting.values()) if item.can_send_request), None)
@@ -200,7 +203,7 @@ class ProxyChannel:
         self, dispatch: DispatchContext[TransportContext], method: str, params: Mapping[str, Any] | None
     ) -> None:
         if method in ("notifications/progress", "notifications/cancelled"):
-            return  # the SDK has seen to these: they belong to one request
+            return  # the SDK has handled these: they belong to one request
         params = await self.filter.note(params)
         meta = (params or {}).get("_meta")
         about = meta.get(SUBSCRIPTION_ID_META_KEY) if isinstance(meta, Mapping) else None
@@ -217,7 +220,7 @@ class ProxyChannel:
             await channel.notify(method, params)
 
     def _listener(self, method: str) -> Channel | None:
-        """The request that came last; of those without a session, one that has asked for a log."""
+        """The latest request; without sessions, one that has asked for a log."""
         for channel, params in reversed(self._waiting.values()):
             meta = (params or {}).get("_meta") or {}
             if self._session is not None or "io.modelcontextprotocol/logLevel" in meta:
@@ -226,7 +229,7 @@ class ProxyChannel:
 
 
 class Kernel:
-    """What stands in place of the SDK's kernel: each request is watched, and passed on."""
+    """Used in place of the SDK's kernel: each request is tracked and forwarded."""
 
     def __init__(
         self, proxy: MessageProxy, connection: Connection, context: McpRequestContext, headers: Mapping[str, str]
@@ -241,7 +244,7 @@ class Kernel:
 
         Raises:
             MCPError: the server's error.
-            SabirError: not allowed, or the server is not there.
+            SabirError: not allowed, or the server is unavailable.
         """
         body = {"id": channel.request_id, "method": method, "params": params}
         self.proxy.check(self.context, body)
@@ -261,7 +264,7 @@ class Kernel:
 
     async def _passed(self, channel: Channel, method: str, params: Mapping[str, Any] | None) -> Json:
         if method == "initialize":
-            if self._is_modern:  # a program would take it for the begin of a session
+            if self._is_modern:  # a program would take it for the start of a session
                 raise MCPError(wire.METHOD_NOT_FOUND, "Method not found", method)
             try:
                 return await self._begun(channel, params)
@@ -287,17 +290,17 @@ class Kernel:
 
     @property
     def key(self) -> Hashable:
-        """Whose channel it is: sessions never share one; requests without one share their caller's."""
+        """The owner of a channel: sessions never share one; requests without one share their caller's."""
         return self.owner if self._is_modern else self.connection
 
     @property
     def owner(self) -> str:
-        """Whose it is. Strangers share one id, and nothing else: they are known by where they are."""
+        """The owner of a session. Anonymous callers share one id, so their address distinguishes them."""
         caller = self.context.caller
         return f"{caller.id}@{self.context.credentials.address}" if caller.is_anonymous else caller.id
 
     async def greet(self, raw: RawChannel) -> None:
-        """The handshake that this connection once had, with a server that does not know of it."""
+        """Repeat this connection's earlier handshake with a server that does not know it."""
         client = self.connection.client_params
         assert client is not None
         params = client.model_dump(mode="json", by_alias=True, exclude_none=True)
@@ -306,7 +309,7 @@ class Kernel:
         await raw.notify("notifications/initialized", None)
 
     def _carrying(self, params: Mapping[str, Any] | None) -> Json:
-        """The parameters with the trace and the hops, which a program has no headers for."""
+        """The parameters with the trace and the hops, for programs, which have no headers."""
         passed = dict(params or {})
         meta = passed.get("_meta")
         trace = {"traceparent": self.context.trace} if self.context.trace else {}
@@ -314,7 +317,7 @@ class Kernel:
         return passed
 
     async def on_notify(self, channel: Channel, method: str, params: Mapping[str, Any] | None) -> None:
-        """A notification from the client to the server. A cancelled request is reported by whoever waits for it."""
+        """Forward a notification from the client. Whoever waits for a cancelled request reports it."""
         self.proxy.check(self.context, None)
         upstream = self.proxy.known(self.key)
         if upstream is not None and method != "notifications/cancelled":
@@ -326,7 +329,7 @@ def _is_of_session(method: str) -> bool:
 
 
 def _renamed(said: Json, request_id: str, channel: Channel) -> Json:
-    """What names a request of ours names the client's."""
+    """Replace the id of our request by the client's."""
     meta = said.get("_meta")
     if isinstance(meta, Mapping) and meta.get(SUBSCRIPTION_ID_META_KEY) == request_id:
         return {**said, "_meta": {**meta, SUBSCRIPTION_ID_META_KEY: channel.request_id}}

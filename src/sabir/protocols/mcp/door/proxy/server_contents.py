@@ -1,9 +1,11 @@
-"""Prompts and resources of MCP servers behind the gateway, together at one end-point.
+"""Prompts and resources of MCP servers behind the gateway, combined at one endpoint.
 
-As tools do, prompts get their server's prefix. An address may stand for different things on different servers, so a
-resource is ``sabir://servers/{server}/{its address}`` here, in lists, templates and the links of results; its own
-address is understood, too, where only one server has it. Where the end-point is that of one server, all of it keeps
-its name. Each request is passed on with the rights, the rate limit, the filters and the audit of the proxies.
+Like tools, prompts get their server's prefix. An address may mean different things on different servers, so a resource
+is
+``sabir://servers/{server}/{its address}`` here, in lists, templates and the links of results; its own address also
+works
+if only one server has it. At the endpoint of a single server, everything keeps its name. Each request is forwarded with
+the rights, rate limit, filters and audit of the proxies.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ _WEB: Final = ("http://", "https://")
 
 
 class ServerContents:
-    """What the servers of an end-point offer beside tools; ``prefix`` gives what stands before a server's names."""
+    """What the servers of an endpoint offer besides tools; ``prefix`` returns the prefix of a server."""
 
     def __init__(self, services: DoorContext, prefix: Callable[[str], str], only: str | None = None) -> None:
         self.services = services
@@ -57,7 +59,7 @@ class ServerContents:
         return uri if self._only is not None else f"{ADDRESS}{server}/{uri}"
 
     def with_readable_links(self, server: str, result: Json) -> Json:
-        """A result in which links to resources of its server can be read here."""
+        """A result whose links to resources of its server work here."""
         peer = self.services.agents.get(server)
         blocks = result.get("content")
         if self._only is not None or not isinstance(peer, McpPeer) or not peer.has_resources:
@@ -68,7 +70,7 @@ class ServerContents:
 
     def _readable(self, server: str, peer: McpPeer, block: Any) -> Any:
         uri = _uri_of(block) if isinstance(block, dict) else None
-        if uri is None or (uri.startswith(_WEB) and uri not in peer.resources):  # what is on the web is read there
+        if uri is None or (uri.startswith(_WEB) and uri not in peer.resources):  # web addresses are read from the web
             return block
         if block["type"] == "resource_link":
             return {**block, "uri": self._address(server, uri)}
@@ -122,7 +124,7 @@ class ServerContents:
     # -- asking -------------------------------------------------------------------------------------
 
     async def get_prompt(self, context: McpRequestContext, name: str, arguments: Mapping[str, str]) -> Json | None:
-        """What a prompt of a server says; None if no server has it for this caller."""
+        """A prompt of a server; None if no server has it for this caller."""
         found = self._prompt(context.caller, name)
         if found is None:
             return None
@@ -130,7 +132,7 @@ class ServerContents:
         return await self._ask(context, peer, "prompts/get", {"name": own, "arguments": dict(arguments)})
 
     async def read(self, context: McpRequestContext, uri: str) -> Json | None:
-        """What a resource of a server holds; None if no server has it for this caller."""
+        """A resource of a server; None if no server has it for this caller."""
         found = self._resource(context.caller, uri)
         if found is None:
             return None
@@ -143,8 +145,8 @@ class ServerContents:
         return {**result, "contents": contents}
 
     async def complete(self, context: McpRequestContext, params: types.CompleteRequestParams) -> Json | None:
-        """Proposals for an argument of a prompt or a template of a server; None if no server has it."""
-        # Without what the client says about itself in _meta: a server of an older version rejects it.
+        """Completions for an argument of a prompt or a template of a server; None if no server has it."""
+        # Without the client information in _meta: a server of an older version rejects it.
         asked = params.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"meta"})
         if isinstance(params.ref, types.PromptReference):
             found = self._prompt(context.caller, params.ref.name)
