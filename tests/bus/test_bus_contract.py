@@ -536,7 +536,7 @@ async def test_a_server_that_breaks_shows_nothing_from_inside(bus: Bus, caplog: 
     await bus.serve("hotel", server)
     with pytest.raises(TurnFailed, match=r"^hotel failed$"):
         await answers(bus, "hotel", b"", seconds=10)
-    assert "the server of hotel failed" in caplog.text
+    assert "The server of hotel failed" in caplog.text
 
 
 async def test_leaving_a_call_cancels_its_server(bus: Bus) -> None:

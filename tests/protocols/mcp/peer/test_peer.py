@@ -133,7 +133,7 @@ async def test_what_callers_do_wrong_is_not_held_against_the_server(peer: McpPee
         raise Cancelled("the request was cancelled")
 
     for _ in range(6):
-        with pytest.raises(BadMessage, match="labelled with the tool that is meant"):
+        with pytest.raises(BadMessage, match="labelled with the name of a tool"):
             await reply_of(peer(Turn(Message.text("hello"))))
     if peer.version != "legacy":
         asking = Message.of(json_part({}, label="test_input_required_result_elicitation"))
