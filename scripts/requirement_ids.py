@@ -207,25 +207,29 @@ def pages(root: Path) -> dict[str, str]:
 REQUIREMENTS_HEAD = """\
 # Requirements
 
-Written by `make docs` from `docs/data/requirements.toml`, the tests and the source; edit the data, not this page.
+This page explains every requirement id in the source and the tests, for people who work on Sabir. `make docs` writes
+it from `docs/data/requirements.toml`, the tests and the source; edit the data, not this page.
 
-Sabir follows several standards and drafts. Each thing that they ask for has an id, and the id is in the test that shows
-it: search for `CORE-6.2` to find the requirement here, its tests and its code. A suffix in lower case
-(`CORE-6.2-first`) is one case of the requirement. The sentences are ours; the clause says where to read the original.
-[Decisions](decisions.md) has what we chose where the sources are silent or disagree.
+Sabir follows several standards and drafts. Each of their requirements has an id, and tests name the ids of the
+requirements that they test: search for `CORE-6.2` to find the requirement, its tests and its code. A suffix in lower
+case (`CORE-6.2-first`) is one case of the requirement. The wording is ours; the clause says where to read the original.
+[Decisions](decisions.md) lists what we chose where the sources say nothing or disagree.
 
-Tests are below `tests/`, code is below `src/sabir/`. Most of the NLIP core is shown by the vectors, which run over
-every binding, and by the faulty servers that the conformance suite must find (`tests/conformance/reference`).
+In the tables, tests are below `tests/` and code is below `src/sabir/`. Most of the NLIP core is tested by message
+vectors (`tests/vectors`), which run over every binding, and by faulty servers that `sabir check` must detect
+(`tests/conformance/reference`).
 
-`must`, `should` and `may` are the source's own level; `report` is a wish of an informative text.
+`must`, `should` and `may` are the levels of the source; `info` and `report` come from informative texts.
 """
 DECISIONS_HEAD = """\
 # Decisions
 
-Written by `make docs` from `docs/data/decisions.toml`, the tests and the source; edit the data, not this page.
+This page explains the choices behind Sabir, for people who work on it: first those about protocols, then
+[those about the code](#how-the-code-is-arranged). `make docs` writes it from `docs/data/decisions.toml`, the tests and
+the source; edit the data, not this page.
 
-Where a standard is silent, or where two sources disagree, we had to choose. Each choice has an id, and the id is in the
-test that shows it and in the code that follows it. [Requirements](requirements.md) has what the standards ask for.
+Where a standard says nothing, or two sources disagree, we had to choose. Each choice has an id, which the tests and the
+code name. [Requirements](requirements.md) lists what the standards require.
 """
 
 
@@ -235,7 +239,7 @@ def _requirements(found: list[Group], places: Mapping[str, Uses]) -> str:
         shown = [row for row in group.rows if places[row.id].tests]
         pieces.append(f"## {group.title}\n\n{group.about}\n")
         if shown:
-            head = "| id | level | what it asks for | clause | shown by | code |\n|---|---|---|---|---|---|"
+            head = "| id | level | requirement | clause | tests | code |\n|---|---|---|---|---|---|"
             pieces.append("\n".join([head, *(_requirement(row, places[row.id]) for row in shown)]) + "\n")
     return "\n".join([*pieces, *_not_shown(found, places)])
 
@@ -250,14 +254,14 @@ def _decisions(root: Path, found: list[Group], places: Mapping[str, Uses]) -> st
     for group in found:
         shown = [row for row in group.rows if places[row.id].tests]
         pieces.append(f"## {group.title}\n\n{group.about}\n")
-        head = "| id | what was open | what we do | shown by | code |\n|---|---|---|---|---|"
+        head = "| id | question | what we do | tests | code |\n|---|---|---|---|---|"
         lines = [
             _line([f"`{row.id}`", row.clause, row.text, _tests(places[row.id].tests), _modules(places[row.id].modules)])
             for row in shown
         ]
         pieces.append("\n".join([head, *lines]) + "\n")
     pieces += _not_shown(found, places)
-    pieces.append("## How the code is arranged\n\nDecisions that no protocol asks for, and their reasons.\n")
+    pieces.append("## How the code is arranged\n\nDecisions about the code itself, and their reasons.\n")
     for entry in arrangement(root):
         where = ", ".join(f"`{path}`" for path in entry["where"])
         pieces.append(f"**{entry['title']}** {entry['why']} ({where})\n")
@@ -275,9 +279,9 @@ def _not_shown(found: list[Group], places: Mapping[str, Uses]) -> list[str]:
     missing = [row for group in found for row in group.rows if not places[row.id].tests]
     if not missing:
         return []
-    head = "| id | text | code |\n|---|---|---|"
-    lines = [_line([f"`{row.id}`", row.text, _modules(places[row.id].modules)]) for row in missing]
-    return ["## Not shown yet\n\nNo test names these ids.\n", "\n".join([head, *lines]) + "\n"]
+    head = "| id | clause or question | text | code |\n|---|---|---|---|"
+    lines = [_line([f"`{row.id}`", row.clause, row.text, _modules(places[row.id].modules)]) for row in missing]
+    return ["## Without a test\n\nNo test names these ids yet.\n", "\n".join([head, *lines]) + "\n"]
 
 
 def _line(cells: list[str]) -> str:

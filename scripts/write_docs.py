@@ -27,30 +27,51 @@ ROOT = Path(__file__).resolve().parent.parent
 PROTOCOLS = {
     "sabir.protocols.nlip.wire.json": (
         "NLIP",
-        "the HTTP status; over WebSocket and AMQP a message with `messagetype: error`",
+        "the HTTP status; over WebSocket and AMQP, the status in an error message",
     ),
     "sabir.protocols.nlweb.wire.responses": ("NLWeb", "the HTTP status, and `error.code` of a `Failure`"),
     "sabir.protocols.mcp.wire.content": (
         "MCP",
-        "the code of a JSON-RPC error; a failing agent is a result with `isError`",
+        "the code of a JSON-RPC error; if an agent fails, the call has a result with `isError`",
     ),
     "sabir.protocols.a2a.wire.content": (
         "A2A",
-        "the code of a JSON-RPC error; HTTP+JSON and gRPC use the status of section 5.4",
+        "the code of a JSON-RPC error; HTTP+JSON and gRPC use the statuses of section 5.4 of the specification",
     ),
-    "sabir.protocols.acl.wire.reasons": ("ACL", "the act that answers, its reason, and the HTTP status beside it"),
+    "sabir.protocols.acl.wire.reasons": ("ACL", "the act of the answer, its reason, and the HTTP status"),
 }
 
 
 INTRODUCTION = """\
-**Addresses.** Every command that asks takes a URL; a scheme is not needed (`127.0.0.1:8080`), and `stdio:COMMAND`
-starts an MCP server. `SABIR_URL` is the default address, `SABIR_TOKEN` the API key or token to send: with both set,
-`sabir ask "Hello"` is enough.
+This page has the help of every `sabir` command, and what all commands have in common. `make docs` writes it from the
+commands themselves.
 
-**Output.** For people by default. Colour, progress and the live status of `serve` appear on terminals only;
-`NO_COLOR` and `TERM=dumb` turn colour off. `--json` works with every command: the result is JSON on standard
-output, and a failure is one line on standard error, `{"error": {"code", "message", "hint"}}` ([codes](errors.md)).
-Text from other people is escaped, so that it cannot control your terminal.
+| to … | use |
+|---|---|
+| start a project, and serve it while you write | [`init`](#sabir-init), [`dev`](#sabir-dev) |
+| run a gateway | [`serve`](#sabir-serve), [`mcp`](#sabir-mcp), [`config`](#sabir-config), [`keys`](#sabir-keys) |
+| talk to agents | [`ask`](#sabir-ask), [`chat`](#sabir-chat), [`run`](#sabir-run) |
+| see what there is | [`agents`](#sabir-agents), [`tools`](#sabir-tools) |
+| make a site searchable | [`ingest`](#sabir-ingest), [`sites`](#sabir-sites) |
+| test a server | [`check`](#sabir-check), [`bench`](#sabir-bench) |
+| look after state | [`store`](#sabir-store), [`audit`](#sabir-audit), [`bus`](#sabir-bus) |
+| use ACL | [`send`](#sabir-send), [`inbox`](#sabir-inbox), [`ide`](#sabir-ide) |
+| complete commands in a shell | [`completion`](#sabir-completion) |
+
+## All commands
+
+**Addresses.** The address of an agent is a URL. You may leave out `http://` (`127.0.0.1:8080`). `stdio:COMMAND` starts
+an MCP server and talks to it. `SABIR_URL` is the default address, and `SABIR_TOKEN` is the API key or token to send:
+with both set, `sabir ask "Hello"` is enough.
+
+**Output** is written for people, unless you give `--json`. Then the result is JSON on standard output, and a failure is
+one line on standard error, `{"error": {"code", "message", "hint"}}` ([codes](errors.md)). Colour, progress and the live
+status of `serve` appear on terminals only; `NO_COLOR` and `TERM=dumb` turn colour off. Text from agents is escaped, so
+that it cannot control your terminal.
+
+**Questions.** If an agent asks a question, `sabir ask` and `sabir chat` show it on the terminal. Choose options by
+number or name, several with commas; answer yes or no with `y` or `n`. Enter skips an optional field, Ctrl-D declines.
+Without a terminal, `sabir ask` prints the question, and the next `sabir ask` in the same conversation answers it.
 
 | exit code | meaning |
 |---|---|
@@ -58,15 +79,8 @@ Text from other people is escaped, so that it cannot control your terminal.
 | 1 | failed: the agent failed, a check found errors, a file cannot be written |
 | 2 | invalid usage or configuration; nothing was done |
 | 3 | unreachable: no connection, or no answer in time |
-| 4 | refused: no such agent, no right, a quota is used up |
+| 4 | refused: no such agent, no access, or a quota is used up |
 | 130 | interrupted by Ctrl-C |
-
-**Completion.** `eval "$(sabir completion bash)"` in `~/.bashrc`; the same with `zsh` in `~/.zshrc`; `sabir
-completion fish > ~/.config/fish/completions/sabir.fish` once.
-
-**Questions of an agent** are asked in place on a terminal, over every protocol: choices by number or word, yes or
-no by `y` and `n`, several with commas; Enter skips what is optional, Ctrl-D declines. Without a terminal the
-question is printed, and the next `sabir ask` in the same conversation answers it.
 """
 
 
@@ -75,14 +89,13 @@ def command_line() -> str:
     top = parser()
     pieces = [
         "# The command line\n",
-        "Written by `make docs` from the commands themselves.\n",
         INTRODUCTION,
         f"```text\n{top.format_help().strip()}\n```\n",
     ]
     subcommands = next(action for action in top._actions if isinstance(action, argparse._SubParsersAction))
-    for name, about in COMMANDS.items():
+    for name in COMMANDS:
         help_text = subcommands.choices[name].format_help().strip()
-        pieces.append(f"## sabir {name}\n\n{about}\n\n```text\n{help_text}\n```\n")
+        pieces.append(f"## sabir {name}\n\n```text\n{help_text}\n```\n")
         for action in subcommands.choices[name]._actions:
             if isinstance(action, argparse._SubParsersAction):
                 pieces += [f"```text\n{each.format_help().strip()}\n```\n" for each in action.choices.values()]
@@ -94,15 +107,16 @@ def errors_page() -> str:
     found = sorted(PROTOCOLS)
     lines = [
         "# Error codes\n",
-        "Written by `make docs` from the tables (`CODES`) of the protocols. Every protocol reports every error:\n",
+        "How each protocol reports each error, for people who handle errors in clients. `make docs` writes this page",
+        "from the tables (`CODES`) of the protocols. The columns of the table have:\n",
         *(f"- **{title}**: {about}" for title, about in PROTOCOLS.values()),
         "",
         "An error message says where the problem is and what was expected; it never repeats content or secrets.",
-        "Errors that a retry may cure carry the time to wait (`Retry-After` over HTTP).\n",
-        "`sabir` commands exit with 1 (failed), 2 (invalid usage or configuration), 3 (unreachable), 4 (refused) or",
-        "130 (interrupted). With `--json`, a failure is one line on standard error:",
-        '`{"error": {"code", "message", "hint"}}`. Its code is in the table, or is',
-        f"{', '.join(f'`{code}`' for code in CODES[:-1])} or `{CODES[-1]}`.\n",
+        "If a retry may help, the error says how long to wait (`Retry-After` over HTTP).\n",
+        "The column `sabir --json` has the code that commands print with `--json`, as one line on standard error:",
+        '`{"error": {"code", "message", "hint"}}`. Commands also use the codes',
+        f"{', '.join(f'`{code}`' for code in CODES[:-1])} and `{CODES[-1]}`. Their exit codes are 1 (failed),",
+        "2 (invalid usage or configuration), 3 (unreachable), 4 (refused) and 130 (interrupted).\n",
         f"| error | meaning | `sabir --json` | {' | '.join(PROTOCOLS[name][0] for name in found)} |",
         f"|---|---|---|{'---|' * len(found)}",
     ]
@@ -111,7 +125,7 @@ def errors_page() -> str:
     for error in errors.tree(errors.SabirError):
         if error.__module__ == "sabir.errors":
             codes = [_written(table[error]) for table in tables]
-            meaning = meanings.get(error.__name__, "the root of all errors")
+            meaning = meanings.get(error.__name__, "the base class of all errors")
             lines.append(f"| `{error.__name__}` | {meaning} | `{code_of(error)}` | {' | '.join(codes)} |")
     return "\n".join(lines) + "\n"
 

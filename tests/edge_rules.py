@@ -73,7 +73,7 @@ def _elsewhere(name: str, text: str, *answers: str) -> RuleElsewhere:
 _INVALID = "INVALID_ARGUMENT"
 _OVER = "RESOURCE_EXHAUSTED"
 ELSEWHERE_RULES = (
-    _elsewhere(FLOOD, "what is no message counts against the rate of its address", "429", "429", "429", _OVER, _OVER),
+    _elsewhere(FLOOD, "invalid messages count against the rate of their address", "429", "429", "429", _OVER, _OVER),
     _elsewhere("too long", "a message over `limits.body`", "1009", "1009", "413", _OVER, NOT_READ),
     _elsewhere("too deep", "80 levels of nesting (`limits.depth`)", "413", "413", "413", NOT_READ, NOT_READ),
     _elsewhere("too many values", "50,000 values (`limits.values`; a quarter of it at gRPC)", "413", "413", "413",
@@ -89,9 +89,10 @@ def page() -> str:
     names = [driver.name for driver in DRIVERS]
     lines = [
         "# The HTTP edge\n",
-        "Every HTTP door reads its requests by the same functions (`sabir.http`). This table says what each door",
-        "answers; `tests/http/test_edge.py` tries every cell on a real socket. A dash means that the door has no such",
-        "thing. Written by `make docs`.\n",
+        "How a gateway answers bad requests, such as bodies that are too large or not JSON. This page is for people",
+        "who write clients or doors. All HTTP doors read requests with the same functions (`sabir.http`), and",
+        "`tests/http/test_edge.py` tries every cell of the table on a real socket. A dash means that the rule does not",
+        "apply to the door. `make docs` writes this page.\n",
         "| rule | " + " | ".join(names) + " |",
         "|---|" + "---|" * len(names),
     ]
@@ -107,21 +108,37 @@ def page() -> str:
 
 
 ELSEWHERE_TEXT = """
-JSON-RPC at `/a2a` answers errors of a request with HTTP 200 and an error object, as A2A says; a rate, a size or a media
-type is told by the status.
+JSON-RPC at `/a2a` answers an invalid request with HTTP 200 and an error object, as A2A requires. Rates, sizes and media
+types are reported by the HTTP status.
 
-Where a rule makes sense without HTTP, it holds there too; `tests/http/test_edge_elsewhere.py` tries it over real
-sockets and a real broker. The codes are those of the NLIP error message, of the WebSocket close, or of gRPC.
+## Without HTTP
+
+The rules that make sense without HTTP hold there, too (`tests/http/test_edge_elsewhere.py`). The codes are those of the
+NLIP error message, of the WebSocket close frame, or of gRPC.
 """
 
 SERVER_TEXT = """
-The server in front of the doors (`sabir.server.http_protocol`) adds: at most 64 KiB and 256 headers in a head, an HTTP
-version of 1.0 or 1.1, at most 64 KiB of chunk extensions and trailers, 20 seconds for a head, 60 seconds between two
-pieces of a body and 500 bytes a second on average after a minute. A request that is answered before its body was read
-ends its connection. An offer of another protocol than WebSocket is ignored, and its request is read as usual.
+## The server
 
-What a message costs is judged by its values, and 64 bytes count as one more; at A2A each counts four times, since the
-SDK turns it into protobuf and back. A message of more than 500 waits for its turn, one at a time, and the next waits
-for twice as long as it took. Each thousand after the first costs one more request of the caller's rate, and two more
-for each content filter; the account may be overdrawn by as much as a burst, and whoever has done so waits.
+The HTTP server in front of the doors (`sabir.server.http_protocol`) has limits of its own:
+
+| limit | value |
+|---|---|
+| request head | 64 KiB, 256 headers, 20 seconds to arrive |
+| HTTP version | 1.0 or 1.1 |
+| chunk extensions and trailers | 64 KiB |
+| body | 60 seconds between two pieces; after a minute, 500 bytes a second on average |
+
+If a request is answered before its body was read, its connection is closed. An `Upgrade` to anything but WebSocket is
+ignored.
+
+## Costly messages
+
+The cost of a message is the number of its JSON or CBOR values, plus one for every 64 bytes. Over A2A each value counts
+four times, because the SDK converts it to protobuf and back.
+
+- Messages that cost more than 500 are handled one at a time. After each, the next one waits for twice as long as it
+  took.
+- Each thousand after the first counts as one more request against the caller's rate, and as two more for each content
+  filter. A caller may go over its rate by as much as one burst, and then has to wait.
 """

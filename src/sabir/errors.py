@@ -5,29 +5,29 @@
     SabirError
     ├── BadInput              the input is invalid
     │   ├── Unreadable        the bytes are not valid JSON or CBOR
-    │   ├── BadMessage        it can be parsed, but is not a message of the protocol
+    │   ├── BadMessage        valid JSON or CBOR, but not a message of the protocol
     │   ├── TooLarge          over a limit on size, depth or count
     │   ├── BadMediaType      unsupported content type
     │   ├── BadMethod         the path exists, but not with this method
     │   └── UnknownVersion    unsupported protocol version
     ├── Refused               understood, but not allowed
     │   ├── Unauthenticated   authentication required, or it failed
-    │   ├── Forbidden         authenticated, but without the right
+    │   ├── Forbidden         authenticated, but without access
     │   ├── RateLimited       over a rate or a quota; says when to retry
     │   └── PolicyRequired    a policy must be accepted before data flows
     ├── NotFound              no such agent, conversation, task, upload or site (or not yours)
     ├── Conflict              the current state does not allow it
     ├── Cancelled             the caller cancelled the turn
     ├── TurnFailed            the agent failed
-    │   └── DeadlineExceeded  it did not finish in time
+    │   └── DeadlineExceeded  the agent did not finish in time
     ├── Unavailable           the gateway cannot answer now
-    │   ├── ShuttingDown      it is shutting down
-    │   ├── StoreUnavailable  its store does not answer
-    │   └── BusUnavailable    its bus does not answer
+    │   ├── ShuttingDown      the gateway is shutting down
+    │   ├── StoreUnavailable  the store does not answer
+    │   └── BusUnavailable    the bus does not answer
     ├── PeerError             a remote agent failed
     │   ├── PeerUnavailable   no connection, or no answer in time
-    │   ├── PeerRefused       it rejected the request
-    │   └── PeerUnreadable    its answer is not valid in its protocol
+    │   ├── PeerRefused       the remote agent rejected the request
+    │   └── PeerUnreadable    the answer of the remote agent is invalid
     └── ConfigError           the configuration is invalid
         └── MissingExtra      an optional dependency is not installed
 

@@ -244,19 +244,19 @@ async def unknown_performative(target: AclTarget) -> None:
     answer.refusal("NOT_UNDERSTOOD", "unknown_performative")
 
 
-@check("ACL-C13", "draft 4.7", "must", "What is not JSON is a parsing_error")
+@check("ACL-C13", "draft 4.7", "must", "A body that is not JSON is a parsing_error")
 async def parsing(target: AclTarget) -> None:
     answer = await target.post("{ this is not JSON")
     answer.refusal("NOT_UNDERSTOOD", "parsing_error")
 
 
-@check("ACL-C14", "draft 4.7", "must", "A payload without what is required is invalid_payload_structure")
+@check("ACL-C14", "draft 4.7", "must", "A payload without a required field is invalid_payload_structure")
 async def invalid_payload(target: AclTarget) -> None:
     answer = await target.post(target.message(payload={}), wait=True)
     answer.refusal("NOT_UNDERSTOOD", "invalid_payload_structure")
 
 
-@check("ACL-C15", "draft 4.2 to 4.9", "must", "An answering act without in_reply_to is refused")
+@check("ACL-C15", "draft 4.2 to 4.9", "must", "An answering act without in_reply_to is rejected")
 async def without_reference(target: AclTarget) -> None:
     answer = await target.post(target.message("TASK_ACCEPT", payload={"status": "accepted"}))
     demand(400 <= answer.status < 500, f"expected a refusal, got HTTP {answer.status}")
@@ -291,25 +291,25 @@ async def unknown_agent(target: AclTarget) -> None:
     answer.refusal("FAILURE", "not_registered")
 
 
-@check("ACL-C19", "A-2", "ours", "Another version is refused and the known ones are named")
+@check("ACL-C19", "A-2", "ours", "Another version is rejected, and the known ones are named")
 async def other_version(target: AclTarget) -> None:
     refused = (await target.post(target.message(mcp_version="9.9.9"))).refusal("NOT_UNDERSTOOD", "unsupported_value")
     demand("0.1.0" in str(refused.payload.get("reason_text")), "the known version is not named")
 
 
-@check("ACL-C20", "draft 3", "ours", "Fields that are not known are accepted")
+@check("ACL-C20", "draft 3", "ours", "Unknown fields are accepted")
 async def unknown_fields(target: AclTarget) -> None:
     answer = await target.post(target.message(x_own_field={"a": 1}))
     demand(answer.status == 202, f"expected HTTP 202, got {answer.status}")
 
 
-@check("ACL-C21", "A-9", "must", "Nobody sends under the name of the end-point's own agent")
+@check("ACL-C21", "A-9", "must", "Nobody can send under the name of the server's own agent")
 async def forged(target: AclTarget) -> None:
     answer = await target.post(target.message(sender={"agent_id": target.agent}))
     answer.refusal("TASK_REJECT", "unauthorised", "unauthorized")
 
 
-@check("ACL-C22", "A-9", "must", "The inbox of the end-point's own agent is not ours to read")
+@check("ACL-C22", "A-9", "must", "Nobody else can read the inbox of the server's own agent")
 async def foreign_inbox(target: AclTarget) -> None:
     url = target.url.replace("/acl", f"/acl/inbox/{target.agent}", 1)
     answer = await target.send("GET", url, accept="application/json")

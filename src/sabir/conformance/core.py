@@ -125,16 +125,16 @@ async def _in_english(target: CoreTarget) -> None:
 SHAPE: Final[dict[str, tuple[str, Level, str]]] = {
     "CORE-5.0.1-sent": ("ECMA-430 5", "must", "every answer is exactly one object, and no field occurs twice"),
     "CORE-5.0.4-sent": ("ECMA-430 5, RFC 8259 8.1", "must", "every answer is plain UTF-8, without NaN or Infinity"),
-    "CORE-5.1.1-sent": ("ECMA-430 5.1.1", "must", "the type of every answer, if it has one, is a string"),
+    "CORE-5.1.1-sent": ("ECMA-430 5.1.1", "must", "the message type of every answer, if it has one, is a string"),
     "CORE-5.1.2-sent": ("ECMA-430 5.1.2, 5.3", "must", "every answer has a format of Table 1"),
     "CORE-5.1.3-sent": ("ECMA-430 5.1.3", "must", "every answer has a subformat"),
-    "CORE-5.1.4-sent": ("ECMA-430 5.1.4", "must", "every answer has content of the shape that its format demands"),
-    "CORE-5.1.5-sent": ("ECMA-430 5.1.5", "must", "the submessages of every answer, if any, are a filled array"),
+    "CORE-5.1.4-sent": ("ECMA-430 5.1.4", "must", "every answer has content in the form that its format requires"),
+    "CORE-5.1.5-sent": ("ECMA-430 5.1.5", "must", "the submessages of every answer, if any, are a non-empty array"),
     "CORE-5.2-sent": ("ECMA-430 5.2", "must", "every submessage of an answer is an object"),
     "CORE-5.2.1-sent": ("ECMA-430 5.2.1", "must", "every label in an answer is a string"),
     "CORE-5.2.2-sent": ("ECMA-430 5.2.2, 5.3", "must", "every submessage of an answer has a format of Table 1"),
     "CORE-5.2.3-sent": ("ECMA-430 5.2.3", "must", "every submessage of an answer has a subformat"),
-    "CORE-5.2.4-sent": ("ECMA-430 5.2.4", "must", "every submessage of an answer has content of the right shape"),
+    "CORE-5.2.4-sent": ("ECMA-430 5.2.4", "must", "every submessage of an answer has content in the right form"),
     "CORE-A": ("ECMA-430 Annex A", "should", "absent fields are absent, not null"),
 }  # fmt: skip
 
@@ -232,8 +232,8 @@ def _add_format_checks() -> None:
 
     for name, (check_id, body) in FORMATS.items():
         first, later = f"{name} as the first submessage", f"{name} as a further submessage"
-        check(check_id, "ECMA-430 5.3", "must", f"{first} is taken")(taken(body, first))
-        check(check_id, "ECMA-430 5.3", "must", f"{later} is taken")(taken(text("Hello", body), later))
+        check(check_id, "ECMA-430 5.3", "must", f"{first} is accepted")(taken(body, first))
+        check(check_id, "ECMA-430 5.3", "must", f"{later} is accepted")(taken(text("Hello", body), later))
 
 
 _add_format_checks()
@@ -259,30 +259,36 @@ def _add_spelling_checks() -> None:
 _add_spelling_checks()
 
 
-@check("CORE-5.3", "ECMA-430 5.3", "must", "a text in an unknown language does not break it")
+@check("CORE-5.3", "ECMA-430 5.3", "must", "a text in an unknown language does not break the server")
 async def _language(target: CoreTarget) -> None:
     answer = await target.exchange({**HELLO, "subformat": "klingon", "content": "nuqneH"})
     demand(not answer.broken, f"it failed: {answer.refusal}")
     demand(answer.is_message, "the answer is not an NLIP message")
 
 
-@check("CORE-5.0.4-number", "ECMA-430 5, ECMA-404 8", "must", "an integer beyond 64 bits does not break it", IN_JSON)
+@check(
+    "CORE-5.0.4-number",
+    "ECMA-430 5, ECMA-404 8",
+    "must",
+    "an integer beyond 64 bits does not break the server",
+    IN_JSON,
+)
 async def _large_integer(target: CoreTarget) -> None:
     await ask(target, part("structured", "json", {"n": BEYOND_64_BITS}), "an integer beyond 64 bits")
 
 
-@check("CORE-5.0.4-control", "ECMA-430 5, ECMA-404 9", "must", "control characters in a text do not break it")
+@check("CORE-5.0.4-control", "ECMA-430 5, ECMA-404 9", "must", "control characters in a text do not break the server")
 async def _control_characters(target: CoreTarget) -> None:
     await ask(target, {**HELLO, "content": "a\x00b\x1b[2Jc"}, "a text with control characters")
 
 
-@check("CORE-5.1.5", "ECMA-430 5.1.5", "must", "several submessages are taken")
+@check("CORE-5.1.5", "ECMA-430 5.1.5", "must", "several submessages are accepted")
 async def _several(target: CoreTarget) -> None:
     parts = [{**HELLO, "content": word, "label": str(number)} for number, word in enumerate(("one", "two", "three"))]
     await ask(target, text("Combine these", *parts), "a message with three submessages")
 
 
-@check("CORE-5.1.1", "ECMA-430 5.1.1", "must", "a type that is not exactly control is data, and is answered as data")
+@check("CORE-5.1.1", "ECMA-430 5.1.1", "must", "a message type other than control is data, and is answered as data")
 async def _other_type(target: CoreTarget) -> None:
     for messagetype in ("request", "controls"):
         answer = await ask(target, text(messagetype=messagetype), f"a message of type {messagetype}")
@@ -324,7 +330,7 @@ async def _all_come_back(target: CoreTarget, message: Json, *sent: Json) -> None
     demand(not lost, f"lost: {', '.join(lost)}")
 
 
-@check("CORE-6.2-b", "ECMA-430 6.2", "must", "of several tokens all come back")
+@check("CORE-6.2-b", "ECMA-430 6.2", "must", "all of several tokens come back")
 async def _second_token(target: CoreTarget) -> None:
     one, two = token("conversation", "check-a"), token("conversation", "check-b")
     three = token("authentication_check", "check-c")
@@ -368,13 +374,13 @@ async def own_tokens(target: CoreTarget) -> list[Json]:
     return [token(item.subformat, item.content) for item in made]
 
 
-@check("CORE-6.2.1", "ECMA-430 6.2.1", "must", "tokens that it made are taken when they come back")
+@check("CORE-6.2.1", "ECMA-430 6.2.1", "must", "the server accepts its own tokens when they come back")
 async def _own_tokens(target: CoreTarget) -> None:
     sent = await own_tokens(target)
     await ask(target, text("Hello again", *sent), "a message with the tokens of the answer before it")
 
 
-@check("D-16", "our decision", "ours", "its own token is in the next answer, and once only")
+@check("D-16", "our decision", "ours", "the server's own token is in the next answer, and only once")
 async def _own_once(target: CoreTarget) -> None:
     sent = await own_tokens(target)
     answer = await ask(target, text("Hello again", *sent), "a message with the tokens of the answer before it")
@@ -383,7 +389,7 @@ async def _own_once(target: CoreTarget) -> None:
     demand(not twice and len(answer.tokens) <= len(sent), f"{len(sent)} tokens became {len(answer.tokens)}")
 
 
-@check("CORE-6.2.2", "ECMA-430 6.2.2", "must", "an authentication token of somebody else does not break it")
+@check("CORE-6.2.2", "ECMA-430 6.2.2", "must", "an authentication token of another server does not break the server")
 async def _foreign_credentials(target: CoreTarget) -> None:
     message = text("Hello", token("authentication", "nobody's"), token("authorization", "x"))
     answer = await target.exchange(message)
@@ -434,15 +440,15 @@ async def _control_token(target: CoreTarget) -> None:
     await _all_come_back(target, {**POLICIES, "submessages": [sent]}, sent)
 
 
-@check(
-    "CORE-6.4", "ECMA-430 6.4", "should", "a control message that asks for an upload place is answered with an address"
-)
+@check("CORE-6.4", "ECMA-430 6.4", "should", "a control message that asks where to upload is answered with an address")
 async def _upload(target: CoreTarget) -> None:
     answer = await ask(target, UPLOAD, "the control message")
     demand(answer.uris, "the answer has no structured/uri submessage")
 
 
-@check("SEC-P1.3", "ECMA-434 7.1.3", "ours", "a control message about its ethics or its profile is answered in words")
+@check(
+    "SEC-P1.3", "ECMA-434 7.1.3", "ours", "a control message about ethics or the security profile is answered in words"
+)
 async def _statements(target: CoreTarget) -> None:
     for question in ("What is your ethics statement?", "Which ECMA-434 security profile do you meet?"):
         answer = await ask(target, text(question, messagetype="control"), "a control message")
@@ -474,7 +480,7 @@ def _add_refusal_checks() -> None:
         return run
 
     for name, (check_id, message) in MALFORMED.items():
-        check(f"{check_id}-not", "ECMA-430 5", "should", f"{name} is refused")(refused(message, name))
+        check(f"{check_id}-not", "ECMA-430 5", "should", f"the server rejects {name}")(refused(message, name))
 
 
 _add_refusal_checks()
@@ -508,16 +514,19 @@ def _add_lenient_checks() -> None:
 _add_lenient_checks()
 
 
-@check(
-    "D-11", "our decision", "ours", "submessages inside a submessage are not read, so that no token comes out of them"
-)
+@check("D-11", "our decision", "ours", "submessages inside a submessage are ignored: no token in them comes back")
 async def _nested(target: CoreTarget) -> None:
     hidden = token("conversation_check", "check-nested")
     answer = await ask(target, text("Hello", {**HELLO, "submessages": [hidden]}), "a submessage with submessages")
     demand(not answer.has(hidden), "the token comes back")
 
 
-@check("XSPEC-cap", "our decision", "ours", "its capabilities are listed as AGENT: and CAP: when they are asked for so")
+@check(
+    "XSPEC-cap",
+    "our decision",
+    "ours",
+    "capabilities are listed as AGENT: and CAP: if the client asks for them in that form",
+)
 async def _capabilities(target: CoreTarget) -> None:
     answer = await ask(target, text("What are your NLIP Capabilities?", messagetype="control"), "a control message")
     if not answer.text:
@@ -526,7 +535,12 @@ async def _capabilities(target: CoreTarget) -> None:
     demand(not lost, f"no line starts with {' or with '.join(lost)}")
 
 
-@check("SEC-DOS-tokens", "our decision", "ours", "a thousand tokens are refused: the echo must not be an amplifier")
+@check(
+    "SEC-DOS-tokens",
+    "our decision",
+    "ours",
+    "a thousand tokens are rejected, because returning them all would amplify an attack",
+)
 async def _many(target: CoreTarget) -> None:
     answer = await target.exchange(text("x", *(token(f"t{number}", str(number)) for number in range(1000))))
     demand(not answer.broken, f"it failed: {answer.refusal}")

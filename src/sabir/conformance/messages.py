@@ -79,7 +79,7 @@ TOKENS: Final[dict[str, tuple[str, Level, Json]]] = {
 MALFORMED: Final[dict[str, tuple[str, Any]]] = {
     "an array instead of an object": ("CORE-5.0.1", [HELLO]),
     "a bare string": ("CORE-5.0.1", "hello"),
-    "a type that is not a string": ("CORE-5.1.1", {**HELLO, "messagetype": 5}),
+    "a message type that is not a string": ("CORE-5.1.1", {**HELLO, "messagetype": 5}),
     "a message without format": ("CORE-5.1.2", {"subformat": "english", "content": "x"}),
     "a format that is an object": ("CORE-5.1.2", {**HELLO, "format": {"content_type": "application/json"}}),
     "a message without subformat": ("CORE-5.1.3", {"format": "structured", "content": "{}"}),

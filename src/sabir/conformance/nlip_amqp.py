@@ -252,7 +252,7 @@ async def _no_reply_to(target: AmqpTarget) -> None:
     demand(letter.correlation_id == "loud", f"an answer came for {letter.correlation_id!r}")
 
 
-@check("AMQP-5-not", DRAFT, "should", "a content-type that does not match the data is refused")
+@check("AMQP-5-not", DRAFT, "should", "a content-type that does not match the data is rejected")
 async def _mismatch(target: AmqpTarget) -> None:
     for data, kind in ((body(), amqp.CBOR), (cbor2.dumps(HELLO), amqp.JSON)):
         letter = await target.answer_or_silence(data, content_type=kind)
@@ -311,7 +311,12 @@ async def _data(target: AmqpTarget) -> None:
     demand(letter.is_data, "the answer is in an amqp-value section")
 
 
-@check("AMQP-7", DRAFT, "should", "nlip-reply-<content-type> gives one answer in each asked type, at its own place")
+@check(
+    "AMQP-7",
+    DRAFT,
+    "should",
+    "nlip-reply-<content-type> gives one answer in each requested type, each at its own address",
+)
 async def _fan_out(target: AmqpTarget) -> None:
     places: asyncio.Queue[AmqpMessage] = asyncio.Queue()
     machine, audit = await target.other_place(places), await target.other_place(places)
@@ -329,7 +334,7 @@ async def _wish(target: AmqpTarget, name: str) -> tuple[str, list[AmqpMessage]]:
     return place, await target.answers_at(places, 1)
 
 
-@check("AMQP-7-only", DRAFT, "should", "nlip-reply-<content-type> overrides reply-to, where then no answer comes")
+@check("AMQP-7-only", DRAFT, "should", "nlip-reply-<content-type> overrides reply-to, which then gets no answer")
 async def _overridden(target: AmqpTarget) -> None:
     _, letters = await _wish(target, "nlip-reply-application/json")
     if not letters:
@@ -337,13 +342,13 @@ async def _overridden(target: AmqpTarget) -> None:
     demand(await target.one_more() is None, "an answer came to reply-to as well")
 
 
-@check("D-42", "our decision", "ours", "nlip-reply-<format> asks for an answer at a place of its own")
+@check("D-42", "our decision", "ours", "nlip-reply-<format> asks for an answer at an address of its own")
 async def _by_format(target: AmqpTarget) -> None:
     place, letters = await _wish(target, "nlip-reply-text")
     demand([letter.to for letter in letters] == [place], f"{len(letters)} answers came there")
 
 
-@check("AMQP-8", DRAFT, "should", "the answers to two questions at once are told apart by correlation-id")
+@check("AMQP-8", DRAFT, "should", "the answers to two simultaneous questions are distinguished by correlation-id")
 async def _two(target: AmqpTarget) -> None:
     for number in ("one", "two"):
         await target.send(body(content=number), content_type=amqp.JSON, correlation_id=number)
@@ -372,7 +377,7 @@ async def _value(target: AmqpTarget) -> None:
     taken(await target.answer(body(), content_type=amqp.JSON, is_data=False))
 
 
-@check("D-22", "our decision", "ours", "every refusal is an NLIP error in words, and not silence")
+@check("D-22", "our decision", "ours", "every rejection is an NLIP error in words, not silence")
 async def _refusals(target: AmqpTarget) -> None:
     for name, (_, message) in MALFORMED.items():
         answer = await target.exchange(message)

@@ -46,7 +46,7 @@ async def _post(target: HttpTarget) -> None:
     answered(await target.post(HELLO))
 
 
-@check("HTTP-6.1", "ECMA-431 6", "must", "the end-point is at /nlip")
+@check("HTTP-6.1", "ECMA-431 6", "must", "the endpoint is at /nlip")
 async def _place(target: HttpTarget) -> None:
     if urlsplit(target.url).path.rstrip("/") != "/nlip":
         raise Skipped("the address names another path")
@@ -64,7 +64,7 @@ async def _query(target: HttpTarget) -> None:
     answered(response, "a message sent to the address with a query")
 
 
-@check("HTTP-6.2-charset", "ECMA-431 6", "should", "application/json with a charset is taken")
+@check("HTTP-6.2-charset", "ECMA-431 6", "should", "application/json with a charset is accepted")
 async def _charset(target: HttpTarget) -> None:
     answered(await target.post(HELLO, content_type="application/json; charset=utf-8"), "JSON with a charset")
 
@@ -93,7 +93,7 @@ async def _any_accept(target: HttpTarget) -> None:
         answered(await target.post(HELLO, accept=accept), f"a message with Accept: {accept}")
 
 
-@check("HTTP-6.3", "ECMA-431 6", "should", "it speaks HTTP/1.1 or later")
+@check("HTTP-6.3", "ECMA-431 6", "should", "the server speaks HTTP/1.1 or later")
 async def _version(target: HttpTarget) -> None:
     version = (await target.post(HELLO)).version
     demand(version in ("HTTP/1.1", "HTTP/2", "HTTP/3"), f"it answers in {version}")
@@ -116,7 +116,7 @@ async def _preference_case(target: HttpTarget) -> None:
     demand(mixed.status == 202, f"respond-async is answered with HTTP 202, and Respond-Async with HTTP {mixed.status}")
 
 
-@check("CORE-7.2", "ECMA-430 7.2", "must", "invalid credentials are ignored, or refused with a hint at valid ones")
+@check("CORE-7.2", "ECMA-430 7.2", "must", "invalid credentials are ignored, or rejected with a hint at valid ones")
 async def _credentials(target: HttpTarget) -> None:
     headers = {**JSON_TYPE, "authorization": "Bearer sabir-check-of-nobody"}
     response = await target.send("POST", target.url, json.dumps(HELLO).encode(), headers)
@@ -125,7 +125,7 @@ async def _credentials(target: HttpTarget) -> None:
         demand("www-authenticate" in response.headers, "HTTP 401 without WWW-Authenticate (RFC 9110 15.5.2)")
 
 
-@check("HTTP-P2", "overview paper", "should", "a refusal by policy is explained in an NLIP message")
+@check("HTTP-P2", "overview paper", "should", "a rejection by policy is explained in an NLIP message")
 async def _explained(target: HttpTarget) -> None:
     response = await target.send("POST", target.url, json.dumps(HELLO).encode(), JSON_TYPE)
     if response.status not in BY_POLICY:
@@ -172,7 +172,7 @@ async def _put(target: HttpTarget, place: str) -> Response:
     return await target.send("POST", place, b"an upload of sabir check", {"content-type": "application/octet-stream"})
 
 
-@check("HTTP-6.1.1", "ECMA-431 6.1", "should", "the upload place that it names is an HTTP address, and takes an upload")
+@check("HTTP-6.1.1", "ECMA-431 6.1", "should", "the upload address is an HTTP address, and accepts an upload")
 async def _takes_upload(target: HttpTarget) -> None:
     place = await _upload_place(target)
     demand(place.startswith(("http://", "https://")), f"{place!r:.200} is not a full HTTP address")
@@ -180,19 +180,19 @@ async def _takes_upload(target: HttpTarget) -> None:
     demand(response.status < 300 or response.status in BY_POLICY, f"it answers HTTP {response.status}")
 
 
-@check("D-25", "our decision", "ours", "uploads are taken at /nlip/upload/, where nlip.js and nlip-server send them")
+@check("D-25", "our decision", "ours", "uploads are accepted at /nlip/upload/, where nlip.js and nlip-server send them")
 async def _bare_upload(target: HttpTarget) -> None:
     response = await _put(target, urljoin(target.url, "/nlip/upload/"))
     demand(response.status < 300 or response.status in BY_POLICY, f"it answers HTTP {response.status}")
 
 
-@check("CORE-6.4-own", "our decision", "ours", "each caller gets an upload place of its own")
+@check("CORE-6.4-own", "our decision", "ours", "each caller gets an upload address of its own")
 async def _own_place(target: HttpTarget) -> None:
     places = [await _upload_place(target) for _ in range(2)]
     demand(places[0] != places[1], "two callers get the same place")
 
 
-@check("CORE-6.4-sealed", "our decision", "ours", "an upload place that it did not give out is refused")
+@check("CORE-6.4-sealed", "our decision", "ours", "an upload address that the server did not issue is rejected")
 async def _sealed(target: HttpTarget) -> None:
     place = await _upload_place(target)
     demand(place.startswith(("http://", "https://")), f"{place!r:.200} is not a full HTTP address")
@@ -215,15 +215,15 @@ def _add_refusal_checks() -> None:
         return run
 
     for name, (check_id, body) in BROKEN_JSON.items():
-        check(f"{check_id}-not", "ECMA-430 5", "should", f"{name} is refused")(refused(body, name))
+        check(f"{check_id}-not", "ECMA-430 5", "should", f"the server rejects {name}")(refused(body, name))
     for name, body in DUPLICATES.items():
-        check("D-03", "our decision", "ours", f"a message with {name} is refused")(refused(body, name))
+        check("D-03", "our decision", "ours", f"the server rejects a message with {name}")(refused(body, name))
 
 
 _add_refusal_checks()
 
 
-@check("D-22", "our decision", "ours", "every refusal has a status of 4xx and is an NLIP error in words")
+@check("D-22", "our decision", "ours", "every rejection has a 4xx status and is an NLIP error in words")
 async def _refusals(target: HttpTarget) -> None:
     bodies = {name: json.dumps(message).encode() for name, (_, message) in MALFORMED.items()}
     faults = []
@@ -270,7 +270,7 @@ async def _any_type(target: HttpTarget) -> None:
     demand(refused.status == 415, f"words as text/plain are answered with HTTP {refused.status}")
 
 
-@check("SEC-DOS-depth", "our decision", "ours", "deep nesting does not break it")
+@check("SEC-DOS-depth", "our decision", "ours", "deep nesting does not break the server")
 async def _deep(target: HttpTarget) -> None:
     depth = 2000
     body = b'{"format":"structured","subformat":"json","content":' + b"[" * depth + b"]" * depth + b"}"
@@ -278,7 +278,7 @@ async def _deep(target: HttpTarget) -> None:
     demand(response.status < 500, f"HTTP {response.status}")
 
 
-@check("SEC-DOS-size", "our decision", "ours", "a message of several megabytes is answered, or refused in words")
+@check("SEC-DOS-size", "our decision", "ours", "a message of several megabytes is answered, or rejected in words")
 async def _size(target: HttpTarget) -> None:
     try:
         response = await target.post(text("x" * LARGE))
@@ -301,14 +301,14 @@ async def _minimal(target: HttpTarget) -> None:
     demand("return=minimal" not in response.applied(), "it says that it applied it")
 
 
-@check("D-26", "our decision", "ours", "Prefer: handling=strict refuses what only lenient readers take")
+@check("D-26", "our decision", "ours", "Prefer: handling=strict rejects what only lenient readers accept")
 async def _strict(target: HttpTarget) -> None:
     response = await target.post({"format": "text", "content": "no subformat"}, prefer="handling=strict")
     demand(response.status == 422, f"a message without subformat is answered with HTTP {response.status}")
 
 
 @check(
-    "D-26-applied", "RFC 7240 3", "ours", "Preference-Applied confirms handling=strict, in an answer and in a refusal"
+    "D-26-applied", "RFC 7240 3", "ours", "Preference-Applied confirms handling=strict, in an answer and in an error"
 )
 async def _applied(target: HttpTarget) -> None:
     for body in (HELLO, {"format": "text", "content": "no subformat"}):
@@ -350,7 +350,7 @@ async def _later(target: HttpTarget, accepted: Response) -> Response:
         pause = min(2 * pause, 0.5)
 
 
-@check("D-26-async", "our decision", "ours", "Prefer: respond-async gives 202 and a place, where the answer soon is")
+@check("D-26-async", "our decision", "ours", "Prefer: respond-async gives 202 and an address, where the answer soon is")
 async def _async(target: HttpTarget) -> None:
     accepted = await _accepted(target, HELLO)
     demand(accepted.status == 202, f"answered with HTTP {accepted.status}")
@@ -360,7 +360,7 @@ async def _async(target: HttpTarget) -> None:
     demand(found.answer().is_message, "the answer at its place is not an NLIP message")
 
 
-@check("CORE-6.1-async", "ECMA-430 6.1", "must", "a 202 is an NLIP message that names the place of the answer")
+@check("CORE-6.1-async", "ECMA-430 6.1", "must", "a 202 is an NLIP message that names the address of the answer")
 async def _async_body(target: HttpTarget) -> None:
     accepted = await _accepted(target, HELLO)
     answer = answered(accepted)

@@ -174,7 +174,7 @@ SUITE: Final[Suite[WsTarget]] = Suite("websocket")
 check = SUITE.check
 
 
-@check("WS-6", "ECMA-432 6", "must", "there is an end-point at /nlip/ws")
+@check("WS-6", "ECMA-432 6", "must", "there is an endpoint at /nlip/ws")
 async def _there(target: WsTarget) -> None:
     await target.talk(CBOR)
 
@@ -197,7 +197,7 @@ async def _again(target: WsTarget) -> None:
     demand(not mixed, f"the answer to message {', '.join(mixed)} has the token of another one")
 
 
-@check("WS-8", "ECMA-432 8", "must", "the first example of the standard is taken: raw bytes, Pascal-case names")
+@check("WS-8", "ECMA-432 8", "must", "the first example of the standard is accepted: raw bytes, Pascal-case names")
 async def _example(target: WsTarget) -> None:
     parts = [
         {"Label": "transcription", "Format": "text", "Subformat": "en-US", "Content": "When does tram 11 leave?"},
@@ -220,7 +220,7 @@ async def _taken(target: WsTarget, frame: Frame, path: str = CBOR) -> CheckedAns
     return found
 
 
-@check("WS-7.1-raw", "ECMA-432 7.1", "must", "binary content is taken as a byte string")
+@check("WS-7.1-raw", "ECMA-432 7.1", "must", "binary content is accepted as a byte string")
 async def _raw(target: WsTarget) -> None:
     image = part("binary", "image/png", b"\x89PNG")
     for message in (image, text("Hello", image)):
@@ -245,7 +245,12 @@ async def _fragments(target: WsTarget) -> None:
     await _taken(target, [frame[:10], frame[10:]])
 
 
-@check("WS-7.2", "ECMA-432 7.2", "should", "JSON in text frames is taken at /nlip/ws/text, base64 for binary")
+@check(
+    "WS-7.2",
+    "ECMA-432 7.2",
+    "should",
+    "JSON in text frames is accepted at /nlip/ws/text, with binary in base64",
+)
 async def _text(target: WsTarget) -> None:
     binary = {"MessageType": "Request", "Format": "binary", "Subformat": "audio/wav;base64", "Content": "UklGRg=="}
     answers = await target.talk(TEXT, json.dumps(HELLO), json.dumps(binary))
@@ -293,7 +298,9 @@ def _add_decoding_checks() -> None:
         return run
 
     for name, frame in NOT_CBOR.items():
-        check("WS-11", "ECMA-432 11", "must", f"{name} gets an NLIP error message in words")(refused(frame, name))
+        check("WS-11", "ECMA-432 11", "must", f"the server answers {name} with an NLIP error in words")(
+            refused(frame, name)
+        )
     name = "bytes that are not CBOR"
     title = "the connection stays open after an error"
     check("WS-11-open", "ECMA-432 11", "should", title)(survived(NOT_CBOR[name], name))
@@ -317,7 +324,7 @@ def _add_refusal_checks() -> None:
         return run
 
     for check_id, (name, frame) in NOT_ONE_MESSAGE.items():
-        check(check_id, "ECMA-432 7.1", "must", f"{name} is refused by an error message")(refused(frame, name))
+        check(check_id, "ECMA-432 7.1", "must", f"the answer to {name} is an error message")(refused(frame, name))
 
 
 _add_refusal_checks()
@@ -329,7 +336,7 @@ async def _ping(target: WsTarget) -> None:
     demand(await target.ping(CBOR), f"no pong came within {PONG:g} seconds")
 
 
-@check("WS-10-field", "ECMA-432 10", "should", "a session id in MessageType or in a field of one's own does no harm")
+@check("WS-10-field", "ECMA-432 10", "should", "a session id in MessageType or in an extra field does no harm")
 async def _session(target: WsTarget) -> None:
     for message in ({**HELLO, "messagetype": "session-4711"}, {**HELLO, "SessionId": "4711"}):
         await _taken(target, cbor2.dumps(message))
@@ -368,7 +375,7 @@ async def _kind(target: WsTarget) -> None:
     demand(isinstance(answer, str), "the answer is a binary frame")
 
 
-@check("D-33", "our decision", "ours", "the error on what is not CBOR names the fallback as structured/uri")
+@check("D-33", "our decision", "ours", "the error about invalid CBOR names the fallback as structured/uri")
 async def _fallback(target: WsTarget) -> None:
     [answer] = await target.talk(CBOR, b"\xff")
     demand(read(answer).uris, "no structured/uri part names /nlip/ws/text")

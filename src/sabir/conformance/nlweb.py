@@ -257,7 +257,7 @@ async def summary(target: Target) -> None:
 # -- requests -------------------------------------------------------------------------------------
 
 
-@check("NLWEB-14", "Query", "must", "Any further attribute of query is a filter, and none is refused")
+@check("NLWEB-14", "Query", "must", "Any further attribute of query is a filter, and none is rejected")
 async def filters(target: Target) -> None:
     await target.ask(query={"itemType": "Recipe", "location": "Idaho", "price": "less than $20", "x-own": "5"})
 
@@ -302,7 +302,7 @@ async def failure_in_stream(target: Target) -> None:
     demand(any("error" in d and "_meta" in d for _, d in events), "_meta and error come in different events")
 
 
-@check("NLWEB-21", "W-7", "ours", "The flat request of before 0.54 is refused with its own nested form")
+@check("NLWEB-21", "W-7", "ours", "A flat request, as before 0.54, is rejected, and the error shows its nested form")
 async def flat(target: Target) -> None:
     answer = await target.post({"query": "muffins", "site": "a.example", "streaming": False}, accept="application/json")
     failure(answer, 400, "INVALID_REQUEST")
@@ -310,7 +310,7 @@ async def flat(target: Target) -> None:
     demand('"text"' in message and "a.example" in message, "the message does not show the nested form")
 
 
-@check("NLWEB-22", "W-6", "ours", "An unknown version, format or mode is refused by its own code")
+@check("NLWEB-22", "W-6", "ours", "An unknown version, format or mode is rejected with a code of its own")
 async def unsupported(target: Target) -> None:
     failure(await target.post(request(meta={"api_version": "9.9"})), 400, "UNSUPPORTED_VERSION")
     failure(await target.post(request(prefer={"response_format": "xml"})), 400, "UNSUPPORTED_FORMAT")
@@ -360,7 +360,7 @@ async def bad_await(target: Target) -> None:
     failure(await target.post({"promise_token": "t", "action": "eat"}, "await"), 400, "INVALID_ACTION")
 
 
-@check("NLWEB-27", "Await", "must", "A promise that was never given is not promised again")
+@check("NLWEB-27", "Await", "must", "An unknown promise is not answered with a promise")
 async def unknown_promise(target: Target) -> None:
     answer = await target.post({"promise_token": "never-given", "action": "checkin"}, "await")
     demand(kind_of(answer.json()) == "failure", "an invented token gets another promise")
@@ -400,7 +400,7 @@ async def cancelled(target: Target) -> None:
 # -- discovery ------------------------------------------------------------------------------------
 
 
-@check("NLWEB-30", "Agent finder", "should", "/who tells which agents suit, and /sites which sites there are")
+@check("NLWEB-30", "Agent finder", "should", "/who lists the agents that suit a query, and /sites lists the sites")
 async def discovery(target: Target) -> None:
     answer = await target.post({"query": {"text": TEXT}}, "who")
     demand(answer.status == 200, f"/who gives HTTP {answer.status}")

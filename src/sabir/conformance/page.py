@@ -6,37 +6,40 @@ import importlib
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from . import nlip_http, nlip_ws, nlweb
+from . import acl, nlip_http, nlip_ws, nlweb
 from .base import LEVELS, Check
 
 HEAD: Final = """\
 # What `sabir check` checks
 
-Written by `make docs` from the checks themselves.
+`sabir check URL` tests any NLIP server against the standard, clause by clause; the server need not be Sabir. This page
+lists every check, for people who write servers. `make docs` writes it from the checks themselves.
 
-`sabir check URL` tests anybody's server against the NLIP standard, clause by clause, and shows the bytes of what failed
-(`--evidence`). `sabir check URL --protocol nlweb` does the same for NLWeb. MCP and A2A have official suites
-([MCP](mcp.md), [A2A](a2a.md)).
+```sh
+sabir check http://127.0.0.1:8080                       # NLIP; --evidence shows the bytes of what failed
+sabir check http://127.0.0.1:8080 --protocol nlweb      # NLWeb; or acl
+```
 
-| level | whose demand it is |
+MCP and A2A have official suites ([MCP](mcp.md#conformance), [A2A](a2a.md#the-official-tck)).
+
+| level | source |
 |---|---|
-| `must` | the standard's *must* or *shall* |
-| `should` | the standard's *should* |
-| `ours` | a decision of this project where the standard is silent; it does not count unless `--level ours` says so |
+| `must` | a *must* or *shall* of the standard |
+| `should` | a *should* of the standard |
+| `ours` | a [decision](decisions.md) of this project; it counts only with `--level ours` |
 
 A check ends as **passed**, **failed**, **skipped** (it does not apply to this server, or cannot be seen from outside)
-or **declined** (the server refused by policy: HTTP 401, 403, or 429 for too long). The exit code is 1 when a check of
-the chosen level failed, 3 when nothing answers at the address.
+or **declined** (the server refused by policy: HTTP 401, 403, or 429 for too long). The exit code is 1 if a check of
+the chosen level failed, and 3 if nothing answers at the address.
 
-Before the checks a plain hello is sent. If the agent behind the server fails at that, the checks stop with its words:
-every check would fail for the same reason, and none of them would be about the protocol. `--json` then has the reason
-in `stopped`.
+First, `sabir check` sends a plain hello. If the agent behind the server fails to answer it, the checks stop and show
+the error, because every check would fail for the same reason. With `--json`, the reason is in `stopped`.
 
-Answers are read tolerantly, so that one fault fails one check. The checks whose id ends in `-sent` judge the shape
-of the answers themselves; those that end in `-not` send what no server should take for a message.
+Answers are read leniently, so that one fault fails only one check. Checks whose id ends in `-sent` judge the form of
+the answers; checks whose id ends in `-not` send something that a server should reject.
 
-The suite is itself under test: `tests/conformance/reference` has a server of independent code that is right, and about
-260 copies of it with one fault each. Every fault must be found by the clause it breaks, and by no other.
+The suite itself is tested with a correct server and about 260 copies of it with one fault each
+(`tests/conformance/reference`). Each fault must be found by the checks of the clause it breaks, and by no others.
 """
 
 
@@ -50,12 +53,13 @@ def page() -> str:
         "NLIP over WebSocket (ECMA-432)": [c for c in nlip_ws.SUITE.checks if id(c.run) not in over_http],
         "NLIP over AMQP (draft of ECMA-433)": [c for c in amqp.SUITE.checks if id(c.run) not in over_http],
         "NLWeb": nlweb.SUITE.checks,
+        "ACL": acl.SUITE.checks,
     }
     shared = [check for check in nlip_ws.SUITE.checks if id(check.run) in over_http]
     for title, checks in suites.items():
         pieces.append(f"## {title}\n")
         if title.startswith(("NLIP over WebSocket", "NLIP over AMQP")):
-            pieces.append(f"The checks of the core above ({len(shared)} of them) run over this binding as well.\n")
+            pieces.append(f"The {len(shared)} core checks above (`CORE-…` and others) run over this binding as well.\n")
         pieces.append(_table(checks))
     return "\n".join(pieces)
 
@@ -70,6 +74,16 @@ def _table(checks: Iterable[Check[Any]]) -> str:
     order: Mapping[str, int] = {level: number for number, level in enumerate(LEVELS)}
     lines = ["| id | clause | level | what is checked |", "|---|---|---|---|"]
     for (id_, level), titles in sorted(rows.items(), key=lambda row: order[row[0][1]]):
-        said = "; ".join(title.replace("|", "\\|").replace("<", "&lt;") for title in titles)
+        said = "; ".join(title.replace("|", "\\|").replace("<", "&lt;") for title in _joined(titles))
         lines.append(f"| `{id_}` | {clauses[id_]} | {level} | {said} |")
     return "\n".join(lines) + "\n"
+
+
+def _joined(titles: list[str]) -> list[str]:
+    """The titles; those that send something as the first and as a further submessage are one."""
+    first, further = " as the first submessage is accepted", " as a further submessage is accepted"
+    names = [title.removesuffix(first) for title in titles if title.endswith(first)]
+    others = [title for title in titles if not title.endswith((first, further))]
+    if not names:
+        return others
+    return [f"accepted as the first and as a further submessage: {'; '.join(names)}", *others]

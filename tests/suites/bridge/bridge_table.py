@@ -77,10 +77,11 @@ def page(outcomes: Mapping[tuple[str, str, str], bool]) -> str:
     lines = [
         "# The bridge",
         "",
-        "A client of one protocol talks to an agent that its gateway knows by another. This page is written by",
-        "`tests/suites/bridge/test_bridge.py`, which runs every pair over real sockets: do not edit it.",
+        "A client of one protocol can talk to an agent that the gateway reaches over another. This page shows what is",
+        "lost on the way, for people who choose protocols. `tests/suites/bridge/test_bridge.py` runs every pair over",
+        "real sockets and writes this page: do not edit it.",
         "",
-        "## How each protocol says it",
+        "## The same thing in each protocol",
         "",
         "| | " + " | ".join(TITLES.values()) + " |",
         "|---|" + "---|" * len(names),
@@ -88,7 +89,8 @@ def page(outcomes: Mapping[tuple[str, str, str], bool]) -> str:
         "",
         "## What crosses",
         "",
-        "Rows are what is said; columns are client → agent. ✓ crosses whole; a number is a loss, named below.",
+        "There is a table for each protocol of the client; the columns are the protocols of the agent. ✓ means that",
+        "nothing is lost. A number refers to the list of losses below the tables.",
         "",
     ]
     for client in names:
@@ -109,7 +111,8 @@ def page(outcomes: Mapping[tuple[str, str, str], bool]) -> str:
             lines.append(f"| {row} | " + " | ".join(cells) + " |")
         lines.append("")
     lines += ["Losses:", "", *(f"{number}. {sentence}" for sentence, number in notes.items()), ""]
-    lines += ["## All that each wire loses", ""]
+    lines += ["## Everything that each protocol cannot carry", ""]
     for name in names:
-        lines += [f"**{TITLES[name]}**: " + ("; ".join(LOSSES[name]) + "." if LOSSES[name] else "nothing."), ""]
+        lost_parts = [f"- {sentence}" for sentence in LOSSES[name]] or ["Nothing is lost."]
+        lines += [f"### {TITLES[name]}", "", *lost_parts, ""]
     return "\n".join(lines).rstrip() + "\n"
