@@ -54,11 +54,11 @@ WAYS: Mapping[str, Mapping[str, str]] = {row: dict(zip(TITLES, said, strict=True
 
 # (protocol, row): what is lost where the client speaks it, and where the gateway knows the agent by it.
 TO_CLIENTS: Mapping[tuple[str, str], str] = {
-    ("nlweb", "image"): "binary parts of a reply are named by kind and size, not carried",
+    ("nlweb", "image"): "the bytes of binary parts: the reply names their kind and size",
 }
 FROM_AGENTS: Mapping[tuple[str, str], str] = {
-    ("nlweb", "image"): "binary parts of a reply are named by kind and size, not carried",
-    ("mcp", "stream"): "pieces of text ahead of the answer, which arrive as notes of progress",
+    ("nlweb", "image"): "the bytes of binary parts: the reply names their kind and size",
+    ("mcp", "stream"): "streamed pieces of text, which arrive as progress notes",
 }
 RELAYED = frozenset({("mcp", "mcp")})  # passed on as it is, so nothing is lost between
 

@@ -76,8 +76,8 @@ LOST = {
     "tokens other than the conversation's": Message.of(
         text_part("hi"), token_part("theirs", "other"), token_part("sb1.ours")
     ),
-    "messagetype other than error": Message.text("hi", messagetype="greeting"),
-    "fields of a message that its protocol does not know": Message("text", "english", "hi", extra={"mood": "good"}),
+    "message types other than error": Message.text("hi", messagetype="greeting"),
+    "unknown fields of a message": Message("text", "english", "hi", extra={"mood": "good"}),
 }
 
 

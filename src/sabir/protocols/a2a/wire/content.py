@@ -52,7 +52,7 @@ OLD_VERSION: Final = "0.3"
 LOSSES: Final[tuple[str, ...]] = (
     "tokens other than the conversation's",
     "byte strings inside JSON values, which become base64 text",
-    "whole numbers written as fractions (1.0), which become whole",
+    "the fraction of whole numbers (1.0 becomes 1)",
     "metadata of tasks, status messages and stream events, and the ids of tasks that a message refers to",
 )
 

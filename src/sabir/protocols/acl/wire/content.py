@@ -21,7 +21,7 @@ from .reasons import CODES, FAILURE, ErrorReport, report_of
 __all__ = ["CODES", "LOSSES"]  # with the functions below
 
 LOSSES: Final = (
-    "the order of text among other parts: the text of a reply is its summary, the rest follows",
+    "the position of text among other parts: the text of a reply comes first, as its summary",
     "labels of parts other than the answer to a question",
     "location and generic parts, which arrive as JSON in result_details",
 )

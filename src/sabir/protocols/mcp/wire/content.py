@@ -32,10 +32,10 @@ ARGUMENTS: Final = "arguments"  # label of the part that holds a tool's argument
 # What MCP cannot carry. A test sends each of them through and finds it gone.
 LOSSES: Final[tuple[str, ...]] = (
     "tokens other than the conversation's",
-    "messagetype other than error",
-    "fields of a message that its protocol does not know",
-    "pieces of binary content ahead of the answer",
-    "pieces of text ahead of the answer, which arrive as notes of progress",
+    "message types other than error",
+    "unknown fields of a message",
+    "streamed pieces of binary content",
+    "streamed pieces of text, which arrive as progress notes",
 )
 
 PARSE_ERROR: Final = -32700

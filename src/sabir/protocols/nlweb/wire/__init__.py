@@ -69,12 +69,12 @@ from .responses import CODES, VERSIONS, ResponseFormat, Stream, encode
 
 # What NLWeb cannot carry of a Message; documented for callers and tested.
 LOSSES: Final[tuple[str, ...]] = (
-    "control messages: NLWeb has none; policies, limits and history are asked over NLIP",
-    "binary parts of a reply are named by kind and size, not carried",
-    "the language of a text part: a response does not say in which language it is",
-    "in conversational search, text beside results that is not a summary",
-    "labels of parts that no site agent gives",
-    "tokens of kinds other than conversation",
+    "control messages: ask for policies, limits and history over NLIP",
+    "the bytes of binary parts: the reply names their kind and size",
+    "the language of a text part",
+    "in `conv_search`, text beside the results that is not a summary",
+    "labels of parts, except those that site agents use",
+    "tokens other than the conversation's",
 )
 
 __all__ = [
