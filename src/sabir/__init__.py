@@ -82,7 +82,7 @@ __all__ = [
     "tool",
 ]
 
-# What brings a server, a client or an extra with it, loaded when it is first named: most commands need none of them.
+# Names that import a server, a client or an extra are loaded on first use: most commands need none of them.
 _LATER = {
     "BackLevel": "sabir.agents.back_level",
     "Confirm": "sabir.agents.confirm",

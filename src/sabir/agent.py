@@ -1,4 +1,4 @@
-"""Agent: one async callable that answers a Turn with Events; and ``@agent``, which makes one of a function."""
+"""Agent: one async callable that answers a Turn with Events; and ``@agent``, which makes one from a function."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ logger = logging.getLogger("sabir")
 class Agent(Protocol):
     """Anything that answers.
 
-    Called with a Turn it yields any number of Delta, Progress and Question events, then exactly
-    one Reply or Fault. It holds no state of a turn outside the call: many run at once.
+    Called with a Turn, it yields any number of Delta, Progress and Question events, then exactly one Reply or Fault. It
+    keeps no state of a turn outside the call: many run concurrently.
     """
 
     card: Card
@@ -40,7 +40,7 @@ class Agent(Protocol):
     def __call__(self, turn: Turn, /) -> AsyncIterator[Event]: ...
 
 
-# What a function may give: words, a JSON object, a Message, a Part, or an Event.
+# What a function may return: text, a JSON object, a Message, a Part, or an Event.
 Given: TypeAlias = str | dict[str, Any] | list[Any] | Message | Part | Event | None
 Function: TypeAlias = Callable[[Turn], Any]
 
@@ -48,14 +48,14 @@ _EVENTS = (Delta, Progress, Question, Reply, Fault)
 
 
 class FunctionAgent:
-    """An Agent made of a function: it may return, await, or yield, and it may be sync.
+    """An Agent made from a function, which may return, await or yield, and may be sync.
 
-    What it returns is the Reply; what it yields are pieces, joined into the Reply at the end.
+    Its return value is the Reply; yielded pieces are joined into the Reply at the end.
     Sync functions run off the event loop.
     """
 
     def __init__(self, function: Function, card: Card, signature: Signature | None = None) -> None:
-        """``signature`` is that of the parameters behind the Turn, if there are any."""
+        """``signature`` describes the parameters after the Turn, if there are any."""
         self.card = card
         self.function = function
         self._signature = signature
@@ -63,7 +63,7 @@ class FunctionAgent:
         functools.update_wrapper(self, function, updated=())
 
     def with_card(self, card: Card) -> FunctionAgent:
-        """The same function under another card."""
+        """The same function with another card."""
         return FunctionAgent(self.function, card, self._signature)
 
     def __call__(self, turn: Turn, /) -> AsyncIterator[Event]:
@@ -102,11 +102,12 @@ def agent(
     repeatable: bool = False,
     card: Card | None = None,
 ) -> FunctionAgent | Callable[[Function], FunctionAgent]:
-    """Make an Agent of a function that takes a Turn.
+    """Make an Agent from a function that takes a Turn.
 
     The function may return (or yield) a string, a Message, a Part, a JSON object or an Event.
-    Its name and docstring are the Card's, unless said otherwise. Further parameters with types are arguments: they
-    become the input schema of its skill, arrive parsed, and the caller is asked for a missing one.
+    Its name and docstring become the Card's, unless given. Further parameters with types are arguments: they become the
+    input
+    schema of its skill, arrive parsed, and the caller is asked for a missing one.
 
     Raises:
         ConfigError: a parameter has a type that JSON Schema cannot describe.
@@ -152,10 +153,10 @@ def _check_function(function: Any) -> None:
 
 
 async def reply_of(events: AsyncIterator[Event]) -> Message:
-    """Drain an agent's events and return what it said.
+    """Consume an agent's events and return its reply.
 
     Raises:
-        TurnFailed: the agent ended with a Fault, or with nothing.
+        TurnFailed: the agent ended with a Fault, or without a reply.
     """
     async for event in events:
         match event:
@@ -169,7 +170,7 @@ async def reply_of(events: AsyncIterator[Event]) -> Message:
 
 
 def _signature_of(function: Function) -> Signature | None:
-    """The parameters behind the Turn; None if there are none that can be passed by name."""
+    """The signature of the parameters after the Turn; None if none can be passed by name."""
     parameters = list(inspect.signature(function).parameters.values())
     behind = parameters[1:]
     if not behind or any(item.kind in (item.VAR_POSITIONAL, item.VAR_KEYWORD) for item in behind):
@@ -190,7 +191,7 @@ async def _typed(function: Function, signature: Signature, turn: Turn) -> AsyncI
 
 
 def _runner(function: Function, like: Function | None = None) -> Callable[[Turn], AsyncIterator[Event]]:
-    """What runs the function; ``like`` is what it wraps, if that is another."""
+    """The runner of the function; ``like`` is what it wraps, if that differs."""
     kind = function if like is None else like
     target = kind if inspect.isroutine(kind) else getattr(kind, "__call__", kind)  # noqa: B004
     if inspect.isasyncgenfunction(target):
@@ -205,8 +206,8 @@ def _runner(function: Function, like: Function | None = None) -> Callable[[Turn]
 class _Awaited(msgspec.Struct, eq=False):
     """The one event of a coroutine function.
 
-    An async generator would do the same; but the event loop keeps a register of those, and that entry costs
-    more than the whole rest of calling the agent.
+    An async generator would do the same; but the event loop keeps a registry of those, and registering costs more than
+    the rest of calling the agent.
     """
 
     _function: Function | None
@@ -235,9 +236,9 @@ async def _off_loop(function: Function, turn: Turn) -> AsyncIterator[Event]:
 
 @functools.cache
 def _warn_of_nothing(function: Function) -> None:
-    """Say once for each function that it answers nothing, which is seldom meant."""
+    """Warn once per function that it returned nothing, which is rarely intended."""
     name = getattr(function, "__name__", None) or getattr(getattr(function, "func", None), "__name__", "an agent")
-    logger.warning("agent %s returned nothing; is a return missing? Return an empty string to answer nothing", name)
+    logger.warning("Agent %s returned nothing; is a return missing? Return an empty string to answer nothing", name)
 
 
 async def _pieces(function: Function, turn: Turn) -> AsyncIterator[Event]:
@@ -269,25 +270,26 @@ async def _pieces_off_loop(function: Function, turn: Turn) -> AsyncIterator[Even
 
 
 async def in_thread(function: Callable[..., Any], *args: Any) -> Any:
-    """Run a function of a user's own, which may block or never return, beside the event loop."""
+    """Run a user's function, which may block or never return, off the event loop."""
     context = contextvars.copy_context()
     return await asyncio.wrap_future(_workers.submit(functools.partial(context.run, function, *args)))
 
 
-MAX_WORKERS = 64  # sync turns at the same time; more wait
+MAX_WORKERS = 64  # concurrent sync turns; more wait
 
 
 class _Workers:
-    """Threads for sync functions, as many as are needed at the same time.
+    """Threads for sync functions, as many as are needed at once.
 
-    The event loop's own pool has few, which others need too; and it holds up the end of the process until each
-    of them has returned, which one that is stuck never does. These do not.
+    The event loop's own pool is small and shared, and blocks the end of the process until each thread has returned,
+    which a
+    stuck one never does. These do not.
     """
 
     def __init__(self) -> None:
         self._jobs: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = queue.SimpleQueue()
         self._lock = threading.Lock()
-        self._owed = 0  # jobs that are waiting or running
+        self._owed = 0  # queued or running jobs
         self._threads = 0
 
     def submit(self, function: Callable[[], Any]) -> Future[Any]:
@@ -309,7 +311,7 @@ class _Workers:
                     result = function()
                 except StopIteration as raised:  # which no future can hold
                     future.set_exception(RuntimeError(f"the function raised {raised!r}"))
-                except BaseException as raised:  # for whoever awaits it
+                except BaseException as raised:  # for the awaiting caller
                     future.set_exception(raised)
                 else:
                     future.set_result(result)
@@ -321,7 +323,7 @@ class _Workers:
 _workers = _Workers()
 
 
-NOTHING = Reply(Message("text", "english", ""))  # what a function says that returns None
+NOTHING = Reply(Message("text", "english", ""))  # the reply of a function that returns None
 
 
 def _end(given: Given) -> Event:
@@ -351,9 +353,9 @@ def _piece(given: Given) -> Event:
 
 
 def joined(parts: list[Part]) -> Message:
-    """The pieces as one message: neighbouring texts of one language run together, the rest in order."""
+    """The pieces as one message: adjacent texts of one language are joined, the rest stays in order."""
     merged: list[Part] = []
-    texts: list[str] = []  # of the run of texts at the end, which are joined once and not with each piece
+    texts: list[str] = []  # of the last run of texts, joined once and not with each piece
     for part in parts:
         if texts and part.format == "text" and part.subformat == merged[-1].subformat:
             texts.append(f"{part.content}")

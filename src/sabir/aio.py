@@ -1,4 +1,4 @@
-"""Ending tasks of the event loop, which are told to stop and waited for; and waiting for changes."""
+"""Helpers for asyncio: cancelling tasks and waiting for their end, and waiting for changes."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ AGAIN_SECONDS: Final = 3.0
 async def cancel_and_wait(tasks: Iterable[asyncio.Task[Any] | None]) -> None:
     """Cancel tasks, and wait until all have ended.
 
-    A cancellation can be lost: ``asyncio.wait_for`` of Python 3.11 drops it if what it waits for comes at the same
-    moment, and libraries use it. So whoever goes on is told again. What a task had failed with before that is
-    logged, because nobody else looks.
+    A cancellation can be lost: ``asyncio.wait_for`` of Python 3.11 drops it if the awaited result arrives at the same
+    moment,
+    and libraries use it. So tasks that continue are cancelled again. If a task had failed before, its error is logged,
+    because nobody else looks.
     """
     ending = {task for task in tasks if task is not None}
     for task in ending:
@@ -30,11 +31,11 @@ async def cancel_and_wait(tasks: Iterable[asyncio.Task[Any] | None]) -> None:
             task.cancel()
         ended, pending = await asyncio.wait(pending, timeout=AGAIN_SECONDS)
         for task in ended:
-            task.cancelled() or task.exception()  # looked at, so that asyncio does not complain
+            task.cancelled() or task.exception()  # retrieved, so that asyncio does not complain
 
 
 class Changes:
-    """Who waits in this process for a change of what."""
+    """Who waits in this process for which change."""
 
     def __init__(self) -> None:
         self._watching: dict[str, set[asyncio.Event]] = {}
@@ -53,7 +54,7 @@ class Changes:
                 self._watching.pop(name, None)
 
     def notify(self, name: str) -> int:
-        """Wake those who watch this; returns how many they are."""
+        """Wake those that wait for this; returns how many there are."""
         watchers = self._watching.get(name, ())
         for changed in watchers:
             changed.set()
@@ -61,7 +62,7 @@ class Changes:
 
 
 async def until(changed: asyncio.Event, seconds: float) -> None:
-    """Until it is set; a change on another node tells nothing here, so look again after a while."""
+    """Wait until it is set, or for a while: changes on other nodes are not announced here."""
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):  # wait_for can lose a cancellation (Python 3.11)
             await changed.wait()

@@ -35,7 +35,7 @@ class BlockingPeer:
         return self._wait(self._peer.ask(message))
 
     def stream(self, message: Message | str) -> Iterator[Event]:
-        """Ask, and iterate over the events of the answer as they come; raises as ``ask`` does."""
+        """Ask, and iterate over the events of the answer as they arrive; raises as ``ask`` does."""
         events = self._peer.stream(message)
         try:
             while (event := self._wait(_next(events))) is not _ENDED:
@@ -70,7 +70,7 @@ class BlockingPeer:
 
 
 def connect(url: str, *, protocol: str | None = None, **options: Any) -> BlockingPeer:
-    """A peer for the address, as ``sabir.connect`` finds it, for scripts that do not use asyncio.
+    """A peer for the address, as ``sabir.connect`` returns it, for scripts without asyncio.
 
     Args:
         url: the address of the agent; its path or scheme names the protocol, and a bare origin is detected.

@@ -1,4 +1,4 @@
-"""Card: what an Agent says of itself. Discovery is answered from Cards, not by agents."""
+"""Card: an Agent's description of itself. Discovery is answered from Cards, not by agents."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Skill(msgspec.Struct, frozen=True, omit_defaults=True):
     examples: tuple[str, ...] = ()
     input_schema: dict[str, Any] | None = None
     output_schema: dict[str, Any] | None = None
-    tool: str = ""  # the tool that it is, as rules of ``rights`` name it
-    asks: bool = False  # whether it asks back for a required argument that is missing
+    tool: str = ""  # its tool name, for rules of ``rights``
+    asks: bool = False  # whether it asks for a missing required argument
 
 
 class Policy(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A rule the agent lives by: privacy, retention, regulatory, attributes, ethics."""
+    """A policy of the agent: privacy, retention, regulatory, attributes, ethics."""
 
     kind: str
     text: str
@@ -39,7 +39,7 @@ class Policy(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Card(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Name, description, skills, what it reads and says, and what it promises."""
+    """Name, description, skills, formats and promises."""
 
     name: str
     description: str = ""
@@ -48,22 +48,22 @@ class Card(msgspec.Struct, frozen=True, omit_defaults=True):
     reads: tuple[str, ...] = _EVERYTHING
     says: tuple[str, ...] = ("text",)
     languages: tuple[str, ...] = ()  # names or tags; empty: any
-    code: tuple[str, ...] | None = None  # programming languages it knows; None: takes all as data
-    extensions: tuple[str, ...] | None = None  # generic subformats it knows; None: takes all as data
+    code: tuple[str, ...] | None = None  # programming languages it knows; None: accepts all as data
+    extensions: tuple[str, ...] | None = None  # generic subformats it knows; None: accepts all as data
     policies: tuple[Policy, ...] = ()
     limits: dict[str, int] = {}
     provider: str = ""
     documentation: str = ""
-    remembers: bool = True  # turns are recorded and earlier ones given to the agent
-    repeatable: bool = False  # running the same turn twice does no harm, so lost work may start again
+    remembers: bool = True  # turns are recorded and earlier ones passed to the agent
+    repeatable: bool = False  # running the same turn twice does no harm, so lost work may be restarted
     streams: bool = True
-    ontologies: tuple[str, ...] = ()  # of ACL, that it knows; empty: any
+    ontologies: tuple[str, ...] = ()  # ACL ontologies that it knows; empty: any
     publishes: tuple[str, ...] = ()  # topics that others can subscribe to over ACL and NLIP
     site: str | None = None  # the site it answers for, if it is a site agent
-    via: tuple[str, ...] = ()  # the gateways through which it is reached from here, the farthest first
+    via: tuple[str, ...] = ()  # the gateways through which it is reached from here, farthest first
 
     def cannot_read(self, message: Message) -> str | None:
-        """Why this agent cannot read a message, in words for the sender; None if it can (CORE-5.3)."""
+        """Why this agent cannot read a message, for the sender; None if it can (CORE-5.3)."""
         unread = self._unread_formats(message)
         if unread and all(part.format in unread for part in message.parts if part.content not in (None, "")):
             return f"I do not read {_listed(unread)}; I read {_listed(self.reads)}."
@@ -85,7 +85,7 @@ class Card(msgspec.Struct, frozen=True, omit_defaults=True):
         return None
 
     def leaves_out(self, message: Message) -> str | None:
-        """What this agent does not read of a message that it answers, in words; None if it reads all of it."""
+        """What this agent does not read of a message that it answers; None if it reads all of it."""
         unread = self._unread_formats(message)
         return f"I did not read {_listed(unread)}; I read {_listed(self.reads)}." if unread else None
 

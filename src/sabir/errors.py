@@ -31,9 +31,9 @@
     └── ConfigError           the configuration is invalid
         └── MissingExtra      an optional dependency is not installed
 
-Whose fault it is shows in the branch: ``BadInput`` and ``Refused`` are the caller's,
-``TurnFailed``, ``Unavailable`` and ``ConfigError`` are ours, ``PeerError`` is a third party's.
-Details are in fields; the text is made in ``__str__`` and contains no secret and no content.
+The branch shows whose fault it is: ``BadInput`` and ``Refused`` are the caller's, ``TurnFailed``, ``Unavailable`` and
+``ConfigError`` are ours, ``PeerError`` is a third party's. Details are in fields; the text is made in ``__str__`` and
+contains no secret and no content.
 """
 
 from __future__ import annotations
@@ -82,11 +82,11 @@ Row = TypeVar("Row")
 class SabirError(Exception):
     """The root of everything Sabir raises on purpose."""
 
-    audited = False  # whether a line of the audit tells of it; set once, however many hear of it
+    audited = False  # whether an audit entry was written; set once, however often it is handled
 
     def __init__(self, reason: str = "") -> None:
         super().__init__(reason)
-        # Agents raise these, too, with whatever they have at hand; what is told must be something that can be written.
+        # Agents raise these, too, with arbitrary values; the text must be encodable.
         self.reason = str(reason).encode("utf-8", "replace").decode()
 
     def __str__(self) -> str:
@@ -94,7 +94,7 @@ class SabirError(Exception):
 
 
 class BadInput(SabirError):
-    """What came in cannot be taken. ``where`` is a JSON path; ``expected`` says what would be right."""
+    """The input is invalid. ``where`` is a JSON path; ``expected`` says what would be valid."""
 
     def __init__(self, protocol: str, where: str, expected: str) -> None:
         super().__init__(f"{protocol}: at {where}: expected {expected}")
@@ -104,11 +104,11 @@ class BadInput(SabirError):
 
 
 class Unreadable(BadInput):
-    """The bytes are not the notation they claim to be."""
+    """The bytes are not in the encoding they claim."""
 
 
 class BadMessage(BadInput):
-    """Readable, but not a message of the protocol."""
+    """It can be parsed, but is not a message of the protocol."""
 
 
 class TooLarge(BadInput):
@@ -116,11 +116,11 @@ class TooLarge(BadInput):
 
 
 class BadMediaType(BadInput):
-    """The content type names no notation that is read here."""
+    """Unsupported content type."""
 
 
 class BadMethod(BadInput):
-    """This path does not take this method; ``allow`` lists those it takes."""
+    """This path does not allow this method; ``allow`` lists those it does."""
 
     def __init__(self, protocol: str, where: str, allow: str) -> None:
         super().__init__(protocol, where, f"method {allow}")
@@ -128,15 +128,15 @@ class BadMethod(BadInput):
 
 
 class UnknownVersion(BadInput):
-    """A protocol version that is not spoken here."""
+    """Unsupported protocol version."""
 
 
 class Refused(SabirError):
-    """Understood, and not allowed."""
+    """Understood, but not allowed."""
 
 
 class Unauthenticated(Refused):
-    """Who is asking is not known; ``challenge`` is the value of ``WWW-Authenticate``."""
+    """Authentication is required, or it failed; ``challenge`` is the value of ``WWW-Authenticate``."""
 
     def __init__(self, reason: str = "authentication is required", challenge: str = "Bearer") -> None:
         super().__init__(reason)
@@ -144,7 +144,7 @@ class Unauthenticated(Refused):
 
 
 class Forbidden(Refused):
-    """The caller is known and has no right to this."""
+    """The caller is known but lacks the right."""
 
 
 class RateLimited(Refused):
@@ -156,7 +156,7 @@ class RateLimited(Refused):
 
 
 class PolicyRequired(Refused):
-    """A policy must be agreed before data flows; ``policies`` names which."""
+    """A policy must be accepted before data flows; ``policies`` names which."""
 
     def __init__(self, reason: str, policies: tuple[str, ...] = ()) -> None:
         super().__init__(reason)
@@ -164,7 +164,7 @@ class PolicyRequired(Refused):
 
 
 class NotFound(SabirError):
-    """No such thing here. The same answer is given for "not yours", which ``is_hidden`` says to the audit log."""
+    """Not found. "Not yours" gives the same error; only the audit log sees the difference, in ``is_hidden``."""
 
     def __init__(self, reason: str = "not found", *, is_hidden: bool = False) -> None:
         super().__init__(reason)
@@ -172,11 +172,11 @@ class NotFound(SabirError):
 
 
 class Conflict(SabirError):
-    """The thing is in a state that does not allow what was asked."""
+    """The current state does not allow the request."""
 
 
 class Cancelled(SabirError):
-    """The caller took the question back."""
+    """The caller cancelled the turn."""
 
 
 class TurnFailed(SabirError):
@@ -196,14 +196,14 @@ class Unavailable(SabirError):
 
 
 class ShuttingDown(Unavailable):
-    """The gateway is about to stop."""
+    """The gateway is shutting down."""
 
     def __init__(self, reason: str = "the gateway is stopping; retry shortly", retry_after: float = 5.0) -> None:
         super().__init__(reason, retry_after)
 
 
 class StoreUnavailable(Unavailable):
-    """The store does not answer. ``detail`` is for its operator: where it is, what is wrong; its log says it, too."""
+    """The store does not answer. ``detail`` is for the operator: where it is and what is wrong; also in the log."""
 
     def __init__(self, reason: str = "the store is unavailable", retry_after: float = 1.0, detail: str = "") -> None:
         super().__init__(reason, retry_after)
@@ -215,7 +215,7 @@ class BusUnavailable(Unavailable):
 
 
 class PeerError(SabirError):
-    """A remote agent failed us. ``peer`` is its address without credentials."""
+    """A remote agent failed. ``peer`` is its address without credentials."""
 
     def __init__(self, peer: str, reason: str) -> None:
         super().__init__(f"{peer}: {reason}")
@@ -227,9 +227,9 @@ class PeerUnavailable(PeerError):
 
 
 class PeerRefused(PeerError):
-    """It answered, and the answer is no. ``status`` is the protocol's own code.
+    """It answered with a refusal. ``status`` is the protocol's own code.
 
-    ``broken`` says that it would be the same whatever is asked, because it is the peer that does not work.
+    ``broken`` means that every request would be refused, because the peer itself does not work.
     """
 
     def __init__(self, peer: str, reason: str, status: int | str | None = None, *, broken: bool = False) -> None:
@@ -239,15 +239,15 @@ class PeerRefused(PeerError):
 
 
 class PeerUnreadable(PeerError):
-    """It answered, and not in the protocol it was asked in."""
+    """Its answer violates its protocol."""
 
 
 class ConfigError(SabirError):
-    """The configuration is wrong."""
+    """The configuration is invalid."""
 
 
 class MissingExtra(ConfigError):
-    """An optional part is not installed."""
+    """An optional dependency is not installed."""
 
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(
@@ -258,12 +258,12 @@ class MissingExtra(ConfigError):
 
 
 def for_operator(exc: SabirError) -> str:
-    """The error as who runs this gateway is told; callers get no more than its text."""
+    """The error for the operator; callers get no more than its text."""
     return (exc.detail if isinstance(exc, StoreUnavailable) else "") or str(exc)
 
 
 def tree(root: type[SabirError] = SabirError) -> Iterator[type[SabirError]]:
-    """Every error class of this module under ``root``, itself first; what the error tables are tested against."""
+    """Every error class of this module under ``root``, itself first; the error tables are tested against it."""
     yield root
     for child in root.__subclasses__():
         if child.__module__ == __name__:
@@ -271,16 +271,16 @@ def tree(root: type[SabirError] = SabirError) -> Iterator[type[SabirError]]:
 
 
 class ErrorTable(dict[type[SabirError], Row]):
-    """What a protocol makes of each error. An error of an agent's own has the row of the nearest class that has one."""
+    """A protocol's value for each error. An error class without a row uses that of its nearest base class."""
 
     def __missing__(self, kind: type[SabirError]) -> Row:
         return self[next(base for base in kind.__mro__[1:] if base in self)]
 
 
 def suggestion(given: object, known: Iterable[str], otherwise: str = "known here are", place: str = "") -> str:
-    """What may have been meant by a name that is not known: the nearest of those that are, or all of them.
+    """A suggestion for an unknown name: the nearest known one, or all of them.
 
-    An empty ``otherwise`` gives an empty text where no name is near.
+    With an empty ``otherwise``, the result is empty if no name is similar.
     """
     names = list(known)
     near = difflib.get_close_matches(str(given), names, n=1, cutoff=0.5)

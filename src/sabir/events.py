@@ -1,7 +1,8 @@
-"""What an Agent yields: pieces, progress, questions, and exactly one end.
+"""The events that an Agent yields: deltas, progress, questions, and exactly one end.
 
-An agent's events are any number of ``Delta``, ``Progress`` and ``Question``, then one ``Reply`` or
-one ``Fault``. ``Question`` is normally sent by ``Turn.ask`` and not yielded by hand.
+An agent yields any number of ``Delta``, ``Progress`` and ``Question``, then one ``Reply`` or one ``Fault``.
+``Question`` is
+normally sent by ``Turn.ask`` and not yielded directly.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from .message import Message, Part, text_part
 
 
 class Delta(msgspec.Struct, frozen=True):
-    """A piece of the answer, sent ahead of it. The pieces of a text join to the Reply's text."""
+    """A piece of the answer, sent before the Reply. Text pieces join to the Reply's text."""
 
     part: Part
 
@@ -41,7 +42,7 @@ class Delta(msgspec.Struct, frozen=True):
 
 
 class Progress(msgspec.Struct, frozen=True):
-    """How far the work is: ``fraction`` from 0 to 1 if known, and a note for people."""
+    """The progress of the work: ``fraction`` from 0 to 1 if known, and a note for people."""
 
     fraction: float | None = None
     note: str = ""
@@ -51,13 +52,13 @@ FIELD_KINDS: Final = ("text", "single_select", "multi_select", "number", "boolea
 
 
 def field_kind(said: object) -> str:
-    """The kind of a field that another agent asks for; words where it is not one that we know."""
+    """The kind of a field that another agent asks for; ``text`` if we do not know it."""
     return said if isinstance(said, str) and said in FIELD_KINDS else "text"
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One thing that a Question wants to know."""
+    """One value that a Question asks for."""
 
     id: str
     text: str
@@ -74,22 +75,23 @@ class Field:
 class Question:
     """The agent needs input before it can continue.
 
-    ``fields`` describes the answer where it has a shape; ``schema`` is the same as JSON Schema if
-    the asker has one. An answer in words is always allowed.
+    ``fields`` describes a structured answer; ``schema`` is the same as JSON Schema, if there is one. A text answer is
+    always
+    allowed.
     """
 
     text: str
     fields: tuple[Field, ...] = ()
     schema: dict[str, Any] | None = None
     id: str = ""
-    # The caller has to prove who it is, to the agent or elsewhere.
+    # The caller must authenticate, to the agent or elsewhere.
     is_authentication: bool = dataclasses.field(default=False, kw_only=True)
-    # The gateway asks whether something is meant: only a yes or a no answers it.
+    # The gateway asks for confirmation: only yes or no answers it.
     control: bool = dataclasses.field(default=False, kw_only=True)
 
 
 def stored_question(stored: Mapping[str, Any]) -> Question:
-    """The Question of what a task keeps of it."""
+    """The Question from a task's stored data."""
     fields = tuple(
         Field(
             str(item.get("id", "")),
@@ -116,9 +118,9 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """Ends the turn badly. ``reason`` is shown to the caller, so it holds nothing from inside.
+    """Ends the turn with a failure. ``reason`` is shown to the caller, so it must not contain internals.
 
-    ``code`` is one word of ``FAULT_CODES``; protocols map it to their own.
+    ``code`` is one of ``FAULT_CODES``; protocols map it to their own.
     """
 
     reason: str
@@ -157,7 +159,7 @@ _CODES: tuple[tuple[type[SabirError], str], ...] = (
     (Refused, "refused"),
     (BadInput, "invalid"),
     (Unavailable, "unavailable"),
-    # Not "unavailable": whoever asked us would try again, and so would those before, three times at each hop.
+    # Not "unavailable": our caller would retry, and so would those before, three times at each hop.
     (PeerError, "peer"),
 )
 
@@ -170,18 +172,18 @@ Event: TypeAlias = Delta | Progress | Question | Reply | Fault
 class WrongEvent(TypeError):
     """An agent returned something that is not an Event, or an Event with an invalid field.
 
-    Says which field, what was expected and the type of what was given: no content, so that the log may tell it.
+    Names the field, what was expected and the type of the value: no content, so that it can be logged.
     """
 
 
 def check(event: object) -> None:
-    """Whether this is an Event, and each of its fields what its signature says.
+    """Check that this is an Event whose fields have their declared types.
 
-    Python holds nobody to that, and what is stored must be readable: so it is asked once, where an agent's events
-    come in.
+    Python does not enforce types, and what is stored must be readable: so events are checked once, when an agent yields
+    them.
 
     Raises:
-        WrongEvent: it is not.
+        WrongEvent: it is invalid.
     """
     kind = type(event)
     look = _CHECKS.get(kind) or next((look for item, look in _CHECKS.items() if isinstance(event, item)), None)
@@ -222,7 +224,7 @@ def _check_delta(delta: Delta) -> None:
 
 
 def _is_right(part: Part | Message) -> bool:
-    """Whether the fields are what they should be; this alone is asked of every reply and every piece."""
+    """Check the fields; only this is checked for every reply and every delta."""
     return (
         isinstance(part.format, str)
         and isinstance(part.subformat, str)
@@ -250,7 +252,7 @@ def _check_progress(progress: Progress) -> None:
 
 
 def check_question(question: object) -> None:
-    """The same of what an agent asks.
+    """The same for a question.
 
     Raises:
         WrongEvent: it is not a Question, or a field of it is invalid.

@@ -1,4 +1,4 @@
-"""What a package needs that adds a protocol to Sabir: ``docs/plugins.md`` and ``examples/plugin_protocol`` show how.
+"""The names for packages that add a protocol to Sabir; see ``docs/plugins.md`` and ``examples/plugin_protocol``.
 
 Everything else of Sabir may move between minor versions; these names stay.
 """

@@ -1,6 +1,6 @@
-"""Random bytes and ids, taken from the operating system many at a time.
+"""Random bytes and ids, taken from the operating system in batches.
 
-A system call for each id costs a switch between threads besides, because it lets go of the interpreter.
+A system call for each id also costs a thread switch, because it releases the GIL.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import time
 from typing import Final
 
 _BATCH: Final = 8192
-_AHEAD: Final = 32  # ids made at a time
+_AHEAD: Final = 32  # ids generated at a time
 _ordered: list[str] = []
 _bytes = b""
 _taken = 0
@@ -20,7 +20,7 @@ _used = 2 * _BATCH
 
 
 def random_bytes(count: int) -> bytes:
-    """Unpredictable bytes; none is ever given twice."""
+    """Unpredictable bytes, never repeated."""
     global _bytes, _taken
     end = _taken + count
     if end > len(_bytes):
@@ -47,9 +47,9 @@ def new_id() -> str:
 
 
 def ordered_id() -> str:
-    """An id that begins with the time, so that what is stored together stands together; 72 bits are random.
+    """An id that starts with the time, so that related rows are stored together; 72 bits are random.
 
-    Random ids alone touch another page of an index with every row, and each touched page is written.
+    Purely random ids touch another index page with every row, and each touched page is written.
     """
     if not _ordered:
         begin, digits = f"{time.time_ns() >> 16:012x}", random_hex(18 * _AHEAD)
@@ -58,7 +58,7 @@ def ordered_id() -> str:
 
 
 def ordered_uuid() -> str:
-    """A UUID that begins with the time (version 7 of RFC 9562), for the same reason; 74 bits are random."""
+    """A UUID that starts with the time (version 7 of RFC 9562), for the same reason; 74 bits are random."""
     at, digits = f"{time.time_ns() // 1_000_000:012x}", random_hex(19)
     variant = "89ab"[int(digits[3], 16) & 3]
     return f"{at[:8]}-{at[8:]}-7{digits[:3]}-{variant}{digits[4:7]}-{digits[7:]}"
@@ -69,7 +69,7 @@ _begin = ""
 
 
 def counted_id() -> str:
-    """An id that is unique among all processes, in the order of time, and easy to guess: for what is not secret."""
+    """An id that is unique among all processes, ordered by time, and easy to guess: not for secrets."""
     global _begin
     if not _begin:
         _begin = f"{time.time_ns() >> 16:012x}{random_hex(12)}"
@@ -83,4 +83,4 @@ def _empty() -> None:
     _begin = ""
 
 
-os.register_at_fork(after_in_child=_empty)  # a child must not give what its parent gives
+os.register_at_fork(after_in_child=_empty)  # a child must not repeat its parent's ids

@@ -1,4 +1,4 @@
-"""How large a message may be, and what it costs to read: the limits that every layer enforces."""
+"""How large a message may be, and its cost: the limits that every layer enforces."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from msgspec import Meta
 
 from sabir.errors import TooLarge
 
-FEW_BYTES: Final = 4096  # JSON this short is not worth counting
+FEW_BYTES: Final = 4096  # shorter JSON is not counted
 FEW_VALUES: Final = 500
 _NO_SEPARATORS: Final = bytes(set(range(256)) - set(b",[{"))
-BYTES_AS_A_VALUE: Final = 64  # so many bytes of text cost about as much as one value
+BYTES_AS_A_VALUE: Final = 64  # this many bytes of text cost about as much as one value
 
 
 class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -33,9 +33,9 @@ LIMITS: Final = Limits()
 
 
 def check_cost(body: bytes, limits: Limits, protocol: str, *, weight: int = 1) -> int:
-    """What JSON costs to work on, judged before it is decoded: by its values, and a little by its length.
+    """The cost of JSON, estimated before decoding: by its values, and a little by its length.
 
-    ``weight`` is how much more a value costs in this protocol than in others. The cost of short JSON is 0.
+    ``weight`` is how much more a value costs in this protocol than in others. Short JSON costs 0.
 
     Raises:
         TooLarge: it has too many values.
@@ -51,19 +51,19 @@ def check_cost(body: bytes, limits: Limits, protocol: str, *, weight: int = 1) -
 
 
 def _without_texts(body: bytes) -> bytes:
-    """JSON without the insides of its texts, in linear time."""
+    """JSON without the contents of its strings, in linear time."""
     if b"\\" in body:
         body = body.replace(b"\\\\", b"").replace(b'\\"', b"")
     return b"".join(body.split(b'"')[::2])
 
 
 def _separators(body: bytes) -> int:
-    """One value before each comma, and one in each bracket; in one pass, however many there are."""
+    """Count values: one before each comma, and one in each bracket; in one pass."""
     return 1 + len(body.translate(None, _NO_SEPARATORS))
 
 
 def check_shape(content: object, where: str, limits: Limits, protocol: str) -> None:
-    """Check a content that was decoded by somebody else.
+    """Check a content that was already decoded.
 
     Raises:
         TooLarge: it has too many values, or is nested too deeply.
@@ -77,7 +77,7 @@ def check_shape(content: object, where: str, limits: Limits, protocol: str) -> N
 
 
 def count_values(value: object, limit: int) -> int:
-    """How many values a decoded value has, all levels together; stops counting just past ``limit``."""
+    """How many values a decoded value has, all levels together; stops just past ``limit``."""
     count, pending = 1, [value]
     while pending and count <= limit:
         item = pending.pop()
@@ -91,7 +91,7 @@ def count_values(value: object, limit: int) -> int:
 
 
 def depth_of(value: object, limit: int) -> int:
-    """How deeply a value is nested; stops counting just past ``limit``."""
+    """How deeply a value is nested; stops just past ``limit``."""
     deepest = 0
     layer: list[object] = [value] if isinstance(value, dict | list) else []
     while layer and deepest <= limit:

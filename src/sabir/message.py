@@ -1,12 +1,13 @@
-"""Message and Part: what is said, as a frozen value.
+"""Message and Part: content as frozen values.
 
-A Message is an ECMA-430 message: a first submessage (``format``, ``subformat``, ``content``) and
-more Parts behind it. It is the hub: every protocol is translated to and from it. Spellings are
-canonical where the standard defines them (``format`` in lower case) and kept as they came where a
-peer must get them back (``subformat``, token contents). Binary content is bytes; base64 exists only
-at a JSON edge, in the wires.
+A Message is an ECMA-430 message: a first submessage (``format``, ``subformat``, ``content``) followed by more Parts. It
+is
+the hub: every protocol is translated to and from it. Spellings are canonical where the standard defines them
+(``format``
+in lower case) and kept unchanged where a peer must get them back (``subformat``, token contents). Binary content is
+bytes; base64 exists only at a JSON edge, in the wires.
 
-Nothing here reads or writes bytes; that is a protocol's wire.
+Nothing here reads or writes bytes; a protocol's wire does that.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from typing import Any, Final, TypeAlias, overload
 
 import msgspec
 
-JSON: TypeAlias = Any  # a JSON value, or bytes where the notation has them
+JSON: TypeAlias = Any  # a JSON value, or bytes where the encoding has them
 
 FORMATS: Final = frozenset({"text", "token", "structured", "binary", "location", "generic"})
 CONTROL: Final = "control"
 ERROR: Final = "error"
 
-# English names and BCP 47 tags are one thing (D-62); names are what is emitted.
+# English names and BCP 47 tags are equivalent (D-62); names are emitted.
 LANGUAGES: Final[Mapping[str, str]] = {
     "en": "english", "es": "spanish", "fr": "french", "de": "german", "it": "italian", "pt": "portuguese",
     "nl": "dutch", "sv": "swedish", "no": "norwegian", "da": "danish", "fi": "finnish", "pl": "polish",
@@ -39,7 +40,7 @@ LANGUAGES: Final[Mapping[str, str]] = {
 _TAGS: Final = {name: tag for tag, name in LANGUAGES.items()}
 _TAG_SHAPE = re.compile(r"([a-z]{2,3})(?:[-_][a-z0-9]{1,8})*")
 
-# Media types and old names of what the standard calls json, uri, xml, html (D-13).
+# Media types and old names of the standard's json, uri, xml, html (D-13).
 STRUCTURED: Final[Mapping[str, str]] = {
     "json": "json", "application/json": "json", "text/json": "json",
     "uri": "uri", "url": "uri", "text/uri-list": "uri",
@@ -48,7 +49,7 @@ STRUCTURED: Final[Mapping[str, str]] = {
 }  # fmt: skip
 
 MEDIA: Final = frozenset({"audio", "image", "sensor", "video", "generic"})
-# The usual kind of a bare encoding (D-14).
+# The default kind of a bare encoding (D-14).
 _KIND_OF: Final[Mapping[str, str]] = {
     "jpeg": "image", "jpg": "image", "png": "image", "gif": "image", "bmp": "image", "webp": "image",
     "svg": "image", "tiff": "image", "avif": "image", "heic": "image",
@@ -56,12 +57,12 @@ _KIND_OF: Final[Mapping[str, str]] = {
     "mp4": "video", "mov": "video", "avi": "video", "mkv": "video",
 }  # fmt: skip
 
-# The name under which the typed decoders know the field; a wire that meets it takes its slow, checking way.
+# The field's name in the typed decoders; a wire that meets it takes its slow, checking path.
 _EXTRA_NAME = " extra "
 
 
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One submessage: a format, a subformat, a content, and perhaps a label."""
+    """One submessage: a format, a subformat, a content, and optionally a label."""
 
     format: str
     subformat: str
@@ -75,12 +76,12 @@ class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
 
     @property
     def language(self) -> str | None:
-        """The language tag of a text part (``en``), or the name as given if it is not a known one."""
+        """The language tag of a text part (``en``), or the name as given if it is unknown."""
         return language_tag(self.subformat) if self.format == "text" else None
 
     @property
     def kind(self) -> str:
-        """What a structured part holds: json, uri, xml, html or the name of a programming language."""
+        """What a structured part contains: json, uri, xml, html or the name of a programming language."""
         if self.format == "structured" and isinstance(self.content, dict | list):
             return "json"
         name = self.subformat.strip().lower()
@@ -88,7 +89,7 @@ class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
 
     @property
     def value(self) -> JSON:
-        """The JSON value of a ``structured/json`` part, whether it came as a value or as its text."""
+        """The JSON value of a ``structured/json`` part, whether it came as a value or as text."""
         if self.kind == "json" and isinstance(self.content, str):
             try:
                 return msgspec.json.decode(self.content)
@@ -103,12 +104,12 @@ class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
 
     @property
     def gps(self) -> tuple[float, float] | None:
-        """Latitude and longitude of a ``location/gps`` part, if they can be read (D-61)."""
+        """Latitude and longitude of a ``location/gps`` part, if they are valid (D-61)."""
         return _gps(self.content) if self.format == "location" else None
 
 
 class _Text:
-    """``Message.text("hi")`` makes a message; ``message.text`` is what it says."""
+    """``Message.text("hi")`` makes a message; ``message.text`` is its text."""
 
     @overload
     def __get__(self, message: None, owner: type[Message]) -> Callable[..., Message]: ...
@@ -136,11 +137,12 @@ def _words(message: Message) -> str:
 
 
 class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What is said: a first submessage and the Parts behind it.
+    """A message: a first submessage and the Parts after it.
 
-    ``messagetype`` is ``"control"`` for control messages; any other word is data.
-    ``control`` is kept only because some peers send a flag besides (D-19); read ``is_control``.
-    ``extra`` holds fields that the standard does not know, as they came (D-05).
+    ``messagetype`` is ``"control"`` for control messages; any other word is data. ``control`` is kept only because some
+    peers
+    send it as well (D-19); read ``is_control``. ``extra`` has fields that the standard does not define, unchanged
+    (D-05).
     """
 
     format: str
@@ -158,7 +160,7 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
 
     @classmethod
     def of(cls, *parts: Part, messagetype: str | None = None) -> Message:
-        """A message of these parts, the first one in front."""
+        """A message of these parts, the first one as its first submessage."""
         first, *rest = parts
         return cls(
             first.format,
@@ -178,7 +180,7 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
 
     @classmethod
     def error(cls, reason: str, *, control: bool = False) -> Message:
-        """How a failure is said in NLIP (D-12)."""
+        """A failure in NLIP (D-12)."""
         if control:
             return cls("text", "english", reason, CONTROL, submessages=(text_part(reason, label=ERROR),))
         return cls("text", "english", reason, ERROR)
@@ -222,7 +224,7 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
         return next((part.language for part in self.parts if part.format == "text"), None)
 
     def labelled(self, label: str) -> Part | None:
-        """The first part with this label, in any letter case."""
+        """The first part with this label, ignoring case."""
         wanted = label.lower()
         return next((p for p in self.parts if p.label is not None and p.label.lower() == wanted), None)
 
@@ -239,9 +241,9 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
         return msgspec.structs.replace(self, messagetype=messagetype)
 
     def without_tokens(self) -> Message:
-        """The same message for those who must not see tokens: agents, models, logs, other hops.
+        """The message without tokens, for agents, models, logs and other hops, which must not see them.
 
-        A token in front leaves an empty English text, because a message has a first submessage.
+        If the first submessage is a token, an empty English text replaces it, because a message needs one.
         """
         if self.format != "token" and not self.submessages:
             return self
@@ -303,7 +305,7 @@ def language_name(tag: str) -> str:
 
 
 def media_of(subformat: str) -> tuple[str, str]:
-    """Kind and encoding: dots and parameters stripped, other media types generic (D-14)."""
+    """Kind and encoding: dots and parameters removed, other media types become generic (D-14)."""
     name = subformat.partition(";")[0].strip().lower()
     kind, slash, encoding = name.partition("/")
     if not slash:
@@ -313,14 +315,14 @@ def media_of(subformat: str) -> tuple[str, str]:
 
 
 def token_kind(subformat: str) -> str:
-    """The reserved prefix of a token: ``conversation``, ``authentication`` (also spelled
-    ``authorization``, D-18), or the subformat's own prefix."""
+    """The reserved prefix of a token: ``conversation``, ``authentication`` (also spelt ``authorization``, D-18), or the
+    subformat's own prefix."""
     prefix = subformat.strip().lower().partition("_")[0]
     return "authentication" if prefix == "authorization" else prefix
 
 
 def printable(name: str, limit: int = 40) -> str:
-    """A name from the wire, safe to put into an error text."""
+    """A name from the wire, safe to use in an error text."""
     return "".join(c if c.isprintable() else "\ufffd" for c in name[:limit]) + ("…" if len(name) > limit else "")
 
 

@@ -1,7 +1,6 @@
-"""MessagePack for whatever a wire accepts: integers of any size, which the format itself limits to 64 bits.
+"""MessagePack with integers of any size, which the format itself limits to 64 bits.
 
-Stores and the bus keep and carry messages in this form. Larger integers travel as an extension type, so that bytes
-written before it existed are read as before.
+Stores and the bus use it for messages. Larger integers are an extension type, so that older data is still readable.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ def pack(value: object) -> bytes:
     """The value as MessagePack."""
     try:
         return _encode(value)
-    except OverflowError:  # rare, so only then is the value looked through
+    except OverflowError:  # rare, so the value is only searched then
         return _encode(_with_extensions(msgspec.to_builtins(value, builtin_types=(bytes,))))
 
 

@@ -1,4 +1,4 @@
-"""Parts that installed packages register by entry points: agents, tools, filters, stores and protocols.
+"""Objects that installed packages register by entry points: agents, tools, filters, stores and protocols.
 
 A package names them in its ``pyproject.toml``::
 
@@ -23,12 +23,12 @@ PROTOCOLS: Final = "sabir.protocols"
 
 
 def names(group: str) -> list[str]:
-    """What is registered in a group."""
+    """The names registered in a group."""
     return sorted(_registered(group))
 
 
 def find(group: str, name: str) -> Any | None:
-    """The object registered under a name; None if there is none.
+    """The object registered under a name, or None.
 
     Raises:
         ConfigError: the package that registers it cannot be imported.

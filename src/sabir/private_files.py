@@ -1,4 +1,4 @@
-"""What is kept on the disk is for nobody but whoever runs the gateway: folders 0700, files 0600."""
+"""Files on disk are readable only by the user who runs the gateway: folders 0700, files 0600."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ _OTHERS: Final = 0o077
 
 
 def own_folder(path: Path) -> None:
-    """The folder is there; those that had to be made are ours alone, one that was there stays as it is.
+    """Create a folder; new ones are private, an existing one stays as it is.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: it cannot be created.
     """
     for item in reversed((path, *path.parents)):
         if not item.exists():
-            item.mkdir(mode=0o700, exist_ok=True)  # somebody else may make it at the same time
-    path.mkdir(exist_ok=True)  # says what is wrong, if a file is in the way
+            item.mkdir(mode=0o700, exist_ok=True)  # somebody else may create it at the same time
+    path.mkdir(exist_ok=True)  # raises if a file is in the way
 
 
 def own_file(path: Path) -> None:
-    """The file is there, and if it had to be made, it is ours alone; for libraries that would make it as they like.
+    """Create a file privately, if it does not exist; for libraries that would create it with other permissions.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: it cannot be created.
     """
     try:
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
@@ -36,8 +36,8 @@ def own_file(path: Path) -> None:
 
 
 def open_to_others(home: Path, files: Iterable[Path] = ()) -> str:
-    """What others on this machine can read of it, and what to do about that, in one line; empty if they cannot."""
-    if sys.platform == "win32":  # which has no such modes
+    """A warning about what other users of this machine can read, and the remedy; empty if they cannot."""
+    if sys.platform == "win32":  # no such modes
         return ""
     wide = [home] if _wide(home) else []
     wide += [file for file in files if _wide(file) and _wide(file.parent)]
@@ -50,5 +50,5 @@ def open_to_others(home: Path, files: Iterable[Path] = ()) -> str:
 def _wide(path: Path) -> bool:
     try:
         return bool(path.stat().st_mode & _OTHERS)
-    except OSError:  # it is not there, or not for us to see
+    except OSError:  # it does not exist, or we may not see it
         return False

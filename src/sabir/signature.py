@@ -24,7 +24,7 @@ _SECTIONS: Final = ("Args:", "Arguments:", "Parameters:")
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What a function takes: a JSON Schema, and arguments read by it."""
+    """What a function takes: a JSON Schema, and arguments parsed by it."""
 
     kind: type[msgspec.Struct]
     schema: Mapping[str, Any]
@@ -32,10 +32,10 @@ class Signature:
 
     @classmethod
     def of(cls, function: Callable[..., Any], *, without: frozenset[str] = frozenset()) -> Signature:
-        """The signature of a function, less the parameters that are not for callers.
+        """The signature of a function, without the parameters that are not for callers.
 
         Raises:
-            ConfigError: a parameter has no name, or a type that JSON cannot carry.
+            ConfigError: a parameter cannot be passed by name, or has a type that JSON cannot carry.
         """
         summary, described = described_in(inspect.getdoc(function) or "")
         hints = typing.get_type_hints(function, include_extras=True)
@@ -60,10 +60,10 @@ class Signature:
         return cls(kind, schema, summary)
 
     def read(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments as the function takes them.
+        """The arguments in the function's types.
 
         Raises:
-            BadInput: one is missing, unknown or of the wrong type; names it and says what was expected.
+            BadInput: one is missing, unknown or has the wrong type; names it and says what was expected.
         """
         try:
             read = msgspec.convert(arguments, self.kind, strict=False)
@@ -72,10 +72,10 @@ class Signature:
         return {name: getattr(read, name) for name in self.kind.__struct_fields__}
 
     def check(self, name: str, value: Any) -> None:
-        """Check one argument by itself.
+        """Check a single argument.
 
         Raises:
-            BadInput: it is of the wrong type.
+            BadInput: it has the wrong type.
         """
         hints = typing.get_type_hints(self.kind, include_extras=True)
         try:
@@ -85,7 +85,7 @@ class Signature:
             raise self._invalid(f"{place} - at `$.{name}{rest if dots else '`'}") from None
 
     def _invalid(self, problem: str) -> BadInput:
-        """msgspec's sentence as an error that says where, and what was expected."""
+        """msgspec's message as an error with a path and what was expected."""
         words, _, path = problem.partition(" - at `$")
         where = f"${path.rstrip('`')}"
         if words.startswith("Object missing required field"):
@@ -104,12 +104,12 @@ class Signature:
         return BadInput("arguments", where, expected[0].lower() + expected[1:])
 
     def missing(self, arguments: Mapping[str, Any]) -> list[str]:
-        """The required arguments that are not given."""
+        """The missing required arguments."""
         return [name for name in self.schema.get("required", ()) if name not in arguments]
 
 
 def described_in(docstring: str) -> tuple[str, dict[str, str]]:
-    """The words of a docstring, and the descriptions of its parameters by name."""
+    """The text of a docstring, and the descriptions of its parameters by name."""
     summary: list[str] = []
     described: dict[str, str] = {}
     current = ""
@@ -129,20 +129,20 @@ def described_in(docstring: str) -> tuple[str, dict[str, str]]:
         elif not in_section and not line.strip().startswith((":return", ":raises", ":rtype")):
             summary.append(line)
         elif in_section and line.strip() and not line.startswith((" ", "\t")):
-            in_section = False  # the next section: what it returns or raises is not for callers
+            in_section = False  # the next section: returns and raises are not for callers
             break
     return "\n".join(summary).strip(), described
 
 
 def _default(value: Any) -> Any:
-    """A default as a struct takes it: mutable ones are made anew each time."""
+    """A default for a struct: mutable ones are copied each time."""
     if isinstance(value, list | dict | set):
         return msgspec.field(default_factory=lambda: type(value)(value))
     return value
 
 
 def _flat(schema: dict[str, Any]) -> dict[str, Any]:
-    """msgspec's schema of a struct without the indirection through ``$defs`` and without its title."""
+    """msgspec's schema of a struct, inlined from ``$defs`` and without its title."""
     definitions = schema.get("$defs", {})
     name = schema["$ref"].rpartition("/")[2]
     flat = {key: value for key, value in definitions.pop(name).items() if key != "title"}
@@ -156,7 +156,7 @@ def _named_in(words: str) -> str:
 
 
 def _choices(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> list[Any]:
-    """The values that a schema allows, where it names them."""
+    """The values that a schema lists, or None."""
     if "$ref" in schema:
         schema = definitions.get(schema["$ref"].rpartition("/")[2], {})
     if "enum" in schema:

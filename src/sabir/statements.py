@@ -1,4 +1,4 @@
-"""The public statements that ECMA-434 asks for, as they stand in ``ETHICS.md`` and ``SECURITY.md``."""
+"""The public statements that ECMA-434 requires, from ``ETHICS.md`` and ``SECURITY.md``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Turn, Caller and Conversation: what an Agent is given."""
+"""Turn, Caller and Conversation: the input of an Agent."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_HOPS = 8
 
 
 class Caller(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Who asks. ``id`` is stable for a known caller and ``"anonymous"`` for anybody else."""
+    """The caller. ``id`` is stable for a known caller and ``"anonymous"`` for anybody else."""
 
     id: str = "anonymous"
     kind: str = "anonymous"  # anonymous, key, subject, certificate, token, user, agent, local
@@ -28,8 +28,8 @@ class Caller(msgspec.Struct, frozen=True, omit_defaults=True):
     address: str = ""
     name: str = ""
     claims: dict[str, Any] = {}  # of a verified token; never shown to agents of other services
-    on_behalf_of: str = ""  # the id of the caller for whom an agent asks; its identity is not passed on, only named
-    handed_on: bool = False  # by another node of this gateway, where it came in: admitted and counted there
+    on_behalf_of: str = ""  # the id of the caller for whom an agent asks; only the id is passed on
+    handed_on: bool = False  # forwarded by another node of this gateway, which admitted and charged it
 
     @property
     def is_anonymous(self) -> bool:
@@ -42,7 +42,7 @@ class Caller(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def effective_roles(self) -> frozenset[str]:
-        """Every role this caller has: its own, those everybody has, and the one that only it has.
+        """Every role of this caller: its own, those of everybody, and the one that is its id.
 
         An agent that asks on behalf of a caller has exactly that caller's roles (SEC-P2.3).
         """
@@ -57,7 +57,7 @@ ANONYMOUS = Caller()
 
 
 class PastTurn(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One recorded turn: what was asked and what was answered, tokens taken out."""
+    """One recorded turn: the question and the answer, without tokens."""
 
     id: str
     at: float
@@ -69,19 +69,19 @@ class PastTurn(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Conversation(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The turns so far, oldest first, within the agreed window. ``agreed`` is what was negotiated."""
+    """The turns so far, oldest first, within the agreed window. ``agreed`` has the agreements."""
 
     id: str
     turns: tuple[PastTurn, ...] = ()
     agreed: dict[str, Any] = {}
-    count: int = 0  # all turns ever recorded in it, also those outside the window
+    count: int = 0  # all turns ever recorded in it, including those outside the window
 
 
 NO_CONVERSATION = Conversation("")
 
 
 class Meter(msgspec.Struct, eq=False, omit_defaults=True):
-    """What a turn has used of models and tools, its sub-turns included, against a budget (0: none)."""
+    """What a turn has used of models and tools, including sub-turns, against a budget (0: none)."""
 
     max_calls: int = 0
     max_tokens: int = 0
@@ -89,10 +89,10 @@ class Meter(msgspec.Struct, eq=False, omit_defaults=True):
     calls: int = 0
     tokens: int = 0
     cost: float = 0.0
-    account: str = ""  # whose it goes on, where anything is counted
-    own_tokens: int = 0  # of those above: what was used on this node
+    account: str = ""  # the account that is charged, if anything is counted
+    own_tokens: int = 0  # of those above: used on this node
     own_cost: float = 0.0
-    own_completion_tokens: int = 0  # of own_tokens: what models wrote; the rest is what they were given
+    own_completion_tokens: int = 0  # of own_tokens: written by models; the rest is input
 
     @property
     def has_budget(self) -> bool:
@@ -100,12 +100,12 @@ class Meter(msgspec.Struct, eq=False, omit_defaults=True):
 
     @property
     def is_used_up(self) -> bool:
-        """Whether nothing is left of a budget."""
+        """Whether a budget is used up."""
         pairs = ((self.calls, self.max_calls), (self.tokens, self.max_tokens), (self.cost, self.max_cost))
         return any(limit and used >= limit for used, limit in pairs)
 
     def elsewhere(self, calls: int, tokens: int, cost: float) -> None:
-        """Add what another node has used for this turn, and has put on the account."""
+        """Add what another node has used for this turn, and has already charged."""
         self.add(calls, tokens, cost, here=False)
 
     def add(self, calls: int, tokens: int, cost: float, *, completion_tokens: int = 0, here: bool = True) -> None:
@@ -146,7 +146,7 @@ class OpenedUpload(Protocol):
 
 
 class OpensUploads(Protocol):
-    """What a turn needs of the uploads of its conversation (``sabir.uploads.Attachments``)."""
+    """What a turn needs from the uploads of its conversation (``sabir.uploads.Attachments``)."""
 
     def refers(self, message: Message) -> bool: ...
 
@@ -162,7 +162,7 @@ class OpensUploads(Protocol):
 
 
 class Permit(Protocol):
-    """Asks the guard whether the caller may use a tool or a skill; raises ``Refused`` if not."""
+    """Checks that the caller may use a tool or a skill; raises ``Refused`` if not."""
 
     def __call__(self, *, tool: str = "", skill: str = "") -> None: ...
 
@@ -172,13 +172,13 @@ def allow_all(*, tool: str = "", skill: str = "") -> None:
 
 
 class Answering(Protocol):
-    """What ``Turn.sub`` needs to know of an agent; ``sabir.agent.Agent`` is one."""
+    """What ``Turn.sub`` needs from an agent; ``sabir.agent.Agent`` is one."""
 
     card: Card
 
 
 class Callee(Answering, Protocol):
-    """What ``Turn.call`` needs of an agent; ``sabir.agent.Agent`` is one."""
+    """What ``Turn.call`` needs from an agent; ``sabir.agent.Agent`` is one."""
 
     def __call__(self, turn: Turn, /) -> AsyncIterator[Event]: ...
 
@@ -190,7 +190,7 @@ class Siblings(Protocol):
         """Raises ``NotFound`` for an unknown agent."""
 
     async def dispatch(self, name: str, turn: Turn) -> Message:
-        """Run a turn as a message to the agent through the exchange: admitted, filtered, recorded and audited."""
+        """Send a turn as a message to the agent through the exchange: admitted, filtered, recorded and audited."""
 
 
 class NoSiblings:
@@ -215,7 +215,7 @@ async def unchanged(message: Message) -> Message:
 
 
 class Journal(Protocol):
-    """What an agent writes down while a turn runs, so that the same turn can go on from there after a crash."""
+    """What an agent records while a turn runs, so that the same turn can resume after a crash."""
 
     async def append(self, turn: str, entry: bytes) -> None: ...
 
@@ -223,7 +223,7 @@ class Journal(Protocol):
 
 
 class NoJournal:
-    """Forgets everything: for turns outside a gateway."""
+    """Keeps nothing: for turns outside a gateway."""
 
     async def append(self, turn: str, entry: bytes) -> None:
         return None
@@ -240,7 +240,7 @@ async def no_back_channel(question: Question) -> Message:
 
 
 class Turn(msgspec.Struct, eq=False):
-    """One question and all that belongs to it; never shared between turns."""
+    """One question and everything that belongs to it; never shared between turns."""
 
     message: Message
     conversation: Conversation = NO_CONVERSATION
@@ -249,28 +249,28 @@ class Turn(msgspec.Struct, eq=False):
     id: str = msgspec.field(default_factory=new_id)
     agent: str = ""
     hops: int = 0
-    seen: tuple[str, ...] = ()  # names of the agents this question has passed, for loops
+    seen: tuple[str, ...] = ()  # names of the agents this question has passed, to detect loops
     trace: str | None = None  # W3C traceparent of this hop
-    door: str = ""  # by which protocol it came
-    named: str = ""  # the agent that the caller named; empty where it named none
-    carries: tuple[Part, ...] = ()  # the tokens that go back with the reply, which a limit on its size counts
+    door: str = ""  # the door it came through
+    named: str = ""  # the agent that the caller named, or empty
+    carries: tuple[Part, ...] = ()  # the tokens to echo with the reply; a limit on its size includes them
     attachments: OpensUploads | None = None  # the uploads that parts refer to; set by the exchange
     ask_back: AskBack = no_back_channel
     screen: Screen = (
-        unchanged  # the content filters, for what tools and models say inside the turn; set by the exchange
+        unchanged  # the content filters for output of tools and models inside the turn; set by the exchange
     )
     journal: Journal = NO_JOURNAL  # set by the exchange
     siblings: Siblings = NO_SIBLINGS  # set by the exchange
-    permit: Permit = allow_all  # set by the exchange; asked again before each tool call
+    permit: Permit = allow_all  # set by the exchange; checked again before each tool call
     meter: Meter = msgspec.field(default_factory=Meter)  # shared with sub-turns
     used: list[str] = []  # tools that were called, for the audit; shared with sub-turns
-    issued: list[Part] = []  # tokens that go back with the reply; the concierge's passes
-    questions: int = 0  # asked back so far
+    issued: list[Part] = []  # tokens to send with the reply; the concierge's passes
+    questions: int = 0  # asked so far
     timeline: Timeline = NO_TIMELINE  # shared with sub-turns; set by the exchange, for callers who asked for one
 
     @property
     def text(self) -> str:
-        """What is said, in words."""
+        """The text of the message."""
         return self.message.text
 
     @property
@@ -284,11 +284,11 @@ class Turn(msgspec.Struct, eq=False):
 
     @property
     def used_detail(self) -> dict[str, str]:
-        """The tools that were called, as an audit line tells them."""
+        """The called tools, as an audit entry names them."""
         return {"tool": ", ".join(dict.fromkeys(self.used))[:200]} if self.used else {}
 
     async def ask(self, question: Question | str) -> Message:
-        """Ask the caller for input, by whatever protocol it came, and wait for the answer.
+        """Ask the caller for input, over whatever protocol it uses, and wait for the answer.
 
         Raises:
             TurnFailed: the caller cannot be asked.
@@ -301,7 +301,7 @@ class Turn(msgspec.Struct, eq=False):
         return await self.ask_back(question)
 
     def spend(self, *, calls: int = 0, tokens: int = 0, cost: float = 0.0, completion_tokens: int = 0) -> None:
-        """Put what a model or tool call used on this turn's account.
+        """Charge what a model or tool call used to this turn.
 
         ``tokens`` are all tokens, ``completion_tokens`` those of them that a model wrote, ``cost`` is in US dollars.
 
@@ -317,7 +317,7 @@ class Turn(msgspec.Struct, eq=False):
 
         Raises:
             NotFound: unknown agent.
-            SabirError: it failed, refused, or passed the question on too often.
+            SabirError: it failed, refused, or the question passed too many agents.
         """
         async for event in self.stream(to, message, history=history):
             if isinstance(event, Reply):
@@ -327,7 +327,7 @@ class Turn(msgspec.Struct, eq=False):
         raise TurnFailed("the agent ended without a reply")
 
     async def stream(self, to: str | Callee, message: Message | str, *, history: bool = False) -> AsyncIterator[Event]:
-        """The same as ``call``, with every event as it comes."""
+        """Like ``call``, with every event as it arrives."""
         agent = self.siblings.find(to) if isinstance(to, str) else to
         said = Message.text(message) if isinstance(message, str) else message
         with self.timeline.span("agent", agent.card.name) as hop:
@@ -337,13 +337,13 @@ class Turn(msgspec.Struct, eq=False):
                 yield event
 
     def sub(self, message: Message, to: Answering, *, history: bool = False) -> Turn:
-        """A turn inside this one: deadline, trace and hop count inherited, identity and tokens not.
+        """A sub-turn: inherits deadline, trace and hop count, but not identity and tokens.
 
-        With ``history`` the other agent takes part in the conversation and is given its earlier turns; without, it is
-        asked one question that stands alone.
+        With ``history`` the other agent takes part in the conversation and gets its earlier turns; without, it gets one
+        self-contained question.
 
         Raises:
-            TurnFailed: the question has passed too many agents, or this one already.
+            TurnFailed: the question has passed too many agents, or already passed this one.
         """
         name = to.card.name
         if self.hops + 1 > MAX_HOPS:
@@ -371,12 +371,12 @@ class Turn(msgspec.Struct, eq=False):
 
 
 def _passed_on(agreed: dict[str, Any]) -> dict[str, Any]:
-    """What was agreed for the whole way, and not for one hop: anonymity."""
+    """The agreements that hold for the whole way, and not for one hop: anonymity."""
     return {"anonymous": True} if agreed.get("anonymous") else {}
 
 
 def _agent_of(caller: Caller, agent: str) -> Caller:
-    """An agent that asks on behalf of a caller: with that caller's rights, and nothing that proves its identity."""
+    """An agent that asks on behalf of a caller: with that caller's rights, but not its credentials."""
     return Caller(
         id=f"agent:{agent or 'gateway'}",
         kind="local" if caller.kind == "local" else "agent",

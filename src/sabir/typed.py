@@ -1,4 +1,4 @@
-"""The arguments of a typed agent, out of what it was asked: a JSON object or words. A missing one is asked back for."""
+"""The arguments of a typed agent, from a JSON object or text. The caller is asked for a missing one."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from .turn import Turn
 _KINDS: Final[Mapping[str, str]] = {"integer": "number", "number": "number", "boolean": "boolean"}
 _FALSE: Final = frozenset({"no", "false", "off", "0"})
 _TRUE: Final = frozenset({"yes", "true", "on", "1"})
-ATTEMPTS: Final = 3  # at an answer that can be read
+ATTEMPTS: Final = 3  # at a valid answer
 
 
 async def arguments_of(turn: Turn, signature: Signature) -> dict[str, Any]:
-    """The arguments as the function takes them.
+    """The arguments in the function's types.
 
     Raises:
         BadInput: one is unknown or invalid.
-        TurnFailed: one is missing, and nobody can be asked.
+        TurnFailed: one is missing, and the caller cannot be asked.
     """
     given = _given(turn.message, signature)
     for name in signature.missing(given):
@@ -38,13 +38,13 @@ def _given(message: Message, signature: Signature) -> dict[str, Any]:
     words = message.text.strip()
     required = signature.missing({})
     names = required or list(signature.schema.get("properties", {}))
-    if words and len(names) == 1:  # words alone can only be the one argument that there must be
+    if words and len(names) == 1:  # text alone can only be the single required argument
         return {names[0]: value_of_words(words, _schema(signature, names[0]))}
     return {}
 
 
 async def _asked(turn: Turn, name: str, signature: Signature) -> Any:
-    """The answer to a question for one argument; it is asked again if it cannot be read."""
+    """Ask for one argument; repeats the question if the answer is invalid."""
     schema = _schema(signature, name)
     title = name.replace("_", " ").capitalize()
     described = str(schema.get("description") or "")
@@ -80,7 +80,7 @@ def _schema(signature: Signature, name: str) -> Mapping[str, Any]:
 
 
 def value_of_words(words: str, schema: Mapping[str, Any]) -> Any:
-    """Words as a value of the wanted type, or the words themselves if they are not such a value."""
+    """Text as a value of the wanted type, or the text itself if it is not one."""
     if schema.get("type") == "boolean" and words.casefold() in _TRUE | _FALSE:
         return words.casefold() in _TRUE
     if schema.get("type") == "array":

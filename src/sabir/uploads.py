@@ -1,12 +1,15 @@
-"""Uploads: large data beside the messages (CORE-6.4, HTTP-6.1.1).
+"""Uploads: large data outside the messages (CORE-6.4, HTTP-6.1.1).
 
-A place is offered by the concierge: a sealed URI, bound to its caller and its conversation, that expires.
-What is put there streams to disk; the next message refers to the URI, and the agent reads the bytes through
-``turn.attachments`` without anybody having held them in memory. Large replies go out the same way.
+The concierge offers a place: a sealed URI, bound to its caller and its conversation, that expires. The upload is
+streamed to
+disk; the next message refers to the URI, and the agent reads the bytes through ``turn.attachments`` without holding
+them
+in memory. Large replies are sent the same way.
 
-State is a record in the store (space ``upload``) and a file under ``home/uploads``: ``<id>.part`` while it
-comes, ``<id>`` once it is complete. The size of the ``.part`` file is the offset to resume from. What a caller has
-is counted in the store before it arrives (``guard.quotas.reservations``): its limits hold whichever node receives it.
+State is a record in the store (space ``upload``) and a file under ``home/uploads``: ``<id>.part`` while it arrives,
+``<id>``
+once it is complete. The size of the ``.part`` file is the offset to resume from. A caller's usage is reserved in the
+store before data arrives (``guard.quotas.reservations``), so its limits hold across nodes.
 """
 
 from __future__ import annotations
@@ -40,34 +43,34 @@ if sys.platform != "win32":
 SPACE: Final = "upload"
 PATH: Final = "/nlip/upload/"
 BLOCK: Final = 1024 * 1024  # bytes written and hashed at a time, off the event loop
-AHEAD: Final = 16 * BLOCK  # counted at most before they come, where nobody has said how many will
+AHEAD: Final = 16 * BLOCK  # reserved at most in advance, if the size is unknown
 _NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)
-_GIVEN: Final = "g."  # begins the id of what we put there ourselves, for the caller to fetch
+_GIVEN: Final = "g."  # prefix of ids of files that we offer to the caller
 
 
 class UploadLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What may be put and for how long it stays."""
+    """Limits and lifetime of uploads."""
 
     bytes: int = 4 * 1024**3  # of one upload
     bytes_per_caller: int = 16 * 1024**3  # of all that have not expired
     places_per_caller: int = 1000
-    seconds: float = 3600.0  # how long a place is open, and what was put there is kept
+    seconds: float = 3600.0  # how long a place is open, and its data is kept
 
 
 class Upload(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is stored of one place."""
+    """The stored record of one place."""
 
     id: str
     conversation: str
     owner: str
     expires: float
     max_bytes: int = msgspec.field(name="most")
-    total: int | None = None  # as the client announced it
-    size: int | None = None  # once it is complete
+    total: int | None = None  # as announced by the client
+    size: int | None = None  # once complete
     sha256: str = ""
     subformat: str = "generic/octet-stream"  # kind and encoding
     name: str = ""
-    account: str = ""  # whose quota it counts against: the owner, or the address of a stranger
+    account: str = ""  # whose quota is charged: the owner, or the address of an anonymous caller
 
     @property
     def is_complete(self) -> bool:
@@ -82,7 +85,7 @@ _decode = msgspec.json.Decoder(Upload).decode
 
 
 class Uploads:
-    """Offers places, keeps what is put there, and gives it to those it belongs to."""
+    """Offers places, stores uploads, and serves them to their owners."""
 
     def __init__(
         self, home: Path, store: Store, seal: Seal, limits: UploadLimits | None = None, public_url: str = ""
@@ -98,7 +101,7 @@ class Uploads:
     # -- places -----------------------------------------------------------------------------------
 
     async def offer(self, conversation: str, caller: Caller) -> tuple[str, Upload]:
-        """A place for one upload: its path on this gateway, and what holds for it.
+        """A place for one upload: its path on this gateway, and its limits.
 
         Raises:
             RateLimited: the caller has too many places, or has used up its bytes.
@@ -114,18 +117,18 @@ class Uploads:
         return Cap(self.limits.bytes_per_caller, self.limits.places_per_caller)
 
     def account(self, caller: Caller) -> str:
-        """Whose quota it is. Strangers share one id, so it is kept by where they are, which is not written down."""
+        """The account to charge. Anonymous callers share one id, so a pseudonym of their address is used."""
         return f"anonymous@{self._seal.pseudonym(SPACE, caller.address)}" if caller.is_anonymous else caller.id
 
     def _path(self, upload: Upload) -> str:
         return PATH + self._seal.seal(SPACE, upload.id.encode(), upload.owner)
 
     def address(self, upload: Upload) -> str:
-        """Where an upload is fetched by the caller whose it is."""
+        """Where its owner can download an upload."""
         return self.public_url + self._path(upload)
 
     async def held(self, caller: Caller) -> list[Upload]:
-        """A known caller's uploads that have not expired, complete or not, and what was given to it."""
+        """A known caller's uploads that have not expired, complete or not, and files offered to it."""
         limit = self.limits.places_per_caller
         held = [self._read(item) for item in await self.store.list(SPACE, owner=self.account(caller), limit=limit)]
         return [item for item in held if item and item.owner == caller.id and item.expires > time.time()]
@@ -134,7 +137,7 @@ class Uploads:
         """The upload at a place, for the caller it was made for.
 
         Raises:
-            NotFound: tampered with, made for another caller, expired, or never offered: all look alike.
+            NotFound: invalid, made for another caller, expired, or never offered: all give the same error.
         """
         upload_id = self._seal.open(SPACE, place, caller.id)
         record = await self.store.get(SPACE, upload_id.decode()) if upload_id is not None else None
@@ -155,11 +158,11 @@ class Uploads:
             return 0
 
     def begin(self, upload: Upload, offset: int = 0, total: int | None = None) -> Writing:
-        """Write to a place from an offset on; use the result as an async context.
+        """Write to a place from an offset on; use the result as an async context manager.
 
         Raises:
-            Conflict: it is complete already, is being written, or the offset is not where it stopped.
-            TooLarge: more than the place takes is announced.
+            Conflict: it is already complete, is being written, or the offset is wrong.
+            TooLarge: the announced size is over the limit.
         """
         if upload.is_complete or upload.is_given:
             raise Conflict("this upload is complete; ask for another place")
@@ -185,17 +188,17 @@ class Uploads:
         return self.folder / f"{upload.id}.part"
 
     def file(self, upload: Upload) -> Path:
-        """Where the complete bytes are."""
+        """The path of the complete file."""
         return self.folder / upload.id
 
     # -- reading ----------------------------------------------------------------------------------
 
     def of(self, conversation: str, caller: Caller) -> Attachments:
-        """What one conversation may see."""
+        """The uploads that one conversation may see."""
         return Attachments(self, conversation, caller)
 
     async def drop(self, upload: Upload) -> None:
-        """Remove a place and what was put there.
+        """Remove a place and its data.
 
         Raises:
             Conflict: it is being written.
@@ -208,7 +211,7 @@ class Uploads:
         await self._reservations.end(upload.account, upload.id)
 
     async def erase(self, conversation: str, caller: Caller) -> int:
-        """Remove what was put, or given, in a conversation; says how many. One that is being written stays."""
+        """Remove the files of a conversation; returns how many. One that is being written stays."""
         erased = 0
         limit = self.limits.places_per_caller
         for record in await self.store.list(SPACE, owner=self.account(caller), limit=limit):
@@ -237,7 +240,7 @@ class Uploads:
 
 
 class Writing:
-    """The bytes of one upload on their way to disk. Leaving it early keeps what has arrived, to be resumed."""
+    """One upload on its way to disk. Leaving it early keeps what has arrived, to be resumed."""
 
     def __init__(self, uploads: Uploads, upload: Upload, offset: int, total: int | None) -> None:
         self._uploads = uploads
@@ -247,7 +250,7 @@ class Writing:
         self._hash = hashlib.sha256()
         self._buffer = bytearray()
         self._handle: int | None = None
-        self._counted = -1  # bytes of the caller's quota that are held for this upload; not known yet
+        self._counted = -1  # bytes of the caller's quota reserved for this upload; not known yet
 
     async def __aenter__(self) -> Writing:
         uploads, upload = self._uploads, self.upload
@@ -255,7 +258,7 @@ class Writing:
         try:
             self._handle = await asyncio.to_thread(self._open)
             if upload.total is not None:
-                # It is stored, so that a resumed one knows when it is whole.
+                # Stored, so that a resumed upload knows when it is complete.
                 await self._count(upload.total, upload.total, uploads._record(upload))
         except BaseException:
             uploads._writing.discard(upload.id)
@@ -286,12 +289,12 @@ class Writing:
                 os.close(handle)
                 raise Conflict("this upload is under way on another connection") from None
         os.ftruncate(handle, self._offset)
-        while block := os.read(handle, BLOCK):  # what came before counts for the checksum
+        while block := os.read(handle, BLOCK):  # include earlier data in the checksum
             self._hash.update(block)
         return handle
 
     async def _count(self, wanted: int, least: int, record: Record | None = None) -> None:
-        """Hold so many bytes of the caller's quota for this upload, before they come."""
+        """Reserve this many bytes of the caller's quota for this upload, before they arrive."""
         uploads, upload, may_refuse = self._uploads, self.upload, not self.upload.is_given
         holding = uploads._reservations.reserve(
             upload.account, upload.id, upload.expires, uploads._cap, wanted,
@@ -307,8 +310,8 @@ class Writing:
         """Add bytes.
 
         Raises:
-            TooLarge: more than the place takes, or than was announced.
-            RateLimited: more than the caller may have here, at all its places together.
+            TooLarge: over the limit, or over the announced size.
+            RateLimited: over the caller's quota for all its places together.
         """
         received, total = self.received + len(data), self.upload.total
         if received > self.upload.max_bytes or (total is not None and received > total):
@@ -339,10 +342,10 @@ class Writing:
         return self.upload.total is None or self.received == self.upload.total
 
     async def finish(self, sha256: str | None = None, subformat: str = "", name: str = "") -> Upload:
-        """All bytes are here: check them, and make them readable.
+        """Complete the upload: verify it, and make it readable.
 
         Raises:
-            BadMessage: the checksum is not the one announced; what arrived is thrown away.
+            BadMessage: the checksum differs from the announced one; the data is discarded.
         """
         await self._flush()
         digest = self._hash.hexdigest()
@@ -399,20 +402,20 @@ class Attachment:
 
 
 class Attachments(msgspec.Struct, frozen=True, eq=False):
-    """What ``turn.attachments`` is: the uploads of one conversation."""
+    """The type of ``turn.attachments``: the uploads of one conversation."""
 
     _uploads: Uploads
     _conversation: str
     _caller: Caller
 
     def refers(self, message: Message) -> bool:
-        """Whether a message names a place for uploads here."""
+        """Whether a message refers to an upload here."""
         if message.format != "structured" and not message.submessages:
             return False
         return any(self.is_ours(part) for part in message.parts)
 
     def is_ours(self, part: Part) -> bool:
-        """Whether a part names a place of this gateway; those of others are just addresses."""
+        """Whether a part refers to an upload of this gateway; other addresses are ignored."""
         return _place(part) is not None and str(part.content).startswith(self._uploads.public_url)
 
     async def check(self, message: Message) -> None:
@@ -428,10 +431,10 @@ class Attachments(msgspec.Struct, frozen=True, eq=False):
         return [await self.open(part) for part in message.parts if self.is_ours(part)]
 
     async def open(self, reference: Part | str) -> Attachment:
-        """The upload that a URI stands for.
+        """The upload that a URI refers to.
 
         Raises:
-            Forbidden: there is none of this conversation, or it is not complete.
+            Forbidden: it is not of this conversation, or not complete.
         """
         part = uri_part(reference) if isinstance(reference, str) else reference
         place = _place(part)
@@ -449,7 +452,7 @@ class Attachments(msgspec.Struct, frozen=True, eq=False):
     async def give(
         self, data: bytes | Path | AsyncIterator[bytes], subformat: str = "generic/octet-stream", name: str = ""
     ) -> Part:
-        """Put something large where the caller can fetch it; the part that tells where."""
+        """Offer a large file to the caller; returns the part with its address."""
         uploads = self._uploads
         expires = time.time() + uploads.limits.seconds
         upload = Upload(
@@ -468,10 +471,10 @@ class Attachments(msgspec.Struct, frozen=True, eq=False):
 
 
 def open_kept(path: Path) -> int:
-    """A handle on what was put, to be read. What stands in its place and leads elsewhere is not followed.
+    """Open an upload for reading, without following symbolic links.
 
     Raises:
-        NotFound: it is not there.
+        NotFound: it does not exist.
     """
     try:
         return os.open(path, os.O_RDONLY | _NO_LINK)
@@ -496,7 +499,7 @@ async def _blocks(data: bytes | Path | AsyncIterator[bytes]) -> AsyncIterator[by
 
 
 def _place(part: Part) -> str | None:
-    """The sealed end of a URI of ours, if the part is one."""
+    """The sealed part of a URI of ours, or None."""
     if part.format != "structured" or not isinstance(part.content, str) or PATH not in part.content:
         return None
     return part.content.partition(PATH)[2].partition("?")[0].strip("/") if part.kind == "uri" else None

@@ -112,15 +112,17 @@ async def test_a_collector_that_is_away_is_told_once_and_holds_nobody_up(
                 assert (await client.post("/nlip", json=message)).status_code == 200
                 assert time.monotonic() < end
 
-        await turns_until("no traces are taken at")
+        await turns_until("is unavailable; spans are lost")
         with collecting(port):
             await turns_until("again")
         caplog.clear()
-        await turns_until("no traces are taken at")
+        await turns_until("is unavailable; spans are lost")
         for _ in range(20):
             await client.post("/nlip", json=message)
     begun = time.monotonic()
     await gateway.stop()
     assert time.monotonic() - begun < 3.0
     told = [f"{each.levelname} {each.getMessage()}" for each in caplog.records if not each.name.startswith("httpx2")]
-    assert told == [f"WARNING no traces are taken at http://127.0.0.1:{port}/v1/traces; spans are lost until they are"]
+    assert told == [
+        f"WARNING Trace collector at http://127.0.0.1:{port}/v1/traces is unavailable; spans are lost until it is back"
+    ]

@@ -1,6 +1,6 @@
-"""The public names of the MassGen design, at the paths that it gives them, over the parts of Sabir.
+"""The public names of the MassGen design, at its paths, implemented with the parts of Sabir.
 
-Code of the design runs after ``massgen`` is replaced by ``sabir.massgen`` (``docs/massgen.md``).
+Code written for the design runs if ``massgen`` is replaced by ``sabir.massgen`` (``docs/massgen.md``).
 """
 
 from .agent_config import AgentConfig

@@ -35,10 +35,10 @@ class AgentConfig:
         """
         Args:
             backend_params: the keys of ``agents[].backend`` in a configuration file.
-            agent_id: what it is called; None: by its model.
+            agent_id: its name; None: from its model.
             enable_nlip: whether it has a router.
             nlip_config: the keys of ``nlip``, and ``router_config``.
-            system_message: given to the model before everything else.
+            system_message: sent to the model before everything else.
             tools: functions, tools, agents, or a tool manager with them.
             mcp: MCP servers, as ``sabir.tools.McpTools``.
             store: where sessions are kept; None: in memory.
@@ -59,7 +59,7 @@ class AgentConfig:
             self._init_nlip_router()
 
     def _init_nlip_router(self) -> None:
-        """Make the router anew, as ``nlip_config`` says."""
+        """Rebuild the router from ``nlip_config``."""
         self.nlip_router = NLIPRouter(
             tool_manager=self.tool_manager,
             enable_nlip=True,

@@ -1,4 +1,4 @@
-"""``ConfigurableAgent``: a language model with tools that is asked with a list of messages (MW-38)."""
+"""``ConfigurableAgent``: a language model with tools that takes a list of messages (MW-38)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Messages = Sequence[Mapping[str, Any]]
 
 
 class ChatAgent:
-    """Whatever can be asked with messages and answers with chunks."""
+    """Anything that takes messages and answers with chunks."""
 
     agent_id: str
     card: Card
@@ -52,12 +52,12 @@ class ChatAgent:
         raise NotImplementedError
 
     def as_agent(self, *, routed: bool) -> Agent:
-        """The same as an Agent of Sabir; with ``routed``, its tool calls pass its router."""
+        """The same as an Agent of Sabir; with ``routed``, its tool calls go through its router."""
         raise NotImplementedError
 
 
 class ConfigurableAgent(ChatAgent):
-    """An agent as its ``AgentConfig`` describes it. It is an Agent of Sabir, too: a Gateway can serve it."""
+    """An agent described by its ``AgentConfig``. It is also an Agent of Sabir: a Gateway can serve it."""
 
     def __init__(self, config: AgentConfig) -> None:
         """Raises:
@@ -85,12 +85,12 @@ class ConfigurableAgent(ChatAgent):
     async def chat(
         self, messages: list[dict[str, Any]], nlip_mode: bool = False, **kwargs: Any
     ) -> AsyncGenerator[StreamChunk, None]:
-        """Answer the messages, piece by piece.
+        """Answer the messages, chunk by chunk.
 
-        NLIP routes it if both the agent and this call say so. ``nlip_token=`` continues a session.
+        NLIP routes it if both the agent and this call enable that. ``nlip_token=`` continues a session.
 
         Raises:
-            RuntimeError: NLIP is enabled, and there is no router.
+            RuntimeError: NLIP is enabled, but there is no router.
             SabirError: the messages have no question; failures of the model are chunks.
         """
         if nlip_mode and self._config.enable_nlip:
@@ -124,7 +124,7 @@ class ConfigurableAgent(ChatAgent):
         return self._chat(request.content.get("messages") or [], request)
 
     async def _chat(self, messages: Messages, request: NLIPMessage | None) -> AsyncGenerator[StreamChunk, None]:
-        """The model's own answer; with a request, its tool calls pass the router in that request's session."""
+        """The model's own answer; with a request, its tool calls go through the router in that request's session."""
         turn, system = turn_of(messages)
         chunks: asyncio.Queue[StreamChunk | None] = asyncio.Queue()
         router = self._config.nlip_router if request is not None else None
@@ -148,7 +148,7 @@ class ConfigurableAgent(ChatAgent):
 
 
 class _WatchedToolbox(Toolbox):
-    """The tools of an agent. Calls pass the router as NLIP messages, if there is one; chunks tell of them."""
+    """The tools of an agent. Calls go through the router as NLIP messages, if there is one, and appear as chunks."""
 
     def __init__(
         self,
@@ -226,7 +226,7 @@ async def _pump(agent: LLM, turn: Turn, chunks: asyncio.Queue[StreamChunk | None
 
 
 def _chunks_of(response: NLIPMessage, *, streams: bool, source: str) -> list[StreamChunk]:
-    """A response as chunks. The whole text at the end is one only if it was not streamed before (G-5)."""
+    """A response as chunks. The whole text at the end is included only if it was not streamed (G-5)."""
     content = response.content
     if response.control.message_type is NLIPMessageType.ERROR:
         return [StreamChunk("error", error=str(content.get("error")), source=source)]
@@ -273,10 +273,10 @@ def _request(
 
 
 def turn_of(messages: Messages) -> tuple[Turn, str]:
-    """A list of messages as a turn, and what the system messages among them say.
+    """A list of messages as a turn, and the text of its system messages.
 
     Raises:
-        BadMessage: no message is the user's.
+        BadMessage: there is no user message.
     """
     system: list[str] = []
     past: list[PastTurn] = []

@@ -1,7 +1,8 @@
 """``Orchestrator``: agents that answer, vote, and let one of them present the result (MW-42).
 
-It is ``sabir.agents.ensemble.Ensemble`` under the name and with the arguments of MassGen. Members may be agents of
-MassGen's kind, orchestrators, or any Agent of Sabir, and so remote ones over any protocol.
+It is ``sabir.agents.ensemble.Ensemble`` with MassGen's name and arguments. Members may be MassGen agents,
+orchestrators, or
+any Agent of Sabir, and so remote ones over any protocol.
 """
 
 from __future__ import annotations
@@ -45,9 +46,9 @@ class Orchestrator(ChatAgent):
         """
         Args:
             agents: the members, as a list or by id.
-            enable_nlip: turns NLIP on for every member.
+            enable_nlip: enables NLIP for every member.
             nlip_config: the keys of ``nlip``; ``coordinate_via_nlip`` among them is that of ``orchestrator.nlip``.
-            orchestrator_id: what it is called.
+            orchestrator_id: its name.
             kwargs: the limits and rules of an ensemble (``answers``, ``steps``, ``seconds``, …).
 
         Raises:
@@ -93,7 +94,7 @@ class Orchestrator(ChatAgent):
     async def chat(
         self, messages: list[dict[str, Any]], nlip_mode: bool = False, **kwargs: Any
     ) -> AsyncGenerator[StreamChunk, None]:
-        """Have the members work on the last message; what they do is ``agent_status``, the answer is ``content``.
+        """Have the members work on the last message; their activity is ``agent_status``, the answer is ``content``.
 
         Raises:
             SabirError: the messages have no question; failures of members are chunks.
@@ -131,7 +132,7 @@ class Orchestrator(ChatAgent):
 
 
 class NLIPSiblings:
-    """Members that are asked by NLIP messages, in one process; ``sent`` keeps what was said."""
+    """Members that are asked by NLIP messages, in one process; ``sent`` keeps the messages."""
 
     def __init__(self, members: Mapping[str, Agent]) -> None:
         self._members = members

@@ -1,4 +1,4 @@
-"""``StreamChunk``: one piece of what an agent says or does (MW-36)."""
+"""``StreamChunk``: one piece of an agent's output (MW-36)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ ChunkType = Literal["content", "tool_calls", "tool_result", "error", "done", "ag
 
 
 class StreamChunk(msgspec.Struct):
-    """A piece. ``content`` is text, empty where a piece has none, so that it can be printed as it comes."""
+    """A chunk. ``content`` is text, empty if there is none, so that it can be printed directly."""
 
     type: ChunkType
     content: str = ""
-    tool_calls: list[dict[str, Any]] | None = None  # as OpenAI writes them
+    tool_calls: list[dict[str, Any]] | None = None  # in OpenAI's format
     tool_call_id: str | None = None  # of a tool_result
-    source: str | None = None  # the agent that it comes from
+    source: str | None = None  # the agent it comes from
     error: str | None = None
     status: str | None = None

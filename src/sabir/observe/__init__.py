@@ -1,6 +1,6 @@
-"""What can be seen of the gateway from outside: metrics, traces, logs. Never content, never secrets.
+"""What operators see of the gateway: metrics, traces, logs. Never content, never secrets.
 
-Nothing here is called unless it is switched on.
+Nothing here runs unless it is enabled.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Logs: without credentials, without what callers said, and with nothing that acts on a terminal."""
+"""Logs: without credentials, without content from callers, and without terminal control characters."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Final
 
 import msgspec
 
-# What looks like a credential does not reach a log, whoever logs it.
+# Anything that looks like a credential is kept out of the log, whoever logs it.
 _CREDENTIALS: Final = re.compile(
     r"\bsb1\.[A-Za-z0-9_-]{8,}|\bsbk_[0-9a-f]{4,32}_[A-Za-z0-9_-]{8,}|\beyJ[\w-]{8,}\.[\w-]{4,}\.[\w-]{4,}"
     r"|\bsk-[A-Za-z0-9_-]{16,}|(?<=[Bb]earer )[A-Za-z0-9._~+/=-]{8,}|(?<=://)[^\s/:@]{1,128}:[^\s/:@]{1,256}(?=@)"
     r"|(?<=[?&]token=)[^\s&]{4,}|(?<=[?&]key=)[^\s&]{4,}"
 )
-# Control characters (escape sequences begin with one), overrides of the direction, and letters that nobody sees. What
-# scripts need stays: joiners, and the marks that only say a direction.
+# Control characters (which start escape sequences), direction overrides, and invisible letters. Characters that scripts
+# need stay: joiners, and plain direction marks.
 _ACTING: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff"
     "\U000e0000-\U000e007f]"
@@ -25,7 +25,7 @@ _ACTING: Final = re.compile(
 UNTOLD: Final = "its message is logged at level debug"
 
 
-_LINE: Final = 300  # characters of what an exception says
+_LINE: Final = 300  # characters of an exception's text
 
 
 def scrubbed(text: str) -> str:
@@ -37,7 +37,7 @@ def scrubbed(text: str) -> str:
 
 
 def inert(text: str) -> str:
-    """A text for a terminal: line breaks and tabs stay; what would act on it, or turn it around, is spelled out."""
+    """A text for a terminal: line breaks and tabs stay; control characters and direction overrides are escaped."""
     return _ACTING.sub(_shown, text.replace("\r\n", "\n"))
 
 
@@ -47,7 +47,7 @@ def _shown(match: re.Match[str]) -> str:
 
 
 def without_words(exc: BaseException) -> str:
-    """What failed and where, as a traceback tells it, but not what exceptions say: that may be what a caller said."""
+    """A traceback without the texts of exceptions, which may contain content from callers."""
     chain: list[BaseException] = []
     link: BaseException | None = exc
     while link is not None and link not in chain:
@@ -67,7 +67,7 @@ def without_words(exc: BaseException) -> str:
 
 
 def in_a_line(exc: BaseException) -> str:
-    """The same in a line: what failed and where, and what it says only where the log is open to that."""
+    """The same in one line: what failed and where, and its text only if the log may contain that."""
     kind = type(exc).__qualname__
     if logging.getLogger("sabir").isEnabledFor(logging.DEBUG):
         return f"{kind}: {scrubbed(str(exc))[:_LINE]}"
@@ -76,8 +76,8 @@ def in_a_line(exc: BaseException) -> str:
 
 
 class Scrub(logging.Filter):
-    """Takes credentials out of log records, and out of exceptions what they say: that only at level debug, or while an
-    agent is developed (``sabir dev``)."""
+    """Removes credentials from log records, and texts from exceptions; those appear only at level debug, or in ``sabir
+    dev``."""
 
     openly = False
 
@@ -95,7 +95,7 @@ class Scrub(logging.Filter):
         return True
 
 
-# Here and not only where a log is set up: a program around ``Gateway(…).run()`` has handlers of its own, or none.
+# Here and not only where a log is set up: a program around ``Gateway(…).run()`` has its own handlers, or none.
 LOGGERS: Final = (
     "sabir", "sabir.a2a", "sabir.access", "sabir.acl", "sabir.bus", "sabir.guard", "sabir.massgen", "sabir.mcp",
     "sabir.search", "sabir.store", "sabir.tools",
@@ -105,7 +105,7 @@ for _name in LOGGERS:
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a line. Fields given as ``extra={"fields": {…}}`` stand beside the text."""
+    """One JSON object per line. Fields given as ``extra={"fields": {…}}`` are added to the text."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = {"at": record.created, "level": record.levelname, "logger": record.name, "text": record.getMessage()}

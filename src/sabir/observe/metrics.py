@@ -1,7 +1,8 @@
 """Metrics: numbers with a few labels of known values, in Prometheus' text format.
 
-Not ``prometheus_client``, which costs two to eight times as much a turn, and in its multi-process mode knows no metrics
-that are read when somebody asks (docs/decisions.md).
+Not ``prometheus_client``, which costs two to eight times as much per turn, and whose multi-process mode has no metrics
+that
+are read on demand (docs/decisions.md).
 """
 
 from __future__ import annotations
@@ -14,17 +15,17 @@ from typing import Final, Literal, TypeVar
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
-MAX_SERIES: Final = 1000  # of one metric; labels from outside must not fill the memory
+MAX_SERIES: Final = 1000  # per metric; labels from outside must not fill the memory
 
 Labels = tuple[str, ...]
-Rows = dict[Labels, list[float]]  # what a metric says: one number, or the counts of a histogram and their sum
+Rows = dict[Labels, list[float]]  # the values of a metric: one number, or the counts of a histogram and their sum
 Snapshot = dict[str, Rows]  # all metrics of one process, by name
-Over = Literal["sum", "max", "min"]  # how the numbers of several processes become one
+Over = Literal["sum", "max", "min"]  # how the values of several processes are combined
 _FOLDS: Final[Mapping[Over, Callable[[float, float], float]]] = {"sum": operator.add, "max": max, "min": min}
 
 
 class Counter:
-    """A number that grows."""
+    """A number that only grows."""
 
     kind = "counter"
 
@@ -37,7 +38,7 @@ class Counter:
         over: Over = "sum",
     ) -> None:
         self.name, self.text, self.labels, self.over = name, text, labels, over
-        self._read = read  # asked when the metrics are, instead of being told
+        self._read = read  # read on demand instead of being set
         self._values: dict[Labels, float] = {}
 
     def add(self, *labels: str, by: float = 1.0) -> None:
@@ -58,7 +59,7 @@ class Counter:
 
 
 class Gauge(Counter):
-    """A number that is what it is."""
+    """A number that can go up and down."""
 
     kind = "gauge"
 
@@ -66,14 +67,14 @@ class Gauge(Counter):
         self._values[_within(self._values, labels)] = value
 
     def set_all(self, values: Mapping[Labels, float]) -> None:
-        """These and no others."""
+        """Set these values and no others."""
         self._values = {}
         for labels, value in values.items():
             self.set(value, *labels)
 
 
 class Histogram:
-    """How numbers are spread: latencies, batch sizes."""
+    """A distribution: latencies, batch sizes."""
 
     kind = "histogram"
     over: Over = "sum"
@@ -129,10 +130,11 @@ Kind = TypeVar("Kind", Counter, Gauge, Histogram)
 
 
 class Metrics:
-    """The metrics of one gateway, as far as this process knows them.
+    """The metrics of one gateway, as known to this process.
 
-    Where several processes serve, each can take in what the others say (``text``), and what those said that are gone
-    (``kept``): what is counted does not go back because a process has ended.
+    With several processes, each can include the values of the others (``text``), and of those that have ended
+    (``kept``): a
+    counter does not go back because a process has ended.
     """
 
     def __init__(self) -> None:
@@ -182,21 +184,22 @@ class Metrics:
         return iter(metric for _, metric in sorted(self._all.items()))
 
     def before(self, look: Callable[[], Awaitable[None]]) -> None:
-        """What is to be looked at each time before somebody is told; it sets gauges and raises nothing."""
+        """Register a function that runs before each read; it sets gauges and raises nothing."""
         self._looks.append(look)
 
     async def look(self) -> None:
-        """Bring the numbers up to date that have to be asked for."""
+        """Update the values that are read on demand."""
         for item in self._looks:
             await item()
 
     def snapshot(self) -> Snapshot:
-        """Everything that this process says, with what it has taken over from one that is gone."""
+        """All values of this process, including those taken over from one that has ended."""
         mine = {name: metric.rows() for name, metric in self._all.items()}
         return {name: _folded("sum", (mine[name], self._counted(name, self.kept))) for name in mine}
 
     def text(self, others: Iterable[Snapshot] = (), gone: Iterable[Snapshot] = ()) -> str:
-        """Everything, in Prometheus' text format; with what other processes say, and those that do not answer said."""
+        """Everything in Prometheus' text format, including other processes, with a note about those that do not
+        answer."""
         said, left, mine = list(others), list(gone), self.snapshot()
         lines: list[str] = []
         for name, metric in sorted(self._all.items()):
@@ -206,7 +209,7 @@ class Metrics:
         return "\n".join(lines) + "\n"
 
     def _counted(self, name: str, snapshot: Snapshot) -> Rows:
-        """What stays true of a process when it is gone: what it has counted."""
+        """The part of a process's values that remains valid after its end: its counters."""
         return {} if self._all[name].kind == "gauge" else snapshot.get(name, {})
 
 

@@ -1,4 +1,4 @@
-"""Timelines: when each hop of a turn began and ended, for callers who ask for it. Names and times, never content.
+"""Timelines: when each hop of a turn started and ended, for callers who ask for it. Names and times, never content.
 
 A caller gets trace ids from ``Timelines.reserve`` and sends one with a request, as the W3C ``traceparent``. Only such
 turns are recorded; every other turn has ``NO_TIMELINE``, which does nothing.
@@ -13,14 +13,14 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any, Final
 
-MAX_IDS: Final = 2048  # that are reserved or recorded at once; the oldest goes first
-MAX_HOPS_KEPT: Final = 200  # of one timeline
+MAX_IDS: Final = 2048  # reserved or recorded at once; the oldest is dropped first
+MAX_HOPS_KEPT: Final = 200  # per timeline
 
 Now = Callable[[], float]
 
 
 class Hop:
-    """One hop: what it is, in which other hop, and from when to when."""
+    """One hop: its name, the hop around it, and its start and end."""
 
     __slots__ = ("_now", "began", "ended", "failed", "kind", "name", "parent")
 
@@ -44,7 +44,7 @@ _current: ContextVar[Hop | None] = ContextVar("sabir_hop", default=None)  # each
 
 
 def _around() -> Hop | None:
-    """The hop that the code runs in; one that has ended is not around anything."""
+    """The hop that the code runs in; one that has ended is skipped."""
     hop = _current.get()
     while hop is not None and hop.ended is not None:
         hop = hop.parent
@@ -52,7 +52,7 @@ def _around() -> Hop | None:
 
 
 class Timeline:
-    """Adds the hops of one request to a list; a turn inside a turn shares the list, and has stages of its own."""
+    """Adds the hops of one request to a list; a sub-turn shares the list, and has its own stages."""
 
     def __init__(self, hops: list[Hop], now: Now = time.monotonic) -> None:
         self._now = now
@@ -61,18 +61,18 @@ class Timeline:
         self._stage: Hop | None = None
 
     def begin(self, door: str) -> None:
-        """A door has handed a request in."""
+        """Start the timeline, when a door passes on a request."""
         self._whole = self._add("door", door)
 
     def stage(self, kind: str, name: str = "") -> None:
-        """The turn has come to its next stage; the one before has ended."""
+        """Start the next stage of the turn, and end the one before."""
         if self._stage is not None:
             self._stage.end()
             _current.set(self._whole)
         self._stage = self._add(kind, name)
 
     def end(self, *, failed: bool = False) -> None:
-        """The request is answered."""
+        """End the timeline, when the request is answered."""
         for hop in (self._stage, self._whole):
             if hop is not None:
                 hop.end(failed=failed)
@@ -123,14 +123,14 @@ NO_TIMELINE: Final = _NoTimeline([])
 
 
 class Timelines:
-    """The timelines of a gateway, by trace id: as many as ``limit``, in memory only."""
+    """The timelines of a gateway, by trace id: up to ``limit``, in memory only."""
 
     def __init__(self, limit: int = MAX_IDS) -> None:
         self._limit = limit
         self._known: dict[str, list[Hop]] = {}
 
     def reserve(self, count: int) -> list[str]:
-        """New trace ids, unguessable; the oldest ones are forgotten when there are too many."""
+        """New unguessable trace ids; the oldest are dropped if there are too many."""
         made = [os.urandom(16).hex() for _ in range(count)]
         self._known.update((trace_id, []) for trace_id in made)
         while len(self._known) > self._limit:
@@ -143,10 +143,11 @@ class Timelines:
         return NO_TIMELINE if hops is None else Timeline(hops)
 
     def hops(self, trace_id: str) -> list[dict[str, Any]] | None:
-        """The hops under a trace id, in the order in which they began; None if the id is not known.
+        """The hops under a trace id, in order of their start; None if the id is unknown.
 
-        Times are milliseconds after the first began; ``ended`` is None while a hop runs. ``parent`` is the place in the
-        list of the hop around it.
+        Times are milliseconds after the first start; ``ended`` is None while a hop runs. ``parent`` is the index of the
+        hop
+        around it.
         """
         hops = self._known.get(trace_id)
         if hops is None:

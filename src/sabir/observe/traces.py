@@ -1,7 +1,7 @@
-"""The observer of turns, which counts each and gives it a span; and traces that follow the W3C trace context.
+"""The observer of turns, which counts each and gives it a span; and traces in the W3C trace context.
 
-Spans need ``pip install 'sabir[observe]'``; without it, or without an end-point for them, a context that comes in is
-handed on as it is.
+Spans need ``pip install 'sabir[observe]'``; without it, or without an endpoint, an incoming context is passed on
+unchanged.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from .settings import ObserveSettings
 logger = logging.getLogger("sabir")
 
 CLOSE_SECONDS: Final = 1.0  # for the last spans, when the gateway stops
-TRIED_SECONDS: Final = 5  # for one batch of spans; what was not taken then is lost
-NO_CONVERSATION: Final = object()  # where spans go of which nobody is told
+TRIED_SECONDS: Final = 5  # for one batch of spans; if it was not accepted by then, it is lost
+NO_CONVERSATION: Final = object()  # an exporter that drops its spans
 _TRACEPARENT: Final = re.compile(r"00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})")
 
 
 class TracedRequest(Protocol):
-    """What a turn is asked by; ``sabir.line.Ask`` is one."""
+    """A request; ``sabir.exchange.request.TurnRequest`` is one."""
 
     door: str
     trace: str | None
 
 
 class AnsweredTurn(Protocol):
-    """Where a turn's account is found when it has ended; ``sabir.line.Line`` is one."""
+    """Where a turn's meter is found when it has ended; ``sabir.exchange.request.EventSink`` is one."""
 
     @property
     def turn(self) -> Any: ...
 
 
 class Observer:
-    """Sees every turn: counts it, times it, and gives it a span if traces are on."""
+    """Observes every turn: counts it, times it, and gives it a span if traces are enabled."""
 
     def __init__(
         self, metrics: Metrics | None = None, provider: Any = None, make: Callable[[str], Any] | None = None
@@ -54,21 +54,21 @@ class Observer:
         self.metrics.gauge("sabir_turns_running", "Turns under way.", read=lambda: self.running)
 
     def open(self, node: str) -> None:
-        """From now on spans are this node's; a process that is forked later has a name of its own."""
+        """Use this node's name for spans; a process that is forked later has its own."""
         if self._make is not None:
             self._provider = self._make(node)
             self._tracer = self._provider.get_tracer("sabir")
 
     async def watched(self, asking: Awaitable[None], ask: TracedRequest, line: AnsweredTurn, agent: str) -> None:
-        """See one turn through."""
+        """Observe one turn."""
         with self.turn(ask, line, agent):
             await asking
 
     @contextmanager
     def turn(self, ask: TracedRequest, line: AnsweredTurn, agent: str) -> Iterator[None]:
-        """Stand around one turn; its trace context becomes the one to send on.
+        """Context manager around one turn; its trace context becomes the one to send on.
 
-        What leaves the block as an exception is its outcome, by its name only.
+        An exception that leaves the block is the outcome, by its class name only.
         """
         began, outcome = time.perf_counter(), "ok"
         with self._span(ask, agent) as span:
@@ -91,7 +91,7 @@ class Observer:
         meter = line.turn.meter if line.turn is not None else None
         if meter is None:
             return
-        if meter.own_tokens:  # what another node has used, it has counted
+        if meter.own_tokens:  # another node has counted its own usage
             metrics.prompt_tokens.add(agent, by=meter.own_tokens - meter.own_completion_tokens)
             metrics.completion_tokens.add(agent, by=meter.own_completion_tokens)
         if meter.own_cost:
@@ -112,7 +112,7 @@ class Observer:
             yield span
 
     def close(self) -> None:
-        """Hand over the spans that are still here, within a moment: who stops does not wait for who does not answer."""
+        """Flush remaining spans with a short timeout, so that shutdown never blocks on the collector."""
         if self._provider is not None:
             ending = threading.Thread(target=self._provider.shutdown, name="traces", daemon=True)
             ending.start()
@@ -120,12 +120,12 @@ class Observer:
 
 
 def new_trace(sampled: bool = True) -> str:
-    """The trace context of something that begins here."""
+    """A new trace context."""
     return f"00-{os.urandom(16).hex()}-{os.urandom(8).hex()}-{'01' if sampled else '00'}"
 
 
 def child_trace(trace: str | None) -> str:
-    """The context for a call out of this hop: the same trace, a new parent. One that cannot be read begins anew."""
+    """The context for an outgoing call: the same trace, a new parent. An invalid one is replaced by a new trace."""
     match = _TRACEPARENT.fullmatch(trace or "")
     return new_trace() if match is None else f"00-{match[1]}-{os.urandom(8).hex()}-{match[3]}"
 
@@ -148,10 +148,10 @@ def _server() -> Any:
 
 
 class Collector:
-    """Hands spans to an OTLP end-point. One that is away is told to the log once, and that it is back."""
+    """Sends spans to an OTLP endpoint. Logs once when it becomes unavailable, and when it is available again."""
 
     def __init__(self, exporter: Any, endpoint: str) -> None:
-        self._exporter = exporter  # opentelemetry's, which tries again for a while and tells each try
+        self._exporter = exporter  # opentelemetry's, which retries for a while and logs each attempt
         self._endpoint = endpoint
         self._away = False
         logging.getLogger(type(exporter).__module__).addFilter(_drop_exporter_noise)
@@ -160,9 +160,9 @@ class Collector:
         outcome = self._exporter.export(spans)
         away = outcome.name != "SUCCESS"
         if away and not self._away:
-            logger.warning("no traces are taken at %s; spans are lost until they are", self._endpoint)
+            logger.warning("Trace collector at %s is unavailable; spans are lost until it is back", self._endpoint)
         elif self._away and not away:
-            logger.info("traces are taken at %s again", self._endpoint)
+            logger.info("Trace collector at %s available again", self._endpoint)
         self._away = away
         return outcome
 
@@ -174,7 +174,7 @@ class Collector:
 
 
 def _drop_exporter_noise(record: logging.LogRecord) -> bool:
-    """What opentelemetry says of each try is for those who look for it."""
+    """Hide opentelemetry's own log of each attempt, unless debugging."""
     return logging.getLogger("sabir").isEnabledFor(logging.DEBUG)
 
 
@@ -182,16 +182,16 @@ def observer_of(settings: ObserveSettings) -> Observer:
     """The observer that the settings describe; its spans have a name once it is opened.
 
     Raises:
-        ImportError: traces are asked for, and the extra is not installed.
+        ImportError: traces are configured, but the extra is not installed.
     """
     if settings.traces is None:
         return Observer()
-    provider_of(settings, NO_CONVERSATION).shutdown()  # what is not installed is told now
+    provider_of(settings, NO_CONVERSATION).shutdown()  # report a missing extra now
     return Observer(make=lambda node: provider_of(settings, node=node))
 
 
 def provider_of(settings: ObserveSettings, exporter: Any = None, node: str = "") -> Any:
-    """An opentelemetry TracerProvider that hands its spans to the exporter, or to the end-point of the settings.
+    """An opentelemetry TracerProvider with this exporter, or with the configured endpoint.
 
     Raises:
         ImportError: the extra is not installed.

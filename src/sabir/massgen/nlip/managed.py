@@ -1,4 +1,4 @@
-"""A tool manager as a Toolbox: whatever it runs gets the rights, limits and filters that every tool call has."""
+"""A tool manager as a Toolbox: its tools get the rights, limits and filters of every tool call."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Outcome:
 
     call: NLIPToolCall
     kind: str  # mcp, builtin, custom, or that of a plugin
-    confirmed: bool = False  # whether the user has agreed to the call
+    confirmed: bool = False  # whether the user has confirmed the call
     translated: NLIPToolResult | None = None
-    pieces: AsyncIterator[Any] | None = None  # of a tool that streams
-    result: ToolResult | None = None  # None: that kind of tools is switched off
+    pieces: AsyncIterator[Any] | None = None  # of a streaming tool
+    result: ToolResult | None = None  # None: that kind of tool is disabled
 
 
 class ManagedToolbox(Toolbox):
@@ -40,16 +40,16 @@ class ManagedToolbox(Toolbox):
         self._takes_turn = isinstance(manager, ToolManager)
 
     def find(self, name: str) -> Tool | None:
-        """The tool of this name, where the manager has tools of ours."""
+        """The tool of this name, if the manager has tools of ours."""
         held: Toolbox | None = getattr(self._manager, "toolbox", None)
         return held.find(name) if held is not None else None
 
     async def run_one(self, turn: Turn, outcome: Outcome, asking: asyncio.Lock, options: CallOptions) -> Outcome:
-        """Run one call with everything that guards it."""
+        """Run one call with all checks."""
         asked = outcome.call
         name = asked.tool_name
         tool = self.find(name)
-        if tool is None:  # the manager says itself what it does not have
+        if tool is None:  # the manager itself reports unknown tools
             tool = Tool(name, "", {}, _unused, server=_server_of(name))
         call = ToolCall(asked.tool_id, name, asked.parameters, asked.require_confirmation, confirmed=outcome.confirmed)
 
@@ -71,7 +71,7 @@ class ManagedToolbox(Toolbox):
             )
         except SabirError:
             raise
-        except Exception as exc:  # in the design, the caller sees the words of a tool's error
+        except Exception as exc:  # in the design, callers see the text of a tool's error
             raise TurnFailed(str(exc) or type(exc).__name__) from exc
         if isinstance(found, AsyncIterator):
             outcome.pieces = found

@@ -26,10 +26,11 @@ Handler = Callable[[NLIPMessage, "NLIPRouter"], AsyncIterator[NLIPResponse]]
 
 
 class NLIPMessageHandler:
-    """Handlers by what they are for."""
+    """Handlers by message type or tool."""
 
     def __init__(self, *, load_plugins: bool = True) -> None:
-        """With ``load_plugins``, those of installed packages; one that cannot be loaded is logged and left out."""
+        """With ``load_plugins``, includes those of installed packages; one that cannot be loaded is logged and
+        skipped."""
         self._handlers: dict[str, Handler] = {}
         if load_plugins:
             for name, handler in loaded(HANDLERS).items():
@@ -39,10 +40,10 @@ class NLIPMessageHandler:
                     logger.warning("Plugin %s: %s", name, exc)
 
     def register(self, name: str, handler: Handler) -> None:
-        """Have messages of a type, or calls of a tool (``tool:NAME``), handled by this.
+        """Register a handler for messages of a type, or for calls of a tool (``tool:NAME``).
 
         Raises:
-            ConfigError: the name is neither.
+            ConfigError: unknown name.
         """
         known = [item.value for item in NLIPMessageType]
         if name not in known and not name.startswith(TOOL):
@@ -60,7 +61,7 @@ class NLIPMessageHandler:
 
 
 def loaded(group: str) -> dict[str, Any]:
-    """The plugins of a group that can be loaded; the log names the others."""
+    """The loadable plugins of a group; the log names the others."""
     found: dict[str, Any] = {}
     try:
         names = plugins.names(group)

@@ -1,6 +1,6 @@
-"""``MassgenModel``: a msgspec struct that checks its fields when made, with the pydantic methods that the design uses.
+"""``MassgenModel``: a msgspec struct that validates its fields, with the pydantic methods that the design uses.
 
-The core of Sabir does without pydantic, so ``model_copy``, ``model_dump`` and ``model_validate`` are written here.
+Sabir's core does not use pydantic, so ``model_copy``, ``model_dump`` and ``model_validate`` are implemented here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _PLAIN = (str, int, float, bool, dict, list)
 
 
 class MassgenModel(msgspec.Struct, kw_only=True):
-    """The base of the design's message classes. A wrong value raises ``ValueError`` and names the field."""
+    """The base of the design's message classes. An invalid value raises ``ValueError`` and names the field."""
 
     model_config: ClassVar[Mapping[str, Any]] = {"extra": "ignore"}
 
@@ -40,14 +40,14 @@ class MassgenModel(msgspec.Struct, kw_only=True):
                 setattr(self, name, found)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """A copy, with some fields changed; as in pydantic, changed fields are not checked."""
+        """A copy with some fields changed; as in pydantic, changed fields are not validated."""
         made = copy.deepcopy(self) if deep else copy.copy(self)
         for name, value in (update or {}).items():
             setattr(made, name, value)
         return made
 
     def model_dump(self, *, mode: str = "python", exclude_none: bool = False) -> dict[str, Any]:
-        """The message as plain values; with ``mode="json"`` only such as JSON has."""
+        """The message as plain values; with ``mode="json"`` only JSON types."""
         builtin = (bytes,) if mode == "python" else ()
         plain: dict[str, Any] = msgspec.to_builtins(self, builtin_types=builtin)
         return _without_none(plain) if exclude_none else plain
@@ -58,10 +58,10 @@ class MassgenModel(msgspec.Struct, kw_only=True):
 
     @classmethod
     def model_validate(cls, value: Any) -> Self:
-        """The message that plain values describe.
+        """Build a message from plain values.
 
         Raises:
-            ValueError: a field is missing or wrong; names it.
+            ValueError: a field is missing or invalid; names it.
         """
         if isinstance(value, cls):
             return value
@@ -86,11 +86,11 @@ class MassgenModel(msgspec.Struct, kw_only=True):
 
 
 class _Checks(msgspec.Struct, frozen=True):
-    """How the fields of a class are checked."""
+    """How the fields of a class are validated."""
 
-    # with the types whose values need no further look, and the words of a Literal
+    # with the types that need no further check, and the values of a Literal
     fields: tuple[tuple[str, tuple[type, ...], tuple[str, ...]], ...]
-    struct: type[msgspec.Struct]  # the same fields, all of them optional; msgspec knows how to check it at once
+    struct: type[msgspec.Struct]  # the same fields, all optional; msgspec can validate it in one call
 
 
 @lru_cache(maxsize=64)
@@ -106,7 +106,7 @@ def _words(kind: Any) -> tuple[str, ...]:
 
 
 def _accepted(kind: Any) -> tuple[type, ...]:
-    """Types without a constraint and without contents that would have to be checked."""
+    """Types without constraints and without contents to validate."""
     if kind in _PLAIN or kind is type(None):
         return (kind,)
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):

@@ -1,4 +1,4 @@
-"""``NLIPRouter``: tool calls of a message are run and answered, one response for each (MW-11 to MW-24).
+"""``NLIPRouter``: runs the tool calls of a message, with one response for each (MW-11 to MW-24).
 
 Rights, confirmation, time limits, retries, filters and the audit are those of ``sabir.tools.Toolbox``. A gateway routes
 with ``sabir.tools.router.Router`` instead.
@@ -51,13 +51,13 @@ from .translator import BuiltinToolTranslator, CustomToolTranslator, MCPTranslat
 
 __all__ = ["NLIPRouter"]
 
-TRANSLATORS: Final = "sabir.massgen.translators"  # entry points of packages with translators of their own
+TRANSLATORS: Final = "sabir.massgen.translators"  # entry points of packages with their own translators
 DEFAULT_HOURS: Final = 24.0
 logger = logging.getLogger("sabir.massgen")
 
 
 class ExecutesTools(Protocol):
-    """All that the router needs of a tool manager (G-4)."""
+    """What the router needs from a tool manager (G-4)."""
 
     async def execute_tool(self, tool_name: str, parameters: dict[str, Any], **options: Any) -> Any: ...
 
@@ -66,7 +66,7 @@ Chat = Callable[[NLIPMessage], AsyncIterator[StreamChunk]]
 
 
 class NLIPRouter:
-    """Routes messages to tools and, where there is a model, everything else to it."""
+    """Routes messages to tools and, if there is a model, everything else to it."""
 
     def __init__(
         self,
@@ -81,12 +81,12 @@ class NLIPRouter:
     ) -> None:
         """
         Args:
-            tool_manager: what runs tools.
-            enable_nlip: False passes calls to the tools as they are.
+            tool_manager: runs the tools.
+            enable_nlip: False passes calls to the tools unchanged.
             config: the keys of ``nlip`` in a configuration file, and ``router_config``.
             chat: answers requests without tool calls; None: they are an error.
-            store: where sessions are kept, and context tokens if ``persist_context_tokens`` says so.
-            seal: seals context tokens where they persist.
+            store: where sessions are kept, and context tokens if ``persist_context_tokens`` is set.
+            seal: seals persistent context tokens.
             holder: the caller that tokens are bound to.
 
         Raises:
@@ -133,7 +133,7 @@ class NLIPRouter:
         return {name: item for name, item in made.items() if name not in self.settings.translation.disabled}
 
     def _warn_of_clashes(self) -> None:
-        """A name of a builtin tool means that tool (MW-15)."""
+        """The name of a builtin tool always means that tool (MW-15)."""
         held = getattr(self.tool_manager, "toolbox", None)
         for name in sorted(BUILTIN & set(held or ())):
             if held is not None and held[name].kind == "custom":
@@ -183,7 +183,7 @@ class NLIPRouter:
             self._pending_requests.pop(message.control.message_id, None)
 
     async def _handle_chat(self, request: NLIPMessage) -> AsyncGenerator[NLIPResponse, None]:
-        """A request without tool calls is for the model, if there is one."""
+        """A request without tool calls goes to the model, if there is one."""
         if self.chat is None:
             yield self._create_error_response(request, NO_CALLS)
             return
@@ -192,7 +192,7 @@ class NLIPRouter:
                 yield response
 
     async def _handle_calls(self, request: NLIPMessage, turn: Turn | None) -> AsyncGenerator[NLIPResponse, None]:
-        """Run the calls of a request at once; a response for each, in their order."""
+        """Run the calls of a request concurrently; one response for each, in order."""
         turn = self._turn_of(request, turn)
         asking = asyncio.Lock()
         free = asyncio.Semaphore(AT_ONCE)
@@ -210,7 +210,7 @@ class NLIPRouter:
             await cancel_and_wait(running)
 
     async def _run_call(self, request: NLIPMessage, call: NLIPToolCall, turn: Turn, asking: asyncio.Lock) -> Outcome:
-        """Run one call; one whose kind is switched off has no result."""
+        """Run one call; one of a disabled kind has no result."""
         kind = self._kind_of(call.tool_name)
         if kind not in self.translators:
             return Outcome(call, kind)
@@ -241,7 +241,7 @@ class NLIPRouter:
         return turn
 
     async def _detect_tool_protocol(self, tool_name: str) -> str:
-        """``mcp``, ``builtin`` or ``custom``; a translator of a package's own is chosen by its prefix ``name__``."""
+        """``mcp``, ``builtin`` or ``custom``; a package's own translator is chosen by its prefix ``name__``."""
         return self._kind_of(tool_name)
 
     def _kind_of(self, tool_name: str) -> str:
@@ -249,7 +249,7 @@ class NLIPRouter:
         return prefix if separator and prefix in self.translators else protocol_of(tool_name)
 
     async def _passthrough_execution(self, message: NLIPMessage) -> NLIPResponse:
-        """Without NLIP the tools run as they are: nothing is translated, tracked or charged (G-10)."""
+        """Without NLIP, tools run as they are: nothing is translated, tracked or charged (G-10)."""
         calls = message.tool_calls or []
         if not calls:
             return self._create_response(message, message.content)
@@ -266,7 +266,7 @@ class NLIPRouter:
         return NLIPToolResult(**known, status="success", result=found)
 
     async def _track_message(self, message: NLIPMessage) -> None:
-        """Note a request until it is answered, and the message in its session, as far as that is configured."""
+        """Record a request until it is answered, and the message in its session, as configured."""
         if message.control.message_type is NLIPMessageType.REQUEST:
             self._pending_requests[message.control.message_id] = message
         if message.token.session_id and self._tracks:
@@ -277,7 +277,7 @@ class NLIPRouter:
     def _create_response(
         self, request: NLIPMessage, content: dict[str, Any], tool_results: list[NLIPToolResult] | None = None
     ) -> NLIPResponse:
-        # Copies of what was checked once: what is made here needs no check again.
+        # Copies of validated values, which need no validation again.
         made = copy(self._response)
         made.format = copy(self._response.format)
         made.control = self._control(request, NLIPMessageType.RESPONSE)
@@ -321,7 +321,7 @@ class NLIPRouter:
     async def stream_nlip_response(
         self, native_stream: AsyncIterator[StreamChunk], request: NLIPMessage
     ) -> AsyncGenerator[NLIPResponse, None]:
-        """What a model streams, as responses: pieces, tool calls, tool results, and at the end the whole text."""
+        """A model's stream as responses: deltas, tool calls, tool results, and at the end the whole text."""
         said: list[str] = []
         waiting: list[str] = []
         async for chunk in native_stream:
@@ -357,14 +357,14 @@ class NLIPRouter:
         return self._create_error_response(request, chunk.error or chunk.content) if chunk.type == "error" else None
 
     def _is_due(self, waiting: list[str]) -> bool:
-        """Whether what was gathered is sent: at once, or sentence by sentence."""
+        """Whether the buffer is sent: at once, or sentence by sentence."""
         if not self.own.buffer_partial_responses:
             return True
         text = "".join(waiting)
         return len(text) >= 400 or text.rstrip(" ").endswith((".", "!", "?", "\n"))
 
     async def _convert_tool_calls_to_nlip(self, native_tool_calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Tool calls as OpenAI writes them, with arguments as an object or as JSON text."""
+        """Tool calls in OpenAI's format, with arguments as an object or as JSON text."""
         return [
             {
                 "tool_id": call.get("id") or str(uuid.uuid4()),
@@ -377,7 +377,7 @@ class NLIPRouter:
 
 
 def _invalid_format(form: NLIPFormatField) -> str | None:
-    """Why a message cannot be read, if it cannot: its version, encoding or compression is unknown (MW-7)."""
+    """Why a message cannot be read: its version, encoding or compression is unknown (MW-7); None if it can."""
     try:
         check_format(form.schema_version, form.encoding, form.compression)
     except BadInput as exc:
@@ -414,5 +414,5 @@ def _content_of(results: list[NLIPToolResult]) -> dict[str, Any]:
 
 
 def timestamp() -> str:
-    """The time now, as the design writes it."""
+    """The current time in the design's format."""
     return f"{datetime.now(UTC).isoformat().removesuffix('+00:00')}Z"

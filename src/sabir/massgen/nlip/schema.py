@@ -1,7 +1,8 @@
 """The message of the MassGen design, field by field (MW-2 to MW-6).
 
 It is not the message of ECMA-430; ``sabir.protocols.nlip.wire.envelope`` maps the two. ``control.authentication`` is
-ours: the design asks for a credential in the control field, and does not name one.
+our
+addition: the design asks for a credential in the control field without naming it.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class NLIPTokenField(MassgenModel):
 
 
 class NLIPFormatField(MassgenModel):
-    """How the content is written."""
+    """How the content is encoded."""
 
     content_type: str = "application/json"
     encoding: str = "utf-8"

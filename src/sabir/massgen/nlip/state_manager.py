@@ -1,8 +1,8 @@
 """``NLIPStateManager``: the sessions of the design, and the contexts of context tokens (MW-28).
 
 Without a store they are in memory. With one (``store=gateway.store``) they are records that expire, that every node
-sees and that outlive the process. Sessions are kept in the order of their last activity, so that cleaning up looks at
-those that have expired and no others.
+sees and
+that outlive the process. Sessions are ordered by their last activity, so that a cleanup only looks at expired ones.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from .schema import NLIPMessage
 
 SESSIONS: Final = "massgen.sessions"  # spaces of records in the store
 CONTEXTS: Final = "massgen.contexts"
-MESSAGES: Final = 100  # that a session keeps; the oldest go first
+MESSAGES: Final = 100  # kept per session; the oldest are dropped first
 
 
 class _Session(msgspec.Struct, omit_defaults=True):
-    """A session, as small as it can be while nothing is said in it."""
+    """A session, as small as possible while it is empty."""
 
     created_at: datetime
     last_activity: datetime
@@ -34,7 +34,7 @@ class _Session(msgspec.Struct, omit_defaults=True):
     state: dict[str, Any] | None = None
 
     def context(self) -> dict[str, Any]:
-        """The session as the design shows it; changes to its lists and objects are changes of the session."""
+        """The session in the design's form; changes to its lists and objects change the session."""
         self.messages = [] if self.messages is None else self.messages
         self.metadata = {} if self.metadata is None else self.metadata
         self.state = {} if self.state is None else self.state
@@ -59,11 +59,11 @@ class NLIPStateManager:
     ) -> None:
         """
         Args:
-            cleanup_interval: seconds between two clean-ups, once ``start`` was called.
+            cleanup_interval: seconds between two cleanups, once ``start`` was called.
             store: where sessions and contexts are kept; None: in memory.
-            timeout_hours: how long an idle session lives.
+            timeout_hours: the lifetime of an idle session.
         """
-        self._sessions: dict[str, _Session] = {}  # the one that was idle longest comes first
+        self._sessions: dict[str, _Session] = {}  # least recently active first
         self._contexts: dict[str, tuple[datetime, dict[str, Any]]] = {}
         self._cleanup_interval = cleanup_interval
         self._cleanup_task: asyncio.Task[None] | None = None
@@ -71,7 +71,7 @@ class NLIPStateManager:
         self._store = store
 
     async def start(self) -> None:
-        """Clean up from time to time, until ``stop``."""
+        """Clean up periodically, until ``stop``."""
         if self._cleanup_task is None:
             self._cleanup_task = asyncio.create_task(self._cleanup_loop(), name="massgen sessions")
 
@@ -83,7 +83,7 @@ class NLIPStateManager:
             self._cleanup_task = None
 
     async def create_session(self, session_id: str, metadata: dict[str, Any] | None = None) -> None:
-        """Begin a session; one of the same id is replaced."""
+        """Start a session; one with the same id is replaced."""
         now = _now()
         self._sessions.pop(session_id, None)
         self._sessions[session_id] = _Session(now, now, metadata=dict(metadata) if metadata else None)
@@ -98,7 +98,7 @@ class NLIPStateManager:
         session.messages.append(_without_credential(message))
         del session.messages[:-MESSAGES]
         self._sessions.pop(session_id, None)
-        self._sessions[session_id] = session  # now the one that was active last
+        self._sessions[session_id] = session  # now the most recently active
         await self._keep(session_id)
 
     async def get_session_context(self, session_id: str) -> dict[str, Any] | None:
@@ -124,7 +124,7 @@ class NLIPStateManager:
         return found[1] if found is not None and found[0] + self._timeout >= _now() else None
 
     async def cleanup_expired_sessions(self, max_age_hours: float = 24) -> int:
-        """Remove sessions that were idle for longer, and contexts as old; returns how many sessions."""
+        """Remove sessions that were idle for longer, and contexts of that age; returns how many sessions."""
         cutoff = _now() - timedelta(hours=max_age_hours)
         expired = []
         for session_id, session in self._sessions.items():
@@ -145,7 +145,7 @@ class NLIPStateManager:
     async def _find(self, session_id: str) -> _Session | None:
         if self._store is None:
             return self._sessions.get(session_id)
-        record = await self._store.get(SESSIONS, session_id)  # another node may have gone on with it
+        record = await self._store.get(SESSIONS, session_id)  # another node may have continued it
         return _session(record.value) if record is not None else None
 
     async def _keep(self, session_id: str) -> None:
@@ -154,7 +154,7 @@ class NLIPStateManager:
         session = self._sessions[session_id]
         expires = self._expiry(session.last_activity)
         await self._store.put(Record(SESSIONS, session_id, pack(session), expires=expires))
-        # The store has it; here it is only known when it was active.
+        # The store has it; here only its last activity is known.
         self._sessions[session_id] = _Session(session.created_at, session.last_activity)
 
     def _expiry(self, since: datetime) -> float:

@@ -1,7 +1,8 @@
 """``NLIPTokenTracker``: session and context tokens (MW-29, MW-30).
 
 A context token is sealed and bound to its holder: it says which session it belongs to, on every node that has the key,
-and nobody can make one. What is kept here of a session is small and expires.
+and
+nobody can forge one. What is kept here of a session is small and expires.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ KIND: Final = "massgen.context"
 
 
 class _Info(msgspec.Struct):
-    """What is known of a session; the context token is made anew when it is asked for."""
+    """What is known of a session; the context token is recreated on demand."""
 
     context_token: str
     agent_id: str | None
@@ -31,19 +32,19 @@ class _Info(msgspec.Struct):
 
 
 class NLIPTokenTracker:
-    """Makes tokens, counts turns, and finds sessions by their context tokens."""
+    """Creates tokens, counts turns, and finds sessions by their context tokens."""
 
     def __init__(self, *, seal: Seal | None = None, holder: str = "", timeout_hours: float = 24.0) -> None:
         """
         Args:
-            seal: what seals context tokens; None: a key of this process.
-            holder: whom the tokens are for; they do not open for anybody else.
+            seal: seals context tokens; None: a key of this process.
+            holder: the owner of the tokens; they do not open for anybody else.
             timeout_hours: how long a token is valid.
         """
         self._seal = seal or Seal(os.urandom(32))
         self._holder = holder
         self._seconds = timeout_hours * 3600
-        self._sessions: dict[str, _Info] = {}  # in the order in which they expire
+        self._sessions: dict[str, _Info] = {}  # in order of expiry
 
     def create_session_token(
         self, agent_id: str | None = None, metadata: dict[str, Any] | None = None
@@ -65,7 +66,7 @@ class NLIPTokenTracker:
         return token.model_copy(update={"conversation_turn": token.conversation_turn + 1})
 
     def get_session_info(self, session_id: str) -> dict[str, Any] | None:
-        """The context token, agent, metadata and turns of a session that began here."""
+        """The context token, agent, metadata and turns of a session that started here."""
         found = self._sessions.get(session_id)
         if found is None or found.until <= time.time():
             return None
@@ -77,7 +78,7 @@ class NLIPTokenTracker:
         }
 
     def get_session_from_context_token(self, context_token: str) -> str | None:
-        """The session that a context token of ours belongs to, also if it was made on another node."""
+        """The session of one of our context tokens, even if another node created it."""
         opened = self._seal.open(KIND, context_token, self._holder)
         if opened is None:
             return None

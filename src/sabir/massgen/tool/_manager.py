@@ -1,4 +1,4 @@
-"""``ToolManager``: functions, files, MCP servers and agents as tools, under the name that the design gives it."""
+"""``ToolManager``: functions, files, MCP servers and agents as tools, under the design's name."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ToolManager:
     """The tools of an agent, by name."""
 
     def __init__(self, tools: Iterable[Callable[..., Any] | Tool | Agent] = (), sources: Iterable[ToolSource] = ()):
-        """``sources`` are MCP servers (``sabir.tools.McpTools``), whose tools are listed when they are needed.
+        """``sources`` are MCP servers (``sabir.tools.McpTools``), whose tools are listed on demand.
 
         Raises:
             ConfigError: two tools have the same name, or one cannot be described in JSON Schema.
@@ -52,13 +52,13 @@ class ToolManager:
 
     @property
     def toolbox(self) -> Toolbox:
-        """The same tools as an agent of Sabir has them."""
+        """The same tools in the form that a Sabir agent uses."""
         if self._toolbox is None:
             self._toolbox = Toolbox(self._tools.values(), sources=self._sources)
         return self._toolbox
 
     def list(self) -> list[dict[str, Any]]:
-        """Name, description and JSON Schema of each tool that is known so far."""
+        """Name, description and JSON Schema of each tool known so far."""
         return [
             {"name": item.name, "description": item.description, "parameters": dict(item.schema)}
             for item in self.toolbox.values()
@@ -73,7 +73,7 @@ class ToolManager:
     async def execute_tool(
         self, tool_name: str, parameters: Mapping[str, Any] | None = None, *, turn: Turn | None = None, **options: Any
     ) -> Any:
-        """Run a tool by itself, without rights or confirmation, and return what it returned.
+        """Run a tool directly, without rights or confirmation, and return its result.
 
         Raises:
             NotFound: there is no such tool; says why.

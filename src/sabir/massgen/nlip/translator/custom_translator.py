@@ -9,7 +9,7 @@ from .base import ProtocolTranslator
 
 
 class CustomToolTranslator(ProtocolTranslator):
-    """Between the design and a tool that is a function. Whatever it returns is a success; failures raise."""
+    """Between the design and a function. Any return value is a success; failures raise."""
 
     async def nlip_to_native_call(self, nlip_call: NLIPToolCall) -> dict[str, Any]:
         return {

@@ -1,4 +1,4 @@
-"""Tools of MCP servers. A failure is what the server marks as one (``isError``), not a result with a key ``error``."""
+"""Tools of MCP servers. A failure is marked by the server (``isError``), not by a key ``error`` in the result."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class MCPTranslator(ProtocolTranslator):
 
 
 def _plain(value: Any) -> Any:
-    """A type of the MCP SDK as plain values, under the names that it has on the wire."""
+    """A type of the MCP SDK as plain values, under its wire names."""
     dump = getattr(value, "model_dump", None)
     return dump(mode="json", by_alias=True, exclude_none=True) if callable(dump) else value
 

@@ -1,4 +1,4 @@
-"""Agent cards: made of Cards, limited to what the caller may know, signed where a key is configured."""
+"""Agent cards: built from Cards, limited to what the caller may know, signed if a key is configured."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _BINDINGS: Final = (
     ("JSONRPC", wire.OLD_VERSION),
     ("HTTP+JSON", wire.OLD_VERSION),
 )
-SAME_ORIGIN: Final = frozenset({"JSONRPC", "HTTP+JSON"})  # gRPC always has a port of its own
+SAME_ORIGIN: Final = frozenset({"JSONRPC", "HTTP+JSON"})  # gRPC always has a separate port
 _NAMES: Final = SAME_ORIGIN | {"GRPC"}
 
 
 def _is_worth_logging(record: logging.LogRecord) -> bool:
-    """False for the SDK's warning about a card without skills: they are left out on purpose."""
+    """False for the SDK's warning about a card without skills: they are left out intentionally."""
     return not (isinstance(record.args, tuple) and record.args[1:3] == ("AgentCard", "skills"))
 
 
@@ -64,9 +64,9 @@ class Cards:
         self.services = services
         self._versions = versions
         self.grpc = ""  # where gRPC is served, if it is
-        self.lists_grpc = False  # in cards of clients that do not ask for it
+        self.lists_grpc = False  # also on cards for clients that do not ask for it
         self._keys = keys
-        # By agent and bindings: what the last was made of, and the card.
+        # By agent and bindings: the input of the last card, and the card.
         self._made: dict[tuple[str, frozenset[str]], tuple[bytes, PublicCard]] = {}
 
     async def public(
@@ -74,19 +74,20 @@ class Cards:
     ) -> PublicCard:
         """The card as this caller may read it, as JSON that 1.0 and 0.3 clients understand.
 
-        ``bindings`` limits its interfaces. gRPC has a port of its own, and some clients reject a card with an
-        interface on another origin, so it is on a card only where it is asked for or configured to be listed.
+        ``bindings`` limits its interfaces. gRPC has a separate port, and some clients reject a card with an interface
+        on another
+        origin, so it is on a card only if requested or configured.
 
         Raises:
-            Unauthenticated, Forbidden: the agent is not for this caller, whether it is here or not.
+            Unauthenticated, Forbidden: this caller may not use the agent; says the same whether or not it exists.
             NotFound: there is no such agent.
-            BadMessage: there is no such binding.
+            BadMessage: unknown binding.
         """
         if not bindings <= _NAMES:
             raise BadMessage(wire.PROTOCOL, "binding", ", ".join(sorted(_NAMES)))
         rights = self.services.rights
         seen = rights.visible(caller, self.services.find(caller, agent, DOOR).card, DOOR)
-        assert seen is not None  # or it would not have been found
+        assert seen is not None  # otherwise it would not have been found
         others = self._others(agent, caller)
         open_to_all = self.services.identity.anonymous and rights.allows(ANONYMOUS, agent=agent, door=DOOR)
         made_of = msgspec.json.encode((seen, self.services.public_url, others, open_to_all))
@@ -102,9 +103,9 @@ class Cards:
         return public
 
     async def extended(self, agent: str, caller: Caller) -> pb.AgentCard:
-        """The card for a known caller: with limits, and the skills it has a right to."""
+        """The card for a known caller: with limits, and the skills it may use."""
         seen = self.services.rights.visible(caller, self.services.find(caller, agent, DOOR).card, DOOR)
-        assert seen is not None  # or it would not have been found
+        assert seen is not None  # otherwise it would not have been found
         others = self._others(agent, caller)
         return await self._signed(self._agent_card(seen, whole=True, others=others))
 
@@ -128,7 +129,7 @@ class Cards:
         interfaces = [(binding, url, version) for binding, version in _BINDINGS]
         if self.grpc and (self.lists_grpc or "GRPC" in bindings):
             interfaces.insert(2, ("GRPC", self.grpc, wire.VERSION))
-            if card.name == self.services.default_agent:  # 0.3 has no word for which agent is meant
+            if card.name == self.services.default_agent:  # 0.3 cannot name the agent
                 interfaces.append(("GRPC", self.grpc, wire.OLD_VERSION))
         interfaces = [interface for interface in interfaces if interface[2] in self._versions]
         if bindings:

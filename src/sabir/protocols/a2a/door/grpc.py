@@ -1,7 +1,8 @@
-"""A2A over gRPC, beside the HTTP server, on a port of its own: the SDK's servicer in front of the same operations.
+"""A2A over gRPC, beside the HTTP server, on a separate port: the SDK's servicer in front of the same operations.
 
-Which agent is meant stands in ``tenant``; the card says so. In 0.3 nothing says it, so that clients of it speak to the
-default agent. In the clear only on the loopback.
+``tenant`` names the agent; the card says so. 0.3 has no such field, so its clients reach the default agent. Without TLS
+only
+on loopback.
 """
 
 from __future__ import annotations
@@ -44,13 +45,13 @@ except ImportError as missing:
 
 _OLD: Final = f"/{a2a_v0_3_pb2.DESCRIPTOR.services_by_name['A2AService'].full_name}/"
 _KINDS: Final = {JSON_RPC_ERROR_CODE_MAP[kind]: kind for kind in A2A_ERROR_MAPPING}
-_DETAILS: Final = error_details_pb2.DESCRIPTOR  # registers the kinds of details, so that they can be packed
-_GRACE: Final = 2.0  # seconds that calls under way have when the gateway stops
+_DETAILS: Final = error_details_pb2.DESCRIPTOR  # registers the types of details, so that they can be packed
+_GRACE: Final = 2.0  # time for running calls when the gateway stops
 _PROOFS: Final = ("x-api-key", "dpop")
 _EVERYWHERE: Final = frozenset({"0.0.0.0", "::", "[::]"})
-# The path of the call that is being answered, which the SDK's servicer does not expose.
+# The path of the current call, which the SDK's servicer does not expose.
 _PATH: ContextVar[str] = ContextVar("path", default="")
-_REQUEST: ContextVar[Any] = ContextVar("request", default=None)  # which the servicer of 0.3 does not hand on
+_REQUEST: ContextVar[Any] = ContextVar("request", default=None)  # which the servicer of 0.3 does not pass on
 
 
 class GrpcSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -60,7 +61,7 @@ class GrpcSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     host: str = "127.0.0.1"
     certificate: str | None = None  # both in PEM
     key: str | None = None
-    address: str | None = None  # host and port where clients reach it, if not there
+    address: str | None = None  # host and port for clients, if they differ
     listed: bool = False  # in every agent card; google-adk rejects a card with an interface on another port
 
 
@@ -73,10 +74,10 @@ class Here:
 
     def call(self, context: Any, agent: str = "", version: str = wire.VERSION) -> ServerCallContext:
         """Raises:
-        NotFound: there is no such agent, and that is no secret; else it is asked for as one that is hidden.
+        NotFound: there is no such agent, and the caller may know that; otherwise it is treated as a hidden one.
         """
         metadata = {str(key): value for key, value in context.invocation_metadata() or () if isinstance(value, str)}
-        # The service that is called says its version; metadata may only confirm it.
+        # The called service determines the version; metadata may only confirm it.
         wire.version_of(metadata.get("a2a-version", "") or version, version)
         agent = agent or self.services.default_agent
         if self.services.open_to_all:
@@ -85,7 +86,7 @@ class Here:
             _address(context.peer()),
             metadata.get("authorization"),
             headers={name: metadata[name] for name in _PROOFS if name in metadata},
-            method="POST",  # what every call is over HTTP/2; a DPoP proof is for this and its address
+            method="POST",  # every call over HTTP/2 is a POST; a DPoP proof covers this and its address
             url=self.url + _PATH.get(),
         )
         hops = hops_of(metadata.get("x-sabir-hops", ""))
@@ -93,7 +94,7 @@ class Here:
         return calling(A2aCall(agent, admission, version, metadata.get("traceparent"), hops))
 
     async def weigh(self, request: Any, call: ServerCallContext) -> ServerCallContext:
-        """Look at what a request costs before it is worked on, as ``read_json`` does where there is JSON.
+        """Check the cost of a request before it is processed, as ``read_json`` does for JSON.
 
         Raises:
             TooLarge: it has too many values.
@@ -111,7 +112,7 @@ class Here:
 
 
 def count_messages(request: Any, limit: int) -> int:
-    """How many messages, such as values, a protobuf message has in it; counting ends beyond ``limit``."""
+    """How many messages, such as values, a protobuf message contains; stops beyond ``limit``."""
     count, left = 0, [request]
     while left and count <= limit:
         count += 1
@@ -129,7 +130,7 @@ def count_messages(request: Any, limit: int) -> int:
 
 
 class Servicer(GrpcHandler):
-    """The SDK's servicer, with our callers, our agents and our failures."""
+    """The SDK's servicer, with our callers, agents and errors."""
 
     def __init__(self, here: Here, operations: Operations) -> None:
         super().__init__(operations)
@@ -179,11 +180,11 @@ class OldServicer(CompatGrpcHandler):
 
 
 class _Malformed:
-    """Stands for a request that is not of the kind its method takes."""
+    """Replaces a request that does not match its method."""
 
 
 class CallInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # the package has no types
-    """Records which method is called, and rejects invalid requests as every other door does."""
+    """Records the called method, and rejects invalid requests like every other door."""
 
     def __init__(self, here: Here) -> None:
         self._here = here
@@ -228,9 +229,9 @@ Seen = Callable[[ServerCallContext], ServerCallContext]
 
 @asynccontextmanager
 async def report_errors(context: Any, old: CompatGrpcHandler | None = None) -> AsyncIterator[Seen]:
-    """Send what fails inside to the client as a gRPC status, and write a rejection to the audit log.
+    """Send failures to the client as a gRPC status, and write rejections to the audit log.
 
-    ``old`` is the servicer of 0.3, whose clients know errors of the protocol by their text.
+    ``old`` is the servicer of 0.3, whose clients recognise protocol errors by their text.
     """
     admissions: list[Admission] = []
 
@@ -251,7 +252,7 @@ async def report_errors(context: Any, old: CompatGrpcHandler | None = None) -> A
 
 
 async def abort(context: Any, exc: SabirError | A2AError, problem: RpcProblem) -> None:
-    """End a call with the status of a failure, and its reason and fields as details (google.rpc.Status)."""
+    """End a call with the status of a failure, with its reason and fields as details (google.rpc.Status)."""
     code = grpc.StatusCode[problem.word]
     status = status_pb2.Status(code=code.value[0], message=problem.text)
     ParseDict({"details": details(problem)}, status)
@@ -305,7 +306,7 @@ class GrpcServer:
 
     @property
     def _host(self) -> str:
-        """The host that a card names: who listens everywhere is reached where the gateway is."""
+        """The host in a card: if we listen on all addresses, it is the gateway's."""
         host = self._settings.host
         return (urlsplit(self._services.public_url).hostname or host) if host in _EVERYWHERE else host
 

@@ -1,7 +1,7 @@
 """The operations of A2A on the gateway's own tasks: the SDK's ``RequestHandler``, without its task manager.
 
-Every A2A task is a row of ``sabir.tasks``: stored before it is acknowledged, found only by its owner, the same
-on every node, and there after a restart. Every binding (JSON-RPC, HTTP+JSON, gRPC, 0.3) calls these operations.
+Every A2A task is a row of ``sabir.tasks``: stored before it is acknowledged, found only by its owner, the same on every
+node, and still there after a restart. Every binding (JSON-RPC, HTTP+JSON, gRPC, 0.3) calls these operations.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ StreamEvent = pb.Task | pb.Message | pb.TaskStatusUpdateEvent | pb.TaskArtifactU
 
 
 class A2aCall(msgspec.Struct, frozen=True):
-    """What a binding knows of one request beside its parameters; kept in the SDK's call context."""
+    """What a binding knows of one request besides its parameters; kept in the SDK's call context."""
 
     agent: str
     admission: Admission
@@ -64,12 +64,12 @@ class A2aCall(msgspec.Struct, frozen=True):
 
 
 class Sent(msgspec.Struct, frozen=True):
-    """A message that was accepted: its task, and the events of the task before it."""
+    """An accepted message: its task, and the number of events before it."""
 
     row: TaskRow
     caller: Caller
     events: Sequence[TaskEvent] = ()
-    patience: float = 0.0  # seconds that the client waits for the end of the task
+    patience: float = 0.0  # how long the client waits for the end of the task
 
 
 def calling(call: A2aCall) -> ServerCallContext:
@@ -109,7 +109,7 @@ class Operations(RequestHandler):
         view = view_of(sent.row, sent.events)
         yield task_to(view, history=_wanted(params.configuration))
         if sent.row.state in FINAL:
-            return  # the message came before, and its task has ended
+            return  # a repeated message whose task has ended
         since = sent.events[-1].number if sent.events else 0
         async for _, update in updates(self.tasks, view, sent.caller, since):
             yield update
@@ -125,7 +125,7 @@ class Operations(RequestHandler):
         view = view_of(row, events)
         since = events[-1].number if events else 0
         yield task_to(view)
-        # A stream of 0.3 ends with a question (``final``); one of 1.0 goes on until the task has ended.
+        # A stream of 0.3 ends with a question (``final``); one of 1.0 continues until the task has ended.
         lasting = call.version != wire.OLD_VERSION
         if lasting and row.state == "input-required":
             await self.tasks.answered(row.id, caller, len(row.answers))
@@ -133,9 +133,9 @@ class Operations(RequestHandler):
             yield update
 
     async def _sent(self, params: pb.SendMessageRequest, call: A2aCall, *, waits: bool = False) -> Sent:
-        """Accept a message: it begins a task, answers the question of one, or repeats an earlier message.
+        """Accept a message: it starts a task, answers a task's question, or repeats an earlier message.
 
-        With ``waits``, a new task is returned when it has ended or asks something.
+        With ``waits``, a new task is returned once it has ended or asks something.
         """
         sent = params.message
         _check(sent)
@@ -146,7 +146,7 @@ class Operations(RequestHandler):
         notifies = params.configuration.HasField("task_push_notification_config")
         config = params.configuration.task_push_notification_config
         if notifies:
-            await self.webhooks.check(config)  # before anything has begun
+            await self.webhooks.check(config)  # before anything has started
         events: Sequence[TaskEvent] = ()
         begun = await self._begun(sent, call, caller) if sent.task_id else None
         if begun is not None:
@@ -179,7 +179,7 @@ class Operations(RequestHandler):
         seconds: float | None,
         asked: NlwebRequest | None,
     ) -> TaskRow:
-        """A new task; with ``seconds`` as it is when it has ended or asks something, or that time is over."""
+        """A new task; with ``seconds``, once it has ended or asks something, or the time is over."""
         token = self._token(sent.context_id, caller)
         ask = TurnRequest(
             message.with_part(token),
@@ -199,7 +199,7 @@ class Operations(RequestHandler):
         return await self.tasks.submit(ask, detail=detail, task_id=task_id)
 
     async def _begun(self, sent: pb.Message, call: A2aCall, caller: Caller) -> TaskRow | None:
-        """The task that a message answers; None if it has ended with a question, so that the answer begins another."""
+        """The task that a message answers; None if it has ended with a question, so that the answer starts another."""
         row, _ = await self._found(sent.task_id, call, caller)
         if sent.context_id and sent.context_id != context_of(row):
             raise BadMessage(wire.PROTOCOL, "$.message.contextId", "the contextId of the task")
@@ -215,11 +215,11 @@ class Operations(RequestHandler):
         return await self.tasks.answer(row.id, caller, message), events
 
     def _token(self, context: str, caller: Caller) -> Part:
-        """The conversation that a message belongs to: the one its contextId means, or a new one."""
+        """The conversation of a message: the one with its contextId, or a new one."""
         if not context:
             return self.services.conversations.token(uuid4().hex, caller, Tokens())
         if caller.is_anonymous and len(context) < _UNGUESSABLE:
-            # Anybody could name it, so it would be a conversation with everybody.
+            # A guessable id would be a conversation with everybody.
             raise BadMessage(
                 wire.PROTOCOL, "$.message.contextId", f"one we gave, or one of at least {_UNGUESSABLE} characters"
             )
@@ -260,7 +260,7 @@ class Operations(RequestHandler):
     async def _listed(self, params: pb.ListTasksRequest, call: A2aCall, caller: Caller) -> list[TaskRow]:
         """The caller's tasks with this agent that the filters let through, latest first."""
         if caller.is_anonymous and not params.context_id:
-            return []  # all strangers are one owner; who cannot name the conversation sees none of it
+            return []  # all anonymous callers are one owner; without the conversation's id they see nothing
         states = tuple(name for name, state in STATES.items() if state == params.status) if params.status else ()
         since = params.status_timestamp_after.ToMilliseconds() / 1000
         found: list[TaskRow] = []
@@ -340,7 +340,7 @@ def _call(context: ServerCallContext) -> A2aCall:
 
 
 def _check(sent: pb.Message) -> None:
-    """What A2A requires of a message beside its parts."""
+    """Check what A2A requires of a message besides its parts."""
     if not sent.message_id:
         raise BadMessage(wire.PROTOCOL, "$.message.messageId", "an id, which is required")
     if sent.role != pb.ROLE_USER:
@@ -348,7 +348,7 @@ def _check(sent: pb.Message) -> None:
 
 
 def _is_repeat(known: TaskRow, message: Message, caller: Caller) -> bool:
-    """Whether a client sends a message again because it did not get our answer.
+    """Whether a client repeats a message because it did not get our answer.
 
     A client that has answered or cancelled the task did get it, so it means a new one.
     """
@@ -358,8 +358,8 @@ def _is_repeat(known: TaskRow, message: Message, caller: Caller) -> bool:
 
 
 def _task_id(sent: pb.Message, call: A2aCall, caller: Caller) -> str | None:
-    """The id of the task that a message begins: the same each time the same message is sent, another for another
-    message with the same id. None if the message's id could be guessed."""
+    """The id of the task that a message starts: the same for a repeated message, another for a different message with
+    the same id. None if the message's id could be guessed."""
     if len(sent.message_id) < _UNGUESSABLE:
         return None
     said = hashlib.sha256(sent.SerializeToString(deterministic=True)).hexdigest()
@@ -368,10 +368,10 @@ def _task_id(sent: pb.Message, call: A2aCall, caller: Caller) -> str | None:
 
 
 def _wanted(params: Any) -> int | None:
-    """How many messages of the history are wanted; None is all.
+    """How many messages of the history are wanted; None: all.
 
     Raises:
-        BadMessage: less than none.
+        BadMessage: a negative number.
     """
     if not params.HasField("history_length"):
         return None

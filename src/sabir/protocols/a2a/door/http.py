@@ -1,4 +1,4 @@
-"""HTTP helpers of the A2A door: reading requests, writing answers and errors."""
+"""HTTP helpers of the A2A door: limits, parsing, responses and errors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ WEIGHT: Final = 4  # the SDK turns each value into protobuf and back, in Python
 _CONTENTS: Final = ("text", "raw", "url", "data")
 _EMPTY: Final[dict[str, Any]] = {"text": "", "data": None}
 LONG_TEXT: Final = 16 * 1024  # characters
-_AROUND: Final = 8  # levels of JSON that the protocol itself puts around a content
+_AROUND: Final = 8  # levels of JSON that the protocol puts around a content
 _INFO: Final = "type.googleapis.com/google.rpc.ErrorInfo"
 _BAD: Final = "type.googleapis.com/google.rpc.BadRequest"
 _DOMAIN: Final = "a2a-protocol.org"
@@ -72,10 +72,10 @@ def read_body(scope: Scope, receive: Receive, admission: Admission) -> Awaitable
 
 
 def parsed(value: Any, kind: type[P], where: str) -> P:
-    """A protocol value of plain JSON; fields of later versions are passed over.
+    """A protocol value from plain JSON; unknown fields are ignored.
 
     Raises:
-        BadMessage: a field does not have its type; says which.
+        BadMessage: a field has the wrong type; says which.
     """
     if not isinstance(value, dict):
         raise BadMessage(wire.PROTOCOL, where, "an object")
@@ -93,16 +93,17 @@ def parsed(value: Any, kind: type[P], where: str) -> P:
                 part.data.CopyFrom(value_to(content))
         return made
     except (ParseError, TypeError, ValueError, AttributeError, RecursionError) as exc:
-        # Its text repeats the input and names Python types; the way to the field is what the sender needs.
+        # Its text quotes the input and names Python types; the sender only needs the path.
         steps = "".join(f".{name}" for name in _FIELD.findall(str(exc)))
         raise BadMessage(wire.PROTOCOL, f"{where}{steps}", f"a value as A2A defines it in {kind.__name__}") from None
 
 
 def _without_contents(value: dict[str, Any]) -> tuple[dict[str, Any], dict[int, tuple[str, Any]]]:
-    """The request without its long texts and its data; these by the number of their part, with the name of their field.
+    """Separate long texts and data from the request, by the number of their part, with the name of their field.
 
-    ParseDict searches texts for lone surrogates with a regular expression, which blocks the loop for 15 ms a megabyte,
-    and takes long for data with many values. Setting the fields checks the same in less time.
+    ParseDict searches texts for lone surrogates with a regular expression, which blocks the loop for 15 ms per
+    megabyte, and is
+    slow for data with many values. Setting the fields directly makes the same checks faster.
     """
     message = value.get("message")
     parts = message.get("parts") if isinstance(message, dict) else None
@@ -111,7 +112,7 @@ def _without_contents(value: dict[str, Any]) -> tuple[dict[str, Any], dict[int, 
     contents: dict[int, tuple[str, Any]] = {}
     for index, part in enumerate(parts):
         if not isinstance(part, dict) or sum(name in part for name in _CONTENTS) != 1:
-            continue  # not a part, or more than one content: ParseDict reports what is wrong
+            continue  # invalid; ParseDict reports the error
         text, data = part.get("text"), part.get("data")
         if isinstance(text, str) and len(text) > LONG_TEXT:
             contents[index] = "text", text
@@ -127,7 +128,7 @@ def _without_contents(value: dict[str, Any]) -> tuple[dict[str, Any], dict[int, 
 
 
 def _check_files(value: dict[str, Any], where: str) -> None:
-    """Files are base64. The SDK passes over every letter that is not, and hands on what is left."""
+    """Check that files are valid base64. The SDK ignores invalid characters and decodes the rest."""
     message = value.get("message")
     parts = message.get("parts") if isinstance(message, dict) else None
     for index, part in enumerate(parts if isinstance(parts, list) else ()):
@@ -145,7 +146,7 @@ def is_base64(text: str) -> bool:
 
 
 class RpcProblem(msgspec.Struct, frozen=True):
-    """A failure in every spelling that the bindings have."""
+    """A failure in the formats of all bindings."""
 
     code: int
     reason: str
@@ -173,7 +174,7 @@ def problem_of(exc: SabirError | A2AError) -> RpcProblem:
 
 
 def details(problem: RpcProblem) -> list[dict[str, Any]]:
-    """What a client's program reads of a failure."""
+    """The machine-readable part of a failure."""
     entries: list[dict[str, Any]] = [{"@type": _INFO, "reason": problem.reason, "domain": _DOMAIN, "metadata": {}}]
     if problem.where:
         violation = {"field": problem.where, "description": f"expected {problem.expected}"}
@@ -212,8 +213,8 @@ async def respond(
 
 
 async def stream(receive: Receive, send: Send, events: AsyncGenerator[bytes]) -> None:
-    """Send events as they come until they end or the client goes away; the first must be there at once, so that a
-    refusal is an answer and not a stream."""
+    """Send events as they arrive until they end or the client disconnects; the first must be available at once, so that
+    an error is a response and not a stream."""
     try:
         first = await anext(events)
         await start_events(send)

@@ -1,8 +1,10 @@
-"""NLWeb over A2A: a message with a data part that holds ``query`` is an NLWeb request.
+"""NLWeb over A2A: a message with a data part that has ``query`` is an NLWeb request.
 
-The agent gets the request as it does from ``/ask``. The task carries the whole NLWeb body as a data part: an Answer is
-the artifact, an Elicitation the message of ``input-required``, a Promise the message of a task that is under way, and
-a Failure the message of a failed task.
+The agent gets the request as from ``/ask``. The task carries the whole NLWeb body as a data part: an Answer is the
+artifact,
+an Elicitation the message of ``input-required``, a Promise the message of a running task, and a Failure the message of
+a
+failed task.
 """
 
 from __future__ import annotations
@@ -36,11 +38,11 @@ _SECTIONS: Final = ("query", "context", "prefer", "meta")
 
 
 class NlwebRequest(msgspec.Struct, frozen=True):
-    """An NLWeb request that came in an A2A message: what the agent gets, and how its answer is written."""
+    """An NLWeb request in an A2A message: the agent's input, and the format of its answer."""
 
     message: Message
     format: dict[str, Any]
-    wait: float | None  # seconds until a task that is under way is the better answer
+    wait: float | None  # seconds until a running task is the better answer
 
 
 def request_in(message: Message, source: str) -> NlwebRequest | None:
@@ -73,7 +75,7 @@ def _read(message: Message, index: int, value: dict[str, Any], source: str) -> N
 
 
 def _whole(value: dict[str, Any], others: list[Part]) -> dict[str, Any]:
-    """The request in its nested form. Its words may be in a text part beside it, or missing if it brings answers."""
+    """The request in its nested form. Its text may be in a separate part, or missing if it has answers."""
     if isinstance(value["query"], str):
         return nested(value)
     given = {name: section for name, section in value.items() if name in _SECTIONS}
@@ -87,7 +89,7 @@ def _whole(value: dict[str, Any], others: list[Part]) -> dict[str, Any]:
 
 
 def _message(request: AskRequest, message: Message, others: list[Part]) -> Message:
-    """The request as a Message, with the files and data that came beside it."""
+    """The request as a Message, with the files and data that came with it."""
     made = message_of(request).without_tokens()
     for part in others:
         if part.format not in ("text", "token"):
@@ -96,7 +98,7 @@ def _message(request: AskRequest, message: Message, others: list[Part]) -> Messa
 
 
 def asks_in_reply(row: TaskRow) -> bool:
-    """Whether an NLWeb task has ended with a question: its answer begins another turn of the conversation."""
+    """Whether an NLWeb task has ended with a question: the answer starts another turn of the conversation."""
     return bool(NLWEB in row.detail and row.reply is not None and question_of(row.reply) is not None)
 
 

@@ -43,9 +43,9 @@ logger = logging.getLogger("sabir.a2a")
 
 SPACE: Final = "a2a-push"
 MAX_PER_TASK: Final = 8
-LEASE: Final = 30.0  # seconds; a node that does not renew has lost its receivers to the others
-PAUSES: Final = (0.5, 2.0, 8.0)  # seconds between tries; then the notification is given up, and the next is sent
-LIFETIME: Final = 300  # seconds that a notification's signature is good for
+LEASE: Final = 30.0  # seconds; a node that does not renew loses its receivers to the others
+PAUSES: Final = (0.5, 2.0, 8.0)  # seconds between attempts; then the notification is dropped, and the next is sent
+LIFETIME: Final = 300  # lifetime of a notification's signature
 
 
 class PushReceiver(msgspec.Struct, frozen=True):
@@ -90,7 +90,7 @@ class Webhooks:
         Raises:
             BadMessage: the URL is missing, or its token or credentials do not fit into a header.
             Forbidden: the egress rules do not allow this address.
-            RateLimited: the task has enough receivers.
+            RateLimited: the task has too many receivers.
         """
         await self.check(config)
         kept = pb.TaskPushNotificationConfig()
@@ -113,13 +113,13 @@ class Webhooks:
             if not (value.isascii() and value.isprintable()):
                 raise BadMessage(wire.PROTOCOL, f"$.{field}", "letters that an HTTP header can hold")
         url = self._outbound.check(config.url)
-        # A name that is unknown now may be known later; each notification is checked again.
+        # An unknown host name may become known; each notification is checked again.
         with suppress(PeerUnavailable):
             await self._outbound.addresses(url.host, url.port or (443 if url.scheme == "https" else 80))
 
     async def get(self, task: TaskRow, config_id: str) -> pb.TaskPushNotificationConfig:
         """Raises:
-        NotFound: the task has no configuration of this id.
+        NotFound: the task has no configuration with this id.
         """
         record = await self._store.get(SPACE, f"{task.id}/{config_id}")
         receiver = self._opened(record)
@@ -142,7 +142,7 @@ class Webhooks:
         return await self._store.list(SPACE, prefix=f"{task}/", limit=MAX_PER_TASK + 1)
 
     def _sealed(self, key: str, receiver: PushReceiver) -> bytes:
-        """A receiver as it is kept: sealed, because it holds the credentials of others."""
+        """The stored form of a receiver: sealed, because it contains credentials of others."""
         return self._services.seal.seal(SPACE, msgspec.json.encode(receiver), key).encode()
 
     def _opened(self, record: Record | None) -> PushReceiver | None:
@@ -161,7 +161,7 @@ class Webhooks:
         running = [*self._running.values(), *([self._maintaining] if self._maintaining is not None else [])]
         held = tuple(self._running)
         await cancel_and_wait(running)
-        with suppress(SabirError):  # then the leases run out
+        with suppress(SabirError):  # then the leases expire
             for key in held:
                 await self._let_go(key)
         if self._fetcher is not None:
@@ -222,7 +222,7 @@ class Webhooks:
             logger.warning("Webhook %s stopped: %s", key[:8], exc)
 
     async def _notify(self, key: str) -> None:
-        """Notify one receiver until the task has ended, also past questions."""
+        """Notify one receiver until the task has ended, across questions."""
         tasks = self._services.tasks
         while (receiver := self._opened(await self._store.get(SPACE, key))) is not None:
             row = await tasks.find(receiver.task, receiver.caller)
@@ -263,7 +263,7 @@ class Webhooks:
             "aud": config.url,
             "iat": now,
             "exp": now + LIFETIME,
-            "jti": f"{receiver.task[:16]}.{config.id}.{digest[:32]}",  # of a repeated one the same
+            "jti": f"{receiver.task[:16]}.{config.id}.{digest[:32]}",  # the same for a repeated one
             "taskId": receiver.task,
             "request_body_sha256": digest,
         }
@@ -276,13 +276,13 @@ class Webhooks:
 
 
 def _credential(config: pb.TaskPushNotificationConfig) -> str:
-    """What the receiver wants to see, if it said."""
+    """The authentication header that the receiver asked for, if any."""
     shown = config.authentication
     return f"{shown.scheme} {shown.credentials}" if shown.credentials else ""
 
 
 def _body(update: Update, view: TaskView, version: str) -> bytes:
-    """A notification as its receiver knows it: 1.0 is sent each update, 0.3 the task."""
+    """A notification in the receiver's version: 1.0 gets each update, 0.3 the task."""
     if version == wire.OLD_VERSION:
         task = task_to(view)
         if isinstance(update, pb.TaskStatusUpdateEvent):

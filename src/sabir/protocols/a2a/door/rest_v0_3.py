@@ -27,7 +27,7 @@ Asked = Callable[[Any, Mapping[str, str]], Any]
 
 @dataclass(frozen=True, slots=True)
 class OldPath:
-    """One row of the binding: what names it, what it reads, and what answers it."""
+    """One row of the binding: its route, its input, and its operation."""
 
     method: str
     pattern: re.Pattern[str]
@@ -39,12 +39,12 @@ class OldPath:
 
     @property
     def wraps(self) -> bool:
-        """Whether its answer may be a task or a message and says which."""
+        """Whether its answer may be a task or a message, and says which."""
         return self.operation == "on_message_send"
 
     def asked(self, body: Any) -> Any:
         """Raises:
-        BadMessage: the body is not what 0.3 defines.
+        BadMessage: the body does not match 0.3.
         """
         return self.make(body, self.named)
 
@@ -53,10 +53,10 @@ class OldPath:
 
 
 def check_old_message(asked: Any) -> None:
-    """A 0.3 message must also be one of 1.0, since that is what the operations read.
+    """Check that a 0.3 message is also a valid 1.0 message, which is what the operations take.
 
     Raises:
-        BadMessage: it is not; a file's base64 or the type of a value is wrong.
+        BadMessage: it is not; a file's base64 or the type of a value is invalid.
     """
     for index, part in enumerate(asked.params.message.parts):
         data = getattr(getattr(part.root, "file", None), "bytes", None)
@@ -137,11 +137,11 @@ OLD_PATHS: Final[tuple[OldPath, ...]] = (
 
 
 def matched_old(method: str, rest: str) -> OldPath:
-    """The row that a method and path name.
+    """The row for a method and path.
 
     Raises:
-        BadMethod: the path is there, and takes other methods.
-        MethodNotFoundError: it is not.
+        BadMethod: the path exists, with other methods.
+        MethodNotFoundError: it does not exist.
     """
     allowed: list[str] = []
     for path in OLD_PATHS:

@@ -1,8 +1,9 @@
 """A2A: agent cards, JSON-RPC at ``/a2a`` and ``/a2a/{agent}``, and the HTTP+JSON binding below them.
 
-Types, operations and the 0.3 layer are those of the official SDK; what comes in passes our limits first, tasks are
-the gateway's own, and failures are told in the protocol's codes with nothing from inside. A version is a row of
-a table: the methods of 1.0 and of 0.3 have different names, and a request without a version is of 0.3.
+Types, operations and the 0.3 layer are the official SDK's; input passes our limits first, tasks are the gateway's own,
+and
+failures use the protocol's codes and reveal no internals. A version is a row of a table: the methods of 1.0 and of 0.3
+have different names, and a request without a version is 0.3.
 """
 
 from __future__ import annotations
@@ -61,14 +62,14 @@ except ImportError as missing:
 
 
 class Operation(NamedTuple):
-    """One row: what a method takes, what answers it, and whether the answer is a stream."""
+    """One row: the input of a method, its operation, and whether the answer is a stream."""
 
     kind: type[Any]
     answer: str
     streams: bool = False
 
 
-# The methods of each version, by the name that JSON-RPC gives them.
+# The methods of each version, by their JSON-RPC names.
 METHODS: Final[Mapping[str, Mapping[str, Operation]]] = {
     wire.VERSION: {
         "SendMessage": Operation(pb.SendMessageRequest, "on_message_send"),
@@ -118,7 +119,7 @@ _VERSION_OF: Final = {method: version for version, methods in METHODS.items() fo
 
 _TASK: Final = r"tasks/(?P<{}>[^/:]+)"
 _CONFIGS: Final = _TASK.format("task_id") + "/pushNotificationConfigs"
-# The HTTP+JSON binding: the method and path of each operation; what a path names is a field of the request.
+# The HTTP+JSON binding: the method and path of each operation; path variables are fields of the request.
 PATHS: Final[tuple[tuple[str, re.Pattern[str], str], ...]] = (
     ("POST", re.compile("message:send"), "SendMessage"),
     ("POST", re.compile("message:stream"), "SendStreamingMessage"),
@@ -133,10 +134,10 @@ PATHS: Final[tuple[tuple[str, re.Pattern[str], str], ...]] = (
     ("DELETE", re.compile(_CONFIGS + "/(?P<id>[^/:]+)"), "DeleteTaskPushNotificationConfig"),
     ("GET", re.compile("extendedAgentCard"), "GetExtendedAgentCard"),
 )
-# What stands first in a path below /a2a that names no agent: it is asked of the default one.
+# First path segments below /a2a that are not an agent: they go to the default agent.
 _PLACES: Final = frozenset({"message:send", "message:stream", "tasks", "extendedAgentCard", "v1"})
-_HOOKS: Final = ".hooks/"  # no agent's name begins with a dot
-# The path of cards before 0.3. Its card names no interface on another origin, which some clients reject.
+_HOOKS: Final = ".hooks/"  # no agent's name starts with a dot
+# The path of cards before 0.3. This card has no interface on another origin, which some clients reject.
 _SAME_ORIGIN_CARD: Final = ".well-known/agent.json"
 _CARDS: Final = frozenset({".well-known/agent-card.json", ".well-known/agent.json"})
 
@@ -215,11 +216,11 @@ class A2aDoor:
             await self._rest(admission, rest, scope, headers, receive, send)
 
     def _place(self, path: str) -> tuple[str, str]:
-        """The agent that a path names, and what stands behind it."""
+        """The agent that a path names, and the rest of the path."""
         below = path.removeprefix("/a2a").strip("/") if path.startswith("/a2a") else path.strip("/")
         first, _, rest = below.partition("/")
         ours = not first or first.startswith(".") or first in _PLACES
-        if self.services.open_to_all:  # else what is not here is asked for as what is hidden
+        if self.services.open_to_all:  # otherwise a missing agent is treated like a hidden one
             ours = first not in self.services.agents
         return (self.services.default_agent, below) if ours else (first, rest)
 
@@ -255,7 +256,7 @@ class A2aDoor:
     async def _rung(
         self, rest: str, admission: Admission, scope: Scope, headers: A2aOptions, receive: Receive, send: Send
     ) -> None:
-        """A webhook call of a remote agent about a task that one of our peers waits for."""
+        """Handle a webhook call of a remote agent about a task that one of our peers waits for."""
         name, _, secret = rest.partition("/")
         peer = self.services.agents.get(name)
         hooks = peer.hooks if isinstance(peer, A2aPeer) else None
@@ -324,7 +325,7 @@ class A2aDoor:
     async def _rest_old(
         self, admission: Admission, rest: str, scope: Scope, headers: A2aOptions, receive: Receive, send: Send
     ) -> None:
-        """The same in the spelling of 0.3, whose paths begin with ``v1``."""
+        """The same for 0.3, whose paths start with ``v1``."""
         version = wire.version_of(headers.version, wire.OLD_VERSION)
         context = _call(admission, headers, version)
         path = matched_old(scope["method"], rest)
@@ -368,7 +369,8 @@ class A2aDoor:
 
 
 async def _rejected(admission: Admission, exc: SabirError | A2AError) -> SabirError | A2AError:
-    """Account for a failure; the SDK's errors before anything ran (no such method, no request) are invalid input."""
+    """Account for a failure; the SDK's errors before anything ran (unknown method, invalid request) are invalid
+    input."""
     if isinstance(exc, MethodNotFoundError | InvalidRequestError):
         try:
             admission.charge()
@@ -389,7 +391,7 @@ def _settings(given: Any) -> A2aSettings:
 
 def _grpc(services: DoorContext, operations: Operations, given: dict[str, Any]) -> Any:
     """Raises:
-    ConfigError: the settings are wrong, or the extra is not installed.
+    ConfigError: the settings are invalid, or the extra is not installed.
     """
     from .grpc import GrpcServer, GrpcSettings  # noqa: PLC0415  # an extra of its own
 
@@ -397,7 +399,7 @@ def _grpc(services: DoorContext, operations: Operations, given: dict[str, Any]) 
 
 
 def _id(request: Any) -> str | int | None:
-    """The id of a JSON-RPC request, or None if it has none that may go back."""
+    """The id of a JSON-RPC request, or None if it has no valid one."""
     request_id = request.get("id") if isinstance(request, dict) else None
     return (
         request_id
@@ -410,7 +412,7 @@ def _envelope(request: Any) -> tuple[str, Any]:
     """Method and parameters of a JSON-RPC request.
 
     Raises:
-        InvalidRequestError: it is none.
+        InvalidRequestError: it is not a JSON-RPC request.
     """
     if not isinstance(request, dict):
         raise InvalidRequestError("expected one JSON-RPC request; batches are not part of A2A")
@@ -425,7 +427,7 @@ def _envelope(request: Any) -> tuple[str, Any]:
 
 
 def _old(request: Any, operation: Operation) -> Any:
-    """A request of 0.3 as the SDK's types have it."""
+    """A request of 0.3 in the SDK's types."""
     try:
         asked = operation.kind.model_validate(request)
     except ValidationError as exc:
@@ -438,11 +440,11 @@ def _old(request: Any, operation: Operation) -> Any:
 
 
 def _matched(method: str, rest: str) -> tuple[str, dict[str, str]]:
-    """The operation that a method and path name, and the fields that the path holds.
+    """The operation for a method and path, and the fields in the path.
 
     Raises:
-        BadMethod: the path is there, and takes other methods.
-        NotFound: it is not.
+        BadMethod: the path exists, with other methods.
+        NotFound: it does not exist.
     """
     allowed: list[str] = []
     for taken, pattern, operation in PATHS:
@@ -477,7 +479,7 @@ Wrong = Callable[[SabirError | A2AError], Mapping[str, Any]]
 
 
 async def _events(answer: AsyncGenerator[Any], encode: Encode, result: Wrong) -> AsyncGenerator[bytes]:
-    """A stream of answers as server-sent events. What fails before the first is raised, later it is an event."""
+    """A stream of answers as server-sent events. A failure before the first is raised, later it is an event."""
     begun = False
     try:
         async for item in answer:
@@ -493,7 +495,7 @@ async def _events(answer: AsyncGenerator[Any], encode: Encode, result: Wrong) ->
 
 def _rpc_events(answer: AsyncGenerator[Any], request_id: str | int | None) -> AsyncGenerator[bytes]:
     def encode(event: Any) -> Mapping[str, Any]:
-        if isinstance(event, BaseModel):  # the 0.3 layer gives whole JSON-RPC responses
+        if isinstance(event, BaseModel):  # the 0.3 layer returns whole JSON-RPC responses
             return event.model_dump(mode="json", by_alias=True, exclude_none=True)
         return {"jsonrpc": "2.0", "id": request_id, "result": wire.plain(to_stream_response(event))}
 

@@ -1,4 +1,4 @@
-"""Stored tasks as A2A clients see them: the whole task, and its updates from a point on."""
+"""Stored tasks as A2A clients see them: the whole task, and its updates from a given event on."""
 
 from __future__ import annotations
 
@@ -69,9 +69,9 @@ def context_of(row: TaskRow) -> str:
 async def updates(
     tasks: Tasks, view: TaskView, caller: Caller, since: int, *, past_questions: bool = False
 ) -> AsyncGenerator[tuple[int, Update]]:
-    """What happens to a task after event ``since``; each update with the number of the last event in it.
+    """The updates of a task after event ``since``, each with the number of its last event.
 
-    Ends with the task, or where the task asks something; with ``past_questions`` only with the task.
+    Ends with the task, or when the task asks something; with ``past_questions`` only with the task.
     """
     pieces = list(view.pieces)
     while True:

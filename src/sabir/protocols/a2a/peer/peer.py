@@ -57,7 +57,7 @@ except ImportError as missing:
 logger = logging.getLogger("sabir.a2a")
 
 GRPC: Final = "GRPC"
-BINDINGS: Final = ("JSONRPC", "HTTP+JSON")  # and GRPC, where the extra is installed and it is asked for
+BINDINGS: Final = ("JSONRPC", "HTTP+JSON")  # and GRPC, if the extra is installed and it is requested
 MAX_BYTES: Final = 64 * 1024 * 1024
 POLLS: Final = (0.05, 0.1, 0.2, 0.5, 1.0)  # seconds between polls of a task; the last one repeats
 RECONNECTS: Final = (0.0, 0.2, 0.5, 1.0, 2.0)  # seconds before each try to resume a dropped stream
@@ -69,14 +69,14 @@ _AT_ONCE: Final = pb.SendMessageConfiguration(return_immediately=True)
 
 
 class RemoteContext(msgspec.Struct, frozen=True):
-    """What a conversation of ours is called remotely: its contextId, and the task that waits for our answer."""
+    """The remote state of one of our conversations: its contextId, and the task that waits for our answer."""
 
     context: str = ""
     task: str = ""
 
 
 class _Going:
-    """One call under way. Its first answer names the task, so it is awaited even if the caller leaves before."""
+    """One running call. Its first answer names the task, so it is awaited even if the caller leaves before."""
 
     __slots__ = ("first", "hook", "stream")
 
@@ -91,7 +91,7 @@ class _Going:
 
 
 class _Whole(Clock):
-    """The time that a remote task may take: what our turn has left, if that is more than one answer may take."""
+    """The time limit of a remote task: what our turn has left, if that is more than one answer may take."""
 
     __slots__ = ("_call", "_clock")
 
@@ -121,14 +121,14 @@ class A2aPeer(Peer):
         max_bytes: int = MAX_BYTES,
         **named: Unpack[PeerOptionNames],
     ) -> None:
-        """Args beside those of every peer:
+        """Args besides those of every peer:
 
-        url: of the agent (its card is below it, at the well-known path) or of the card itself.
-        bindings: which may be used, the one we like best first.
-        origins: where the card may send us beside its own origin.
+        url: the address of the agent (its card is below it, at the well-known path) or of the card itself.
+        bindings: allowed bindings, the preferred one first.
+        origins: further origins that the card may name, besides its own.
         streaming: False polls instead.
-        push: have it ring at our gateway's A2A door instead of polling; needs an address that it can reach.
-        card_keys: a JSON Web Key Set; a card that none of them has signed is refused.
+        push: get notifications at our gateway's A2A door instead of polling; needs an address that the agent can reach.
+        card_keys: a JSON Web Key Set; a card that none of them has signed is rejected.
         """
         super().__init__(url, options, **named)
         options = self.options
@@ -138,11 +138,11 @@ class A2aPeer(Peer):
         self._origins = frozenset(origin_of(item) for item in (url, *origins))
         self._bindings = bindings
         self._streaming = streaming and not push
-        self.hooks = Hooks() if push else None  # the door says where they are
+        self.hooks = Hooks() if push else None  # the door sets their address
         self._max_bytes = max_bytes
         self._verifier = card_verifier(card_keys) if card_keys is not None else None
         self._client: Client | None = None
-        self._service = ""  # the origin that our messages go to
+        self._service = ""  # the origin of our messages
         self._authorization: str | None = None
         self._rings = False  # whether the agent can send notifications
         self._connecting = asyncio.Lock()
@@ -177,7 +177,7 @@ class A2aPeer(Peer):
             raise PeerUnreadable(self.address, "it ended without an answer")
         except PeerRefused as refused:
             if isinstance(refused.status, int) and refused.status < 0 and not reader.state:
-                self._leave_task(call.conversation)  # it accepts no more answers; the next message begins a new task
+                self._leave_task(call.conversation)  # it accepts no more answers; the next message starts a new task
             raise
         finally:
             hook.close()
@@ -284,7 +284,7 @@ class A2aPeer(Peer):
             except PeerUnavailable:
                 continue
             except PeerRefused:
-                return  # it has ended meanwhile, or does not support this: poll instead
+                return  # it has ended in the meantime, or does not support this: poll instead
             if reader.ended or reader.asks:
                 return
 
@@ -344,7 +344,8 @@ class A2aPeer(Peer):
             headers["traceparent"] = call.trace
         if self._authorization is not None:
             headers["authorization"] = self._authorization
-        if self._service == service_origin(self.url):  # a card may point elsewhere, where this identity must not go
+        # a card may point elsewhere, where this identity must not be sent
+        if self._service == service_origin(self.url):
             headers.update(call.headers)
         return ClientCallContext(timeout=max(0.001, clock.left), service_parameters=headers)
 

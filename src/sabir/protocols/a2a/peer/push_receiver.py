@@ -1,7 +1,6 @@
-"""Where remote agents ring when something has happened to a task of ours. What has happened, we ask them ourselves.
+"""Receives push notifications about our remote tasks. A notification only triggers a poll.
 
-A notification is believed in one thing only: that it is time to look. So a forged one costs a look, and its body is
-never read.
+Its body is never read or trusted, so a forged notification costs one poll.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Hook:
-    """One task's bell: the address it rings at, and what it must say."""
+    """One task's webhook: its address, and its token."""
 
     url: str
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
     _rung: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
 
     async def rung(self, seconds: float) -> None:
-        """Until it rings, or the time is over: a notification can get lost."""
+        """Wait until it is called, or the time is over: a notification can get lost."""
         try:
             async with asyncio.timeout(seconds):
                 await self._rung.wait()
@@ -33,16 +32,16 @@ class Hook:
 
 
 class Hooks:
-    """The bells of all tasks that this gateway waits for; a door serves them below ``url``."""
+    """The webhooks of all tasks that this gateway waits for; a door serves them below ``url``."""
 
     def __init__(self) -> None:
         self.url = ""  # set by the door, when its own address is known
-        self.heard = 0  # notifications that belonged to a task
+        self.received = 0  # valid notifications received
         self._hooks: dict[str, Hook] = {}
 
     @contextmanager
     def opened(self) -> Iterator[Hook]:
-        """A bell for as long as somebody waits for it."""
+        """A webhook, for as long as somebody waits for it."""
         secret = secrets.token_urlsafe(24)
         hook = self._hooks[secret] = Hook(f"{self.url}/{secret}")
         try:
@@ -51,10 +50,10 @@ class Hooks:
             del self._hooks[secret]
 
     def ring(self, secret: str, token: str) -> bool:
-        """A notification has come; says whether anybody waits for it."""
+        """Handle a notification; returns whether anybody waits for it."""
         hook = self._hooks.get(secret)
         if hook is None or not hmac.compare_digest(hook.token.encode(), token.encode()):
             return False
-        self.heard += 1
+        self.received += 1
         hook._rung.set()
         return True

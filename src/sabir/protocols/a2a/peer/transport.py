@@ -202,7 +202,7 @@ def card_location(url: str) -> tuple[str, str]:
 
 
 def service_origin(url: str) -> str:
-    """Scheme and host as an identity names a service: without the default port."""
+    """Scheme and host as identities name a service: without the default port."""
     return origin_of(without_credentials(url)).removesuffix(":443" if url.startswith("https:") else ":80")
 
 

@@ -17,7 +17,7 @@ try:
 except ImportError as missing:
     raise MissingExtra("A2A", "a2a") from missing
 
-EXTENSION: Final = "urn:sabir:card:1"  # what a Card says and an agent card has no field for
+EXTENSION: Final = "urn:sabir:card:1"  # what a Card says that has no field on an agent card
 _MODES: Final[Mapping[str, tuple[str, ...]]] = {
     "text": ("text/plain",),
     "structured": ("application/json", "text/html", "application/xml", "text/uri-list"),
@@ -48,7 +48,7 @@ def card_to(
     skills: bool = True,
     whole: bool = False,
 ) -> pb.AgentCard:
-    """An agent card made of a Card.
+    """An agent card made from a Card.
 
     ``interfaces`` are (binding, url, version); ``whole`` adds what only known callers get.
     """
@@ -57,7 +57,7 @@ def card_to(
         description=card.description or card.name,
         version=card.version,
         supported_interfaces=[
-            # One gRPC address serves all agents; the tenant of a request says which one.
+            # One gRPC address serves all agents; the tenant of a request names the agent.
             pb.AgentInterface(
                 protocol_binding=binding,
                 url=url,
@@ -96,14 +96,14 @@ def _extension(card: Card, whole: bool) -> pb.AgentExtension:
 
 
 def gateway_extension(gateway: str, agents: Sequence[str], base: str) -> pb.AgentExtension:
-    """The agents behind one gateway; A2A itself knows of one agent at an address."""
+    """The extension for the agents behind one gateway; A2A itself has one agent per address."""
     made = pb.AgentExtension(uri=GATEWAY, description="The other agents here: each has a card below its address.")
     made.params.update({"gateway": gateway, "agents": [{"name": name, "url": f"{base}/{name}"} for name in agents]})
     return made
 
 
 def gateway_of(card: pb.AgentCard) -> tuple[str, list[str]] | None:
-    """The gateway that a card names, and the names of its agents; None if it names none."""
+    """The gateway that a card names, and the names of its agents; None without the extension."""
     params = next((MessageToDict(e.params) for e in card.capabilities.extensions if e.uri == GATEWAY), None)
     if params is None:
         return None
@@ -140,7 +140,7 @@ def _skills(card: Card) -> list[pb.AgentSkill]:
 
 
 def card_from(card: pb.AgentCard) -> Card:
-    """What a remote agent says of itself, as a Card."""
+    """A remote agent's card as a Card."""
     params = next((MessageToDict(e.params) for e in card.capabilities.extensions if e.uri == EXTENSION), {})
     return Card(
         name=_name(card.name),
@@ -149,7 +149,7 @@ def card_from(card: pb.AgentCard) -> Card:
         skills=tuple(
             Skill(skill.id, skill.name, skill.description, tuple(skill.tags), tuple(skill.examples))
             for skill in card.skills
-            if (skill.id, skill.description) != (card.name, card.description)  # the agent itself, said once more
+            if (skill.id, skill.description) != (card.name, card.description)  # the agent itself, repeated
         ),
         reads=_formats(card.default_input_modes),
         says=_formats(card.default_output_modes),
@@ -163,7 +163,7 @@ def card_from(card: pb.AgentCard) -> Card:
 
 
 def _name(name: str) -> str:
-    """A name that a Card may have: the agent's own, with other signs turned into hyphens."""
+    """A valid Card name: the agent's own, with other characters replaced by hyphens."""
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-_.")[:64] or "agent"
 
 

@@ -1,4 +1,4 @@
-"""A2A from the client's side: the answers and updates of one task, as Events of the hub."""
+"""A2A on the client's side: the answers and updates of one task, as Events of the hub."""
 
 from __future__ import annotations
 
@@ -32,8 +32,9 @@ _FAULT_OF: Final[Mapping[int, str]] = {
 class TaskReader:
     """Turns what a remote agent sends about one task into Events.
 
-    ``feed`` takes every answer and update in order, also those after a reconnection, which begin with the
-    whole task again; what was read before does not come twice.
+    ``feed`` takes every answer and update in order, including those after a reconnect, which repeat the whole task;
+    what was
+    already read is not returned twice.
     """
 
     __slots__ = ("_artifacts", "context", "state", "task")
@@ -108,7 +109,7 @@ class TaskReader:
         return [Progress(fraction, note)] if note or fraction is not None else []
 
     def _completed(self, status: pb.TaskStatus) -> list[Event]:
-        """The reply: all artifacts, and then what the status says beside them."""
+        """The reply: all artifacts, followed by the text of the status."""
         parts = [part for artifact in self._artifacts.values() for part in artifact]
         said = parts_from(status.message.parts, "$.status.message.parts")
         if not parts:
@@ -118,12 +119,12 @@ class TaskReader:
 
 
 def _words(parts: Iterable[Part]) -> list[str]:
-    """The words of all texts; two ways to divide the same text are equal."""
+    """The words of all texts; differently split texts are equal."""
     return " ".join(str(part.content) for part in parts if part.format == "text").split()
 
 
 def _beyond(before: list[Part], now: list[Part]) -> list[Part]:
-    """What ``now`` adds to ``before``; nothing where it replaces it."""
+    """What ``now`` adds to ``before``; empty if it replaces it."""
     count = len(before)
     if now[: count - 1] != before[: count - 1] or len(now) < count:
         return []

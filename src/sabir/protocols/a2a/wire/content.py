@@ -1,9 +1,10 @@
-"""The A2A wire: errors, messages and questions as the types of A2A 1.0, and back.
+"""The A2A wire: converts errors, messages and questions to the types of A2A 1.0, and back.
 
-The types are those of the official SDK (``a2a.types``), which reads and writes them as JSON and as protobuf and
-also knows the 0.3 spelling. This module maps them to the hub. What A2A has no field for goes into the metadata of a
-message or part under ``nlip``, so that two gateways lose nothing by speaking A2A to each other; others ignore it.
-What the hub has no field for is kept in ``extra`` under ``a2a`` (see ``parts``).
+The types are those of the official SDK (``a2a.types``), which encodes them as JSON and as protobuf and also knows the
+0.3
+spelling. This module maps them to the hub. What A2A has no field for goes into the metadata of a message or part under
+``nlip``, so that two gateways lose nothing between them; others ignore it. What the hub has no field for is kept in
+``extra`` under ``a2a`` (see ``parts``).
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ except ImportError as missing:
     raise MissingExtra("A2A", "a2a") from missing
 
 VERSION: Final = "1.0"
-_URI: Final = re.compile(r"[!#-+\--;=?-~]{1,256}")  # no space, quote or comma, and no sign that a header cannot hold
+_URI: Final = re.compile(r"[!#-+\--;=?-~]{1,256}")  # no space, quote or comma, and nothing that a header cannot carry
 _MAX_EXTENSIONS: Final = 16
 OLD_VERSION: Final = "0.3"
 
@@ -108,7 +109,7 @@ REASONS: Final[Mapping[int, tuple[str, str, int]]] = {
     -32700: ("PARSE_ERROR", "INVALID_ARGUMENT", 400),
 }
 
-# Failures of the transport, not of the protocol: they have an HTTP status of their own in both bindings.
+# Failures of the transport, not of the protocol: they have their own HTTP status in both bindings.
 STATUSES: Final[Mapping[type[SabirError], tuple[int, str, str]]] = {
     Unauthenticated: (401, "UNAUTHENTICATED", "UNAUTHENTICATED"),
     Forbidden: (403, "PERMISSION_DENIED", "PERMISSION_DENIED"),
@@ -126,7 +127,7 @@ def version_of(asked: str, expected: str | None = None) -> str:
     """The protocol version that ``A2A-Version`` names, as Major.Minor; absent means 0.3.
 
     Raises:
-        UnknownVersion: it is not spoken here, or is not the ``expected`` one.
+        UnknownVersion: it is not supported, or is not the ``expected`` one.
     """
     version = ".".join(asked.split(".")[:2]) if asked else OLD_VERSION
     if version not in (VERSION, OLD_VERSION) or (expected is not None and version != expected):
@@ -140,7 +141,7 @@ def version_of(asked: str, expected: str | None = None) -> str:
 def message_to(
     message: Message, *, message_id: str, context: str = "", task: str = "", role: pb.Role = pb.ROLE_USER
 ) -> pb.Message:
-    """A Message as A2A writes it, without its tokens: the conversation's is the ``contextId``."""
+    """A Message in A2A's form, without its tokens: the conversation's is the ``contextId``."""
     made = pb.Message(
         message_id=message_id, context_id=context, task_id=task, role=role, parts=[part_to(p) for p in spoken(message)]
     )
@@ -155,11 +156,11 @@ def message_to(
 
 
 def message_from(message: pb.Message, limits: Limits = LIMITS) -> Message:
-    """What an A2A message says.
+    """The Message in an A2A message.
 
     Raises:
         BadMessage: it has no parts, or an empty one.
-        TooLarge: it has too many.
+        TooLarge: it has too many parts.
     """
     parts = parts_from(message.parts, "$.message.parts", limits)
     if not parts:
@@ -177,7 +178,7 @@ def message_from(message: pb.Message, limits: Limits = LIMITS) -> Message:
 
 
 def note(message: Message, **values: Any) -> Message:
-    """The message with more of what A2A said about it as a whole; empty values are left out."""
+    """The message with A2A data about it as a whole added; empty values are left out."""
     added = {name: value for name, value in values.items() if value}
     if not added:
         return message
@@ -186,21 +187,21 @@ def note(message: Message, **values: Any) -> Message:
 
 
 def said_of(message: Message) -> Mapping[str, Any]:
-    """What A2A said about a message as a whole: ``messageId``, ``metadata``, ``extensions``, ``referenceTaskIds``, and
+    """A2A data about a message as a whole: ``messageId``, ``metadata``, ``extensions``, ``referenceTaskIds``, and
     ``direct`` if an agent answered with a message instead of a task."""
     said = kept(message).get("message")
     return said if isinstance(said, dict) else {}
 
 
 def extensions_of(message: Message) -> list[str]:
-    """The URIs of the extensions that a message uses; what could not be sent in a header is left out."""
+    """The URIs of the extensions that a message uses, without those that do not fit a header."""
     found = said_of(message).get("extensions")
     listed = found if isinstance(found, list) else []
     return [uri for uri in listed if isinstance(uri, str) and _URI.fullmatch(uri)][:_MAX_EXTENSIONS]
 
 
 def spoken(message: Message) -> list[Part]:
-    """The parts that go out: all but tokens. What A2A said about the first part is kept by the message."""
+    """The parts to send: all but tokens. A2A data about the first part is kept by the message."""
     said = message.without_tokens()
     parts = [part for part in said.parts if part.format != "token"]
     about = {name: value for name, value in kept(said).items() if name != "message"}
@@ -213,7 +214,7 @@ def spoken(message: Message) -> list[Part]:
 
 
 def question_parts(question: Question) -> tuple[Part, ...]:
-    """A question of an agent: its words, and its shape as the hub writes it."""
+    """A question of an agent: its text, and its form as the hub writes it."""
     return nlip.question_message(question).parts
 
 

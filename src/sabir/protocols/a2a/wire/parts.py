@@ -1,7 +1,8 @@
 """A2A parts: content of the hub as ``a2a.types.Part`` and back.
 
-What A2A has no field for is written to the metadata of a part under ``nlip`` (``MARK``). What the hub has no field
-for (media types, metadata, the artifact that a part belongs to) is kept in ``Part.extra`` under ``a2a`` (``KEPT``).
+What A2A has no field for is written to the metadata of a part under ``nlip`` (``MARK``). What the hub has no field for
+(media
+types, metadata, the artifact of a part) is kept in ``Part.extra`` under ``a2a`` (``KEPT``).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ PROTOCOL: Final = "a2a"
 MARK: Final = "nlip"  # the metadata key for what A2A has no field for
 KEPT: Final = "a2a"  # the key of ``extra`` for what the hub has no field for
 
-# What a text holds, by its media type; the rest is words.
+# The content of a text by its media type; anything else is plain text.
 _TEXTS: Final[Mapping[str, str]] = {
     "text/html": "html",
     "application/xhtml+xml": "html",
@@ -38,19 +39,19 @@ _TEXTS: Final[Mapping[str, str]] = {
     "application/json": "json",
 }
 _MEDIA_OF: Final = {"html": "text/html", "xml": "application/xml", "json": "application/json"}
-# Files that are text to everybody, so that ``binary/generic/csv`` is ``text/csv`` and not ``application/csv``.
+# Files that are text, so that ``binary/generic/csv`` is ``text/csv`` and not ``application/csv``.
 _TEXT_FILES: Final = frozenset({"plain", "csv", "tab-separated-values", "markdown", "calendar", "css", "vcard"})
 _CODE = re.compile(r"text/x-([a-z0-9+.#_-]{1,64})")
 
 
 def kept(holder: Part | Message) -> Mapping[str, Any]:
-    """What A2A said about a part or message beyond what the hub has fields for."""
+    """A2A data about a part or message for which the hub has no field."""
     found = holder.extra.get(KEPT) if holder.extra else None
     return found if isinstance(found, dict) else {}
 
 
 def keep(part: Part, **values: Any) -> Part:
-    """The part with more of what A2A said about it; empty values are left out."""
+    """The part with A2A data added; empty values are left out."""
     added = {name: value for name, value in values.items() if value}
     if not added:
         return part
@@ -59,7 +60,7 @@ def keep(part: Part, **values: Any) -> Part:
 
 
 def part_to(part: Part) -> pb.Part:
-    """One part as A2A writes it; what A2A has no field for goes into its metadata."""
+    """One part in A2A's form; what A2A has no field for goes into its metadata."""
     if part.format == "text" and part.subformat == "english" and part.label is None and part.extra is None:
         return pb.Part(text=str(part.content))
     made = _plain(part)
@@ -78,7 +79,7 @@ def part_to(part: Part) -> pb.Part:
 
 
 def _restore(made: pb.Part, said: Mapping[str, Any]) -> None:
-    """Write what A2A said about a part back to it."""
+    """Write the kept A2A data of a part back to it."""
     media_type, filename, metadata = said.get("mediaType"), said.get("filename"), said.get("metadata")
     if isinstance(media_type, str):
         made.media_type = media_type
@@ -89,7 +90,7 @@ def _restore(made: pb.Part, said: Mapping[str, Any]) -> None:
 
 
 def part_from(part: pb.Part, where: str = "$", limits: Limits = LIMITS) -> Part:
-    """One part as the hub has it.
+    """One part in the hub's form.
 
     Raises:
         BadMessage: it is empty, or its mark does not fit its content.
@@ -156,7 +157,7 @@ def _content(part: Part) -> pb.Part:
 
 
 def _names(part: Part) -> tuple[str, str]:
-    """The media type and file name that a part gets if nothing else was said."""
+    """The default media type and file name of a part."""
     name = part.label or ""
     if part.format == "structured":
         kind = part.kind
@@ -236,7 +237,7 @@ def _bytes(content: Any) -> bytes:
 
 
 def _exact(value: Any) -> bool:
-    """Whether a protobuf Value holds this as it is: no whole number of more than 53 bits, no NaN, no infinity."""
+    """Whether a protobuf Value can hold this exactly: no integer of more than 53 bits, no NaN, no infinity."""
     if isinstance(value, float):
         return math.isfinite(value)
     if isinstance(value, bool) or not isinstance(value, int | dict | list):

@@ -1,4 +1,4 @@
-"""A2A tasks: the state of a task and its updates as ``a2a.types``, made of what the gateway has stored."""
+"""A2A tasks: the state of a task and its updates as ``a2a.types``, built from the stored data."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ try:
 except ImportError as missing:
     raise MissingExtra("A2A", "a2a") from missing
 
-REPLY: Final = "reply"  # the artifact of an answer that names no artifacts itself
+REPLY: Final = "reply"  # the artifact of an answer without artifacts of its own
 _OF_A_REPLY: Final[Mapping[str, Any]] = {"artifactId": REPLY, "name": REPLY}  # nothing worth keeping
 
 STATES: Final[Mapping[str, pb.TaskState]] = {
@@ -39,7 +39,7 @@ Update: TypeAlias = pb.TaskStatusUpdateEvent | pb.TaskArtifactUpdateEvent
 
 
 class TaskView(msgspec.Struct, frozen=True):
-    """A task as clients see it, made of the stored row and its events."""
+    """A task as clients see it, built from the stored row and its events."""
 
     id: str
     context: str
@@ -52,13 +52,13 @@ class TaskView(msgspec.Struct, frozen=True):
     fault: str = ""
     fault_code: str = ""
     note: str = ""
-    talk: tuple[tuple[bool, Message], ...] = ()  # messages since the first: whether the agent sent it, and the message
+    talk: tuple[tuple[bool, Message], ...] = ()  # messages after the first: whether the agent sent it, and the message
     asked_id: str = ""
-    status: tuple[Part, ...] = ()  # what the status says, if it is not what follows from the rest
+    status: tuple[Part, ...] = ()  # the text of the status, if it does not follow from the rest
 
 
 def task_to(view: TaskView, *, history: int | None = None, artifacts: bool = True) -> pb.Task:
-    """A task as A2A writes it. ``history`` is how many of its messages are wanted; None is all of them."""
+    """A task in A2A's form. ``history`` is how many of its messages are wanted; None: all."""
     task = pb.Task(id=view.id, context_id=view.context, status=status_to(view))
     if artifacts:
         parts = spoken(view.reply) if view.reply is not None else list(view.pieces)
@@ -79,7 +79,7 @@ def _history(view: TaskView) -> list[pb.Message]:
 
 
 def status_to(view: TaskView) -> pb.TaskStatus:
-    """The state of a task, with the words that belong to it: the question, the failure, the progress, the answer."""
+    """The state of a task with its text: the question, the failure, the progress, the answer."""
     status = pb.TaskStatus(state=_state(view), timestamp=_time(view.updated))
     parts = view.status or _status_parts(view)
     if parts:
@@ -117,7 +117,7 @@ def _status_parts(view: TaskView) -> list[Part]:
 
 
 def final_words(parts: Iterable[Part]) -> list[Part]:
-    """What the last status of a task says: what a remote agent said there, or else the words of the answer.
+    """The text of a task's last status: that of a remote agent, or otherwise that of the answer.
 
     Some clients read the answer from the status only, others from the artifacts only.
     """
@@ -140,7 +140,7 @@ def progress_update(view: TaskView, fraction: float | None, note: str) -> pb.Tas
 
 
 def artifacts_of(parts: Iterable[Part]) -> list[pb.Artifact]:
-    """The artifacts that parts belong to, in order; final words of a status belong to none."""
+    """The artifacts of parts, in order; the final text of a status belongs to none."""
     made: dict[str, pb.Artifact] = {}
     for part in parts:
         if kept(part).get("status"):
@@ -159,7 +159,7 @@ def artifact_id(part: Part) -> str:
 
 
 def artifact_note(artifact: pb.Artifact) -> dict[str, Any]:
-    """What is kept of the artifact that a part came in."""
+    """What is kept of a part's artifact."""
     note: dict[str, Any] = {"artifactId": artifact.artifact_id}
     if artifact.name:
         note["name"] = artifact.name
@@ -190,7 +190,7 @@ def _text(note: Mapping[str, Any], name: str) -> str:
 
 
 def piece_update(view: TaskView, part: Part, pieces: Iterable[Part]) -> pb.TaskArtifactUpdateEvent | None:
-    """A piece of the answer, sent ahead of it; ``pieces`` are those before it. None for final words of a status."""
+    """A piece of the answer, sent before it; ``pieces`` are those before. None for the final text of a status."""
     made = artifacts_of([part])
     if not made:
         return None
@@ -199,7 +199,7 @@ def piece_update(view: TaskView, part: Part, pieces: Iterable[Part]) -> pb.TaskA
 
 
 def reply_updates(view: TaskView) -> Iterator[pb.TaskArtifactUpdateEvent]:
-    """The artifacts of the answer, without those that the pieces have sent already."""
+    """The artifacts of the answer, without those already streamed."""
     if view.reply is None:
         return
     parts = spoken(view.reply)
@@ -213,7 +213,7 @@ def reply_updates(view: TaskView) -> Iterator[pb.TaskArtifactUpdateEvent]:
 
 
 def run_together(parts: Iterable[Part]) -> list[Part]:
-    """Pieces as one sequence: neighbouring texts of one language and artifact are one text."""
+    """Pieces as one sequence: adjacent texts of one language and artifact are joined."""
     merged: list[Part] = []
     for part in parts:
         if merged and continues(merged[-1], part):

@@ -1,8 +1,9 @@
 """Protobuf messages and values as plain JSON, and back.
 
-``google.protobuf.json_format`` does the same at 1 to 2 µs for each value, and a message is converted several times on
-its way. These functions take a quarter to a half of that. What they write is what ``MessageToDict`` writes, with whole
-numbers written whole.
+``google.protobuf.json_format`` does the same at 1 to 2 µs per value, and a message is converted several times on its
+way.
+These functions take a quarter to a half of that. Their output is that of ``MessageToDict``, except that integers are
+written as integers.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ try:
 except ImportError as missing:
     raise MissingExtra("A2A", "a2a") from missing
 
-EXACT: Final = 2**53  # whole numbers beyond this are not exact in a protobuf Value
+EXACT: Final = 2**53  # larger integers are not exact in a protobuf Value
 
 _WIDE: Final = frozenset(
     {
@@ -38,7 +39,7 @@ _WIDE: Final = frozenset(
 
 
 def value_to(value: Any) -> struct_pb2.Value:
-    """A JSON value as protobuf has it; byte strings inside become base64 text.
+    """A JSON value in protobuf; byte strings inside become base64 text.
 
     Raises:
         ValueError, TypeError, OverflowError: protobuf cannot hold it.
@@ -49,17 +50,17 @@ def value_to(value: Any) -> struct_pb2.Value:
 
 
 def struct_to(value: Mapping[str, Any]) -> struct_pb2.Struct:
-    """Metadata as protobuf has it; empty if protobuf cannot hold it."""
+    """Metadata in protobuf; empty if protobuf cannot hold it."""
     made = struct_pb2.Struct()
     try:
         _fill_struct(made, msgspec.to_builtins(value, str_keys=True))
-    except (ValueError, TypeError, OverflowError):  # a number or text that came by another protocol
+    except (ValueError, TypeError, OverflowError):  # a number or text from another protocol
         return struct_pb2.Struct()
     return made
 
 
 def value_from(value: struct_pb2.Value) -> Any:
-    """The JSON value; numbers are fractions in protobuf, and whole ones become whole again."""
+    """The JSON value; protobuf numbers are floats, and whole ones become integers again."""
     kind = value.WhichOneof("kind")
     if kind == "string_value":
         return value.string_value
@@ -75,7 +76,7 @@ def value_from(value: struct_pb2.Value) -> Any:
 
 
 def plain(message: Proto) -> Any:
-    """A message of the protocol as plain JSON. Numbers are fractions in protobuf; whole ones are written whole."""
+    """A message of the protocol as plain JSON. Protobuf numbers are floats; whole ones are written as integers."""
     write = _KNOWN.get(message.DESCRIPTOR.full_name)
     if write is not None:
         return write(message)

@@ -1,7 +1,8 @@
-"""Every agent of the gateway as an ACL agent: what comes into its inbox becomes a task, and its events become acts.
+"""Every agent of the gateway as an ACL agent: a message in its inbox becomes a task, and the task's events become acts.
 
-A request is submitted as a task under an id that follows from the message, so a letter that comes twice is one task.
-``reports`` sends what becomes of it.
+A request is submitted as a task whose id is derived from the message, so a duplicate letter is the same task.
+``reports``
+sends its outcome.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class Bridge:
         await self._reports.stop()
 
     async def agents_changed(self) -> None:
-        """Serve the inboxes of exactly the agents that are here now."""
+        """Serve the inboxes of exactly the current agents."""
         for name in [name for name in self._receivers if name not in self._services.agents]:
             await self._receivers.pop(name).stop()
         for name in self._services.agents:
@@ -73,10 +74,10 @@ class Bridge:
     # -- what comes in ----------------------------------------------------------------------------
 
     async def handle(self, agent: str, letter: Letter) -> None:
-        """One message to an agent of this gateway."""
+        """Handle one message to an agent of this gateway."""
         envelope = decode(letter.body)
         self._dialogues.log("RECEIVED", envelope)
-        if envelope.conversation_id is None:  # a signed message is passed on as it came
+        if envelope.conversation_id is None:  # a signed message is passed on unchanged
             envelope = msgspec.structs.replace(envelope, conversation_id=letter.order)
         caller = msgspec.json.decode(letter.headers[CALLER], type=Caller) if CALLER in letter.headers else ANONYMOUS
         card = self._services.rights.visible(caller, self._services.agents[agent].card, DOOR)
@@ -85,7 +86,7 @@ class Bridge:
                 raise NotFound(f"there is no agent {agent!r} here")
             await self._act(envelope, agent, card, caller)
         except (Unavailable, StoreUnavailable):
-            raise  # it comes again
+            raise  # it is delivered again
         except SabirError as exc:
             if isinstance(exc, NotFound) and exc.is_hidden:
                 ask = TurnRequest(Message.text(""), DOOR, agent, Credentials(caller.address, caller=caller))
@@ -171,7 +172,7 @@ class Bridge:
         await self._reports.begin(envelope, agent, caller, await self._submit(envelope, agent, caller))
 
     async def _call(self, envelope: Envelope, agent: str, card: Card) -> None:
-        """A plain agent bids by what it is: whoever calls chooses by card and load."""
+        """A plain agent bids with its description: the caller chooses by card and load."""
         load = await self._dialogues.store.count_open(agent)
         proposal = {"agent_id": agent, "description": card.description, "open_conversations": load}
         await self._reports.answer(envelope, agent, "PROPOSE", {"proposal": proposal})
@@ -191,7 +192,7 @@ class Bridge:
         report = await self._reports.known(key)
         if report is None:
             raise NotFound("no task of this conversation waits for input")
-        with suppress(Conflict):  # it was answered before: the letter came twice
+        with suppress(Conflict):  # answered before: a duplicate letter
             await self._services.tasks.answer(report.task, report.caller, answer_of(envelope.payload))
         self._reports.wake(key)
 
@@ -204,7 +205,7 @@ class Bridge:
             return self._reports.wake(key)
         if report is not None:
             await self._reports.end(key)
-        # Nothing runs: a bid, a subscription, or work that has ended.
+        # Nothing is running: a bid, a subscription, or finished work.
         return await self._reports.answer(envelope, agent, "INFORM_DONE", {})
 
     # -- subscriptions ----------------------------------------------------------------------------
@@ -225,9 +226,9 @@ class Bridge:
         return await self._reports.answer(envelope, agent, "TASK_REJECT", {"status": "rejected", **reason})
 
     async def publish(self, agent: str, topic: str, event: JSON, key: str) -> int:
-        """Send an event to the subscribers of a topic; returns to how many.
+        """Send an event to the subscribers of a topic; returns how many there are.
 
-        A subscriber that cannot take it now, because its inbox is full, misses it; the others do not.
+        A subscriber whose inbox is full misses it; the others do not.
         """
         sent = 0
         for row in await self._dialogues.store.dialogues(agent=agent, limit=_MAX_SUBSCRIBERS):
@@ -253,7 +254,7 @@ def _trace_of(envelope: Envelope) -> str | None:
 
 
 class _Handler:
-    """Takes the letters of one agent."""
+    """Receives the letters of one agent."""
 
     def __init__(self, bridge: Bridge, agent: str) -> None:
         self._bridge = bridge

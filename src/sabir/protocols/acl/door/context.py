@@ -1,4 +1,4 @@
-"""What the ACL door uses of the gateway beyond what every door does."""
+"""What the ACL door uses of the gateway beyond what every door uses."""
 
 from __future__ import annotations
 

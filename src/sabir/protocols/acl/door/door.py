@@ -1,8 +1,8 @@
-"""ACL over HTTP: ``POST /acl``, inboxes as SSE and WebSocket, and the paths of the two clients that are in the wild.
+"""ACL over HTTP: ``POST /acl``, inboxes as SSE and WebSocket, and the paths of the two existing clients.
 
-``POST /acl`` returns 202 with an acknowledgement once the message is stored, or the first reply with
-``Prefer: wait=N``. ``GET /acl/inbox/{agent}`` streams what waits; the id of an event that comes back as
-``Last-Event-ID`` acknowledges it and all before it.
+``POST /acl`` returns 202 with an acknowledgement once the message is stored, or the first reply with ``Prefer:
+wait=N``.
+``GET /acl/inbox/{agent}`` streams the inbox; an event id sent back as ``Last-Event-ID`` acknowledges it and all before.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class Acl:
             await self.bridge.agents_changed()
 
     async def publish(self, agent: str, topic: str, event: JSON, key: str) -> int:
-        """Send an event to the subscribers of an agent's topic; returns to how many."""
+        """Send an event to the subscribers of an agent's topic; returns how many there are."""
         return await self.bridge.publish(agent, topic, event, key)
 
     def admission(self, scope: Scope, agent: str | None = NO_AGENT) -> Admission:
@@ -146,7 +146,7 @@ class Acl:
             await self._refuse(send, exc, admission, envelope, value)
 
     async def _read(self, scope: Scope, receive: Receive, admission: Admission) -> JSON:
-        """The JSON value of a body; what is not JSON is reported by its line, because people write messages (ACL-6)."""
+        """The JSON value of a body; a syntax error names its line, because people write messages (ACL-6)."""
         admission.check_open()
         limit = min(self.services.limits.body, self.settings.message_bytes)
         limits = msgspec.structs.replace(self.services.limits, body=limit)
@@ -203,7 +203,7 @@ class Acl:
     # -- inboxes ----------------------------------------------------------------------------------
 
     async def inbox(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """What waits for an agent: a stream, a list, or an acknowledgement."""
+        """The inbox of an agent: as a stream, a list, or an acknowledgement."""
         agent, admission = scope["path_params"]["agent"], self.admission(scope)
         limited = admission.with_rate_limit_headers(send)
         try:
@@ -225,7 +225,7 @@ class Acl:
             await self._refuse(limited, exc, admission)
 
     async def _acknowledged(self, agent: str, inbox: Inbox, given: JSON) -> int:
-        """Acknowledge everything up to a number that was given in a stream, or exactly these numbers of a list."""
+        """Acknowledge everything up to a number from a stream, or exactly these numbers of a list."""
         value = given if isinstance(given, dict) else {}
         through, numbers = value.get("through"), value.get("numbers")
         if isinstance(through, int):
@@ -237,7 +237,7 @@ class Acl:
     async def check_reader(self, agent: str, caller: Caller) -> None:
         """Raises:
         Forbidden: this inbox is not the caller's.
-        BadMessage: it cannot be the name of an agent.
+        BadMessage: it is not a valid agent name.
         """
         if not NAME.fullmatch(agent):
             raise BadMessage(PROTOCOL, "agent", NAME_FORM)
@@ -247,14 +247,14 @@ class Acl:
             raise Forbidden(f"the inbox of {agent} is not yours") from None
 
     async def _listed(self, agent: str) -> dict[str, Any]:
-        """What waits, without taking it."""
+        """The inbox, without taking anything."""
         store = self.dialogues.store
         rows = await store.waiting_letters(agent, limit=_MAX_LISTED)
         messages = [{"id": row.number, "message": _plain(row.body)} for row in rows]
         return {"agent_id": agent, "messages": messages, "dead": len(await store.dead_letters(agent))}
 
     async def events(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Events for the two known clients: what is addressed to this caller, and to nobody else (ACL-44)."""
+        """Events for the two known clients: only messages addressed to this caller (ACL-44)."""
         admission = self.admission(scope)
         limited = admission.with_rate_limit_headers(send)
         try:
@@ -297,13 +297,13 @@ class Acl:
             data = msgspec.json.encode(shown(envelope, ide))
             body = b"id: %d\nevent: message\ndata: %s\n\n" % (number, data)
             await send_events(send, body)
-            if ide:  # this client acknowledges nothing
+            if ide:  # this client sends no acknowledgements
                 await inbox.drop((number,))
 
     # -- looking ----------------------------------------------------------------------------------
 
     async def conversation(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Who said what, for those who take part in it (ACL-29)."""
+        """The messages of a conversation, for its participants (ACL-29)."""
         admission = self.admission(scope)
         limited = admission.with_rate_limit_headers(send)
         try:
@@ -341,7 +341,7 @@ class Acl:
             await self._refuse(limited, exc, admission)
 
     async def well_known(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """What a plugin needs to begin: where to post, and who is here (C-11)."""
+        """What a plugin needs to start: where to post, and which agents there are (C-11)."""
         admission = self.admission(scope)
         limited = admission.with_rate_limit_headers(send)
         try:
@@ -390,14 +390,14 @@ async def respond(send: Send, status: int, value: JSON, headers: Sequence[tuple[
 
 
 def _addressed(value: JSON, agent: str | None) -> JSON:
-    """A message posted to ``/acl/{agent}`` goes to that agent, if it does not say to whom."""
+    """A message posted to ``/acl/{agent}`` goes to that agent, unless it names a receiver."""
     if agent is not None and isinstance(value, dict) and "receiver" not in value:
         return {**value, "receiver": {"agent_id": agent}}
     return value
 
 
 def _search_of(asked: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """The parameters of a search from a query: lists may be repeated or separated by commas."""
+    """The parameters of a search from a query string: lists may be repeated or separated by commas."""
     template: dict[str, Any] = {
         name: [word for text in asked[name] for word in text.split(",")] for name in _SLOTS if name in asked
     }

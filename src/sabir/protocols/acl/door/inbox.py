@@ -1,4 +1,4 @@
-"""What waits for an agent, as a stream: it is held while it is read, and removed when its reader acknowledges it."""
+"""An inbox as a stream: messages are held while they are read, and removed when the reader acknowledges them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from sabir.protocols.acl.wire.envelope import Envelope, decode
 from sabir.stores.letters import DeadRow, LetterRow
 
 LEASE: Final = 30.0  # seconds; renewed while the stream is open
-_BEAT: Final = 15.0  # seconds after which a silent stream shows that it lives
+_BEAT: Final = 15.0  # seconds after which a silent stream sends a keep-alive
 _AT_ONCE: Final = 64
 
 
 class Inbox:
-    """The inboxes of some agents, read by one reader. ``None`` is yielded when there was nothing for a while."""
+    """The inboxes of some agents, read by one reader. Yields ``None`` when there was nothing for a while."""
 
     def __init__(self, dialogues: Dialogues, agents: Sequence[str], stopping: asyncio.Event) -> None:
         self._dialogues = dialogues
@@ -34,7 +34,7 @@ class Inbox:
         self._renewed = time.monotonic()
 
     async def acknowledge(self, through: int) -> int:
-        """Everything up to this number was handled."""
+        """Acknowledge everything up to this number."""
         count = 0
         for agent in self._agents:
             count += await self._dialogues.store.acknowledge_letters(agent, through)
@@ -43,13 +43,13 @@ class Inbox:
         return count
 
     async def drop(self, numbers: tuple[int, ...]) -> int:
-        """Exactly these were handled."""
+        """Acknowledge exactly these."""
         for number in numbers:
             self._held.pop(number, None)
         return sum([await self._dialogues.store.drop_letters(numbers, agent) for agent in self._agents])
 
     async def messages(self) -> AsyncIterator[tuple[int, Envelope] | None]:
-        """Each message with its number, as they come."""
+        """Each message with its number, as it arrives."""
         quiet = time.monotonic()
         try:
             while not self._stopping.is_set():
@@ -77,8 +77,8 @@ class Inbox:
         try:
             rows = await asyncio.shield(taking)
         except StoreUnavailable:
-            return []  # look again later
-        except asyncio.CancelledError:  # cut off, they could be taken all the same, and nobody would have them
+            return []  # try again later
+        except asyncio.CancelledError:  # cut off, they might still be taken, and nobody would have them
             with suppress(StoreUnavailable):
                 self._held.update((row.number, agent) for row in await taking)
             raise
@@ -114,7 +114,7 @@ class Inbox:
                 await woken.wait()
 
     async def _release(self) -> None:
-        """What was not acknowledged waits for the next reader."""
+        """Release unacknowledged messages for the next reader."""
         if self._held:
             with suppress(StoreUnavailable):
                 await asyncio.shield(self._dialogues.store.hold_letters(self._holder, tuple(self._held), 0.0))

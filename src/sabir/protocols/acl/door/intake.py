@@ -1,4 +1,4 @@
-"""A message that comes in by any way: whose it is, to whom it goes, and what its sender learns at once."""
+"""Accepts a message from any transport: who sent it, who gets it, and what its sender learns at once."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ FORGED: Final = ErrorReport(TASK_REJECT, "unauthorised", 403)
 
 
 class Intake:
-    """Takes messages in."""
+    """Accepts messages."""
 
     def __init__(
         self,
@@ -61,11 +61,11 @@ class Intake:
         return envelope
 
     async def accept(self, envelope: Envelope, caller: Caller, admission: Admission) -> list[Posted]:
-        """Check a message and put it into the inboxes of its receivers. It is kept when this returns.
+        """Check a message and put it into the inboxes of its receivers. It is stored when this returns.
 
         Raises:
-            Rejected: what its sender is answered.
-            SabirError: why it is not taken.
+            Rejected: the answer to its sender.
+            SabirError: why it is not accepted.
         """
         await self._check_sender(envelope, caller, admission)
         names = await self._receivers(envelope, caller)
@@ -75,7 +75,7 @@ class Intake:
         for name in names:
             try:
                 posted.append(await self._post(envelope, name, caller))
-            except (SabirError, Rejected) as exc:  # one member does not keep the message from the others
+            except (SabirError, Rejected) as exc:  # a failing member does not keep the message from the others
                 await self._report(envelope, exc, name)
         return posted
 
@@ -109,7 +109,7 @@ class Intake:
         encoded = msgspec.json.encode(caller) if local else None
         posted = await self._dialogues.post(envelope, receiver, audit=line, caller=encoded)
         if posted.duplicate and envelope.signature is not None:
-            # A retry of its sender, or a replay: nobody handles it, and the log shows that it came.
+            # A retry of its sender, or a replay: it is not handled again, but logged.
             replay = msgspec.structs.replace(
                 line, kind="refused", outcome="Replay", detail={**detail, "reason": "sent before"}
             )
@@ -117,7 +117,7 @@ class Intake:
         return posted
 
     async def _receivers(self, envelope: Envelope, caller: Caller) -> list[str]:
-        """The names a message goes to; everybody is everybody that this caller may use (ACL-36)."""
+        """The receivers of a message; "everybody" means all that this caller may use (ACL-36)."""
         kind, names = envelope.receiver_kind, list(envelope.receiver_ids)
         if kind in ("agent", "agents"):
             return names
@@ -131,7 +131,7 @@ class Intake:
             if not members:
                 raise Rejected(UNREGISTERED, f"there is no group {names[0]!r} here")
         else:
-            # A group is asked by its name; to everybody, its members get the message themselves.
+            # A group is asked by its name; for "everybody", its members get the message themselves.
             agents = self._services.agents
             cards = self._services.cards(caller, DOOR)
             here = [card.name for card in cards if not isinstance(agents[card.name], AgentGroup)]
@@ -141,7 +141,7 @@ class Intake:
         return [name for name in members if name != envelope.sender_id and allows(caller, agent=name, door=DOOR)]
 
     async def _report(self, envelope: Envelope, exc: SabirError | Rejected, about: str) -> None:
-        """Put what became of one copy of a message into its sender's inbox."""
+        """Put the outcome of one copy of a message into its sender's inbox."""
         answer = error_of(exc, envelope)
         answer = msgspec.structs.replace(answer, extra={"about": about})
         letter = Letter(envelope.sender_id, encode(answer), f"{GATEWAY}/{answer.message_id}", sender=GATEWAY)
@@ -187,5 +187,5 @@ def status_of(exc: SabirError | Rejected) -> int:
 
 
 def shown(envelope: Envelope, ide: bool) -> dict[str, Any]:
-    """A message as its reader knows it."""
+    """A message in its reader's format."""
     return to_ide(envelope, envelope.receiver_ids[0]) if ide else plain(envelope)

@@ -1,4 +1,4 @@
-"""Ontology terms of the operator's own: which acts carry them, and what their payload must look like (ACL-22)."""
+"""The operator's own ontology terms: which acts carry them, and the schema of their payload (ACL-22)."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from .settings import OntologySettings
 
 
 class OwnTerms:
-    """The terms of the configuration."""
+    """The configured terms."""
 
     def __init__(self, terms: Mapping[str, OntologySettings]) -> None:
         """Raises:
         ConfigError: a payload is not a JSON Schema.
-        MissingExtra: a payload is described, and the validator is not installed.
+        MissingExtra: there is a payload schema, but the validator is not installed.
         """
         self._terms = terms
         described = {name: term.payload for name, term in terms.items() if term.payload is not None}
         self._validators = {name: _validator(name, schema) for name, schema in described.items()}
 
     def check(self, envelope: Envelope) -> None:
-        """Whether a message carries a term as it was registered; terms that are not ours are not checked.
+        """Check that a message uses a term as registered; other terms are not checked.
 
         Raises:
-            BadMessage: the act does not carry it, or the payload does not fit; says where.
+            BadMessage: the act does not carry it, or the payload is invalid; says where.
         """
         for name in envelope.ontologies[:1]:
             term = self._terms.get(name)
@@ -44,7 +44,7 @@ class OwnTerms:
                 _check(validator, envelope.payload)
 
 
-def _validator(name: str, schema: dict[str, Any]) -> Any:  # of a library without types
+def _validator(name: str, schema: dict[str, Any]) -> Any:  # of an untyped library
     try:
         jsonschema = importlib.import_module("jsonschema")
     except ImportError as exc:

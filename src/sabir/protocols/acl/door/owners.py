@@ -1,4 +1,4 @@
-"""Who may send as whom, and read whose inbox (A-9, ACL-47)."""
+"""Ownership of names: who may send as whom, and read whose inbox (A-9, ACL-47)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sabir.turn import Caller
 from .settings import AclSettings
 
 DF: Final = "df"  # the directory as an agent
-_KNOWN_SECONDS: Final = 30.0  # a claim is looked up again after so long
+_KNOWN_SECONDS: Final = 30.0  # how long a claim is cached
 
 
 def owner_id(caller: Caller) -> str:
@@ -27,7 +27,7 @@ def owner_id(caller: Caller) -> str:
 
 
 class Owners:
-    """The names of agents and whose they are."""
+    """The names of agents and their owners."""
 
     def __init__(self, services: DoorContext, directory: Directory, settings: AclSettings) -> None:
         self._services = services
@@ -36,10 +36,10 @@ class Owners:
         self._known: dict[tuple[str, str], float] = {}
 
     async def check(self, name: str, caller: Caller) -> None:
-        """Whether a caller may act under this name; a name that nobody has becomes the caller's.
+        """Check that a caller may use this name; an unowned name becomes the caller's.
 
         Raises:
-            Forbidden: it is somebody else's, or an agent of this gateway.
+            Forbidden: it belongs to somebody else, or is an agent of this gateway.
         """
         if caller.kind == "local":
             return
@@ -64,17 +64,18 @@ class Owners:
         return await self._directory.names_of(owner_id(caller))
 
     async def check_signature(self, envelope: Envelope) -> None:
-        """Whether a message is signed as this gateway demands (ACL-48).
+        """Check that a message is signed as this gateway requires (ACL-48).
 
         Raises:
-            Forbidden: the signature is missing, wrong or too old, or the sender signs and this message is not.
+            Forbidden: the signature is missing, invalid or too old, or the sender has a key and this message is
+            unsigned.
         """
         wanted = self._settings.signatures
         if wanted == "off":
             return
         keys = await self._keys(envelope.sender_id)
         if envelope.signature is None:
-            if wanted == "require" or keys is not None:  # who has a key signs: no downgrade
+            if wanted == "require" or keys is not None:  # a sender with a key must sign: no downgrade
                 raise Forbidden(f"messages of {envelope.sender_id} must be signed")
             return
         if keys is None:

@@ -1,4 +1,5 @@
-"""What the gateway answers for its agents: capabilities, capacity, ontologies, languages (ACL-10, ACL-14, ACL-23)."""
+"""What the gateway answers on behalf of its agents: capabilities, capacity, ontologies, languages (ACL-10, ACL-14,
+ACL-23)."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ _ANY_LANGUAGE: Final = "*"
 
 
 def holds(condition: Any, services: DoorContext, agent: str, open_conversations: int) -> dict[str, Any] | None:
-    """What the gateway knows of a condition; None if it is a question for the agent."""
+    """What the gateway knows about a condition; None if it is a question for the agent."""
     if not isinstance(condition, dict):
         return None
     asked = condition.get("agent_status")
@@ -33,7 +34,7 @@ def holds(condition: Any, services: DoorContext, agent: str, open_conversations:
 
 
 def value_of(reference: str, card: Card, terms: Iterable[str]) -> Any:
-    """What the gateway knows under a reference; None if it is a question for the agent."""
+    """The gateway's value for a reference; None if it is a question for the agent."""
     if reference == "agent.languages":
         return [JSON_LANGUAGE, *(card.languages or (_ANY_LANGUAGE,))]
     if reference == "agent.ontologies":
@@ -51,12 +52,12 @@ def value_of(reference: str, card: Card, terms: Iterable[str]) -> Any:
 
 
 def known_terms(card: Card, own: Iterable[str]) -> tuple[str, ...]:
-    """The ontologies that an agent is asked in: those of its card, or all that are known here."""
+    """The ontologies of an agent: those of its card, or all that are known here."""
     return card.ontologies or (*TERMS, *own)
 
 
 def negotiated(envelope: Envelope, card: Card) -> tuple[str, str, str | None]:
-    """The language and ontology that are taken, and why none can be; alternatives stand in order of preference."""
+    """The chosen language and ontology, or why none fits; alternatives are in order of preference."""
     ontology = envelope.ontologies[0] if envelope.ontologies else ""
     if card.ontologies and envelope.ontologies:
         taken = choose(envelope.ontologies, card.ontologies)

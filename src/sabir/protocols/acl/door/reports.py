@@ -1,7 +1,7 @@
-"""What an ACL agent receives about its tasks: the events of a task become acts, from the last one that was sent.
+"""Reports to ACL agents about their tasks: the events of a task become acts, from the last one sent.
 
-Who reports a task is in the store with a lease: after a restart, or the loss of a node, another goes on. Ids of
-messages follow from the task and the event, so that what was sent before is a duplicate and is dropped.
+The reporter of a task is recorded in the store with a lease: after a restart, or the loss of a node, another continues.
+Message ids are derived from the task and the event, so that repeated ones are dropped as duplicates.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ from sabir.turn import Caller
 logger = logging.getLogger("sabir.acl")
 
 SPACE: Final = "acl-tasks"
-LEASE: Final = 6.0  # seconds; a reporter that does not renew has lost its task to another node
-TASK_TOPIC: Final = "task"  # what one subscribes to for the events of a task
+LEASE: Final = 6.0  # seconds; a reporter that does not renew loses its task to another node
+TASK_TOPIC: Final = "task"  # the subscription topic for a task's events
 _SPACE_ID: Final = UUID("6f1f1c39-8f5e-5b6c-9d0a-0d5c2f2f7a11")
 _QUERIES: Final = ("QUERY_IF", "QUERY_REF")
 _STATEMENTS: Final = {"yes": True, "true": True, "no": False, "false": False}
 
 
 class ReportedTask(msgspec.Struct, frozen=True):
-    """A task and who learns of it."""
+    """A task and who is notified of it."""
 
     task: str
     agent: str
-    opener: bytes  # the message that asked for it, or subscribed to it
+    opener: bytes  # the message that requested it, or subscribed to it
     caller: Caller
-    last: int = 0  # the number of the last event that was sent
+    last: int = 0  # the number of the last event sent
     node: str = ""
     lease: float = 0.0
 
@@ -72,7 +72,7 @@ class TaskReports:
     async def stop(self) -> None:
         held = tuple(self._running)
         await cancel_and_wait([self._looking, *self._running.values()])
-        with suppress(SabirError):  # then the leases run out
+        with suppress(SabirError):  # then the leases expire
             for key in held:
                 await self._note(key, lease=0.0)
 
@@ -89,19 +89,19 @@ class TaskReports:
         return record_value(record, _decode) if record is not None else None
 
     async def end(self, key: str) -> None:
-        """Report it no longer."""
+        """Stop reporting it."""
         await cancel_and_wait([self._running.pop(key, None)])
         await self._services.store.delete(SPACE, key)
 
     def wake(self, key: str) -> None:
-        """The task was answered or cancelled."""
+        """Wake the report of a task that was answered or cancelled."""
         if key in self._answered:
             self._answered[key].set()
 
     async def answer(
         self, envelope: Envelope, agent: str, act: str, payload: dict[str, Any], message_id: str = ""
     ) -> None:
-        """Reply to a message; what is no longer in sequence is not said."""
+        """Reply to a message; a reply that is out of sequence is dropped."""
         message_id = message_id or id_of(envelope.message_id, agent, act)
         reply = answer_to(envelope, act, payload, sender=agent, message_id=message_id)
         with suppress(Conflict):
@@ -123,7 +123,7 @@ class TaskReports:
             logger.warning("Reporting an ACL task failed; retrying shortly: %s", exc)
 
     async def _look(self) -> None:
-        """Keep the tasks that are reported here, and take over those that nobody reports."""
+        """Renew the tasks that are reported here, and take over those that nobody reports."""
         while True:
             with suppress(SabirError):
                 for record in await self._services.store.list(SPACE, limit=10_000):
@@ -140,7 +140,7 @@ class TaskReports:
         return await self._services.store.put(changed, expect=record.version)
 
     async def _note(self, key: str, last: int | None = None, lease: float | None = None) -> None:
-        """Renew the lease, and write down which event was sent last."""
+        """Renew the lease, and record which event was sent last."""
         record = await self._services.store.get(SPACE, key)
         known = record_value(record, _decode) if record is not None else None
         if record is None or known is None or known.node != self._node:
@@ -152,7 +152,7 @@ class TaskReports:
         await self._services.store.put(msgspec.structs.replace(record, value=value), expect=record.version)
 
     async def _report(self, key: str) -> None:
-        """Report one task until it has ended; one that waits for input is waited for."""
+        """Report one task until it has ended, across questions."""
         report = await self.known(key)
         if report is None:
             return
@@ -210,7 +210,7 @@ class TaskReports:
         return await self.answer(opener, report.agent, *act_of(fault), message_id)
 
     async def _cancelled(self, report: ReportedTask, opener: Envelope, message_id: str) -> None:
-        """A task that was cancelled: by CANCEL, which is answered; or by its owner in another way."""
+        """Report a cancelled task: after CANCEL, which is answered, or after another cancellation by its owner."""
         store = self._dialogues.store
         row = await store.dialogue(opener.conversation_id or "", opener.sender_id, report.agent)
         if row is not None and row.cancel:
@@ -222,12 +222,12 @@ class TaskReports:
 
 
 def key_of(envelope: Envelope, agent: str) -> str:
-    """Under which key a conversation's task is reported."""
+    """The key of a conversation's reported task."""
     return f"{envelope.conversation_id}/{envelope.sender_id}/{agent}"
 
 
 def id_of(*names: str) -> str:
-    """The id of a message that follows from what it answers, so that it is the same when it is sent again."""
+    """A message id derived from what it answers, so that it is the same when it is sent again."""
     return str(uuid5(_SPACE_ID, "/".join(names)))
 
 

@@ -1,4 +1,4 @@
-"""What can be configured under ``doors: {acl: …}``."""
+"""The settings under ``doors: {acl: …}``."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from sabir.dialogues.settings import DialogueSettings
 
 
 class OntologySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An ontology term of one's own: the acts that carry it, a JSON Schema of their payload, a link to a document."""
+    """A custom ontology term: the acts that carry it, a JSON Schema of their payload, a link to a document."""
 
     acts: tuple[str, ...] = ()
     description: str = ""
     payload: dict[str, Any] | None = None  # JSON Schema
-    document: str = ""  # of RDF or OWL
+    document: str = ""  # link to RDF or OWL
 
 
 class AclSettings(DialogueSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Settings of the door, and those of conversations and inboxes."""
 
-    strict: bool = False  # refuse what the draft requires and known clients leave out
+    strict: bool = False  # reject messages without fields that the draft requires and known clients omit
     signatures: Literal["off", "accept", "require"] = "off"
-    skew_seconds: Annotated[float, msgspec.Meta(gt=0)] = 300.0  # that the clock of a signer may be wrong
+    skew_seconds: Annotated[float, msgspec.Meta(gt=0)] = 300.0  # allowed clock difference of a signer
     groups: dict[str, tuple[str, ...]] = msgspec.field(
         default_factory=dict
-    )  # beside those that agents join in the directory
+    )  # besides those that agents join in the directory
     ontologies: dict[str, OntologySettings] = msgspec.field(default_factory=dict)
-    wait_seconds: Annotated[float, msgspec.Meta(gt=0, le=600)] = 60.0  # POST /mcp-request waits so long for a result
+    wait_seconds: Annotated[float, msgspec.Meta(gt=0, le=600)] = 60.0  # how long POST /mcp-request waits for a result

@@ -1,7 +1,8 @@
 """``WS /acl/ws/{agent}``: messages in both directions over one connection.
 
 The client sends ``{"send": <message>}`` and ``{"ack": <number>}``; the gateway sends ``{"id": n, "message": …}`` for
-what waits, ``{"accepted": <message_id>, "conversation_id": …}`` for what was stored, and ``{"error": <message>}``.
+waiting
+messages, ``{"accepted": <message_id>, "conversation_id": …}`` for stored ones, and ``{"error": <message>}``.
 """
 
 from __future__ import annotations

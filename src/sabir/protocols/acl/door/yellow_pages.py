@@ -31,7 +31,7 @@ from .owners import DF, owner_id
 logger = logging.getLogger("sabir.acl")
 
 DOOR: Final = "acl"
-LONGEST_WAY: Final = 8  # gateways that a search goes through
+LONGEST_WAY: Final = 8  # gateways that a search passes through at most
 LONGEST_LEASE: Final = 86_400.0 * 30
 _MAX_RESULTS: Final = 1000
 ACTIONS: Final = {
@@ -52,8 +52,8 @@ class DirectorySearch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     template: Template = Template()
     max_results: Annotated[int, msgspec.Meta(ge=1)] = 100
-    max_depth: Annotated[int, msgspec.Meta(ge=0)] = 0  # how many gateways may lie between
-    via: tuple[str, ...] = ()  # the gateways that were asked before; written by gateways
+    max_depth: Annotated[int, msgspec.Meta(ge=0)] = 0  # how many gateways away
+    via: tuple[str, ...] = ()  # gateways that were already asked; set by gateways
 
 
 class Offer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -72,7 +72,7 @@ class Offer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class YellowPages:
-    """Answers for the directory."""
+    """The agent of the directory."""
 
     def __init__(self, services: AclContext, dialogues: Dialogues, bus: StoreBus, directory: Directory) -> None:
         self._services = services
@@ -100,7 +100,7 @@ class YellowPages:
         try:
             act, payload = await self._answer(envelope, caller)
         except (Unavailable, StoreUnavailable):
-            raise  # it comes again
+            raise  # it is delivered again
         except SabirError as exc:
             act, payload = _refusal(exc)
         if act:
@@ -134,9 +134,9 @@ class YellowPages:
         """One action on the directory.
 
         Raises:
-            Conflict: the name is somebody else's.
-            NotFound: the caller has no entry of this name.
-            BadMessage: the parameters are invalid, or there is no such action.
+            Conflict: the name belongs to somebody else.
+            NotFound: the caller has no entry with this name.
+            BadMessage: invalid parameters, or unknown action.
         """
         where = "$.payload.task_parameters"
         if action == "search":
@@ -166,8 +166,8 @@ class YellowPages:
         return Entry(**fields)
 
     async def search(self, wanted: DirectorySearch, caller: Caller) -> list[Entry]:
-        """The gateway's own agents and those that registered, as far as this caller may use them; then, within
-        ``max_depth``, what other gateways have."""
+        """The gateway's own agents and registered ones, as far as this caller may use them; then, within ``max_depth``,
+        those of other gateways."""
         template, limit = wanted.template, min(wanted.max_results, _MAX_RESULTS)
         own = [self.own_entry(card) for card in self._services.cards(caller, DOOR)]
         found = [entry for entry in own if template.matches(entry)]
@@ -189,7 +189,7 @@ class YellowPages:
     # -- subscribers --------------------------------------------------------------------------------
 
     async def _watch(self) -> None:
-        """Notify subscribers of changes. Each gets one notification, because its id follows from the change."""
+        """Notify subscribers of changes. Each gets one notification, because its id is derived from the change."""
         async for change in self._directory.changes():
             with suppress(StoreUnavailable):
                 await self._notify(change.kind, change.entry)
@@ -213,13 +213,13 @@ class YellowPages:
 
 
 def shown(entry: Entry) -> dict[str, Any]:
-    """An entry for others: who owns it is nobody's business."""
+    """An entry for others, without its owner."""
     out: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(entry, owner="", card=None, node=""))
     return out
 
 
 def _refusal(exc: SabirError) -> tuple[str, dict[str, Any]]:
-    """The reasons of the directory in FIPA's words."""
+    """The errors of the directory in FIPA's terms."""
     reason = {Conflict: "already_registered", NotFound: "not_registered"}.get(type(exc))
     if reason is None:
         return payload_for(exc)

@@ -1,4 +1,4 @@
-"""The outbound side of ACL: an agent that speaks it (``Messenger``), and patterns of conversations."""
+"""The outbound side of ACL: an agent that speaks it (``Messenger``), and conversation patterns."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """Codons: conversations combined into patterns (draft 9).
 
-Each is a function over a ``Messenger``: ``whispering_wind`` asks many what they can do and ranks them, ``delegate``
-hands a task to another agent, ``contract_net`` lets agents bid, ``subscribe`` follows a topic and renews its lease,
-``run_saga`` runs steps one after the other and undoes them when one fails.
+Each is a function over a ``Messenger``: ``whispering_wind`` asks many agents for their capabilities and ranks them,
+``delegate`` hands a task to another agent, ``contract_net`` lets agents bid, ``subscribe`` follows a topic and renews
+its
+lease, ``run_saga`` runs steps in order and undoes them when one fails.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ Choose = Callable[[Sequence[Envelope]], Sequence[Envelope]]
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """An agent and how well it suits: the share of the wanted capabilities that it has."""
+    """An agent and how well it matches: the share of the wanted capabilities that it has."""
 
     name: str
     score: float
@@ -38,14 +39,14 @@ class Candidate(msgspec.Struct, frozen=True):
 async def first_replies(
     conversations: Iterable[AclConversation], seconds: float
 ) -> list[tuple[AclConversation, Envelope]]:
-    """The first reply of each, as far as they come in time (ACL-28: all first replies, or the deadline)."""
+    """The first reply of each, if it arrives in time (ACL-28: all first replies, or the deadline)."""
     listed = list(conversations)
     replies = await asyncio.gather(*(conversation.next(seconds) for conversation in listed))
     return [(conversation, reply) for conversation, reply in zip(listed, replies, strict=True) if reply is not None]
 
 
 async def results(conversations: Iterable[AclConversation], seconds: float) -> list[tuple[AclConversation, Envelope]]:
-    """How each ended, as far as they end in time (ACL-28: all results, or the deadline)."""
+    """The end of each, if it ends in time (ACL-28: all results, or the deadline)."""
 
     async def one(conversation: AclConversation) -> Envelope | None:
         with suppress(TimeoutError):
@@ -60,7 +61,7 @@ async def results(conversations: Iterable[AclConversation], seconds: float) -> l
 async def whispering_wind(
     messenger: Messenger, agents: Iterable[str], wanted: Sequence[str], *, seconds: float = 10.0
 ) -> list[Candidate]:
-    """Ask many agents for capabilities; those that have any, the best first."""
+    """Ask many agents for capabilities; returns those that have any, best first."""
     query = {"query_type": "specific", "query_parameters": {"capabilities": list(wanted), "match_type": "any"}}
     asked = await messenger.open_many("QUERY_CAPABILITIES", agents, query, reply_by=_by(messenger, seconds))
     found: list[Candidate] = []
@@ -86,7 +87,7 @@ async def delegate(
 
     Raises:
         PeerRefused: it was rejected, failed or was not understood.
-        TimeoutError: there is no result in time.
+        TimeoutError: no result in time.
     """
     conversation = await messenger.request(to, description, parameters, task_type=task_type, ontology=ontology)
     last: Envelope | None = None
@@ -110,11 +111,11 @@ def cheapest(proposals: Sequence[Envelope]) -> Sequence[Envelope]:
 
 
 class Awarded(msgspec.Struct, frozen=True):
-    """How a contract net ended."""
+    """The outcome of a contract net."""
 
     proposals: tuple[Envelope, ...]
     results: tuple[Envelope, ...]
-    silent: tuple[str, ...]  # who did not reply in time
+    silent: tuple[str, ...]  # those without a reply in time
 
 
 async def contract_net(
@@ -135,12 +136,12 @@ async def contract_net(
     called = await messenger.open_many("CALL_FOR_PROPOSALS", agents, payload, reply_by=_by(messenger, reply_seconds))
     replies = await first_replies(called, reply_seconds)
     bids = {conversation.peer: (conversation, bid) for conversation, bid in replies if bid.performative == "PROPOSE"}
-    # What the gateway says of a bidder that let its time pass is no reply of the bidder.
+    # The gateway's timeout message for a silent bidder is not the bidder's reply.
     replied = {conversation.peer for conversation, reply in replies if reply.sender_id == conversation.peer}
     chosen = {bid.sender_id for bid in choose([bid for _, bid in bids.values()])}
     working: list[AclConversation] = []
     for name, (conversation, _) in bids.items():
-        with suppress(Conflict, PeerError):  # a bidder that is lost does not stop the others
+        with suppress(Conflict, PeerError):  # a lost bidder does not stop the others
             if name in chosen:
                 await conversation.say("ACCEPT_PROPOSAL", {})
                 working.append(conversation)
@@ -163,7 +164,7 @@ async def subscribe(
     *,
     lease_seconds: float = 60.0,
 ) -> AsyncIterator[Any]:
-    """The events of a topic as they come; the lease is renewed in time, and the subscription cancelled at the end.
+    """The events of a topic as they arrive; renews the lease in time, and cancels the subscription at the end.
 
     Raises:
         PeerRefused: the subscription is rejected, or fails.
@@ -214,7 +215,7 @@ class Saga(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """A saga from a YAML file.
 
         Raises:
-            ConfigError: it is not one; says where.
+            ConfigError: it is not a saga; says where.
         """
         try:
             return msgspec.convert(yaml.safe_load(Path(path).read_text(encoding="utf-8")), cls)
@@ -223,7 +224,7 @@ class Saga(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SagaState(msgspec.Struct, frozen=True):
-    """How far a saga is: what each step gave, and whether it is being undone."""
+    """The state of a saga: the result of each step, and whether it is being undone."""
 
     done: dict[str, dict[str, Any]] = {}
     undone: tuple[str, ...] = ()
@@ -236,10 +237,11 @@ class SagaState(msgspec.Struct, frozen=True):
 
 
 async def run_saga(messenger: Messenger, saga: Saga, state: Path | str) -> SagaState:
-    """Do the steps one after the other; when one fails, undo those before it, the last first.
+    """Run the steps in order; if one fails, undo those before it, the last first.
 
-    What was done stands in the file ``state``. After a restart it goes on from there: the ids of its messages follow
-    from the saga and the step, so that a step which was asked for before is not done twice.
+    Progress is kept in the file ``state``. After a restart it resumes from there: message ids are derived from the saga
+    and the
+    step, so that a step which was already requested is not done twice.
     """
     path = Path(state)
     known = _kept(path)
@@ -267,7 +269,7 @@ def _succeeded(envelope: Envelope) -> bool:
 
 
 async def _step(messenger: Messenger, saga: Saga, step: SagaStep, task: str, name: str) -> Envelope:
-    """The end of one step; if it was asked for before a restart, the end that it had or will have."""
+    """The end of one step; if it was requested before a restart, the end that it had or will have."""
     message_id = str(uuid5(_SAGAS, f"{messenger.name}/{saga.id}/{name}"))
     conversation = await messenger.request(
         step.agent,
@@ -290,7 +292,7 @@ def _kept(path: Path) -> SagaState:
 
 
 def _keep(path: Path, state: SagaState) -> None:
-    """Write the state whole, or not at all."""
+    """Write the state atomically."""
     new = path.with_suffix(".new")
     new.write_bytes(msgspec.json.encode(state))
     new.replace(path)

@@ -1,4 +1,4 @@
-"""The HTTP side of an ACL end-point: messages go out by POST, the inbox is read as SSE and acknowledged."""
+"""The HTTP side of an ACL endpoint: messages are sent by POST, the inbox is read as SSE and acknowledged."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from sabir.protocols.options import PeerOptions
 from sabir.protocols.peer import Identity, OnWire, choose, origin_of, without_credentials
 
 MAX_BYTES: Final = 16 * 1024 * 1024
-_SILENT: Final = 45.0  # seconds without a sign of life, after which a stream is opened anew
+_SILENT: Final = 45.0  # seconds without a sign of life, after which a stream is reopened
 
 
 class Link:
-    """One ACL end-point, for one identity."""
+    """One ACL endpoint, for one identity."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class Link:
         on_wire: OnWire | None = None,
         socket: str | None = None,
     ) -> None:
-        """``socket`` is the path of the end-point's Unix socket, if it is reached by that."""
+        """``socket`` is the path of the endpoint's Unix socket, if that is used."""
         self.base = endpoint_of(url)
         self.address = without_credentials(self.base)
         self._identities = identities
@@ -55,35 +55,35 @@ class Link:
         """Send a message; returns the acknowledgement once it is stored remotely, or, with ``wait``, the first reply.
 
         Raises:
-            PeerUnavailable: nobody answers, or it is busy.
-            PeerRefused: the message is not taken; ``status`` is the reason code.
+            PeerUnavailable: no answer, or it is busy.
+            PeerRefused: the message is rejected; ``status`` is the reason code.
         """
         prefer = {} if wait is None else {"prefer": f"wait={wait}"}
         return await self._json("POST", self.base, encode(envelope), seconds, prefer)
 
     async def waiting(self, agent: str) -> dict[str, Any]:
-        """What waits in an inbox, without taking it."""
+        """The content of an inbox, without taking it."""
         return await self._json("GET", f"{self.base}/inbox/{agent}", b"", 30.0)
 
     async def acknowledge(self, agent: str, through: int) -> None:
-        """Everything in the inbox up to this number was handled."""
+        """Acknowledge everything in the inbox up to this number."""
         await self._json("POST", f"{self.base}/inbox/{agent}", msgspec.json.encode({"through": through}), 30.0)
 
     async def acknowledge_numbers(self, agent: str, numbers: list[int]) -> None:
-        """These messages of an inbox were handled."""
+        """Acknowledge these messages of an inbox."""
         await self._json("POST", f"{self.base}/inbox/{agent}", msgspec.json.encode({"numbers": numbers}), 30.0)
 
     async def conversation(self, conversation_id: str) -> dict[str, Any]:
         return await self._json("GET", f"{self.base}/conversations/{conversation_id}", b"", 30.0)
 
     async def about(self) -> dict[str, Any]:
-        """What the end-point says of itself."""
+        """The endpoint's description of itself."""
         parts = urlsplit(self.base)
         before = parts.path.removesuffix("/acl")
         return await self._json("GET", urlunsplit(parts._replace(path=f"{before}/.well-known/acl")), b"", 30.0)
 
     async def events(self, agent: str, last: int | None = None) -> AsyncGenerator[tuple[int, bytes], None]:
-        """What waits for an agent, as it comes: number and message. Ends when the stream does.
+        """The messages for an agent as they arrive, with their numbers. Ends when the stream does.
 
         Raises:
             PeerUnavailable: no connection, or silence for too long.
@@ -170,7 +170,7 @@ class Link:
 
 
 def _reason(content: bytes) -> tuple[str, str]:
-    """The code and words of a FAILURE, TASK_REJECT or NOT_UNDERSTOOD."""
+    """The code and text of a FAILURE, TASK_REJECT or NOT_UNDERSTOOD."""
     try:
         value = msgspec.json.decode(content)
     except msgspec.DecodeError:
@@ -183,7 +183,7 @@ def _reason(content: bytes) -> tuple[str, str]:
 
 
 def endpoint_of(url: str) -> str:
-    """The address of ``/acl``: what comes behind it, such as an agent, is left out."""
+    """The address of ``/acl``, without what follows, such as an agent."""
     parts = urlsplit(url)
     path = parts.path.rstrip("/")
     before, found, _ = f"{path}/".partition("/acl/")

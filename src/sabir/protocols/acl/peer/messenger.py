@@ -1,4 +1,4 @@
-"""An agent that speaks ACL from Python: it sends acts, reads its inbox, and keeps to the conversations' rules.
+"""An agent that speaks ACL from Python: sends acts, reads its inbox, and follows the rules of conversations.
 
 ::
 
@@ -10,8 +10,7 @@
     @eddy.on("TASK_REQUEST")
     async def work(conversation, message): ...
 
-Acts are checked against the table on sending and on receiving; what is out of sequence is refused here, and never
-reaches the wire.
+Acts are checked against the table on sending and on receiving; an act out of sequence is rejected here, and never sent.
 """
 
 from __future__ import annotations
@@ -45,9 +44,9 @@ from .link import Link
 
 logger = logging.getLogger("sabir.acl")
 
-_PAUSES: Final = (0.1, 0.5, 2.0, 5.0)  # seconds before a lost stream is opened again; the last repeats
-_REMEMBERED: Final = 10_000  # ids of messages that were read
-_MAX_CONVERSATIONS: Final = 10_000  # that are remembered; those that have ended are forgotten beyond
+_PAUSES: Final = (0.1, 0.5, 2.0, 5.0)  # seconds before a lost stream is reopened; the last repeats
+_REMEMBERED: Final = 10_000  # ids of read messages
+_MAX_CONVERSATIONS: Final = 10_000  # that are remembered; beyond that, ended ones are dropped
 _GATEWAY: Final = "gateway"
 _SPACE: Final = UUID("0b8a4f8e-6a3d-5d0f-9a55-1f0f7c3c9b52")
 _ACKNOWLEDGED_AT_ONCE: Final = 1000
@@ -64,7 +63,7 @@ class AclConversation:
         self.opener = opener
         self.peer = dialogue.peer_of(messenger.name)
         self._arrived: asyncio.Queue[tuple[Envelope, int]] = asyncio.Queue()
-        self.last: Envelope | None = None  # the last message that was read
+        self.last: Envelope | None = None  # the last message read
         self._said = 0
 
     @property
@@ -104,13 +103,13 @@ class AclConversation:
         return envelope
 
     def _next_id(self, act: str) -> str:
-        """An id that follows from what is answered: a handler that runs again after a crash repeats it, and what was
-        sent before is a duplicate."""
+        """An id derived from what is answered: a handler that runs again after a crash repeats it, and a repeated
+        message is dropped as a duplicate."""
         names = (self.opener.sender_id, self.opener.message_id, self._messenger.name, str(self._said), act)
         return str(uuid5(_SPACE, "/".join(names)))
 
     def _answered(self, act: str) -> Envelope:
-        """What an act answers if nothing else is said: the question for an answer, else what opened it."""
+        """What an act answers by default: the question for an answer, otherwise the opener."""
         if act in ("INFORM_INPUT", "ACCEPT_PROPOSAL", "REJECT_PROPOSAL") and self.last is not None:
             return self.last
         return self.opener
@@ -120,7 +119,7 @@ class AclConversation:
         await self.say("INFORM_INPUT", {"answer": answer})
 
     async def cancel(self, reason: str = "") -> None:
-        """Ask the other side to stop; its result wins if it is on its way."""
+        """Ask the other side to stop; a result that is already on its way wins."""
         await self.say("CANCEL", {"reason_text": reason} if reason else {})
 
     async def renew(self, seconds: float | None = None) -> None:
@@ -128,7 +127,7 @@ class AclConversation:
         await self.say("RENEW", {} if seconds is None else {"lease_seconds": seconds})
 
     def export(self) -> dict[str, Any]:
-        """Where this conversation stands, as plain data, for ``Messenger.resume``."""
+        """The state of this conversation as plain data, for ``Messenger.resume``."""
         last = self.last
         return {
             "dialogue": msgspec.to_builtins(self.dialogue),
@@ -148,7 +147,7 @@ class AclConversation:
         return envelope
 
     async def next(self, seconds: float | None = None) -> Envelope | None:
-        """The next message, or None if none comes in time."""
+        """The next message, or None if there is none in time."""
         with suppress(TimeoutError, StopAsyncIteration):
             async with asyncio.timeout(seconds):
                 return await anext(self)
@@ -168,7 +167,7 @@ class AclConversation:
         return last
 
     def take(self, envelope: Envelope, number: int) -> None:
-        """A message of this conversation.
+        """Handle a message of this conversation.
 
         Raises:
             Conflict: it is out of sequence.
@@ -206,8 +205,8 @@ class Messenger:
         self._handlers: dict[str, Handler] = {}
         self._conversations: dict[tuple[str, str], AclConversation] = {}
         self._seen: OrderedDict[tuple[str, str], None] = OrderedDict()
-        self._pending: set[int] = set()  # numbers of messages that came and are not handled yet
-        self._handled: list[int] = []  # and of those that are not acknowledged yet
+        self._pending: set[int] = set()  # numbers of messages not handled yet
+        self._handled: list[int] = []  # handled, but not acknowledged yet
         self._handling: set[asyncio.Task[None]] = set()
         self._reading: asyncio.Task[None] | None = None
         self._acking: asyncio.Task[None] | None = None
@@ -224,7 +223,7 @@ class Messenger:
         await self.close()
 
     def start(self) -> None:
-        """Begin to read the inbox."""
+        """Start reading the inbox."""
         if self._reading is None:
             self._reading = asyncio.create_task(self._read(), name=f"acl inbox of {self.name}")
             self._acking = asyncio.create_task(self._acknowledge(), name=f"acl inbox of {self.name}: acknowledging")
@@ -232,7 +231,7 @@ class Messenger:
     async def close(self) -> None:
         await cancel_and_wait([self._reading, *self._handling])
         await cancel_and_wait([self._acking])
-        with suppress(PeerError):  # what is not acknowledged comes again, and is known
+        with suppress(PeerError):  # unacknowledged messages are delivered again, and recognised
             await self._acknowledge_handled()
         self._reading = self._acking = None
         await self.link.close()
@@ -240,7 +239,7 @@ class Messenger:
     # -- sending ----------------------------------------------------------------------------------
 
     def on(self, act: str) -> Callable[[Handler], Handler]:
-        """Handle what opens a conversation by this act: ``@agent.on("TASK_REQUEST")``."""
+        """Register a handler for conversations opened by this act: ``@agent.on("TASK_REQUEST")``."""
         if act not in OPENERS:
             raise ValueError(f"{act} opens no conversation; expected {', '.join(OPENERS)}")
 
@@ -269,7 +268,7 @@ class Messenger:
         return envelope_of({name: value for name, value in given.items() if value is not None})
 
     async def post(self, envelope: Envelope) -> dict[str, Any]:
-        """Send a message as it is; raises as ``Link.post`` does."""
+        """Send a message unchanged; raises as ``Link.post`` does."""
         if self._signing_key is not None:
             envelope = signed(envelope, self._signing_key)
         return await self.link.post(envelope)
@@ -287,11 +286,11 @@ class Messenger:
         return await self._open_with(self.make(act, names, payload, **more), names)
 
     def resume(self, exported: Mapping[str, Any]) -> AclConversation:
-        """Take up a conversation that another process has exported.
+        """Resume a conversation that another process exported.
 
         Raises:
-            msgspec.ValidationError: not what ``AclConversation.export`` gave.
-            BadInput: its messages cannot be read.
+            msgspec.ValidationError: not the output of ``AclConversation.export``.
+            BadInput: its messages are invalid.
         """
         dialogue = msgspec.convert(exported.get("dialogue"), Dialogue)
         last = exported.get("last")
@@ -301,7 +300,7 @@ class Messenger:
         return conversation
 
     def is_open(self, conversation: str, peer: str) -> bool:
-        """Whether a conversation with this agent is under way."""
+        """Whether a conversation with this agent is open."""
         known = self._conversations.get((conversation, peer))
         return known is not None and not known.dialogue.is_over
 
@@ -357,7 +356,7 @@ class Messenger:
         return _expected(await conversation.result(seconds), "INFORM_REF").get("value")
 
     async def capabilities(self, to: str, query: str = "summary", seconds: float = 60.0, **parameters: Any) -> Any:
-        """What an agent can do: the payload of its INFORM_CAPABILITIES."""
+        """An agent's capabilities: the payload of its INFORM_CAPABILITIES."""
         payload: dict[str, Any] = {"query_type": query}
         if parameters:
             payload["query_parameters"] = parameters
@@ -389,7 +388,7 @@ class Messenger:
 
     def _arrived(self, number: int, data: bytes) -> None:
         if number in self._pending:
-            return None  # the stream was lost and opened anew; it is being handled
+            return None  # the stream was lost and reopened; it is being handled
         self._pending.add(number)
         try:
             envelope = self._opened(decode(data))
@@ -405,7 +404,7 @@ class Messenger:
         self._dispatch(envelope, number)
 
     def _opened(self, envelope: Envelope) -> Envelope:
-        """A message whose payload can be read."""
+        """A message with a readable payload."""
         if self._decryption_key is None or not is_encrypted(envelope.payload):
             return envelope
         payload = decrypted(envelope.payload, self._decryption_key)
@@ -417,7 +416,7 @@ class Messenger:
             try:
                 conversation.take(envelope, number)
             except Conflict as exc:
-                # A cancellation that crossed the end is no mistake of its sender: the end wins (ACL-28).
+                # A cancellation that crossed the end is not an error of its sender: the end wins (ACL-28).
                 if not (envelope.performative == "CANCEL" and conversation.dialogue.is_over):
                     self._remark(envelope, "unexpected_act", str(exc))
                 self.done(number)
@@ -443,7 +442,7 @@ class Messenger:
         except (Conflict, Cancelled) as exc:
             logger.info("%s: %s", self.name, exc)
         except PeerUnavailable as exc:
-            logger.warning("%s could not answer, and tries again: %s", self.name, exc)
+            logger.warning("%s could not answer; retrying: %s", self.name, exc)
             self._conversations.pop((conversation.id, conversation.peer), None)
             await asyncio.sleep(_PAUSES[1])
             return self._dispatch(envelope, number)
@@ -457,7 +456,7 @@ class Messenger:
         self.done(number)
 
     def _remark(self, envelope: Envelope, reason: str, text: str) -> None:
-        """Say that a message was not understood; never about such a message itself (ACL-13)."""
+        """Report that a message was not understood; never about such a message itself (ACL-13)."""
         if envelope.performative == "NOT_UNDERSTOOD" or envelope.sender_id == _GATEWAY:
             return
         remark = self.make(
@@ -479,7 +478,7 @@ class Messenger:
         task.add_done_callback(self._handling.discard)
 
     def done(self, number: int) -> None:
-        """A message was handled, and is acknowledged soon."""
+        """Mark a message as handled; it is acknowledged soon."""
         self._pending.discard(number)
         self._handled.append(number)
         self._ack_due.set()
@@ -488,7 +487,7 @@ class Messenger:
         while True:
             await self._ack_due.wait()
             self._ack_due.clear()
-            with suppress(PeerError):  # the next one says it again
+            with suppress(PeerError):  # the next acknowledgement includes it
                 await self._acknowledge_handled()
 
     async def _acknowledge_handled(self) -> None:
@@ -499,10 +498,10 @@ class Messenger:
 
 
 def _expected(envelope: Envelope, act: str) -> dict[str, Any]:
-    """The payload of a reply of this act.
+    """The payload of a reply with this act.
 
     Raises:
-        PeerRefused: it is another one.
+        PeerRefused: it is another act.
     """
     if envelope.performative != act:
         payload = envelope.payload
@@ -513,5 +512,5 @@ def _expected(envelope: Envelope, act: str) -> dict[str, Any]:
 
 
 def _opens_again(envelope: Envelope, dialogue: Dialogue) -> bool:
-    """Whether a message continues a conversation that has ended, which only its initiator can."""
+    """Whether a message continues a conversation that has ended, which only its initiator can do."""
     return dialogue.is_over and envelope.performative in OPENERS and envelope.sender_id == dialogue.initiator

@@ -46,9 +46,9 @@ class AclPeer(Peer):
         sender: str | None = None,
         **named: Unpack[PeerOptionNames],
     ) -> None:
-        """Args beside those of every peer:
+        """Args besides those of every peer:
 
-        agent: who is asked, where the address does not say; None: the first that the end-point lists.
+        agent: who is asked, if the address does not say; None: the first that the endpoint lists.
         sender: our own name at the remote gateway; None: a new one.
         """
         self.agent = agent or agent_in(url)
@@ -59,7 +59,7 @@ class AclPeer(Peer):
         self._conversations: OrderedDict[str, str] = OrderedDict()  # ours → the remote id
         self._waiting: dict[str, AclConversation] = {}  # those that asked for input
         self._own = uuid4().hex
-        self._is_resumed = False  # the name and the conversation are those of an earlier process
+        self._is_resumed = False  # the name and the conversation are from an earlier process
 
     async def aclose(self) -> None:
         messengers = list(self._messengers.values())
@@ -68,7 +68,7 @@ class AclPeer(Peer):
             await messenger.close()
 
     async def discover(self) -> None:
-        """Learn what the agent says of itself."""
+        """Read the agent's description."""
         link = Link(self.url, **self._link_options({}))
         try:
             about = await link.about()
@@ -106,7 +106,7 @@ class AclPeer(Peer):
                     self._waiting[call.conversation] = conversation
                     ended = True
                     yield event
-                    yield Reply(question_message(event))  # for those who only want an answer
+                    yield Reply(question_message(event))  # for callers that only read the reply
                 elif isinstance(event, Fault):
                     ended = True
                     yield self._fault(event, envelope)
@@ -118,7 +118,7 @@ class AclPeer(Peer):
                 await self._let_go(conversation)
 
     async def _said(self, message: Message, call: Call) -> AclConversation:
-        """Send what is asked, or the answer to a question, in a new conversation if the last one is not ours."""
+        """Send the message, or the answer to a question, in a new conversation if the last one is not ours."""
         try:
             return await self._sent(message, call)
         except PeerRefused:
@@ -138,7 +138,7 @@ class AclPeer(Peer):
             return waiting
         payload, _ = request_of(message)
         agent, place = await self._agent(), self._place(call)
-        if messenger.is_open(place, agent):  # several turns without a conversation of their own, at the same time
+        if messenger.is_open(place, agent):  # several concurrent turns without their own conversation
             place = str(uuid4())
         more: dict[str, Any] = {"conversation_id": place, "hops": call.hops}
         if call.key is not None:
@@ -155,7 +155,7 @@ class AclPeer(Peer):
             raise PeerUnreadable(self.address, "it ended without an answer") from None
 
     def _fault(self, fault: Fault, envelope: Envelope) -> Event:
-        """What went wrong remotely, as other peers report it: in the answer (FAILURE), or before there was one."""
+        """A remote failure in the form of other peers: in the answer (FAILURE), or before there was one."""
         if fault.code == "cancelled":
             return Fault.of(Cancelled(fault.reason))
         if envelope.performative == "FAILURE":
@@ -166,7 +166,7 @@ class AclPeer(Peer):
         raise PeerRefused(self.address, fault.reason, str(code) if code else None)
 
     async def _let_go(self, conversation: AclConversation) -> None:
-        """Nobody waits any more: cancel the remote task."""
+        """Cancel the remote task, because nobody waits any more."""
         with suppress(SabirError, TimeoutError):
             async with asyncio.timeout(_GOODBYE):
                 await conversation.cancel("the caller has left")
@@ -188,7 +188,7 @@ class AclPeer(Peer):
         }
 
     def _messenger(self, call: Call) -> Messenger:
-        """Our messenger at the remote gateway, one for each identity: an inbox belongs to one."""
+        """Our messenger at the remote gateway, one per identity: an inbox belongs to one."""
         key = () if call.anonymous else tuple(sorted(call.headers.items()))
         known = self._messengers.get(key)
         if known is None:
@@ -222,7 +222,7 @@ class AclPeer(Peer):
             return
         known = msgspec.convert(left, _Left)
         self._conversations[""] = known.conversation
-        if self._sender is None:  # an inbox belongs to its name: the answers come to the one that asked
+        if self._sender is None:  # an inbox belongs to its name: answers go to the one that asked
             self._sender = known.sender
             self._is_resumed = True
         if known.question is not None:
@@ -233,7 +233,7 @@ class AclPeer(Peer):
 
 
 class _Left(msgspec.Struct):
-    """Our own conversation, as the next process finds it."""
+    """The state of our own conversation, for the next process."""
 
     conversation: str
     sender: str

@@ -1,4 +1,4 @@
-"""The acts: which payload each carries, whether it answers, and the ontology it is sent with by default."""
+"""The acts: the payload of each, whether it is an answer, and its default ontology."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Act(msgspec.Struct, frozen=True):
 
     name: str
     payload: type[Payload]
-    answers: bool  # it must name the message that it answers (C-4)
+    answers: bool  # it must name the message it answers (C-4)
     ontology: str = ""
 
 
@@ -32,7 +32,7 @@ def _table(*acts: Act) -> Mapping[str, Act]:
 
 
 ACTS: Final = _table(
-    # of the draft
+    # from the draft
     Act("TASK_REQUEST", p.TaskRequest, False),
     Act("TASK_ACCEPT", p.TaskAccept, True, f"{_GENERAL}task_acceptance"),
     Act("INFORM_RESULT", p.InformResult, True),
@@ -43,7 +43,7 @@ ACTS: Final = _table(
     Act("NOT_UNDERSTOOD", p.NotUnderstood, True, f"{_GENERAL}message_not_understood"),
     Act("QUERY_CAPABILITIES", p.QueryCapabilities, False, f"{_AGENT}capability_query"),
     Act("INFORM_CAPABILITIES", p.InformCapabilities, True, f"{_AGENT}capability_information"),
-    # beyond it (A-1, A-2)
+    # additions (A-1, A-2)
     Act("INFORM_IF", p.InformIf, True),
     Act("INFORM_REF", p.InformRef, True),
     Act("INFORM_PROGRESS", p.InformProgress, True),
@@ -66,7 +66,7 @@ def read_payload(performative: str, payload: Mapping[str, Any], language: str = 
     """The payload of an act, typed. In a natural language ``text`` is enough (A-12).
 
     Raises:
-        BadMessage: a field is missing or has another type; says which.
+        BadMessage: a field is missing or has the wrong type; says which.
     """
     act = ACTS[performative]
     if language != JSON_LANGUAGE and isinstance(payload.get("text"), str):
@@ -94,5 +94,5 @@ def _convert(given: Mapping[str, Any], kind: type[Payload], where: str) -> Paylo
 
 
 def _expected(said: str) -> str:
-    """msgspec's words after our own ``expected``."""
+    """msgspec's text after our own ``expected``."""
     return said.removeprefix("Expected ").rstrip(".") if said.startswith("Expected ") else f"a valid value ({said})"

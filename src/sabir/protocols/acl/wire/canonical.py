@@ -9,7 +9,7 @@ from typing import Final
 from sabir.errors import BadMessage
 from sabir.message import JSON
 
-_LARGEST_INTEGER: Final = 2**53  # beyond it JSON numbers of others lose digits
+_LARGEST_INTEGER: Final = 2**53  # larger JSON numbers lose digits elsewhere
 _ESCAPES: Final = {
     '"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t",
 }  # fmt: skip
@@ -20,7 +20,7 @@ def canonical(value: JSON) -> bytes:
     """The canonical JSON of a value.
 
     Raises:
-        BadMessage: a number or a text that I-JSON cannot hold.
+        BadMessage: a number or text that I-JSON cannot represent.
     """
     return _written(value, "$").encode()
 
@@ -54,7 +54,7 @@ def _string(text: str, where: str) -> str:
 
 
 def _number(value: float, where: str) -> str:
-    """A double as ECMAScript writes it."""
+    """A double in ECMAScript's format."""
     if not math.isfinite(value):
         raise BadMessage("acl", where, "a finite number")
     if value == 0:
@@ -64,7 +64,7 @@ def _number(value: float, where: str) -> str:
     whole, _, fraction = mantissa.partition(".")
     fraction = "" if fraction == "0" else fraction
     digits = (whole + fraction).lstrip("0")
-    point = len(whole) + int(power or 0)  # where the decimal point stands, counted from the first digit
+    point = len(whole) + int(power or 0)  # position of the decimal point, counted from the first digit
     if whole == "0":
         point -= 1 + len(fraction) - len(fraction.lstrip("0"))
     digits = digits.rstrip("0") or "0"

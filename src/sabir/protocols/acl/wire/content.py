@@ -26,11 +26,11 @@ LOSSES: Final = (
     "location and generic parts, which arrive as JSON in result_details",
 )
 _ANSWER: Final = "answer"
-_MORE: Final = "parts"  # in result_details: structured parts beside or in place of one object
+_MORE: Final = "parts"  # in result_details: structured parts besides or instead of one object
 
 
 def message_of(envelope: Envelope) -> Message:
-    """What an agent is asked: the description is the text, the parameters a structured part."""
+    """The input of an agent: the description is the text, the parameters a structured part."""
     payload = envelope.payload
     language = envelope.languages[0]
     if language != JSON_LANGUAGE and isinstance(payload.get("text"), str):
@@ -77,7 +77,7 @@ def result_of(message: Message, status: str = "success") -> dict[str, Any]:
 
 
 def _is_result(details: dict[str, Any]) -> bool:
-    """Whether an agent says how its task ended: it may fail at what was asked without failing itself (ACL-12)."""
+    """Whether an agent reports how its task ended: the task may fail without the agent failing (ACL-12)."""
     return status_of(details.get("task_status")) in ("success", "failure", "partial_success")
 
 
@@ -193,7 +193,7 @@ def _field(name: str, shape: dict[str, Any], required: bool) -> Field:
 
 
 def answer_of(payload: dict[str, Any]) -> Message:
-    """The Message of an INFORM_INPUT: words as text, anything else as a part labelled ``answer``."""
+    """The Message of an INFORM_INPUT: text as text, anything else as a part labelled ``answer``."""
     answer = payload.get(_ANSWER)
     if isinstance(answer, str):
         return Message.text(answer)
@@ -228,7 +228,7 @@ def act_of(event: Event) -> tuple[str, dict[str, Any]]:
 
 
 def event_of(envelope: Envelope) -> Event | None:
-    """The event that a message reports to whoever asked; None if it reports none, such as an acceptance."""
+    """The event that a message reports to the initiator; None if it reports none, such as an acceptance."""
     payload = envelope.payload
     match envelope.performative:
         case "INFORM_PROGRESS":
@@ -243,7 +243,7 @@ def event_of(envelope: Envelope) -> Event | None:
         case "INFORM_RESULT":
             asked = (payload.get("result_details") or {}).get("request_for_user")
             if isinstance(asked, str) and status_of(payload.get("task_status")) == "partial_success":
-                return Question(asked)  # A-7: known senders ask so
+                return Question(asked)  # A-7: known senders ask like this
             return Reply(reply_of(payload))
         case "INFORM_DONE":
             return Fault("cancelled", "cancelled")
@@ -259,7 +259,7 @@ def event_of(envelope: Envelope) -> Event | None:
     return None
 
 
-# The fault code for a reason of others.
+# The fault code for a foreign reason.
 _FAULTS: Final = {
     "timeout": "deadline",
     "cancelled": "cancelled",
@@ -312,7 +312,7 @@ def payload_for(exc: SabirError) -> tuple[str, dict[str, Any]]:
 
 
 def capabilities_of(query: QueryCapabilities, card: Card) -> dict[str, Any]:
-    """What an INFORM_CAPABILITIES says of an agent, from its Card (ACL-14)."""
+    """The INFORM_CAPABILITIES payload of an agent, from its Card (ACL-14)."""
     if query.query_type == "summary":
         return _summary(card)
     if query.query_type == "specific":

@@ -1,4 +1,4 @@
-"""The envelope of a message, and its codec. Fields that are not known here are kept."""
+"""The envelope of a message, and its codec. Unknown fields are kept."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ReceiverKind = Literal["agent", "agents", "group", "everybody"]
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):
-    """One message. ``sender`` and ``receiver`` are objects as they came; read ``sender_id`` and ``receivers``."""
+    """One message. ``sender`` and ``receiver`` are raw objects; read ``sender_id`` and ``receivers``."""
 
     message_id: str
     performative: str
@@ -87,7 +87,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def content(self) -> Payload:
-        """The payload, typed. It was checked when the message was read."""
+        """The payload, typed. It was checked when the message was decoded."""
         return read_payload(self.performative, self.payload, self.languages[0])
 
     @property
@@ -105,7 +105,7 @@ def decode(body: bytes | str, *, strict: bool = False) -> Envelope:
     """A message from its JSON text.
 
     Raises:
-        Unreadable: it is not JSON; says the line.
+        Unreadable: it is not JSON; names the line.
         BadMessage: a field is missing or invalid; says which.
         UnknownVersion: another version of the draft.
     """
@@ -120,7 +120,7 @@ def json_of(body: bytes | str) -> JSON:
     """The JSON value of a text.
 
     Raises:
-        Unreadable: it is not JSON; says the line and, where one is there, that comments are not.
+        Unreadable: it is not JSON; names the line and, if there is one, says that comments are not allowed.
     """
     data = body.encode("utf-8", "surrogatepass") if isinstance(body, str) else body
     try:
@@ -176,7 +176,7 @@ def _check(envelope: Envelope, strict: bool) -> None:
 
 
 class _Fields(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """The fields of a usual message: one receiver, no alternatives, no fields of others."""
+    """The fields of a common message: one receiver, no alternatives, no unknown fields."""
 
     mcp_version: str = ""
     message_id: str
@@ -200,10 +200,10 @@ _read_fields = msgspec.json.Decoder(_Fields).decode
 
 
 def _usual(body: bytes) -> Envelope | None:
-    """A message of the usual form, read in one step; None if it has another form, or if something is wrong.
+    """A message of the common form, decoded in one step; None if it has another form, or if something is invalid.
 
     Raises:
-        BadMessage: the payload does not fit the act.
+        BadMessage: the payload does not match the act.
     """
     try:
         read = _read_fields(body)
@@ -220,7 +220,7 @@ def _usual(body: bytes) -> Envelope | None:
         and _is_party(read.sender)
         and _is_party(read.receiver)
         and time_of(read.timestamp) is not None
-        # Rare fields, and empty ones, are read the other way.
+        # Rare fields, and empty ones, take the slow path.
         and None is read.reply_by is read.reply_to is read.signature
         and "" not in (read.in_reply_to, read.reply_with, read.conversation_id, read.protocol)
     )
@@ -251,7 +251,7 @@ def _is_party(given: dict[str, Any]) -> bool:
 
 
 def plain(envelope: Envelope) -> dict[str, Any]:
-    """A message as a JSON value, fields in the order of the draft."""
+    """A message as a JSON value, with fields in the order of the draft."""
     out: dict[str, Any] = {
         "mcp_version": envelope.mcp_version,
         "message_id": envelope.message_id,
@@ -284,13 +284,13 @@ _encode = msgspec.json.Encoder().encode
 
 
 def stamp(at: float) -> str:
-    """A time as it is emitted: ISO 8601, UTC, ``Z`` (ACL-4)."""
+    """A time in the output format: ISO 8601, UTC, ``Z`` (ACL-4)."""
     moment = datetime.datetime.fromtimestamp(at, datetime.UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def time_of(text: str) -> float | None:
-    """Seconds since the epoch of an ISO 8601 time with or without an offset (UTC then); None if it is not one."""
+    """Seconds since the epoch of an ISO 8601 time, UTC if it has no offset; None if it is invalid."""
     try:
         moment = datetime.datetime.fromisoformat(text)
     except ValueError:
@@ -363,7 +363,7 @@ NAME_FORM: Final = "a name of 1 to 64 letters, digits, dots, hyphens or undersco
 
 
 def _name(given: object, where: str, *, everybody: bool) -> None:
-    """Names of agents keep to the form of a Card's name (ACL-42)."""
+    """Agent names have the form of a Card's name (ACL-42)."""
     if everybody and given == EVERYBODY:
         return
     if not isinstance(given, str) or not NAME.fullmatch(given):

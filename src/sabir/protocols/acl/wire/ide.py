@@ -1,8 +1,9 @@
-"""The envelope of the IDE extension, read into the draft's and answered in its own form (A-8).
+"""The envelope of the IDE extension, converted to the draft's and answered in its own form (A-8).
 
 ``{conversation_id, performative, ontology, payload, sender: "name", receiver: "name" | "*", timestamp?, error?}``.
 It is recognised by ``sender`` being a string. Its words ``REQUEST``, ``ACCEPT`` … are old names of the refined acts,
-and are read here only (ACL-16).
+and are
+accepted only here (ACL-16).
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def is_ide(value: JSON) -> bool:
 
 
 def from_ide(value: dict[str, Any], message_id: str) -> Envelope:
-    """A message in the draft's envelope. The IDE's has no id of its own, so one is given.
+    """A message in the draft's envelope. The IDE's has no id, so one is generated.
 
     Raises:
         BadMessage: a field is missing or invalid; says which.
@@ -87,7 +88,7 @@ def from_ide(value: dict[str, Any], message_id: str) -> Envelope:
 
 
 def _request(payload: dict[str, Any], value: dict[str, Any]) -> dict[str, Any]:
-    """What the extension asks, as a task: its ontology names the task, its fields are the parameters."""
+    """A request of the extension as a task: its ontology names the task, its fields are the parameters."""
     if "task_type" in payload and "task_description" in payload:
         return payload
     ontology = str(value.get("ontology") or "")
@@ -98,7 +99,7 @@ def _request(payload: dict[str, Any], value: dict[str, Any]) -> dict[str, Any]:
 
 
 def to_ide(envelope: Envelope, receiver: str) -> dict[str, Any]:
-    """A message as the extension reads it; an error stands in ``error``, too."""
+    """A message in the extension's form; an error is also in ``error``."""
     payload = envelope.payload
     out: dict[str, Any] = {
         "conversation_id": envelope.conversation_id or envelope.in_reply_to or envelope.message_id,

@@ -1,4 +1,4 @@
-"""The ontology terms of the draft as data, and which term an act is sent with."""
+"""The ontology terms of the draft as data, and the term of each act."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _FORM: Final = re.compile(r"elizaos:ontology:[a-z0-9_-]+(?:/[a-z0-9_-]+){1,4}")
 
 
 class Term(msgspec.Struct, frozen=True):
-    """One ontology: which acts carry it, and perhaps a JSON Schema of the payload or a link to a document."""
+    """One ontology: which acts carry it, and optionally a JSON Schema of the payload or a link to a document."""
 
     name: str
     acts: tuple[str, ...]
     description: str = ""
     schema: dict[str, Any] | None = None
-    document: str = ""  # an RDF or OWL document, as a link
+    document: str = ""  # link to an RDF or OWL document
 
 
 def _table(*terms: Term) -> Mapping[str, Term]:
@@ -44,7 +44,7 @@ TERMS: Final = _table(
     Term(f"{PREFIX}agent/capability_information", ("INFORM_CAPABILITIES",), "What an agent can do"),
 )
 
-# The term of a result, by the term of its request: with success, and without.
+# The term of a result, by the term of its request: on success, and otherwise.
 _RESULTS: Final[Mapping[str, tuple[str, str]]] = {
     f"{PREFIX}code/python/debug_request": (
         f"{PREFIX}code/python/solution_provided",
@@ -58,7 +58,7 @@ _RESULTS: Final[Mapping[str, tuple[str, str]]] = {
 
 
 def result_ontology(request: str, *, success: bool) -> str:
-    """The ontology of a result; one that is not in the table keeps the request's own."""
+    """The ontology of a result; a request's term that is not in the table is kept."""
     known = _RESULTS.get(request)
     return known[0 if success else 1] if known else request
 
@@ -72,6 +72,6 @@ def check_form(term: str) -> None:
 
 
 def choose(wanted: Iterable[str], known: Iterable[str]) -> str | None:
-    """The first of the alternatives that is known; None if none is."""
+    """The first known alternative, or None."""
     offered = set(known)
     return next((term for term in wanted if term in offered), None)

@@ -1,7 +1,8 @@
-"""The payload of each act: strict in what is required, open in what is optional.
+"""The payload of each act: strict about required fields, open about optional ones.
 
-A payload stays a plain object in the envelope, so that fields which are not known here survive; these types say what
-must be in it, and read it.
+A payload stays a plain object in the envelope, so that unknown fields survive; these types say what it must contain,
+and
+decode it.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ _SECONDS: Final = {"weeks": 604_800.0, "days": 86_400.0, "hours": 3_600.0, "minu
 
 
 class Payload(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What an act carries."""
+    """The payload of an act."""
 
 
 class Prose(Payload, frozen=True, omit_defaults=True):
-    """The payload of a message whose ``language`` is a tag: words for people (A-12)."""
+    """The payload of a message whose ``language`` is a tag: text for people (A-12)."""
 
     text: Text
 
@@ -74,7 +75,7 @@ class TaskAccept(Payload, frozen=True, omit_defaults=True):
 
     @property
     def estimated_seconds(self) -> float | None:
-        """The estimate in seconds, if it can be read."""
+        """The estimate in seconds, if it is valid."""
         return seconds_of(self.estimated_completion_time)
 
 
@@ -180,7 +181,8 @@ class InformDone(Payload, frozen=True, omit_defaults=True):
 
 
 class Subscribe(Payload, frozen=True, omit_defaults=True):
-    """What is subscribed to: ``directory`` changes by template, a ``task``'s events, or an agent's own ``topic``."""
+    """The target of a subscription: ``directory`` changes by template, a ``task``'s events, or an agent's own
+    ``topic``."""
 
     topic: str
     template: dict[str, Any] | None = None
@@ -220,7 +222,7 @@ class RejectProposal(Payload, frozen=True, omit_defaults=True):
 
 
 def seconds_of(given: float | str | None) -> float | None:
-    """Seconds of a number, or of an ISO 8601 duration such as ``PT5M``; None if it is neither (A-6)."""
+    """The seconds of a number, or of an ISO 8601 duration such as ``PT5M``; None if it is neither (A-6)."""
     if given is None or isinstance(given, bool):
         return None
     if isinstance(given, int | float):
@@ -237,5 +239,5 @@ def seconds_of(given: float | str | None) -> float | None:
 
 
 def status_of(word: object) -> object:
-    """A task status as it is emitted: ``SUCCESS`` and ``TASK_SUCCESS`` are ``success`` (A-6)."""
+    """A task status in the output form: ``SUCCESS`` and ``TASK_SUCCESS`` become ``success`` (A-6)."""
     return word.lower().removeprefix("task_") if isinstance(word, str) else word

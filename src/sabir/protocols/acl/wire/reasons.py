@@ -43,7 +43,7 @@ FAILURE: Final = "FAILURE"
 
 
 class ErrorReport(NamedTuple):
-    """How an error is reported: the act, its reason or error code, and the HTTP status beside it."""
+    """How an error is reported: the act, its reason or error code, and the HTTP status."""
 
     act: str
     reason: str
@@ -51,7 +51,7 @@ class ErrorReport(NamedTuple):
 
 
 class Rejected(Exception):  # it is an answer, not a defect
-    """A message that is answered by this report and goes no further."""
+    """A message that is answered with this report and not processed further."""
 
     def __init__(self, report: ErrorReport, text: str, retry_after: float | None = None) -> None:
         super().__init__(text)
@@ -93,7 +93,7 @@ CODES: Final[Mapping[type[SabirError], ErrorReport]] = ErrorTable(
     }
 )
 
-# What a wrong field of the envelope is called; the longest path that fits counts.
+# The code for an invalid field of the envelope; the longest matching path counts.
 _BY_PATH: Final[Mapping[str, str]] = {
     "$.performative": "unknown_performative",
     "$.mcp_version": "unsupported_value",

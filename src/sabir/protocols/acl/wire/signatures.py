@@ -39,7 +39,7 @@ def verify(envelope: Envelope, keys: KeySet) -> None:
     """Check the signature of a message.
 
     Raises:
-        BadMessage: it is missing, malformed, or by no key of the sender.
+        BadMessage: it is missing, malformed, or not by a key of the sender.
     """
     head, dots, tail = (envelope.signature or "").partition("..")
     if not dots:
@@ -70,7 +70,7 @@ def encrypted(payload: dict[str, Any], keys: KeySet) -> dict[str, Any]:
 
 
 def decrypted(payload: dict[str, Any], key: OKPKey) -> dict[str, Any]:
-    """What ``encrypted`` gave, opened.
+    """The decrypted output of ``encrypted``.
 
     Raises:
         BadMessage: it is not encrypted to this key.
