@@ -80,7 +80,7 @@ async def test_what_cannot_be_read_is_asked_again_with_the_reason() -> None:
     assert values_of(answer) == {"size": "large", "milk": False, "shots": 3}
     complaints = [line for line in told if (line.startswith("  ") and line[2].isalpha()) or line.startswith("  '")]
     assert complaints == [
-        "  This one is needed. Ctrl-D declines the whole question.",
+        "  This one is required. Ctrl-D declines the whole question.",
         "  'huge' is not one of the choices: type a number from 1 to 2, or the words",
         "  'maybe' is neither yes nor no: type y or n",
         "  'many' is not a number: type one such as 2 or 1.5",

@@ -140,7 +140,7 @@ def test_credentials_that_are_not_known_end_it_at_once(
     assert time.monotonic() - began < 5
     assert told.out == ""
     assert told.err.count("\n") == 1
-    assert "these credentials are not known there" in told.err
+    assert "the server does not accept these credentials" in told.err
 
 
 async def test_a_server_that_is_closed_to_known_callers_too_is_still_checked(serve: Serve, home: Path) -> None:

@@ -192,12 +192,12 @@ def test_a_store_on_which_a_gateway_runs_is_copied_only_by_force(
         assert main(["store", "copy", address, first]) == 1
         told = capsys.readouterr().err
         assert told.startswith("sabir: copy: a gateway runs on ") and told.count("\n") == 1
-        assert told.endswith(", and what it writes meanwhile would stay behind; stop it first, or give --force\n")
+        assert told.endswith(", and what it writes during the copy would be missing; stop it first, or give --force\n")
         assert "postgres@" not in told and not (tmp_path / "first").exists()
         assert main(["store", "copy", address, first, "--force"]) == 0
         capsys.readouterr()
         assert main(["store", "copy", first, address]) == 1
-        assert "it would not know of the rows that come" in capsys.readouterr().err
+        assert "it would not see the copied rows" in capsys.readouterr().err
     assert main(["store", "copy", address, second]) == 0, "it has stopped"
 
 

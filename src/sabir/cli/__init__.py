@@ -1,4 +1,4 @@
-"""The command line: one file a command. Output for people, ``--json`` for programs, exit codes for scripts."""
+"""The command line: one file per command. Output for people, ``--json`` for programs, exit codes for scripts."""
 
 from __future__ import annotations
 

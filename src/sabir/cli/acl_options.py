@@ -1,4 +1,4 @@
-"""What the commands that speak ACL share: the address, who we are, and how messages are shown."""
+"""What the ACL commands share: the address, our identity, and how messages are shown."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EPILOG = "SABIR_URL is the address if none is given; SABIR_TOKEN is the API key 
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Flags of every command that speaks ACL."""
+    """Flags of every ACL command."""
     parser.epilog = EPILOG
     parser.add_argument("--ca", metavar="FILE", help="trust this certificate (PEM)")
     parser.add_argument("--socket", metavar="PATH", help="connect to this Unix socket (sabir serve --socket)")
@@ -31,7 +31,7 @@ def add_address(parser: argparse.ArgumentParser) -> None:
 
 
 def settle_address(arguments: argparse.Namespace, following: str, default: str | None = None) -> None:
-    """Find the address; a lone argument is the one that follows it, where SABIR_URL holds the address.
+    """Resolve the address; if SABIR_URL is set, a single argument is the one after the address.
 
     Raises:
         ConfigError: there is no address.
@@ -66,7 +66,7 @@ _LONGEST: Final = 300  # characters of a message in a line
 
 
 def in_a_line(envelope: Envelope) -> str:
-    """A message for people: when, from whom to whom, the act, and its words."""
+    """A message for people: time, sender and receiver, the act, and its text."""
     payload = envelope.payload
     words = next((str(payload[name]) for name in _WORDS if payload.get(name) not in (None, "", {}, [])), "")
     words = " ".join(words.split())
@@ -77,7 +77,7 @@ def in_a_line(envelope: Envelope) -> str:
 
 
 def moment(stamp: str) -> str:
-    """A time of a message as people here read it: of today the time alone."""
+    """A message's time for people: today without the date."""
     at = time_of(stamp)
     if at is None:
         return stamp

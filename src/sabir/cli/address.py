@@ -1,4 +1,4 @@
-"""The address that a command is given, or that SABIR_URL holds."""
+"""The address that a command is given, or the one in SABIR_URL."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from urllib.parse import urlsplit
 
 from sabir.errors import ConfigError
 
-PROGRAM: Final = "stdio:"  # and a command: an MCP server on this machine
+PROGRAM: Final = "stdio:"  # followed by a command: a local MCP server
 
 
 def address_of(given: str | None) -> str:
-    """The address, with a scheme; SABIR_URL where none is given.
+    """The address, with a scheme; SABIR_URL by default.
 
     Raises:
         ConfigError: no address is given, or it is invalid.

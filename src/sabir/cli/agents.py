@@ -1,4 +1,4 @@
-"""``sabir agents [URL]``: which agents there are, at an address or in a configuration, and what they can do."""
+"""``sabir agents [URL]``: lists the agents at an address or in a configuration, and their skills."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .address import PROGRAM, address_of
 from .printing import say, say_json
 from .remote import add_options, card_data, remote_cards
 
-ORDER: Final = ("nlip", "a2a", "mcp", "nlweb", "acl")  # at an address that names no protocol
+ORDER: Final = ("nlip", "a2a", "mcp", "nlweb", "acl")  # for an address that names no protocol
 SUFFIXES: Final = (".yaml", ".yml")
 
 
@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _nothing_in(place: str | None) -> str:
-    """What to do where there are no agents."""
+    """What to do if there are no agents."""
     file = place or file_of(None)
     where = f"{file} has no agents" if file is not None else "there is no sabir.yaml here"
     return f"{where[:1].upper()}{where[1:]}. Give the address of a gateway or a configuration file."

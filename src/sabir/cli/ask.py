@@ -1,6 +1,6 @@
-"""``sabir ask URL "text"``: say something to an agent and print what it answers.
+"""``sabir ask URL "text"``: send a message to an agent and print its answer.
 
-A conversation continues from one call to the next: its tokens are kept per address in the home folder.
+A conversation continues from one call to the next: its tokens are stored per address in the home folder.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from .questions import at_terminal
 from .receiving import AnswerReceiver
 from .refusals import same_for_all
 
-_SILENT = logging.NullHandler()  # what goes wrong is printed once, in the line that the command ends with
+_SILENT = logging.NullHandler()  # errors are printed once, in the last line of the command
 LARGE = 512 * 1024  # bytes; a larger file is uploaded, and the message refers to it
 
 
@@ -109,13 +109,13 @@ async def _ask(arguments: argparse.Namespace) -> int:
         except SabirError as exc:
             raise same_for_all(exc, peer.speaks, peer.address) from None
         finally:
-            keep(peer, remembered)  # also after a refusal, which may have ended something
+            keep(peer, remembered)  # even after a refusal, which may have ended the conversation
     _show(arguments, reply, receiving)
     return 1 if reply.is_error else 0
 
 
 def _place(arguments: argparse.Namespace) -> str:
-    """The address that is asked; moves a lone argument to the text where SABIR_URL holds the address."""
+    """The address to ask; if SABIR_URL is set, a single argument is the text."""
     given = arguments.url
     is_text = given is not None and "://" not in given and not given.startswith(PROGRAM)
     if arguments.text is None and os.environ.get("SABIR_URL") and is_text:
@@ -124,21 +124,21 @@ def _place(arguments: argparse.Namespace) -> str:
     if arguments.data is not None and arguments.tool is None:
         raise ConfigError("--data: expected --tool NAME beside it")
     if arguments.tool and arguments.protocol is None and url.startswith("http") and not urlsplit(url).path.strip("/"):
-        arguments.protocol = "mcp"  # which has tools; a gateway speaks it
+        arguments.protocol = "mcp"  # it has tools, and every gateway supports it
     agent = arguments.agent
     spoken = kind_of(url, arguments.protocol).protocol if arguments.tool else ""
     if spoken == "nlweb":
         raise ConfigError("--tool: NLWeb carries questions and no data; use --protocol mcp, nlip, a2a or acl")
     if agent is None and spoken not in ("", "mcp"):
-        agent = arguments.tool  # elsewhere an agent is what takes data
+        agent = arguments.tool  # elsewhere, data goes to an agent
     return place_of_agent(url, agent, arguments.protocol) if agent else url
 
 
 async def _check_tool(peer: Peer, name: str) -> None:
-    """Whether an MCP server has a tool; what is not called by its name goes to the tool that takes words.
+    """Check that an MCP server has this tool; otherwise the message would go to the tool that takes text.
 
     Raises:
-        ConfigError: it has not; names the nearest.
+        ConfigError: it does not; names the nearest.
     """
     listing = getattr(peer, "refresh", None)
     if listing is None:
@@ -161,7 +161,7 @@ def _show(arguments: argparse.Namespace, reply: Message, receiving: AnswerReceiv
 
 
 def connection_options(arguments: argparse.Namespace, url: str) -> dict[str, Any]:
-    """How to call; each kind of peer takes what it knows."""
+    """The options of the peer; each kind takes those it knows."""
     options: dict[str, Any] = {"seconds": arguments.timeout}
     if arguments.trace:
         options["on_wire"] = show
@@ -181,7 +181,7 @@ def service_of(url: str) -> str:
 
 
 def is_large(path: Path) -> bool:
-    """Whether a file goes beside the message and not in it."""
+    """Whether a file is uploaded instead of being part of the message."""
     try:
         return path.stat().st_size > LARGE
     except OSError as exc:
@@ -195,7 +195,7 @@ def said(arguments: argparse.Namespace, large: list[Path]) -> Message:
         text = sys.stdin.read()
     try:
         (text or "").encode()
-    except UnicodeEncodeError:  # bytes of another encoding come as half surrogate pairs
+    except UnicodeEncodeError:  # bytes in another encoding arrive as lone surrogates
         raise ConfigError("the text is not UTF-8") from None
     if text is None and not arguments.file and arguments.tool is None:
         raise ConfigError("nothing to send: give TEXT, - to read standard input, --file or --tool")
@@ -249,7 +249,7 @@ def file_part(path: Path) -> Part:
 
 
 def trust(path: str) -> ssl.SSLContext:
-    """TLS that trusts the certificate in this file, such as one that ``--dev-tls`` made."""
+    """A TLS context that trusts the certificate in this file, such as one made by ``--dev-tls``."""
     try:
         return ssl.create_default_context(cafile=path)
     except (OSError, ssl.SSLError) as exc:
@@ -265,7 +265,7 @@ def place_of(url: str) -> Path:
 
 
 def left_off(place: Path) -> dict[str, Any]:
-    """The conversation as it was left; empty if nothing is remembered, or it cannot be read."""
+    """The stored conversation; empty if there is none, or it cannot be read."""
     try:
         return msgspec.json.decode(place.read_bytes(), type=dict[str, Any])
     except (OSError, msgspec.DecodeError):
@@ -273,10 +273,10 @@ def left_off(place: Path) -> dict[str, Any]:
 
 
 def keep(peer: Peer, place: Path) -> None:
-    """Remember the conversation for the next call; where that cannot be, the answer counts more."""
+    """Store the conversation for the next call; a failure is only reported, because the answer matters more."""
     try:
         own_folder(place.parent)
         with os.fdopen(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
             file.write(msgspec.json.encode(peer.export()))
     except OSError as exc:
-        say(f"sabir: the conversation cannot be kept in {place.parent}: {exc.strerror}", file=sys.stderr)
+        say(f"sabir: the conversation cannot be stored in {place.parent}: {exc.strerror}", file=sys.stderr)

@@ -15,7 +15,7 @@ _LONGEST: Final = 100  # characters of a name
 
 
 def save(message: Message, folder: Path) -> Iterator[Path]:
-    """Write the files of an answer and yield where each is; nothing that is there already is overwritten."""
+    """Write the files of an answer and yield their paths; existing files are not overwritten."""
     for part in message.parts:
         if isinstance(part.content, bytes):
             folder.mkdir(parents=True, exist_ok=True)
@@ -23,7 +23,7 @@ def save(message: Message, folder: Path) -> Iterator[Path]:
 
 
 def name_of(part: Part) -> str:
-    """A file name for a part: its label, without anything that leads out of a folder, or what it is."""
+    """A file name for a part: its label, without path separators, or its type."""
     kind = part.subformat.replace("binary/", "")
     name = _UNSAFE.sub("_", (part.label or "").replace("\\", "/").rpartition("/")[2]).strip(". ")[-_LONGEST:]
     if not name:

@@ -1,4 +1,4 @@
-"""``sabir audit verify|export``: whether the audit log is as it was written, and the log itself as JSON lines."""
+"""``sabir audit verify|export``: checks that the audit log is unchanged, or exports it as JSON lines."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def field(text: str) -> str:
-    """A field that can be hidden, as it is written on the command line."""
+    """A field that can be hidden, as given on the command line."""
     try:
         check_redacted([text])
     except ValueError as exc:
@@ -57,7 +57,7 @@ def field(text: str) -> str:
 
 
 def where(parser: argparse.ArgumentParser) -> None:
-    """The arguments that say whose store is meant."""
+    """The arguments that choose the store."""
     parser.add_argument("--config", metavar="FILE", help="configuration file (default: sabir.yaml, if it exists)")
     parser.add_argument("--home", metavar="DIR", help="where state is kept (default ./.sabir)")
     parser.add_argument("--store", metavar="URL", help="sqlite:///path or postgresql://…")
@@ -65,7 +65,7 @@ def where(parser: argparse.ArgumentParser) -> None:
 
 @asynccontextmanager
 async def opened(arguments: argparse.Namespace, *, make: bool = False) -> AsyncIterator[tuple[Store, Settings]]:
-    """The store that the arguments and the configuration mean, open.
+    """The open store that the arguments and the configuration describe.
 
     Raises:
         ConfigError: there is no store, and none may be created.
@@ -83,7 +83,7 @@ async def opened(arguments: argparse.Namespace, *, make: bool = False) -> AsyncI
 
 
 def address_of(settings: Settings) -> str:
-    """Where the store of a gateway with these settings is."""
+    """The address of the store of a gateway with these settings."""
     return settings.store or f"sqlite:///{Path(settings.home) / 'sabir.db'}"
 
 

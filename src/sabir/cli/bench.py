@@ -1,6 +1,6 @@
-"""``sabir bench URL``: a small load test: requests a second, latencies and errors.
+"""``sabir bench URL``: a small load test: requests per second, latencies and errors.
 
-It measures client and server together, on one core: numbers of two runs on one machine can be compared, no others.
+It measures client and server together, on one core: only compare runs on the same machine.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def check(arguments: argparse.Namespace, url: str) -> None:
-    """Whether the load is bounded and the address allowed.
+    """Check that the load is bounded and the address allowed.
 
     Raises:
         ConfigError: it is not; says which flag.
@@ -87,7 +87,7 @@ def check(arguments: argparse.Namespace, url: str) -> None:
 
 
 class LoadTest:
-    """One run: what was asked, how long each answer took, and what went wrong."""
+    """One run: its requests, their latencies, and their errors."""
 
     def __init__(self, seconds: float, requests: int | None) -> None:
         self._seconds = seconds
@@ -108,7 +108,7 @@ class LoadTest:
         return True
 
     async def ask(self, peer: Peer, text: str) -> None:
-        """Send one request and note how it ended."""
+        """Send one request and record its outcome."""
         began = time.perf_counter()
         try:
             reply = await peer.ask(text)
@@ -125,7 +125,7 @@ class LoadTest:
         return len(self.times) + sum(self.errors.values()) - self.errors.get("error_reply", 0)
 
     def figures(self) -> dict[str, Any]:
-        """The figures of the run; latencies in milliseconds, of requests that were answered."""
+        """The figures of the run; latencies in milliseconds, of answered requests."""
         seconds = max(self._ended - self._began, 1e-9)
         times = sorted(self.times)
         return {
@@ -140,7 +140,7 @@ class LoadTest:
 
 
 def quantile(times: Sequence[float], share: float) -> float | None:
-    """The time, in milliseconds, that this share of sorted times does not exceed; None without any."""
+    """The given percentile of sorted times, in milliseconds; None without any."""
     if not times:
         return None
     return round(times[max(0, math.ceil(share * len(times)) - 1)] * 1000, 3)
@@ -152,10 +152,10 @@ async def _measure(arguments: argparse.Namespace, url: str) -> LoadTest:
     options = known_options(make, connection_options(plain, url))
     load = LoadTest(arguments.seconds, arguments.requests)
     async with AsyncExitStack() as stack:
-        # One peer each, as if each were a caller: turns of one conversation would wait for each other.
+        # One peer each, like separate callers: turns of one conversation would wait for each other.
         peers = [await stack.enter_async_context(make(url, **options)) for _ in range(arguments.connections)]
         try:
-            await peers[0].ask(arguments.text)  # an address where nobody answers is an error, and not a load test
+            await peers[0].ask(arguments.text)  # if nothing answers, that is an error, not a load test
         except SabirError as exc:
             raise same_for_all(exc, peers[0].speaks, peers[0].address) from None
         load.begin()

@@ -1,4 +1,4 @@
-"""``sabir bus waiting|dead|replay|discard``: what waits for an agent, and what could not be handled."""
+"""``sabir bus waiting|dead|replay|discard``: letters that wait for an agent, and letters that could not be handled."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ACTIONS: Final = {
     "discard": "delete dead letters",
 }
 
-_MAX_DEAD: Final = 100_000  # dead letters of a name that are looked at
+_MAX_DEAD: Final = 100_000  # dead letters of a name that are read
 _LISTED: Final = 1000
 
 
@@ -78,10 +78,10 @@ async def _run(arguments: argparse.Namespace) -> int:
 
 @asynccontextmanager
 async def _opened(arguments: argparse.Namespace) -> AsyncIterator[Bus]:
-    """The bus that is meant, open."""
+    """The chosen bus, open."""
     address = arguments.bus
     if address != OWN_STORE:
-        address = load(arguments.config, flags={"bus": address}).bus or OWN_STORE  # which checks it
+        address = load(arguments.config, flags={"bus": address}).bus or OWN_STORE  # which validates it
     async with AsyncExitStack() as exits:
         if address == OWN_STORE:
             store, _ = await exits.enter_async_context(opened(arguments))
@@ -111,7 +111,7 @@ async def _done(bus: Bus, arguments: argparse.Namespace) -> Any:
 
 
 def _row(dead: DeadLetter) -> dict[str, Any]:
-    """A dead letter as it is shown: everything but its content."""
+    """A dead letter for display: everything but its content."""
     letter = dead.letter
     row = {
         "number": dead.number,

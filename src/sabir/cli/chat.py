@@ -85,7 +85,7 @@ class Chat:
         self.files: list[Part] = []
         self.console = Console(highlight=False)
         self.peer: Peer | None = None
-        self._live: Live | None = None  # what an answer is drawn in, while it comes
+        self._live: Live | None = None  # draws an answer while it arrives
         self._asked = False  # whether the prompt is that of a question
         self._leaving = False  # whether /quit was typed instead of an answer
         self._commands: Mapping[str, Callable[[str], Any]] = {
@@ -144,7 +144,7 @@ class Chat:
 
     async def _reach(self) -> None:
         """Raises:
-        PeerUnavailable: nobody listens at the address.
+        PeerUnavailable: nothing answers at the address.
         """
         parts = urlsplit(self.base)
         if parts.scheme not in PORTS or not parts.hostname:
@@ -224,7 +224,7 @@ class Chat:
     # -- a turn -----------------------------------------------------------------------------------
 
     async def _turn(self, message: Message) -> None:
-        """Ask, and show the answer as it comes. Ctrl-C cancels the turn and keeps the session."""
+        """Ask, and show the answer as it arrives. Ctrl-C cancels the turn and keeps the session."""
         task = asyncio.ensure_future(self._show(message))
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, task.cancel)
@@ -236,7 +236,7 @@ class Chat:
             loop.remove_signal_handler(signal.SIGINT)
 
     async def _cancelled(self) -> None:
-        """Continue after Ctrl-C. A question that stays open would take the next words as its answer."""
+        """Continue after Ctrl-C. An open question would take the next message as its answer."""
         was_asked, self._asked = self._asked, False
         speaks_nlip = self.peer is not None and self.peer.speaks == NLIP
         await self._again(resume=not was_asked or speaks_nlip)
@@ -276,7 +276,7 @@ class Chat:
             await self._answer_next(asked)
 
     async def _answer_next(self, question: Question) -> None:
-        """Put a question to the person where the answer is the next message, and send it."""
+        """Ask the person a question whose answer is the next message, and send it."""
         answer = await answer_of(question, self._read_answer, self._ask_aloud)
         if answer.text and not self._leaving:
             await self._show(answer)
@@ -287,7 +287,7 @@ class Chat:
         """The answer to a question whose asker waits for it, as MCP servers do."""
         live = self._live
         if live is not None:
-            live.stop()  # else it would draw over the prompt
+            live.stop()  # otherwise it would draw over the prompt
         try:
             return await answer_of(question, self._read_answer, self._ask_aloud)
         finally:
@@ -299,7 +299,7 @@ class Chat:
         self.console.print(inert(text), markup=False)
 
     async def _read_answer(self, _: str) -> str | None:
-        """A line of the person; None if they decline. Commands are commands here, too."""
+        """A line from the person; None if they decline. Commands work here, too."""
         while True:
             self._asked = True
             try:

@@ -18,5 +18,5 @@ def has_colour(stream: TextIO) -> bool:
 
 
 def coloured(text: str, code: str, stream: TextIO) -> str:
-    """The text in a colour, or as it is where the stream has none. The text must be inert already."""
+    """The text in a colour, or unchanged if the stream has none. The text must be escaped already."""
     return f"\x1b[{code}m{text}\x1b[0m" if has_colour(stream) else text

@@ -1,6 +1,6 @@
 """``sabir completion bash|zsh|fish``: a script that completes commands, flags and their values.
 
-The script is written from the parsers, so it knows every command; it starts no Python while you type.
+The script is generated from the parsers, so it knows every command; it runs no Python while you type.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ fish: run once:                     sabir completion fish > ~/.config/fish/compl
 
 
 class CompletionPoint(NamedTuple):
-    """A point of the command line: the words that lead there, and what may follow."""
+    """A node of the command line: the words that lead there, and what may follow."""
 
     path: tuple[str, ...]  # such as ("keys", "add")
-    commands: tuple[tuple[str, str], ...]  # the next words, and what they do
+    commands: tuple[tuple[str, str], ...]  # the next words, and their help
     flags: tuple[tuple[str, str], ...]  # and their help
     values: tuple[tuple[str, tuple[str, ...]], ...]  # of flags and arguments with choices; "" is an argument
 
@@ -43,8 +43,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def places(parser: argparse.ArgumentParser, path: tuple[str, ...] = ()) -> Iterator[CompletionPoint]:
-    """Every point of the command line."""
-    with suppress(MissingExtra):  # a command whose extra is not installed is completed by its name
+    """Every node of the command line."""
+    with suppress(MissingExtra):  # without its extra, only the name of a command is completed
         parser.format_help()  # loads the arguments of a command
     commands: list[tuple[str, str]] = []
     flags: list[tuple[str, str]] = []
@@ -92,7 +92,7 @@ def bash(found: Sequence[CompletionPoint]) -> str:
 
 
 def zsh(found: Sequence[CompletionPoint]) -> str:
-    """The same, by zsh's own layer for the completions of bash."""
+    """The same, through zsh's bash compatibility."""
     return (
         "#compdef sabir\n"
         "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit; }\n"

@@ -1,4 +1,4 @@
-"""``sabir config check|show [sabir.yaml]``: whether a configuration is valid, and its effective settings."""
+"""``sabir config check|show [sabir.yaml]``: validates a configuration, and prints the effective settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``sabir dev app.py``: serve the agents of a file, reload them on every change, and show what goes wrong in them."""
+"""``sabir dev app.py``: serve the agents of a file, reload them on every change, and show their errors."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from sabir.server.settings import Serving
 from .log_setup import WithoutNoise
 from .printing import say
 
-AGAIN: Final = "SABIR_DEV_AGAIN"  # set in a program that was restarted
-SHOWN_FRAMES: Final = 6  # of a traceback, those in the agent's own folder
+AGAIN: Final = "SABIR_DEV_AGAIN"  # set in a restarted program
+SHOWN_FRAMES: Final = 6  # of a traceback, in the agent's own folder
 SKIPPED: Final = frozenset({"node_modules", "site-packages"})
 
 
@@ -68,10 +68,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 class Reloader(StatReload):
-    """uvicorn's supervisor: it restarts the program when a Python file of the folder changes.
+    """uvicorn's supervisor: restarts the program when a Python file of the folder changes.
 
-    A file that is new or gone is a change, too; and what was seen is kept over a restart, so that no change is missed
-    while the program starts.
+    New and removed files count as changes; and the known state survives a restart, so that no change is missed while
+    the
+    program starts.
     """
 
     _seen: dict[Path, float] | None = None
@@ -88,13 +89,14 @@ class Reloader(StatReload):
             return None
         gone = frozenset(file for file in before if file not in now)
         for file in gone - self._gone:
-            now[file] = before[file]  # editors save by replacing a file: it counts if it is still gone at the next look
+            # editors save by replacing a file: it counts only if it is still missing at the next check
+            now[file] = before[file]
         self._gone = gone - self._gone
         changed = [file for file in now if now[file] != before.get(file)]
         return [*changed, *(file for file in gone if file not in now)] or None
 
     def iter_py_files(self) -> Iterator[Path]:
-        """The Python files of the project, without virtual environments and other folders of tools."""
+        """The Python files of the project, without virtual environments and tool folders."""
         for top in self.config.reload_dirs:
             for folder, folders, files in os.walk(top):
                 folders[:] = [name for name in folders if not name.startswith((".", "_")) and name not in SKIPPED]
@@ -137,7 +139,7 @@ async def _answer_broken(sock: socket.socket, reason: str) -> None:
 
 
 def serve_app(place: str, serving: Serving, level: str, sockets: list[socket.socket]) -> int:
-    """Serve the agents of a file on a socket that is open already."""
+    """Serve the agents of a file on an open socket."""
     folder = path_of(place).resolve().parent
     set_up_logging(level, folder)
     app = load_app(place)
@@ -146,7 +148,7 @@ def serve_app(place: str, serving: Serving, level: str, sockets: list[socket.soc
 
 
 def _say_shortly(line: str) -> None:
-    """Of the lines that say where everything is, the names of the agents are enough the second time."""
+    """After a restart, print only the names of the agents instead of the whole banner."""
     if line.startswith("  agents:"):
         say(f"Ready:{line.removeprefix('  agents:')}", flush=True)
 
@@ -158,11 +160,11 @@ def set_up_logging(level: str, folder: Path) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    Scrub.openly = True  # the developer reads it, and nobody else
+    Scrub.openly = True  # only the developer reads it
 
 
 class DevFormatter(logging.Formatter):
-    """Log lines for developers: an exception with its message, and the lines of the agent that it came from."""
+    """Log lines for developers: an exception with its message, and the agent's lines in the traceback."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__("%(levelname)s %(message)s")
@@ -175,7 +177,7 @@ class DevFormatter(logging.Formatter):
         return f"{record.levelname} {record.getMessage()}\n{inert(self.short(exception))}"
 
     def short(self, exception: BaseException) -> str:
-        """The frames in the agent's own folder, or all if there are none."""
+        """The frames in the agent's own folder, or all frames without any there."""
         frames: Any = traceback.extract_tb(exception.__traceback__)
         own = [frame for frame in frames if Path(frame.filename).is_relative_to(self._folder)]
         lines = [

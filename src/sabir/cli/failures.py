@@ -1,4 +1,4 @@
-"""How a command reports that it failed: one line for people, one JSON object for programs."""
+"""How a command reports a failure: one line for people, one JSON object for programs."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ BAD_USAGE = "bad_usage"
 OS_ERROR = "os_error"
 INTERRUPTED = "interrupted"
 INTERNAL = "internal_error"
-CODES = (BAD_USAGE, OS_ERROR, INTERRUPTED, INTERNAL)  # beside those of the errors
+CODES = (BAD_USAGE, OS_ERROR, INTERRUPTED, INTERNAL)  # besides those of the errors
 
 
 class CommandFailure(NamedTuple):
-    """What went wrong: a word for programs, a sentence for people, and the next step where one is known."""
+    """A failure: a word for programs, a sentence for people, and the next step if it is known."""
 
     code: str
     message: str
@@ -41,12 +41,12 @@ class CommandFailure(NamedTuple):
 
 
 def code_of(kind: type[BaseException]) -> str:
-    """The word for an error in JSON: ``PeerUnavailable`` is ``peer_unavailable``."""
+    """The error code in JSON: ``PeerUnavailable`` is ``peer_unavailable``."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind.__name__).lower()
 
 
 def failure_of(exc: BaseException) -> CommandFailure:
-    """The failure that an exception stands for."""
+    """The failure for an exception."""
     if isinstance(exc, SabirError):
         return CommandFailure(code_of(type(exc)), for_operator(exc), hint_of(exc))
     if isinstance(exc, OSError) and exc.strerror:
@@ -59,7 +59,7 @@ def failure_of(exc: BaseException) -> CommandFailure:
 
 
 def hint_of(exc: SabirError) -> str:
-    """The next step after an error; empty where the message already names it."""
+    """The next step after an error; empty if the message already names it."""
     if isinstance(exc, PeerUnavailable):
         return _unreachable(exc)
     if isinstance(exc, PeerUnreadable):
@@ -67,7 +67,7 @@ def hint_of(exc: SabirError) -> str:
     if isinstance(exc, PeerRefused) and exc.status == _NOT_FOUND:
         return "`sabir agents URL` lists the agents at an address"
     if isinstance(exc, PeerRefused):
-        # Loaded late: it needs the protocols, and most failures do not.
+        # Imported late: it needs the protocols, and most failures do not.
         words: str = importlib.import_module(f"{__package__}.refusals").hint(exc)
         return words
     if isinstance(exc, ConfigError) and "sabir.yaml" in str(exc) and "unknown key" in str(exc):
@@ -87,12 +87,12 @@ def _unreachable(exc: PeerUnavailable) -> str:
 
 
 def report(failure: CommandFailure, *, as_json: bool) -> None:
-    """Print a failure on standard error: the only form in which commands report one."""
+    """Print a failure on standard error; every command reports failures this way."""
     if as_json:
         error = {"code": failure.code, "message": failure.message, "hint": failure.hint}
         print(inert(json.dumps({"error": error})), file=sys.stderr)
         return
-    # Not by ``say``, which would spell out the colour.
+    # Not through ``say``, which would escape the colour.
     sys.stderr.write(f"{coloured('sabir:', RED, sys.stderr)} {inert(failure.message)}\n")
     if failure.hint:
         sys.stderr.write(f"       {inert(failure.hint)}\n")

@@ -1,4 +1,4 @@
-"""``sabir ide FILE --select 3:9 refactor``: what a plugin of an editor does, from the command line (draft 6)."""
+"""``sabir ide FILE --select 3:9 refactor``: what an editor plugin does, from the command line (draft 6)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .address import address_of
 from .printing import say, say_json
 
 REFACTOR = "elizaos:ontology:code/general/refactor_request"
-# How each command is asked for, as the draft has it.
+# The request for each command, from the draft.
 COMMANDS = {
     "refactor": (
         "refactor_code_snippet",
@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def payload_of(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The payload of the request, word for word as the draft has it."""
+    """The payload of the request, verbatim from the draft."""
     task_type, description, outcome = COMMANDS[arguments.action]
     return {
         "task_type": task_type,

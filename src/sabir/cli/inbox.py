@@ -1,4 +1,4 @@
-"""``sabir inbox URL AGENT``: what waits for an agent; or a conversation: who said what, its state, until when."""
+"""``sabir inbox URL AGENT``: the inbox of an agent; or a conversation: its messages, its state, its deadlines."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ async def _follow(link: Link, arguments: argparse.Namespace) -> None:
     """Print messages until the command is stopped.
 
     Raises:
-        PeerUnavailable: the gateway cannot be reached at the start; later its return is waited for.
+        PeerUnavailable: the gateway cannot be reached at the start; later it waits for its return.
     """
     waiting = await link.waiting(arguments.agent)
     if not arguments.json and sys.stderr.isatty():
@@ -86,7 +86,7 @@ async def _follow(link: Link, arguments: argparse.Namespace) -> None:
                     await link.acknowledge_numbers(arguments.agent, [number])
                     last = number
         except PeerUnavailable as exc:
-            say(f"sabir: {exc}; trying again", file=sys.stderr)
+            say(f"sabir: {exc}; retrying", file=sys.stderr)
             await _until_back(link, arguments.agent)
 
 

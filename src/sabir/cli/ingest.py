@@ -1,4 +1,4 @@
-"""``sabir ingest SOURCE… --site NAME``: read files, folders, feeds or pages into a site that can be asked."""
+"""``sabir ingest SOURCE… --site NAME``: read files, folders, feeds or pages into a searchable site."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sabir.agents.site.sites import HomeIndex
     from sabir.search import IngestProgress, IngestReport
 
-_LOOK = 0.25  # seconds between two looks at how far the vectors are
+_LOOK = 0.25  # seconds between two checks of the vectors' progress
 _SHOWN = 20  # problems printed one by one; the rest are counted
 
 
@@ -79,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
     settings = load(arguments.config, flags={"home": arguments.home})
     index = opened(settings)
     code, taken = asyncio.run(_run(arguments, index, Outbound(settings.outbound)))
-    if not taken:  # what is wrong was told; where the items are served is no matter without any
+    if not taken:  # the problem was reported; without items, the hint is pointless
         return code
     if not has_sites(settings):
         note = f"sites: [{{name: {arguments.site}}}]"
@@ -93,7 +93,7 @@ def _host(sources: list[str]) -> str:
     """The site that addresses of one host belong to.
 
     Raises:
-        ConfigError: they do not say.
+        ConfigError: the addresses do not determine it.
     """
     hosts = {(urlsplit(source).hostname or "").removeprefix("www.") for source in sources}
     if len(hosts) != 1 or hosts == {""}:
@@ -113,7 +113,7 @@ def _check_limits(arguments: argparse.Namespace) -> None:
 
 def _check_name(site: str) -> None:
     """Raises:
-    ConfigError: no agent can have this name, and each site is one.
+    ConfigError: this is not a valid agent name, and each site is an agent.
     """
     try:
         Card(site)
@@ -122,7 +122,7 @@ def _check_name(site: str) -> None:
 
 
 def _beside_sample(settings: Settings, index: HomeIndex) -> bool:
-    """Whether the sample was read here and stays, because nothing is configured that says otherwise."""
+    """Whether the sample was read here and stays, because nothing is configured."""
     from sabir.agents.site.sites import SAMPLES, noted  # noqa: PLC0415  (needs the search extra)
 
     here = noted(index.directory)
@@ -130,10 +130,10 @@ def _beside_sample(settings: Settings, index: HomeIndex) -> bool:
 
 
 def mapping_of(given: list[str]) -> dict[str, str]:
-    """The mapping that the flags write.
+    """The mapping from the flags.
 
     Raises:
-        ConfigError: one has no equals sign.
+        ConfigError: a flag has no equals sign.
     """
     pairs = [item.partition("=") for item in given]
     for item, (name, equals, column) in zip(given, pairs, strict=True):
@@ -143,7 +143,7 @@ def mapping_of(given: list[str]) -> dict[str, str]:
 
 
 def opened(settings: Settings) -> HomeIndex:
-    """The index that the settings name.
+    """The configured index.
 
     Raises:
         MissingExtra: the search extra is not installed.
@@ -156,7 +156,7 @@ def opened(settings: Settings) -> HomeIndex:
 
 
 async def _run(arguments: argparse.Namespace, index: HomeIndex, outbound: Outbound) -> tuple[int, bool]:
-    """The exit code, and whether there is anything now that was read."""
+    """The exit code, and whether any items were read."""
     from sabir.agents.site.sites import removed  # noqa: PLC0415  (needs the search extra)
 
     try:
@@ -217,7 +217,7 @@ async def _take_in(arguments: argparse.Namespace, index: HomeIndex, outbound: Ou
 
 
 async def _vectors(index: HomeIndex) -> None:
-    """Wait until every vector is computed, and show how far that is; the site can be asked already."""
+    """Wait until every vector is computed, and show the progress; the site can already be asked."""
     bar = Bar("vectors", sys.stderr)
     settling = asyncio.create_task(index.settled())
     try:
@@ -234,7 +234,7 @@ async def _vectors(index: HomeIndex) -> None:
 
 
 def print_report(source: str, report: IngestReport, *, as_json: bool) -> None:
-    """Print what was done; on standard error, what could not be read and where it is."""
+    """Print the result; on standard error, what could not be read and where."""
     if as_json:
         problems = [msgspec.to_builtins(item) for item in report.problems]
         say_json(msgspec.json.encode({"source": source, **msgspec.to_builtins(report), "problems": problems}))
@@ -252,7 +252,7 @@ def print_report(source: str, report: IngestReport, *, as_json: bool) -> None:
 
 
 def _details(report: IngestReport) -> Iterator[str]:
-    """What the counts do not say."""
+    """Notes that the counts do not cover."""
     yield from report.notes
     shown = Counter(problem.reason for problem in report.problems[:_SHOWN])
     for reason, count in list(report.skipped.items())[:_SHOWN]:
@@ -278,7 +278,7 @@ class Bar:
             self._out.flush()
 
     def show_share(self, share: float) -> None:
-        """The same where only a share is known: ``vectors [#####-----] 50 %``."""
+        """The same if only a share is known: ``vectors [#####-----] 50 %``."""
         if self._lives:
             full = round(share * self._width)
             self._out.write(f"\r\x1b[2K{self._name} [{'#' * full}{'-' * (self._width - full)}] {share:.0%}")

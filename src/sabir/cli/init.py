@@ -124,7 +124,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def files_of(name: str, kind: str, port: int) -> dict[str, str]:
-    """The files of a new project, by their names."""
+    """The files of a new project, by name."""
     slug = re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-_.").lower() or "helper"
     identifier = re.sub(r"\W", "_", slug)
     if not identifier.isidentifier():

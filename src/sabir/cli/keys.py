@@ -1,4 +1,4 @@
-"""``sabir keys add|list|revoke``: API keys of the gateway whose store this is."""
+"""``sabir keys add|list|revoke``: API keys in the store of a gateway."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def days(text: str) -> float:
-    """How long a key lives, as it is written on the command line."""
+    """The lifetime of a key, as given on the command line."""
     try:
         count = float(text)
     except ValueError:
@@ -81,7 +81,7 @@ def _show_new(key: ApiKey, text: str, place: str, *, is_new: bool) -> None:
 
 
 def _remark(roles: list[str], settings: Settings) -> None:
-    """Once there are rules, a role that none of them names gives no right."""
+    """Warn about a role that no rule names: once there are rules, it grants nothing."""
     known = {settings.observe.metrics_role, *(role for rule in settings.rights for role in rule.roles)}
     for role in roles if settings.rights else ():
         if role not in known:

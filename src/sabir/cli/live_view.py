@@ -1,4 +1,4 @@
-"""What the members of an ensemble do, as it happens: a small table on a terminal, elsewhere a line for each event."""
+"""The activity of an ensemble's members: a small table on a terminal, otherwise one line per event."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ from .printing import MIN_WIDTH, say
 
 _EVENTS: Final = msgspec.json.Decoder(PanelEvent)
 SNIPPET: Final = 80  # characters of an answer that are shown
-_UP: Final = "\x1b[{}F\x1b[0J"  # so many lines up, and clear from there
+_UP: Final = "\x1b[{}F\x1b[0J"  # move up this many lines, and clear from there
 
 
 class LiveView:
-    """The members of one panel, and what each did last."""
+    """The members of one panel, and the last action of each."""
 
     def __init__(self, members: list[str], out: TextIO, *, redraws: bool) -> None:
-        """``redraws``: whether ``out`` is a terminal, on which the table is drawn over the one before."""
+        """``redraws``: whether ``out`` is a terminal, on which the table is redrawn in place."""
         self._members = members
         self._out = out
         self._redraws = redraws
         self._state = dict.fromkeys(members, "thinks")
         self._tokens = dict.fromkeys(members, 0)
         self._answers = dict.fromkeys(members, 0)
-        self._newest = ""  # who answered last
+        self._newest = ""  # the last member to answer
         self._drawn = 0
 
     def start(self) -> None:
-        """Show who is asked, before anything has happened."""
+        """Show the members before anything has happened."""
         if self._redraws:
             self._redraw()
         else:
             self._line(f"Asking {', '.join(self._members)}")
 
     def show(self, event: PanelEvent) -> None:
-        """Take one event in, and show it."""
+        """Handle one event, and show it."""
         if isinstance(event, PanelEnded):
             reason = f"{event.reason[:1].upper()}{event.reason[1:]}"
             self._line(f"{reason}. {self._name(event.winner)} presents the answer.")
@@ -60,7 +60,7 @@ class LiveView:
                 self._answers[name] += 1
                 self._newest = name
                 for voter in [item for item, state in self._state.items() if state.startswith("votes")]:
-                    self._state[voter] = self._again()  # a new answer ends the votes
+                    self._state[voter] = self._again()  # a new answer invalidates the votes
                 self._state[name] = f"answers: {_short(event.content)}"
                 if self._answers[name] > 1:
                     self._state[name] = f"answers again: {_short(event.content)}"
@@ -87,7 +87,7 @@ class LiveView:
     def _redraw(self) -> None:
         if self._drawn:
             self._out.write(_UP.format(self._drawn))
-        columns = max(MIN_WIDTH, shutil.get_terminal_size().columns) - 1  # a line that wraps would be drawn twice
+        columns = max(MIN_WIDTH, shutil.get_terminal_size().columns) - 1  # a wrapped line would be drawn twice
         names = min(max(map(len, self._members)), columns // 3)
         for name in self._members:
             tokens = f"{self._tokens[name]:>7} tokens"
@@ -102,13 +102,13 @@ class LiveView:
 
 
 def _short(text: str) -> str:
-    """The beginning of a text, in one line."""
+    """The beginning of a text, on one line."""
     line = " ".join(text.split())
     return line if len(line) <= SNIPPET else f"{line[: SNIPPET - 1]}…"
 
 
 class WatchedJournal:
-    """A journal that shows the events of one panel as they are written down."""
+    """A journal that shows the events of one panel as they are written."""
 
     def __init__(self, journal: Journal, views: dict[str, LiveView]) -> None:
         """``views`` by the id of the turn."""

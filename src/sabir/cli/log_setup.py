@@ -1,4 +1,4 @@
-"""How the commands log: lines for people, or JSON and nothing else."""
+"""Logging of the commands: lines for people, or only JSON."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _INSTALLED: Final = tuple(
 
 
 class WithoutNoise(logging.Filter):
-    """Keeps out what libraries log below WARNING; Sabir's own records and those of the agents pass."""
+    """Drops what libraries log below WARNING; records of Sabir and of the agents pass."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.levelno >= logging.WARNING or record.name == "sabir" or record.name.startswith("sabir."):
@@ -30,7 +30,7 @@ class WithoutNoise(logging.Filter):
 
 
 def set_up_logging(settings: Settings) -> logging.Handler:
-    """Log to standard error as the settings say; returns the handler that does."""
+    """Log to standard error as configured; returns the handler."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines() if settings.log.json else logging.Formatter(LINE))
     install(handler, settings.log.level)
@@ -49,7 +49,7 @@ def install(handler: logging.Handler, level: str) -> None:
 
 
 def log_everything() -> None:
-    """Send to the log what Python would print to standard error itself: warnings and uncaught exceptions."""
+    """Log what Python would print to standard error itself: warnings and uncaught exceptions."""
     logging.captureWarnings(True)
     sys.excepthook = _uncaught
     threading.excepthook = _uncaught_in_thread

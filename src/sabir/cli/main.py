@@ -27,8 +27,8 @@ from sabir.observe.logs import inert
 from . import failures
 from .failures import CommandFailure, failure_of, report
 
-# Each is a module beside this one, with add(parser) and run(arguments) -> exit code. It is loaded when it is needed:
-# loading all of them takes longer than most of them run.
+# Each is a module in this folder, with add(parser) and run(arguments) -> exit code. It is imported on demand: importing
+# all of them takes longer than most of them run.
 COMMANDS: Final[Mapping[str, str]] = {
     "init": "Make a new project; asks three questions.",
     "dev": "Serve the agents of a Python file, and reload them when it changes.",
@@ -66,7 +66,7 @@ Sabir: one agent, every tongue.
 
 `sabir --help` lists every command, `sabir COMMAND --help` its options."""
 
-# What scripts can rely on.
+# The contract with scripts.
 OK: Final = 0
 FAILED: Final = 1
 BAD_USAGE: Final = 2
@@ -120,7 +120,7 @@ class Parser(argparse.ArgumentParser):
         super()._check_value(action, value)
 
     def hint(self, rest: Sequence[str]) -> str:
-        """What may have been meant by the first flag that is not known."""
+        """A suggestion for the first unknown flag."""
         unknown = next((word.partition("=")[0] for word in rest if word.startswith("-")), "")
         known = [flag for action in self._actions for flag in action.option_strings]
         hint = suggestion(unknown, known, otherwise="")
@@ -128,9 +128,9 @@ class Parser(argparse.ArgumentParser):
 
 
 class Command(Parser):
-    """One command: flags may be between its arguments, and an error shows its own usage."""
+    """One command: flags may be between its arguments, and an error shows the command's own usage."""
 
-    load: Callable[[], None] | None = None  # adds the arguments, when they are first needed
+    load: Callable[[], None] | None = None  # adds the arguments, on first use
     _mixing = False
 
     def _ready(self) -> None:
@@ -148,7 +148,7 @@ class Command(Parser):
         self._ready()
         if self._mixing or any(action.nargs == argparse.PARSER for action in self._actions):
             return super().parse_known_args(args, namespace)
-        self._mixing = True  # it calls this method for flags and for the others
+        self._mixing = True  # argparse calls this method for flags and for the others
         try:
             known, rest = self.parse_known_intermixed_args(args, namespace)
         finally:
@@ -184,7 +184,7 @@ def _load(name: str, command: Command) -> None:
 
 
 def leaves(command: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
-    """The parsers that read the flags of a command: its own, or those of its actions."""
+    """The parsers of a command's flags: its own, or those of its actions."""
     for action in command._actions:
         if isinstance(action, argparse._SubParsersAction):
             return list(action.choices.values())
@@ -196,7 +196,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     as_json = "--json" in words[: words.index("--")] if "--" in words else "--json" in words
     try:
-        chosen = parser().parse_args(words)  # loads the command, which may need an extra
+        chosen = parser().parse_args(words)  # imports the command, which may need an extra
         if chosen.command is None:
             print(inert(WELCOME))
             return OK
@@ -211,12 +211,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             report(failure_of(exc), as_json=True)
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output has gone (`sabir … | head`); nothing is wrong.
+        # The reader of our output has gone (`sabir … | head`); this is not an error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
     except Exception as exc:
         if not (as_json or isinstance(exc, OSError)):
-            raise  # a defect: its traceback is what we need to see
+            raise  # a defect: its traceback is needed
         report(failure_of(exc), as_json=as_json)
         return FAILED
 

@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
     source = source_of(arguments.config)
     settings = load(source.file, flags=flags)
     if source.folder is not None and arguments.home is None and settings.home == Settings().home:
-        # A desktop client starts this wherever it likes: state belongs beside the configuration.
+        # A desktop client starts this in any folder: state belongs beside the configuration.
         settings = msgspec.structs.replace(settings, home=str(source.folder.resolve() / settings.home))
     set_up_logging(settings)  # to standard error: standard output belongs to the protocol
     gateway = source.gateway(settings)
@@ -69,11 +69,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _print_config(arguments: argparse.Namespace) -> int:
-    """Print the settings of a client on standard output, and where they go on standard error."""
+    """Print the settings of a client on standard output, and their file on standard error."""
     client = CLIENTS[arguments.client]
     source = source_of(arguments.config)
     settings = load(source.file)
-    gateway = source.gateway(msgspec.structs.replace(settings, store="memory:"))  # a mistake is better found now
+    gateway = source.gateway(msgspec.structs.replace(settings, store="memory:"))  # to report configuration errors now
     if arguments.agent is not None:
         _check_agent(gateway, arguments.agent)
     name = arguments.agent or gateway.default

@@ -1,6 +1,6 @@
-"""What an MCP client needs to start ``sabir mcp``: the JSON of its settings, with absolute paths.
+"""The settings with which an MCP client starts ``sabir mcp``: JSON with absolute paths.
 
-Clients start servers in a folder of their own and without your ``PATH``, so nothing in the settings may be relative.
+Clients start servers in their own folder and without your ``PATH``, so nothing in the settings may be relative.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ DEFAULT: Final = "claude-desktop"
 
 
 class McpClient(NamedTuple):
-    """Where a client keeps its servers, and what an entry looks like."""
+    """Where a client keeps its servers, and the format of an entry."""
 
     title: str
     file: str
@@ -45,7 +45,7 @@ CLIENTS: Final[Mapping[str, McpClient]] = {
 
 
 def settings_for(client: str, arguments: argparse.Namespace, file: Path | None, name: str) -> dict[str, Any]:
-    """The settings of a client that starts ``sabir mcp`` as the arguments say."""
+    """The settings of a client that starts ``sabir mcp`` with these arguments."""
     program, *args = program_of_this()
     args.append("mcp")
     if file is not None:
@@ -67,8 +67,8 @@ def absolute_place(place: str) -> str:
 
 
 def program_of_this() -> list[str]:
-    """The command that starts this Sabir, without ``PATH``: its script, or the interpreter and the module."""
-    # Not resolved: the interpreter of a virtual environment is a link, and knows its packages by where the link is.
+    """The command that starts this Sabir without ``PATH``: its script, or the interpreter and the module."""
+    # Not resolved: the interpreter of a virtual environment is a link, and finds its packages by the link's location.
     python = os.path.abspath(sys.executable)
     script = Path(python).with_name("sabir")
     return [str(script)] if script.exists() else [python, "-m", "sabir"]

@@ -1,6 +1,6 @@
-"""What people see of a message: its words, what was found, and what was on the wire.
+"""How messages are printed for people: their text, results, and the bytes on the wire.
 
-Every command prints by ``say`` or ``say_json``, so nothing that others wrote can act on the terminal.
+Every command prints through ``say`` or ``say_json``, so untrusted text cannot control the terminal.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from sabir.protocols.nlip.wire import cbor
 from sabir.protocols.nlip.wire import json as nlip
 
 CBOR_MAP = 5  # the major type of a map
-RESULT = "result"  # the label of what a site has found
-MIN_WIDTH = 40  # columns; a terminal that claims fewer is not wrapped for
+RESULT = "result"  # the label of a site's result
+MIN_WIDTH = 40  # columns; narrower terminals are ignored for wrapping
 _LENGTH = 140  # characters of a description
 
 
 def say(text: object = "", *, file: TextIO | None = None, end: str = "\n", flush: bool = False) -> None:
-    """Print a text that others may have written."""
+    """Print untrusted text."""
     print(inert(str(text)), file=file, end=end, flush=flush)
 
 
 def say_json(value: bytes) -> None:
-    """Print JSON; what would act on a terminal is escaped as JSON does it, so that it means the same."""
+    """Print JSON; control characters are escaped as JSON does, so that the value stays the same."""
     print("".join(item if item in "\n\t" or inert(item) == item else _escaped(item) for item in value.decode()))
 
 
@@ -42,7 +42,7 @@ def _escaped(character: str) -> str:
 
 
 def wrapped(text: str, stream: TextIO | None = None) -> str:
-    """The text with long lines broken between words, where it goes to a terminal; else as it is."""
+    """The text wrapped for a terminal; unchanged elsewhere."""
     stream = stream or sys.stdout
     if not stream.isatty():
         return text
@@ -60,18 +60,18 @@ def _wrapped_line(line: str, width: int) -> str:
 
 
 def readable(message: Message, *, saving: bool = False) -> str:
-    """A reply for people: its words, then what else came. ``saving``: whether files of it are written to a folder."""
-    again = (ERROR, message.content)  # an error is in front, and again in a part with this label
+    """A reply for people: its text, then the rest. ``saving``: whether its files are written to a folder."""
+    again = (ERROR, message.content)  # an error is the first part, and repeated in a part with this label
     words = (message.first, *(part for part in message.submessages if (part.label, part.content) != again))
     lines = [str(part.content) for part in words if part.format == "text" and part.content]
     lines = [lines[0], *(line for line in lines[1:] if not _is_listed(line, message))] if lines else []
     found = unsaid(message)
     if found and lines == [_named(message)]:
-        lines = []  # the names alone; with all that is known of them they follow
+        lines = []  # only the names; the details follow
     lines += found
     for part in message.parts:
         if part.format in ("text", "token") or (lines and part.kind == "json"):
-            continue  # where there are words, JSON beside them says the same for machines: --json shows it
+            continue  # if there is text, the JSON repeats it for programs: --json shows it
         if isinstance(part.content, bytes):
             name = f"{part.label}: " if part.label else ""
             hint = "" if saving else "; --save DIR keeps it"
@@ -88,13 +88,13 @@ def readable(message: Message, *, saving: bool = False) -> str:
 
 
 def _is_listed(line: str, message: Message) -> bool:
-    """Whether the first words have this answer already, behind the name of its source."""
+    """Whether the first text already contains this answer, after the name of its source."""
     said = f"\n{message.content}\n" if message.format == "text" else ""
     return any(f"\n{part.label}: {line}\n" in said for part in message.submessages if part.content == line)
 
 
 def described(field: Field, said: str) -> str:
-    """What a field of a question asks for, in words: ``With milk? (yes or no)``; empty if ``said`` has all of it."""
+    """A field of a question in words: ``With milk? (yes or no)``; empty if ``said`` contains it."""
     options = list(field.options)
     if field.kind == "boolean":
         options = ["yes", "no"]
@@ -107,7 +107,7 @@ def described(field: Field, said: str) -> str:
 
 
 def unsaid(message: Message) -> list[str]:
-    """What a site has found, one line each; empty if the text of the answer has the addresses already."""
+    """The results of a site, one line each; empty if the text of the answer already has the addresses."""
     found = _found(message)
     if any(_address(item) and _address(item) in message.text for item in found):
         return []
@@ -120,13 +120,13 @@ def _found(message: Message) -> list[dict[str, Any]]:
 
 
 def _named(message: Message) -> str:
-    """What an answer of results says that has no words of its own."""
+    """The text of an answer that has only results."""
     rows = enumerate(_found(message), 1)
     return "\n".join(f"{number}. {row.get('name') or row.get('@id') or ''}" for number, row in rows)
 
 
 def _line(found: dict[str, Any]) -> str:
-    """Its name, one line about it, where it is, and what it costs or how well it fits."""
+    """A result: its name, a line about it, its address, and its price or score."""
     about = " ".join(str(found.get("description") or "").split())
     if len(about) > _LENGTH:
         about = about[:_LENGTH].rsplit(" ", 1)[0] + " …"
@@ -141,7 +141,7 @@ def _address(found: dict[str, Any]) -> str:
 
 
 def _price(found: dict[str, Any]) -> str:
-    """What it costs, as schema.org says it: a price, or the lowest of several."""
+    """The price of a schema.org item, or the lowest of several."""
     offers = found.get("offers")
     for offer in offers if isinstance(offers, list) else [offers]:
         if not isinstance(offer, dict):
@@ -158,15 +158,15 @@ def _score(found: dict[str, Any]) -> str:
 
 
 def show(direction: str, data: bytes) -> None:
-    """What went over the wire, on standard error."""
+    """Print the bytes on the wire to standard error."""
     arrow = ">" if direction == "sent" else "<"
     for line in shown(data).split("\n"):
         say(f"{arrow} {line}", file=sys.stderr)
 
 
 def shown(data: bytes) -> str:
-    """What was on the wire, as text that does nothing to a terminal: CBOR as JSON, or in hex."""
-    if data and data[0] >> 5 == CBOR_MAP:  # no text begins so
+    """Wire data as text that is safe for a terminal: CBOR as JSON, or hex."""
+    if data and data[0] >> 5 == CBOR_MAP:  # no text starts like this
         try:
             return f"CBOR, {len(data)} bytes: {nlip.encode(cbor.decode(data, limits=REPLY_LIMITS)).decode()}"
         except BadInput:

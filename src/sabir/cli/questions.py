@@ -1,4 +1,4 @@
-"""A question of an agent, put to the person at the terminal: field by field, in plain words, until it can be read."""
+"""Asks the person at the terminal an agent's question: field by field, until the answers are valid."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Tell = Callable[[str], object]
 YES: Final = frozenset({"y", "yes", "true", "1"})
 NO: Final = frozenset({"n", "no", "false", "0"})
 PROMPT: Final = "> "
-PLAIN: Final = "answer"  # the field of a question without fields, where a protocol needs one
+PLAIN: Final = "answer"  # the field of a question without fields, if a protocol needs one
 DECLINED: Final = ""  # the text that declines a question
 
 
 async def answer_of(question: Question, read: Read, tell: Tell) -> Message:
-    """The answer that a person gives; an empty text where they decline."""
+    """The person's answer; an empty text if they decline."""
     if not question.fields:
         tell(question.text)
         words = await read(PROMPT)
@@ -42,7 +42,7 @@ async def answer_of(question: Question, read: Read, tell: Tell) -> Message:
 
 
 async def at_terminal(question: Question) -> Message:
-    """The answer of the person at standard input; what is asked is printed to standard error."""
+    """The answer from standard input; the question is printed to standard error."""
     return await answer_of(question, _read_line, _print_prompt)
 
 
@@ -52,7 +52,7 @@ def in_words(values: dict[str, Any]) -> str:
 
 
 def asked(field: Field) -> str:
-    """What a field asks for, and what may be answered: ``With milk? [y/n]``."""
+    """The prompt of a field: ``With milk? [y/n]``."""
     notes = {
         "boolean": "y/n",
         "number": "a number",
@@ -69,10 +69,10 @@ def choices(field: Field) -> list[str]:
 
 
 def value_of(words: str, field: Field) -> Any:
-    """The value that was typed.
+    """The typed value.
 
     Raises:
-        ValueError: it cannot be read; says what was expected.
+        ValueError: it is invalid; says what was expected.
     """
     if field.kind == "boolean":
         return _boolean(words)
@@ -106,7 +106,7 @@ async def _value(field: Field, question: Question, read: Read, tell: Tell) -> An
         if not words and not field.required:
             return None
         if not words:
-            tell("  This one is needed. Ctrl-D declines the whole question.")
+            tell("  This one is required. Ctrl-D declines the whole question.")
             continue
         try:
             return value_of(words, field)

@@ -1,4 +1,4 @@
-"""An answer as it arrives: pieces on standard output, progress on one line of the terminal."""
+"""Shows an answer as it arrives: text on standard output, progress on one line of the terminal."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Answer = Callable[[Question], Awaitable[Message]]
 
 
 class AnswerReceiver:
-    """Asks, and shows what comes before the whole answer."""
+    """Asks, and shows what arrives before the whole answer."""
 
     def __init__(self, *, pieces: bool) -> None:
         """``pieces``: whether text is printed as it arrives. Progress is shown on a terminal only."""
         self._pieces = pieces
         self._shows_progress = sys.stderr.isatty()
         self._on_screen = False
-        self.began = False  # whether pieces were printed
+        self.began = False  # whether text was printed
 
     async def ask(self, peer: Peer, message: Message) -> Message:
         """The whole answer.
@@ -47,7 +47,7 @@ class AnswerReceiver:
                     case Progress() if self._shows_progress and not self.began:
                         self._progress(progress_line(event))
                     case Question():
-                        reply = nlip.question_message(event)  # over NLIP a Reply follows that says the same
+                        reply = nlip.question_message(event)  # over NLIP, a Reply with the same content follows
                     case Reply():
                         reply = event.message
         finally:
@@ -55,11 +55,11 @@ class AnswerReceiver:
         return reply
 
     def end(self, reply: Message) -> None:
-        """Print what the pieces did not say."""
+        """Print what was not streamed."""
         say("\n".join(["", *unsaid(reply)]) if self.began else readable(reply))
 
     def paused(self, answer: Answer) -> Answer:
-        """The same, with the line of progress cleared before a question is asked."""
+        """The same, with the progress line cleared before a question is asked."""
 
         async def answered(question: Question) -> Message:
             self.clear()
@@ -73,7 +73,7 @@ class AnswerReceiver:
         say(text.split("\n")[0][:70], end="", file=sys.stderr, flush=True)
 
     def clear(self) -> None:
-        """Remove the line of progress."""
+        """Clear the progress line."""
         if self._on_screen:
             self._on_screen = False
             print("\r\033[K", end="", file=sys.stderr, flush=True)

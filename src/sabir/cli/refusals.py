@@ -1,4 +1,4 @@
-"""What a refusal means, whatever protocol it came by: the agent failed, or it refused, and why."""
+"""The meaning of a refusal, whatever the protocol: the agent failed, or it refused, and why."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from sabir.protocols.nlip.wire import json as nlip
 from sabir.protocols.protocol import load
 from sabir.protocols.registry import protocols
 
-_FAILED: Final = 500  # and all above it
+_FAILED: Final = 500  # and above
 _REFUSED: Final = 400
 _WHO: Final = frozenset({401, 403})  # refused because of the caller's identity
 
 
 def same_for_all(exc: SabirError, protocol: str, address: str) -> SabirError:
-    """The error, the same for every protocol: ``PeerRefused`` with a status of HTTP, or ``TurnFailed``."""
+    """The same error for every protocol: ``PeerRefused`` with an HTTP status, or ``TurnFailed``."""
     if isinstance(exc, PeerRefused):
         status = status_of(exc.status, protocol)
         words = exc.reason
@@ -36,7 +36,7 @@ def status_of(code: int | str | None, protocol: str) -> int | None:
     """The HTTP status for a protocol's own code; None if it has no equivalent."""
     if code is None or (isinstance(code, int) and code > 0):
         return code
-    if code == ERROR:  # NLIP of one who says no more
+    if code == ERROR:  # NLIP without a code
         return _FAILED
     known = protocols().get(protocol)
     if known is None or not known.wire or protocol == "nlip":
@@ -45,7 +45,7 @@ def status_of(code: int | str | None, protocol: str) -> int | None:
     found = [nlip.CODES[kind] for kind, row in codes.items() if code == row or (isinstance(row, tuple) and code in row)]
     if not found:
         return None
-    # A2A has one code for all refusals, so it does not say that the caller's identity is the reason.
+    # A2A has one code for all refusals, so it does not say whether the caller's identity is the reason.
     return found[0] if found[0] not in _WHO or set(found) <= _WHO else _REFUSED
 
 

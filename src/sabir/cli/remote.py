@@ -1,4 +1,4 @@
-"""What the commands that list things at an address share: how to connect, and which cards are there."""
+"""What the commands that list things at an address share: how to connect, and how to read the cards."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EPILOG: Final = "SABIR_URL is the default address; SABIR_TOKEN is the API key or
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Flags of every command that lists what is at an address."""
+    """Flags of every command that lists things at an address."""
     parser.epilog = EPILOG
     parser.add_argument("--ca", metavar="FILE", help="trust this certificate (PEM)")
     parser.add_argument("--timeout", type=float, default=30.0, metavar="S", help="seconds to wait (default 30)")
@@ -35,10 +35,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 async def remote_cards(
     url: str, arguments: argparse.Namespace, order: Sequence[str], protocol: str | None = None
 ) -> Sequence[Mapping[str, Any]]:
-    """The cards of the agents at an address; ``order`` says what to try where the address names no protocol.
+    """The cards of the agents at an address; ``order`` are the protocols to try if the address names none.
 
     Raises:
-        PeerError: nobody answers, or the answer is no.
+        PeerError: no answer, or a refusal.
     """
     options: dict[str, Any] = {"seconds": arguments.timeout}
     if os.environ.get("SABIR_TOKEN") and not url.startswith(PROGRAM):
@@ -63,7 +63,7 @@ async def remote_cards(
 
 
 async def _cards(peer: Peer) -> Sequence[Mapping[str, Any]]:
-    """The cards of all agents where the gateway lists them, else that of the one agent."""
+    """The cards of all agents if the gateway lists them, otherwise that of the one agent."""
     if peer.protocol == "nlip":
         reply = await peer.ask(Message.text(QUESTION, messagetype=CONTROL))
         part = reply.labelled("capabilities")
@@ -75,7 +75,7 @@ async def _cards(peer: Peer) -> Sequence[Mapping[str, Any]]:
     listing = getattr(peer, "refresh", None)  # an MCP server lists its tools
     await (listing() if listing is not None else peer.discover())
     card = card_data(peer.card)
-    agent = getattr(peer, "agent", None)  # over ACL, the name of the agent that answers at the address
+    agent = getattr(peer, "agent", None)  # over ACL, the name of the agent at the address
     return [{**card, "name": agent} if isinstance(agent, str) and agent else card]
 
 

@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
         flags = {
             "home": arguments.home or folder,
             "log": {"level": arguments.log_level},
-            "doors": dict.fromkeys(registry.doors(), False),  # nobody comes in
+            "doors": dict.fromkeys(registry.doors(), False),  # closed: nothing is served
         }
         settings = load(arguments.config, flags=flags)
         set_up_logging(settings)
@@ -82,7 +82,7 @@ async def _run(gateway: Gateway, arguments: argparse.Namespace) -> int:
 
 
 class _Asking:
-    """One question to one agent, with what is shown while it works."""
+    """One question to one agent, and what is shown while it works."""
 
     def __init__(self, gateway: Gateway, name: str, arguments: argparse.Namespace) -> None:
         self._gateway = gateway
@@ -92,14 +92,14 @@ class _Asking:
         self._answers: list[str] = list(arguments.answer)
         self._shown: TextIO | None = None if arguments.quiet else sys.stderr
         self._reply: Message | None = None
-        self._began = False  # whether pieces of the answer have been printed
+        self._began = False  # whether parts of the answer have been printed
         self._sink = EventSink(self._take)
 
     async def reply(self, message: Message) -> Message:
         """Ask, print, and return the reply.
 
         Raises:
-            SabirError: the agent failed, or what it asked back cannot be answered.
+            SabirError: the agent failed, or its question cannot be answered.
         """
         members = self._members()
         if members and self._shown is not None:
@@ -148,7 +148,7 @@ class _Asking:
 
 
 class _PanelJournal(WatchedJournal):
-    """Shows the panel of the turn that was asked, and none of those inside it."""
+    """Shows the panel of the turn itself, and none of nested ones."""
 
     def __init__(self, journal: Journal, view: LiveView, sink: EventSink) -> None:
         super().__init__(journal, {})

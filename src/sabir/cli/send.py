@@ -1,4 +1,4 @@
-"""``sabir send URL [FILE]``: send an ACL message. The JSON may have comments, as the examples of the draft have."""
+"""``sabir send URL [FILE]``: send an ACL message. The JSON may have comments, like the draft's examples."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _text(name: str) -> str:
 
 
 def message_of(text: str, arguments: argparse.Namespace) -> Envelope:
-    """The message of a text; what is missing and can be known is filled in.
+    """The message in a text, with missing fields filled in where possible.
 
     Raises:
         BadInput: it is not a message; says where.

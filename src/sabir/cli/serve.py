@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _serve_in_json(source: GatewaySource, settings: Settings) -> int:
-    """Serve, with a log that is all JSON, a failure to start included."""
+    """Serve with a JSON-only log, including a failure to start."""
     try:
         return source.gateway(settings).run(on_ready=_log_ready)
     except SabirError as exc:
@@ -90,7 +90,7 @@ def _log_ready(announced: Announcement) -> None:
 
 def _serve_with_status(gateway: Gateway, handler: logging.Handler) -> int:
     observer = gateway.exchange.observer
-    if observer is None:  # /metrics stays as it is configured: only the screen reads these
+    if observer is None:  # /metrics stays as configured: only the screen reads these
         observer = gateway.exchange.observer = observer_of(ObserveSettings(metrics=True))
     status = LiveStatus(gateway.doors, observer.metrics, handler)
     with status.around():

@@ -1,4 +1,4 @@
-"""What a command serves: the gateway of a configuration file, or the agents of a Python file."""
+"""The gateway that a command serves: from a configuration file, or from the agents of a Python file."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from sabir.gateway.gateway import Gateway
 
 @dataclass(frozen=True, slots=True)
 class GatewaySource:
-    """Where a gateway comes from."""
+    """The source of a gateway."""
 
-    given: Path | None  # as it was given: a file, perhaps with the name of an object in it
+    given: Path | None  # as given: a file, optionally with the name of an object
     file: Path | str | None  # the configuration to load; None: the defaults
 
     @property
@@ -29,7 +29,7 @@ class GatewaySource:
         return path_of(str(self.given)).parent if is_app(str(self.given)) else self.given.parent
 
     def gateway(self, settings: Settings) -> Gateway:
-        """The gateway, made as the settings say; the agents of a Python file take the place of those in the settings.
+        """Build the gateway; the agents of a Python file replace those in the settings.
 
         Raises:
             ConfigError: the file or a setting is invalid; says which.
@@ -44,8 +44,8 @@ class GatewaySource:
 
 
 def source_of(given: str | None) -> GatewaySource:
-    """What an argument means: a configuration file, ``app.py``, ``app.py:name``, or none."""
+    """The source that an argument names: a configuration file, ``app.py``, ``app.py:name``, or none."""
     if given is not None and is_app(given):
-        return GatewaySource(Path(given), file_of())  # settings beside agents in Python: sabir.yaml, if it is here
+        return GatewaySource(Path(given), file_of())  # settings for Python agents: sabir.yaml, if it exists
     found = file_of(given)
     return GatewaySource(found, found)

@@ -1,4 +1,4 @@
-"""``sabir sites``: what is in the index of this home folder."""
+"""``sabir sites``: lists the index of this home folder."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     settings = load(arguments.config, flags={"home": arguments.home})
     there = (Path(settings.home) / FOLDER).exists() or settings.search.index is not None
-    sites = asyncio.run(_sites(opened(settings))) if there else ()  # what searches takes a while to load
+    sites = asyncio.run(_sites(opened(settings))) if there else ()  # imported late: the search engine is slow to load
     if arguments.json:
         say_json(msgspec.json.encode(sites))
         return 0
@@ -52,7 +52,7 @@ async def _sites(index: HomeIndex) -> tuple[IndexedSite, ...]:
 
 
 def line(site: IndexedSite, width: int = 0) -> str:
-    """One site for people: its name, how many items, and of which types most."""
+    """One site for people: its name, its number of items, and their most frequent types."""
     types = sorted(site.types.items(), key=lambda pair: -pair[1])
     shown = ", ".join(f"{count} {name}" for name, count in types[:_TYPES])
     more = ", …" if len(types) > _TYPES else ""

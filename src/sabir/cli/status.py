@@ -1,6 +1,6 @@
-"""The live status of ``sabir serve`` on a terminal: each address, how much it is used, and what fails.
+"""The live status of ``sabir serve`` on a terminal: each address, its usage, and errors.
 
-Drawn by rich, if the extra ``terminal`` is installed; without it, and without a terminal, there are plain lines.
+Drawn by rich, if the extra ``terminal`` is installed; without it, or without a terminal, plain lines are printed.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ GOOD: Final = "ok"  # the outcome of a turn that was answered
 
 
 class DoorUse(NamedTuple):
-    """How much a door was used."""
+    """The usage of a door."""
 
     turns: int = 0
     errors: int = 0
 
 
 class Usage:
-    """Turns and errors by door, and how many turns a second there were since the last look."""
+    """Turns and errors by door, and the rate since the last update."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
@@ -46,7 +46,7 @@ class Usage:
         self._at = time.monotonic()
 
     def look(self, now: float | None = None) -> dict[str, tuple[DoorUse, float]]:
-        """The use of each door so far, and its rate."""
+        """The usage of each door so far, and its rate."""
         now = time.monotonic() if now is None else now
         seconds = max(now - self._at, 1e-3)
         found: dict[str, DoorUse] = {}
@@ -75,7 +75,7 @@ class Status:
         return self.table(self._usage.look())
 
     def table(self, uses: Mapping[str, tuple[DoorUse, float]]) -> Table:
-        """One row for each address; a door with several has its numbers at the first."""
+        """One row per address; a door with several has its numbers in the first."""
         running = int(time.monotonic() - self._began)
         table = Table(box=None, pad_edge=False, title_justify="left", title_style="bold")
         table.title = f"Listening on {inert(self._announced.url)} for {_duration(running)}; Ctrl-C stops"
@@ -111,7 +111,7 @@ class ConsoleHandler(logging.Handler):
 
 
 def wants_status(*, as_json: bool, workers: int) -> bool:
-    """Whether there is a terminal to draw on; several processes count for themselves and have plain lines."""
+    """Whether there is a terminal to draw on; with several processes, plain lines are printed."""
     return HAS_RICH and not as_json and workers == 1 and sys.stdout.isatty() and sys.stderr.isatty()
 
 

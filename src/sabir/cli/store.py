@@ -1,4 +1,4 @@
-"""``sabir store migrate|copy|backup|restore``: bring a store to this version, move it, save it and bring it back."""
+"""``sabir store migrate|copy|backup|restore``: migrate, move, back up and restore a store."""
 
 from __future__ import annotations
 
@@ -90,8 +90,11 @@ async def _migrate(arguments: argparse.Namespace) -> int:
 
 async def _copy(arguments: argparse.Namespace) -> int:
     if not arguments.force:
-        for address, what in ((arguments.source, "what it writes meanwhile would stay behind"), (arguments.target, "")):
-            await _check_quiet(address, what or "it would not know of the rows that come")
+        for address, what in (
+            (arguments.source, "what it writes during the copy would be missing"),
+            (arguments.target, ""),
+        ):
+            await _check_quiet(address, what or "it would not see the copied rows")
     began = time.monotonic()
     progress = CopyProgress(quiet=arguments.json or not sys.stderr.isatty())
     opens, seals = (_cipher(key) for key in (arguments.from_key, arguments.to_key))
@@ -114,7 +117,7 @@ def _cipher(key: str | None) -> ContentCipher | None:
 
 async def _check_quiet(address: str, why: str) -> None:
     """Raises:
-    Conflict: a gateway runs on this store, or is about to stop.
+    Conflict: a gateway runs on this store, or is stopping.
     """
     kind = urlsplit(address).scheme
     if kind == "sqlite":
@@ -122,20 +125,20 @@ async def _check_quiet(address: str, why: str) -> None:
     elif kind in ("postgresql", "postgres"):
         busy = await _busy_postgres(address)
     else:
-        return  # which copying refuses
+        return  # which the copy itself rejects
     if busy:
         raise Conflict(f"copy: a gateway runs on {shown(address)}, and {why}; stop it first, or give --force")
 
 
 async def _busy_postgres(address: str) -> bool:
-    open_store(address)  # says what is wrong with the address, or not installed
+    open_store(address)  # reports an invalid address, or a missing extra
     from sabir.stores.postgres.copy import in_use  # noqa: PLC0415 - an extra
 
     return await in_use(address)
 
 
 class CopyProgress:
-    """A line on the terminal that says how far it is."""
+    """A progress line on the terminal."""
 
     def __init__(self, *, quiet: bool) -> None:
         self._quiet = quiet

@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def tools_of(card: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
-    """The tools of a card: its skills, or the agent itself where it lists none."""
+    """The tools of a card: its skills, or the agent itself if it lists none."""
     skills = card.get("skills") or ({"id": card["name"], "description": card.get("description", "")},)
     for skill in skills:
         name = skill.get("id") or skill.get("name", "")

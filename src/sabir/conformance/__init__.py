@@ -1,1 +1,1 @@
-"""The suites behind ``sabir check``: what anybody's server does, clause by clause, with the bytes as evidence."""
+"""The suites behind ``sabir check``: they test any server clause by clause, with the bytes as evidence."""

@@ -1,6 +1,6 @@
-"""The ACL suite: what the draft and its completion ask of anybody's end-point (``sabir check --protocol acl URL``).
+"""The ACL suite: what the draft and its completion require of any endpoint (``sabir check --protocol acl URL``).
 
-Each check talks to an agent of the end-point under a name of its own, and reads what comes back by ``Prefer: wait``.
+Each check talks to an agent of the endpoint under its own name, and reads replies with ``Prefer: wait``.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from .base import CheckFailed, CheckPace, CheckReport, Declined, Suite, Wire, ch
 from .suites import Options
 
 SUITE: Final = Suite["AclTarget"]("http")
-_WAIT: Final = 10  # seconds that an agent may take for a first reply
+_WAIT: Final = 10  # time limit of an agent's first reply
 _ENDS: Final = ("INFORM_RESULT", "FAILURE", "TASK_REJECT", "NOT_UNDERSTOOD")
 
 
 class Answer:
-    """What came back for a request."""
+    """The response to a request."""
 
     def __init__(self, response: httpx2.Response) -> None:
         self.status = response.status_code
@@ -42,7 +42,7 @@ class Answer:
         """The message in the body.
 
         Raises:
-            Failed: there is none that can be read.
+            Failed: there is no readable message.
         """
         demand(isinstance(self.value, dict), f"expected a message, got HTTP {self.status}: {self.text[:200]!r}")
         try:
@@ -51,7 +51,7 @@ class Answer:
             raise CheckFailed(f"the answer is not a message: {exc}") from None
 
     def refusal(self, act: str, *reasons: str) -> Envelope:
-        """The message by which something was refused, with one of these reasons."""
+        """The message of a refusal, with one of these reasons."""
         message = self.message
         demand(message.performative == act, f"expected {act}, got {message.performative}")
         code = message.payload.get("reason_code") or message.payload.get("error_code")
@@ -60,7 +60,7 @@ class Answer:
 
 
 class AclTarget:
-    """One end-point, seen by one agent."""
+    """One endpoint, seen by one agent."""
 
     def __init__(self, client: httpx2.AsyncClient, url: str, wire: Wire, agent: str) -> None:
         self._client = client
@@ -73,7 +73,7 @@ class AclTarget:
         """One request. 401, 403 and 429 are policy.
 
         Raises:
-            Declined: the end-point wants to know who we are, or to be left alone for long.
+            Declined: the endpoint requires authentication, or asks to slow down for too long.
         """
         while True:
             request = self._client.build_request(
@@ -85,7 +85,7 @@ class AclTarget:
                 raise PeerUnavailable(self.url, f"no connection ({type(exc).__name__})") from None
             self.wire.keep(f"{method} {url}\n{body}".encode(), f"HTTP {response.status_code}\n{response.text}".encode())
             if response.status_code == 401:
-                raise Declined("HTTP 401: it wants to know who asks; give SABIR_TOKEN")
+                raise Declined("HTTP 401: authentication required; set SABIR_TOKEN")
             if response.status_code != 429:
                 return Answer(response)
             await self.wire.slow_down(response.headers.get("retry-after"))
@@ -116,7 +116,7 @@ class AclTarget:
         return answer.message
 
     async def inbox(self, count: int, last: str | None = None) -> list[tuple[str, Envelope]]:
-        """So many messages of our inbox, with the ids of their events."""
+        """This many messages of our inbox, with the ids of their events."""
         headers = {"accept": "text/event-stream", **({"last-event-id": last} if last is not None else {})}
         found: list[tuple[str, Envelope]] = []
         place = f"{self.url}/inbox/{self.name}"
@@ -343,7 +343,7 @@ def end_point(url: str) -> str:
 
 
 async def _agent(client: httpx2.AsyncClient, url: str, options: Options) -> str:
-    """An agent of the end-point: the one that the address names, or the first that is listed."""
+    """An agent of the endpoint: the one that the address names, or the first that is listed."""
     place = end_point(url)
     named = urlsplit(url).path.rstrip("/").partition("/acl/")[2]
     if named:
@@ -368,7 +368,7 @@ async def check_acl(url: str, options: Options) -> CheckReport:
     """The ACL suite.
 
     Raises:
-        PeerUnavailable: nothing answers there.
+        PeerUnavailable: no answer.
     """
     async with _client(options) as client:
         agent = await _agent(client, url, options)

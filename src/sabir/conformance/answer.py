@@ -1,8 +1,8 @@
-"""What a server answered: read as tolerantly as possible, its faults of shape listed.
+"""A server's answer: read as tolerantly as possible, with its faults of form listed.
 
 One fault must fail one check. Therefore every check reads an answer through ``CheckedAnswer``, which makes the best of
-whatever came, and only the checks on the shape of answers judge that shape, by the list of ``AnswerFault``.
-Nothing here uses Sabir's own readers: a mistake in those would be invisible to the suite.
+whatever came, and only the checks on the form of answers judge it, by the list of ``AnswerFault``. Nothing here uses
+Sabir's own decoders: a mistake in those would be invisible to the suite.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _BOMS: Final = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 class AnswerFault(msgspec.Struct, frozen=True):
-    """One thing that is wrong with the shape of an answer."""
+    """One fault in the form of an answer."""
 
     id: str
     where: str
@@ -53,7 +53,7 @@ class AnswerPart(msgspec.Struct, frozen=True):
 
 
 class CheckedAnswer:
-    """What came back. ``refusal`` says why the message was not taken, and is empty if it was."""
+    """The answer. ``refusal`` says why the message was rejected, and is empty if it was accepted."""
 
     def __init__(
         self, value: Any, faults: Sequence[AnswerFault] = (), *, refusal: str = "", broken: bool = False
@@ -73,7 +73,7 @@ class CheckedAnswer:
 
     @property
     def flag(self) -> Any:
-        """The field ``control`` that older texts have."""
+        """The field ``control`` of older versions."""
         return self._fields.get("control")
 
     @property
@@ -202,7 +202,7 @@ def from_cbor(data: bytes) -> CheckedAnswer:
 
 
 def shape_faults(value: Json, *, in_cbor: bool) -> Iterator[AnswerFault]:
-    """What is wrong with the fields of an answer."""
+    """The faults in the fields of an answer."""
     fields = _folded(value)
     yield from _fields_faults(fields, "", "5.1", in_cbor)
     if not isinstance(fields.get("messagetype", ""), str | None):
@@ -243,7 +243,7 @@ def _fields_faults(fields: Json, where: str, clause: str, in_cbor: bool) -> Iter
 
 
 def _misshapen(format_: str, subformat: str, content: Any, in_cbor: bool) -> str:
-    """How content does not fit its format and subformat; empty if it does."""
+    """How content does not match its format and subformat; empty if it does."""
     kind = (format_.lower(), subformat.lower())
     if kind[0] == "text" or kind in (("location", "text"), ("structured", "xml"), ("structured", "html")):
         return "" if isinstance(content, str) else f"is not a string, as {format_}/{subformat} demands"

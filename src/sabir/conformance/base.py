@@ -1,13 +1,14 @@
-"""A check, its outcome, and the running of many.
+"""A check, its outcome, and a runner.
 
 A suite is a list of checks. Each has the id and clause it tests, a level, and a function that talks to the server under
-test through a ``Wire`` that keeps what was sent and received. A check ends by returning (it holds), or by raising:
+test
+through a ``Wire`` that records what was sent and received. A check ends by returning (passed), or by raising:
 
     Failed    the server does not do what the clause says
     Declined  the server refused by policy (401, 403, or 429 for too long); that is not a failure
     Skipped   it does not apply here, or cannot be seen from outside
 
-``must`` and ``should`` are the standard's words; ``ours`` are our own decisions where it is silent.
+``must`` and ``should`` are the standard's words; ``ours`` are our own decisions where the standard is silent.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from sabir.errors import PeerError
 Level = Literal["must", "should", "ours"]
 LEVELS: Final[tuple[Level, ...]] = ("must", "should", "ours")
 SHOWN_BYTES: Final = 4096
-MAX_WAIT: Final = 60.0  # seconds that one check waits, in all, because the server asks it to slow down
+MAX_WAIT: Final = 60.0  # total seconds that one check waits because the server asks to slow down
 
 
 class CheckFailed(Exception):
@@ -43,32 +44,32 @@ class Skipped(Exception):
 
 def demand(holds: object, otherwise: str) -> None:
     """Raises:
-    Failed: it does not hold.
+    Failed: the condition is false.
     """
     if not holds:
         raise CheckFailed(otherwise)
 
 
 class Exchanged(msgspec.Struct, frozen=True):
-    """What was sent and what came back."""
+    """What was sent and received."""
 
     sent: str
     received: str
 
 
 class CheckPace:
-    """How slow a server asked us to be, so far."""
+    """How much the server has asked us to slow down so far."""
 
     def __init__(self) -> None:
         self.longest = 0.0  # seconds
 
 
 class Wire:
-    """Keeps what one check sent and received, and waits when the server asks for it."""
+    """Records what one check sent and received, and waits when the server asks for it."""
 
     def __init__(self, pace: CheckPace | None = None) -> None:
         self.log: list[Exchanged] = []
-        self.clock: asyncio.Timeout | None = None  # the check's own time
+        self.clock: asyncio.Timeout | None = None  # the check's time limit
         self._pace = pace if pace is not None else CheckPace()
         self._left = MAX_WAIT
 
@@ -76,10 +77,10 @@ class Wire:
         self.log.append(Exchanged(shown(sent), shown(received)))
 
     async def slow_down(self, retry_after: str | None) -> None:
-        """Wait as long as a 429 asks for; the check's own time stands still meanwhile.
+        """Wait as long as a 429 asks for; this does not count towards the check's time limit.
 
         Raises:
-            Declined: it asks for more than we wait.
+            Declined: it asks for more than the maximum.
         """
         seconds = _seconds_of(retry_after)
         if seconds > self._left:
@@ -92,7 +93,7 @@ class Wire:
 
 
 def _seconds_of(retry_after: str | None) -> float:
-    """What Retry-After says, in seconds or as a date; one second where it says nothing."""
+    """The seconds in Retry-After, as a number or as a date; one second without it."""
     said = (retry_after or "").strip()
     if said.isdecimal() and len(said) < 10:
         return max(1.0, float(said))
@@ -103,7 +104,7 @@ def _seconds_of(retry_after: str | None) -> float:
 
 
 def shown(data: bytes) -> str:
-    """Bytes for people: text as text, everything else as hex, long ones cut."""
+    """Bytes for people: text as text, everything else as hex, long ones truncated."""
     cut = data[:SHOWN_BYTES]
     try:
         text = cut.decode()
@@ -117,7 +118,7 @@ Target = TypeVar("Target")
 
 
 class Check(Generic[Target]):
-    """One thing to look at."""
+    """One check."""
 
     __slots__ = ("binding", "clause", "id", "level", "run", "title")
 
@@ -155,7 +156,7 @@ Verdict = Literal["passed", "failed", "declined", "skipped"]
 
 
 class CheckOutcome(msgspec.Struct, frozen=True):
-    """What one check found."""
+    """The outcome of one check."""
 
     id: str
     clause: str
@@ -169,16 +170,16 @@ class CheckOutcome(msgspec.Struct, frozen=True):
 
 
 class CheckReport(msgspec.Struct, frozen=True):
-    """What all checks found of one server."""
+    """The outcomes of all checks of one server."""
 
     url: str
     protocol: str
     outcomes: tuple[CheckOutcome, ...]
     notes: tuple[str, ...] = ()
-    stopped: str = ""  # why the checks were given up, if they were
+    stopped: str = ""  # why the checks were stopped, if they were
 
     def failed(self, level: Level) -> list[CheckOutcome]:
-        """The failures at this level and above it."""
+        """The failures at this level and above."""
         counted = LEVELS[: LEVELS.index(level) + 1]
         return [outcome for outcome in self.outcomes if outcome.verdict == "failed" and outcome.level in counted]
 
@@ -195,7 +196,7 @@ async def run_checks(
     on_outcome: Callable[[CheckOutcome], None] | None = None,
     pace: CheckPace | None = None,
 ) -> list[CheckOutcome]:
-    """Run checks one after the other, each with a target and a log of its own, never for longer than ``seconds``."""
+    """Run checks one after the other, each with its own target and log, for at most ``seconds`` each."""
     outcomes = []
     for check in checks:
         outcome = await _run_one(check, connect, seconds, Wire(pace))
@@ -233,6 +234,6 @@ async def _run_one(
 
 
 def choose(checks: Sequence[Check[Target]], level: Level) -> list[Check[Target]]:
-    """The checks at this level and above it."""
+    """The checks at this level and above."""
     counted = LEVELS[: LEVELS.index(level) + 1]
     return [check for check in checks if check.level in counted]

@@ -1,6 +1,6 @@
 """ECMA-430, the core: checks that are the same over every binding.
 
-``add_core_checks`` puts them into the suite of a binding. What a check needs of a binding is small: ``CoreTarget``.
+``add_core_checks`` adds them to the suite of a binding, which only has to provide a ``CoreTarget``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .messages import (
 
 
 class Samples:
-    """Answers of every kind, kept between the checks of one run, with the bytes that show them."""
+    """Answers of every kind, shared between the checks of one run, with their bytes."""
 
     def __init__(self) -> None:
         self.answers: list[CheckedAnswer] = []
@@ -40,10 +40,10 @@ class CoreTarget(Protocol):
     samples: Samples
 
     async def exchange(self, message: Any) -> CheckedAnswer:
-        """What comes back to a message, be it an answer or a refusal.
+        """The answer to a message, or its refusal.
 
         Raises:
-            Failed: nothing readable comes back to a message that was taken.
+            Failed: an accepted message has no readable answer.
             Declined: it is refused by policy.
         """
 
@@ -55,7 +55,7 @@ Run = Callable[[CoreTarget], Awaitable[None]]
 
 
 class Core:
-    """One check of the core, and the bindings it makes sense for."""
+    """One check of the core, and the bindings it applies to."""
 
     def __init__(
         self, check_id: str, clause: str, level: Level, title: str, run: Run, bindings: tuple[str, ...]
@@ -71,7 +71,7 @@ Target = TypeVar("Target", bound=CoreTarget)
 
 
 def add_core_checks(suite: Suite[Target]) -> None:
-    """Put the checks that make sense for this binding into its suite."""
+    """Add the checks that apply to this binding to its suite."""
     for item in CHECKS:
         if suite.binding in item.bindings:
             suite.check(item.id, item.clause, item.level, item.title)(item.run)
@@ -149,7 +149,7 @@ SAMPLED: Final[tuple[Json, ...]] = (
 
 
 async def sampled(target: CoreTarget) -> list[CheckedAnswer]:
-    """Answers of every kind; asked for once in a run."""
+    """Answers of every kind; requested once per run."""
     samples = target.samples
     if not samples.answers:
         for message in SAMPLED:

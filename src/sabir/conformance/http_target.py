@@ -1,4 +1,4 @@
-"""A server under test over HTTP: what is sent, what comes back, and both kept as evidence."""
+"""A server under test over HTTP: what is sent and received, recorded as evidence."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .base import CheckFailed, Declined, Exchanged, Wire, demand
 from .core import Samples
 from .messages import HELLO
 
-PATIENCE: Final = 10.0  # seconds that an answer which was promised for later may take
+PATIENCE: Final = 10.0  # how long a deferred answer may take
 MAX_READ: Final = 4 * 1024 * 1024  # bytes of an answer
-BY_POLICY: Final = {401: "it wants credentials", 403: "these credentials have no access"}
+BY_POLICY: Final = {401: "authentication required", 403: "these credentials have no access"}
 
 
 class Response:
-    """What a server answered."""
+    """A server's response."""
 
     def __init__(self, status: int, headers: httpx2.Headers, body: bytes, version: str = "HTTP/1.1") -> None:
         self.status, self.headers, self.body, self.version = status, headers, body, version
@@ -34,7 +34,7 @@ class Response:
 
     @property
     def charset(self) -> str:
-        """The charset that the content type names, if it does."""
+        """The charset in the content type, if there is one."""
         for parameter in str(self.headers.get("content-type", "")).split(";")[1:]:
             name, _, value = parameter.partition("=")
             if name.strip().lower() == "charset":
@@ -42,15 +42,15 @@ class Response:
         return ""
 
     def applied(self) -> set[str]:
-        """The preferences that it says it applied (RFC 7240 3), without their values' quotes."""
+        """The preferences that it reports as applied (RFC 7240 3), without the quotes of their values."""
         said = ",".join(self.headers.get_list("preference-applied"))
         return {item.strip().lower().replace('"', "") for item in said.split(",") if item.strip()}
 
     def answer(self) -> CheckedAnswer:
-        """The NLIP message in the body; of a refusal, as far as there is one.
+        """The NLIP message in the body; for a refusal, if there is one.
 
         Raises:
-            Failed: the status says success, and the body is not a JSON object.
+            Failed: the status is a success, but the body is not a JSON object.
         """
         refusal = f"HTTP {self.status}" if self.status >= 300 else ""
         broken = self.status >= 500
@@ -86,7 +86,7 @@ class HttpTarget:
         return (await self.post(message)).answer()
 
     async def send(self, method: str, url: str, body: bytes, headers: dict[str, str]) -> Response:
-        """One request; sent again after a while where the server asks to slow down.
+        """One request; repeated after a while if the server asks to slow down.
 
         Raises:
             Declined: 429 for too long.
@@ -112,7 +112,7 @@ class HttpTarget:
         return Response(response.status_code, response.headers, received, response.http_version)
 
     async def post(self, body: Any, **headers: str) -> Response:
-        """Post a body to the end-point; a policy's refusal ends the check.
+        """Post a body to the endpoint; a refusal by policy ends the check.
 
         Raises:
             Declined: 401, 403, or 429 for too long.
@@ -126,7 +126,7 @@ class HttpTarget:
 
 
 async def _halves(body: bytes) -> AsyncIterator[bytes]:
-    """The body in two pieces, which go out as chunks."""
+    """The body in two chunks."""
     middle = len(body) // 2
     yield body[:middle]
     yield body[middle:]
@@ -148,7 +148,7 @@ def _request(method: str, url: str, headers: dict[str, str], body: bytes) -> byt
 
 
 def joined(base: str, place: str) -> str:
-    """The full address of a place that a server names.
+    """The absolute URL of an address from a server.
 
     Raises:
         Failed: it is not a valid address.
@@ -162,10 +162,10 @@ def joined(base: str, place: str) -> str:
 
 
 async def end_point(client: httpx2.AsyncClient, url: str) -> tuple[str, str]:
-    """Where messages go, and a note if that is not where one would look first.
+    """Where messages go, and a note if that is not the default path.
 
     Raises:
-        PeerUnavailable: nothing answers there.
+        PeerUnavailable: no answer.
     """
     parts = urlsplit(url)
     base = url if parts.path not in ("", "/") else urljoin(url, "/nlip")

@@ -1,4 +1,4 @@
-"""The messages that the checks send: valid ones, and ones that no server should take for a message."""
+"""The messages that the checks send: valid ones, and ones that no server should accept."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def token(subformat: str, content: Any, **more: Any) -> Json:
     return part("token", subformat, content, **more)
 
 
-# What it is, its clause, and the submessage: Table 1 of ECMA-430.
+# Name, clause and submessage: Table 1 of ECMA-430.
 FORMATS: Final[dict[str, tuple[str, Json]]] = {
     "text": ("CORE-5.3-text", HELLO),
     "text with letters beyond ASCII": ("CORE-5.3-text", part("text", "english", "naïve 東京 \U0001f600")),
@@ -58,7 +58,7 @@ FORMATS: Final[dict[str, tuple[str, Json]]] = {
     "an unknown extension": ("CORE-5.3-generic", part("generic", "com.example.unknown", "?")),
 }
 
-# What it is, its clause, its level, and the token.
+# Name, clause, level and token.
 TOKENS: Final[dict[str, tuple[str, Level, Json]]] = {
     "a conversation token": ("CORE-6.2", "must", token("conversation", "check-1")),
     "a conversation token with a suffix": ("CORE-6.2-suffix", "must", token("conversation_check", "check-2")),
@@ -75,7 +75,7 @@ TOKENS: Final[dict[str, tuple[str, Level, Json]]] = {
     "the label of a token": ("D-17", "ours", token("conversation", "check-6", label="main")),
 }
 
-# What it is, its clause, and the message: wrong in JSON and in CBOR alike.
+# Name, clause and message: invalid in JSON and in CBOR alike.
 MALFORMED: Final[dict[str, tuple[str, Any]]] = {
     "an array instead of an object": ("CORE-5.0.1", [HELLO]),
     "a bare string": ("CORE-5.0.1", "hello"),
@@ -101,7 +101,7 @@ MALFORMED: Final[dict[str, tuple[str, Any]]] = {
 
 _PLAIN: Final = '{"format":"text","subformat":"english","content":"x"}'
 
-# What it is, its clause, and the bytes: wrong as JSON.
+# Name, clause and bytes: invalid as JSON.
 BROKEN_JSON: Final[dict[str, tuple[str, bytes]]] = {
     "an empty body": ("CORE-5.0.1", b""),
     "broken JSON": ("CORE-5.0.1", b"{bad"),
@@ -115,7 +115,7 @@ BROKEN_JSON: Final[dict[str, tuple[str, bytes]]] = {
         "CORE-5.0.4", rb'{"format":"text","subformat":"english","content":"\ud800"}'),
 }  # fmt: skip
 
-# A field that occurs twice: two readers could disagree on what was said.
+# A duplicate field: two readers could disagree on the content.
 DUPLICATES: Final[dict[str, bytes]] = {
     "format and Format": b'{"format":"text","Format":"binary","subformat":"english","content":"x"}',
     "content twice": b'{"format":"text","subformat":"english","content":"x","content":"y"}',

@@ -1,7 +1,7 @@
-"""NLIP over AMQP 1.0: the draft of ECMA-433, seen from outside, through a broker.
+"""NLIP over AMQP 1.0: the draft of ECMA-433, tested from outside, through a broker.
 
-The address is ``amqp://user:password@broker/address-of-the-agent``. All rows are of a draft; the published text was
-not seen.
+The address is ``amqp://user:password@broker/address-of-the-agent``. All checks refer to a draft; we have not seen the
+published text.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from .base import CheckFailed, Exchanged, Skipped, Suite, Wire, demand, shown
 from .core import Samples, add_core_checks
 from .messages import HELLO, MALFORMED, token
 
-WAIT: Final = 5.0  # seconds in which an answer must come
-SILENCE: Final = 0.2  # seconds after which an answer that must not come has not come, once another one has
+WAIT: Final = 5.0  # seconds in which an answer must arrive
+SILENCE: Final = 0.2  # how long to wait for an answer that must not arrive, once another one has
 
 
 class AmqpSession:
-    """One connection, shared by the checks of a run; opened again when it was lost."""
+    """One connection, shared by the checks of a run; reopened after it was lost."""
 
     def __init__(self, url: str) -> None:
         self._url = url
         self._connection: AmqpConnection | None = None
         self.to = unquote(urlsplit(url).path).removeprefix("/")
         self.samples = Samples()
-        self.last: AmqpTarget | None = None  # the target of the check before
-        self.repeats = False  # whether it answers more often than it is asked to
+        self.last: AmqpTarget | None = None  # the target of the previous check
+        self.repeats = False  # whether it sends more answers than requested
 
     async def connection(self) -> AmqpConnection:
         if self._connection is not None and not self._connection.is_open:
@@ -57,7 +57,7 @@ class AmqpSession:
 
 
 class AmqpTarget:
-    """One agent behind a broker, and a place of our own for its answers."""
+    """One agent behind a broker, and our own reply address."""
 
     def __init__(self, session: AmqpSession, connection: AmqpConnection, wire: Wire) -> None:
         self._wire = wire
@@ -66,12 +66,13 @@ class AmqpTarget:
         self.to = session.to
         self.samples = session.samples
         self.place = ""
-        self._owed = 0  # answers that have not come yet
+        self._owed = 0  # answers that have not arrived yet
         self._answers: asyncio.Queue[AmqpMessage] = asyncio.Queue()
 
     @classmethod
     async def open(cls, session: AmqpSession, wire: Wire) -> AmqpTarget:
-        """A target for one check; it takes over the place of the one before, unless an answer may still come there."""
+        """A target for one check; it takes over the address of the previous one, unless an answer may still arrive
+        there."""
         connection = await session.connection()
         target = cls(session, connection, wire)
         before = session.last
@@ -87,7 +88,7 @@ class AmqpTarget:
         return self._wire.log
 
     async def other_place(self, answers: asyncio.Queue[AmqpMessage] | None = None) -> str:
-        """A new place; what comes there goes to these answers, or to the usual ones."""
+        """A new address; what arrives there goes to these answers, or to the default ones."""
         place = f"nlip-reply.check-{secrets.token_hex(6)}"
         queue = answers if answers is not None else self._answers
 
@@ -99,7 +100,7 @@ class AmqpTarget:
         return place
 
     async def exchange(self, message: Any) -> CheckedAnswer:
-        """What comes back to a message in JSON. An agent may refuse a message by saying nothing."""
+        """The answer to a message in JSON. An agent may refuse a message by not answering."""
         letter = await self.answer_or_silence(json.dumps(message).encode(), content_type=amqp.JSON)
         return read(letter) if letter is not None else CheckedAnswer(None, refusal="no answer came")
 
@@ -119,7 +120,7 @@ class AmqpTarget:
         """The answer to a letter.
 
         Raises:
-            Failed: no answer came.
+            Failed: no answer arrived.
         """
         await self.send(body, **fields)
         [letter] = await self.answers(1)
@@ -136,7 +137,7 @@ class AmqpTarget:
         return got
 
     async def answers_at(self, places: asyncio.Queue[AmqpMessage], count: int) -> list[AmqpMessage]:
-        """What comes in answer to one letter, until so many addresses have an answer or the time is over."""
+        """The answers to one letter, until this many addresses have one or the time is over."""
         got: list[AmqpMessage] = []
         try:
             async with asyncio.timeout(WAIT):
@@ -145,11 +146,11 @@ class AmqpTarget:
                     self._wire.keep(b"", _bytes(got[-1]))
         except TimeoutError:
             pass
-        self._owed -= 1 if got else 0  # without, one may still come to the usual place
+        self._owed -= 1 if got else 0  # otherwise one may still arrive at the default address
         return got
 
     async def one_more(self) -> AmqpMessage | None:
-        """An unexpected answer, if one comes. Later checks then use reply addresses of their own."""
+        """An unexpected answer, if one arrives. Later checks then use their own reply addresses."""
         try:
             async with asyncio.timeout(SILENCE):
                 letter = await self._next()
@@ -159,7 +160,7 @@ class AmqpTarget:
         return letter
 
     async def answer_or_silence(self, body: bytes, **fields: Any) -> AmqpMessage | None:
-        """The answer to a letter, or None when a later letter was answered and this one was not."""
+        """The answer to a letter, or None if a later letter was answered and this one was not."""
         await self.send(body, **fields)
         try:
             async with asyncio.timeout(SILENCE):
@@ -195,7 +196,7 @@ def _bytes(letter: AmqpMessage) -> bytes:
 
 
 def read(letter: AmqpMessage) -> CheckedAnswer:
-    """An answer, in the notation that its content type or its first byte names.
+    """An answer, decoded by its content type or its first byte.
 
     Raises:
         Failed: it is not a JSON object, nor a CBOR map.
@@ -208,7 +209,7 @@ def body(**more: Any) -> bytes:
 
 
 def taken(letter: AmqpMessage) -> CheckedAnswer:
-    """The answer to a message that must be taken.
+    """The answer to a message that must be accepted.
 
     Raises:
         Failed: it is refused.
@@ -231,7 +232,7 @@ async def _answered(target: AmqpTarget) -> None:
 
 @check("AMQP-1", DRAFT, "must", "a user-id that is not the sender's is not taken as the originator")
 async def _originator(target: AmqpTarget) -> None:
-    """The first intermediary checks it; where that lets it pass, the agent must refuse, or answer with an error."""
+    """The first intermediary checks it; if it passes, the agent must refuse, or answer with an error."""
     try:
         letter = await target.answer_or_silence(body(), content_type=amqp.JSON, user_id="sabir-check-of-nobody")
     except (CheckFailed, PeerError):  # the broker refused the letter, or closed the connection
@@ -327,7 +328,7 @@ async def _fan_out(target: AmqpTarget) -> None:
 
 
 async def _wish(target: AmqpTarget, name: str) -> tuple[str, list[AmqpMessage]]:
-    """A place of its own that a letter asks for by this property, and what came there."""
+    """A separate address that a letter requests by this property, and what arrived there."""
     places: asyncio.Queue[AmqpMessage] = asyncio.Queue()
     place = await target.other_place(places)
     await target.send(body(), content_type=amqp.JSON, properties={name: place})

@@ -1,4 +1,4 @@
-"""NLIP over HTTP: ECMA-430 and ECMA-431, seen from outside."""
+"""NLIP over HTTP: ECMA-430 and ECMA-431, tested from outside."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ Run = Callable[[HttpTarget], Awaitable[None]]
 
 
 def answered(response: Response, what: str = "the message") -> CheckedAnswer:
-    """The answer to a message that must be taken.
+    """The answer to a message that must be accepted.
 
     Raises:
-        Failed: it is refused, or not answered by an NLIP message.
+        Failed: it is refused, or the answer is not an NLIP message.
     """
     demand(response.status < 300, f"{what} is refused with HTTP {response.status}")
     answer = response.answer()
@@ -157,7 +157,7 @@ async def _upload_place(target: HttpTarget) -> str:
     """The upload address that it names, if it may be tried.
 
     Raises:
-        Skipped: there is none, or it is not on the server under test.
+        Skipped: it names none, or one that is not on the server under test.
     """
     answer = await ask(target, UPLOAD, "the control message")
     if not answer.uris:
@@ -284,7 +284,7 @@ async def _size(target: HttpTarget) -> None:
         response = await target.post(text("x" * LARGE))
     except PeerUnavailable:  # it closed the connection while we were sending, as RFC 9110 allows
         answered(await target.post(HELLO), "the message after it")
-        raise Skipped("it closes the connection before it can be read what it says") from None
+        raise Skipped("it closes the connection before its answer can be read") from None
     demand(response.status < 500, f"HTTP {response.status}")
     is_explained = response.status < 300 or response.answer().text
     demand(is_explained, f"HTTP {response.status} has no words in an NLIP message")
@@ -330,10 +330,10 @@ async def _accepted(target: HttpTarget, message: Json) -> Response:
 
 
 async def _later(target: HttpTarget, accepted: Response) -> Response:
-    """The answer at the place that a 202 names.
+    """The answer at the URL of a 202.
 
     Raises:
-        Failed: there is none, or not in time.
+        Failed: there is no answer, or not in time.
     """
     place = accepted.headers.get("location")
     demand(place, "HTTP 202 has no Location")
@@ -399,7 +399,7 @@ async def _async_control(target: HttpTarget) -> None:
 
 
 async def _streamed(target: HttpTarget, message: Json) -> list[bytes]:
-    """The data of the events that answer a message. An event ends with a blank line; clients drop one that does not.
+    """The data of the events that answer a message. An event ends with a blank line; clients drop an incomplete one.
 
     Raises:
         Skipped: it does not stream.

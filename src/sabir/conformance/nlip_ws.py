@@ -1,4 +1,4 @@
-"""NLIP over WebSocket: ECMA-432, seen from outside."""
+"""NLIP over WebSocket: ECMA-432, tested from outside."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ class WsTarget:
         self._headers = {"authorization": authorization} if authorization is not None else {}
         self._wire = wire
         self._ssl = ssl
-        self._absent = absent if absent is not None else set()  # paths where nothing was found, kept between checks
+        self._absent = absent if absent is not None else set()  # paths where nothing was found, shared between checks
         self.samples = samples if samples is not None else Samples()
 
     def evidence(self) -> list[Exchanged]:
         return self._wire.log
 
     async def exchange(self, message: Any) -> CheckedAnswer:
-        """What comes back to a message in CBOR; a connection that is closed instead is a refusal."""
+        """The answer to a message in CBOR; closing the connection instead is a refusal."""
         try:
             [answer] = await self.talk(CBOR, cbor2.dumps(message))
         except Closed as closed:
@@ -75,7 +75,7 @@ class WsTarget:
         """Open the path, send each frame and await one answer to each.
 
         Raises:
-            Failed: there is no such end-point, or it closes.
+            Failed: there is no such endpoint, or it closes the connection.
             Declined: it refuses by policy.
         """
         if path in self._absent and frames:
@@ -135,7 +135,7 @@ class WsTarget:
             raise CheckFailed(f"the connection broke: {exc}") from None
 
     async def _exists(self, path: str) -> bool:
-        """Whether something is at the path: servers refuse the upgrade of an unknown one with 403, too."""
+        """Whether there is something at the path: servers also refuse the upgrade of an unknown one with 403."""
         url = self.base.replace("ws", "http", 1) + path
         async with httpx2.AsyncClient(trust_env=False, verify=self._ssl if self._ssl is not None else True) as client:
             try:
@@ -162,7 +162,7 @@ def base_of(url: str) -> str:
 
 
 def read(answer: bytes | str) -> CheckedAnswer:
-    """An answer, in the notation of its frame.
+    """An answer, decoded by the type of its frame.
 
     Raises:
         Failed: it is not a CBOR map in a binary frame, nor a JSON object in a text frame.

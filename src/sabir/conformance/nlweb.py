@@ -1,4 +1,4 @@
-"""NLWeb 0.54 and 0.55, seen from outside. ``must`` is the protocol's text; ``ours`` are the decisions W-1 to W-13."""
+"""NLWeb 0.54 and 0.55, tested from outside. ``must`` is the protocol's text; ``ours`` are the decisions W-1 to W-13."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from sabir.errors import PeerUnavailable
 
 from .base import CheckFailed, CheckOutcome, Declined, Level, Skipped, Suite, Wire, choose, demand, run_checks
 
-BY_POLICY: Final = {401: "it asks who you are", 403: "it says no right to this"}
+BY_POLICY: Final = {401: "authentication required", 403: "access denied"}
 MEMBERS: Final = {"answer": ("results", "content"), "elicitation": ("elicitation",), "promise": ("promise",),
                   "failure": ("error",)}  # fmt: skip
 TEXT: Final = "pumpkin breakfast"
-POLLS: Final = 40  # looks at a promise before it counts as one that never ends
+POLLS: Final = 40  # polls before a promise counts as never ending
 Json = dict[str, Any]
 
 
 class NlwebAnswer:
-    """What a server answered."""
+    """A server's response."""
 
     def __init__(self, status: int, headers: httpx2.Headers, body: bytes) -> None:
         self.status, self.headers, self.body = status, headers, body
@@ -36,7 +36,7 @@ class NlwebAnswer:
         """The NLWeb body.
 
         Raises:
-            Failed: it is none.
+            Failed: it is not an NLWeb body.
         """
         try:
             value = msgspec.json.decode(self.body)
@@ -49,7 +49,7 @@ class NlwebAnswer:
         """Names and data of the events.
 
         Raises:
-            Failed: it is no stream, or an event is not JSON.
+            Failed: it is not a stream, or an event is not JSON.
         """
         demand(self.kind == "text/event-stream", f"HTTP {self.status}: expected text/event-stream, not {self.kind}")
         found: list[tuple[str, Json]] = []
@@ -73,7 +73,7 @@ class Target:
         self._client, self.url, self._wire = client, url, wire
 
     async def send(self, method: str, path: str, body: bytes = b"", **headers: str) -> NlwebAnswer:
-        """One request, again after a while where the server asks to slow down; a policy's refusal ends the check.
+        """One request, repeated after a while if the server asks to slow down; a refusal by policy ends the check.
 
         Raises:
             Declined: 401, 403, or 429 for too long.
@@ -130,7 +130,7 @@ def kind_of(body: Json) -> str:
 
 
 def items_of(body: Json) -> list[Json]:
-    """Raises Skipped where the answer has no results to look at."""
+    """Raises Skipped if the answer has no results to check."""
     items = body.get("results") or body.get("structuredData") or []
     found = [item for item in items if isinstance(item, dict) and "summary" not in str(item.get("@type", "")).lower()]
     if not found:
@@ -139,7 +139,7 @@ def items_of(body: Json) -> list[Json]:
 
 
 def failure(answer: NlwebAnswer, status: int, *codes: str) -> None:
-    """The answer is a Failure with this status and one of these codes."""
+    """Check that the answer is a Failure with this status and one of these codes."""
     body = answer.json()
     demand(kind_of(body) == "failure", f"expected a Failure, got {body['_meta'].get('response_type')!r}")
     error = body.get("error")
@@ -186,9 +186,9 @@ async def streamed(target: Target) -> None:
 @check("NLWEB-5", "W-3", "ours", "The default is a stream, unless only JSON is accepted")
 async def default_stream(target: Target) -> None:
     body = {"query": {"text": TEXT}}
-    demand((await target.post(body, accept="*/*")).kind == "text/event-stream", "without a wish it does not stream")
+    demand((await target.post(body, accept="*/*")).kind == "text/event-stream", "by default it does not stream")
     answer = await target.post(body, accept="application/json")
-    demand(answer.kind == "application/json", "Accept: application/json is not heeded")
+    demand(answer.kind == "application/json", "Accept: application/json is ignored")
 
 
 @check("NLWEB-6", "W-2", "ours", "Events are named, and each can be read without its name")
@@ -218,7 +218,7 @@ async def chatgpt_app(target: Target) -> None:
 
 @check("NLWEB-9", "W-4", "ours", "The default format is chatgpt_app, and _meta names the format that was asked for")
 async def default_format(target: Target) -> None:
-    demand("structuredData" in await target.ask(), "without a wish the format is not chatgpt_app")
+    demand("structuredData" in await target.ask(), "by default the format is not chatgpt_app")
     body = await target.ask(prefer={"response_format": "conversational_search"})
     named = body["_meta"].get("response_format")
     demand(kind_of(body) != "answer" or named == "conversational_search", f"_meta.response_format is {named!r}")
@@ -385,7 +385,7 @@ async def kept(target: Target) -> None:
             demand(kind_of(body) in ("answer", "elicitation"), f"it ends as a {kind_of(body)}")
             return
         await asyncio.sleep(0.1)
-    raise CheckFailed(f"after {POLLS} looks it is still a promise")
+    raise CheckFailed(f"after {POLLS} polls it is still a promise")
 
 
 @check("NLWEB-29", "W-9", "ours", "A promise can be cancelled")

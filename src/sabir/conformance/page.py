@@ -1,4 +1,4 @@
-"""The page that lists every check, written from the checks themselves."""
+"""The page that lists every check, generated from the checks."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def page() -> str:
 
 
 def _table(checks: Iterable[Check[Any]]) -> str:
-    """One row for each clause: its level, and what its checks look at."""
+    """One row per clause: its level, and what its checks test."""
     rows: dict[tuple[str, str], list[str]] = {}
     clauses: dict[str, str] = {}
     for check in checks:

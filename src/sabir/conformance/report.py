@@ -14,12 +14,12 @@ MARKS: Final = {"passed": "ok", "failed": "FAILED", "declined": "declined", "ski
 
 
 def as_table(report: CheckReport, *, verbose: bool = False) -> str:
-    """What failed first, with reasons; the rest by number, or line by line when ``verbose``."""
+    """Failures first, with reasons; the rest as counts, or line by line if ``verbose``."""
     lines = [f"{report.protocol.upper()} conformance of {report.url}", ""]
     if report.stopped:
         lines += [
             f"Stopped: the agent itself fails. {report.stopped}",
-            "Nothing else was checked. Mend the agent first; the log of its server may say more.",
+            "Nothing else was checked. Fix the agent first; the log of its server may say more.",
             "",
         ]
     for binding in dict.fromkeys(outcome.binding for outcome in report.outcomes):
@@ -63,7 +63,7 @@ def as_json(report: CheckReport) -> str:
 
 
 def as_junit(report: CheckReport) -> str:
-    """One test suite for each binding, one test case for each check, with the bytes as its output."""
+    """One test suite per binding, one test case per check, with the bytes as its output."""
     root = Element("testsuites", name=f"sabir check {report.url}")
     for binding in dict.fromkeys(outcome.binding for outcome in report.outcomes):
         outcomes = [outcome for outcome in report.outcomes if outcome.binding == binding]
@@ -98,5 +98,5 @@ def _case(suite: Element, outcome: CheckOutcome) -> None:
 
 
 def _xml(text: str) -> str:
-    """Only what XML 1.0 can hold."""
+    """Only characters that XML 1.0 allows."""
     return "".join(c if c in "\t\n\r" or " " <= c <= "\ud7ff" or "\ue000" <= c <= "\ufffd" else "\ufffd" for c in text)

@@ -1,6 +1,6 @@
-"""Which suites there are, and how one runs against an address.
+"""The available suites, and how one runs against an address.
 
-A protocol names its suite where it registers itself; ``BINDINGS`` are the parts of the NLIP suite.
+A protocol names its suite in its registration; ``BINDINGS`` are the parts of the NLIP suite.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MAX_PAUSE: Final = 5.0  # seconds between checks over WebSocket, where a refusal
 
 
 class Options:
-    """How to check."""
+    """The options of a run."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Options:
     ) -> None:
         self.level, self.pause, self.seconds, self.patience = level, pause, seconds, patience
         self.authorization, self.trust, self.only, self.on_outcome = authorization, trust, only, on_outcome
-        self.transport = transport  # how bytes go over HTTP, where it is not httpx2's usual way
+        self.transport = transport  # the HTTP transport, if it is not httpx2's default
 
     def client(self) -> httpx2.AsyncClient:
         headers = {"user-agent": "sabir-check", "accept-encoding": "identity"}
@@ -74,11 +74,11 @@ class Options:
 
 
 async def show_credentials(url: str, options: Options) -> None:
-    """Show the credentials once before the checks do: a server may block callers that keep showing invalid ones.
+    """Try the credentials once before the checks: a server may block callers that keep sending invalid ones.
 
     Raises:
-        PeerRefused: they are not known there.
-        PeerUnavailable: nothing answers there.
+        PeerRefused: they are not accepted.
+        PeerUnavailable: no answer.
     """
     if options.authorization is None:
         return
@@ -90,11 +90,13 @@ async def show_credentials(url: str, options: Options) -> None:
         except (CheckFailed, Declined):  # the checks report what is wrong
             return
     if answer.status == 401:
-        raise PeerRefused(url, "these credentials are not known there; SABIR_TOKEN may be mistyped, expired or revoked")
+        raise PeerRefused(
+            url, "the server does not accept these credentials; SABIR_TOKEN may be mistyped, expired or revoked"
+        )
 
 
 def _over_http(url: str) -> str:
-    """Where messages go over HTTP at the address of a WebSocket or of a whole server."""
+    """The HTTP address for messages, from that of a WebSocket or of a whole server."""
     parts = urlsplit(url)
     if parts.scheme in ("ws", "wss"):
         return f"{'https' if parts.scheme == 'wss' else 'http'}://{parts.netloc}/nlip"
@@ -107,7 +109,7 @@ Connect = Callable[[Wire], Awaitable[Any]]
 
 
 class Opened:
-    """A binding that is ready: its checks, how each gets its target, and how fast they may follow each other."""
+    """A binding ready to run: its checks, how each gets its target, and the pause between them."""
 
     def __init__(self, checks: Sequence[Check[Any]], connect: Connect, *, note: str = "", pause: float = 0.0) -> None:
         self.checks, self.connect, self.note, self.pause = checks, connect, note, pause
@@ -169,11 +171,11 @@ Runner = Callable[[str, Options], Awaitable[CheckReport]]
 
 
 async def check_nlip(url: str, options: Options) -> CheckReport:
-    """The NLIP suite over the bindings that the address and ``only`` name; given up when the agent itself fails.
+    """Run the NLIP suite over the bindings that the address and ``only`` name; stops if the agent itself fails.
 
     Raises:
-        PeerUnavailable: nothing answers there.
-        PeerRefused: the credentials are not known there.
+        PeerUnavailable: no answer.
+        PeerRefused: the credentials are not accepted.
     """
     bindings = _bindings(url, options)
     if "amqp" not in bindings:
@@ -203,7 +205,7 @@ async def check_nlip(url: str, options: Options) -> CheckReport:
 
 def _bindings(url: str, options: Options) -> Sequence[str]:
     """Raises:
-    ConfigError: the address does not fit the bindings that were asked for.
+    ConfigError: the address does not match the requested bindings.
     """
     scheme = urlsplit(url).scheme
     is_broker = scheme.startswith("amqp")
@@ -214,7 +216,7 @@ def _bindings(url: str, options: Options) -> Sequence[str]:
 
 
 async def _agent_failure(connect: Connect, pace: CheckPace) -> tuple[str, Wire]:
-    """Why no check would mean anything: the agent behind the server fails at a plain hello. Empty if it does not."""
+    """Why no check would be meaningful: the agent behind the server fails at a plain hello. Empty if it works."""
     wire = Wire(pace)
     try:
         target: CoreTarget = await connect(wire)
@@ -241,7 +243,7 @@ async def check_nlweb(url: str, options: Options) -> CheckReport:
     """The NLWeb suite, at ``/ask`` of the address.
 
     Raises:
-        PeerRefused: the credentials are not known there.
+        PeerRefused: the credentials are not accepted.
     """
     await show_credentials(nlweb.end_point(url), options)
     async with options.client() as client:

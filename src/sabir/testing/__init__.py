@@ -1,4 +1,4 @@
-"""For the tests of agents: ask one without a server, script its model, fake its peers and tools (``docs/testing.md``).
+"""For tests of agents: ask one without a server, script its model, fake its peers and tools (``docs/testing.md``).
 
 from sabir.testing import ask
 
@@ -39,7 +39,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name != "served":  # brings the server with it, which most tests of agents do without
+    if name != "served":  # it imports the server, which most tests of agents do not need
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = globals()[name] = importlib.import_module("sabir.testing.serving").served
     return value

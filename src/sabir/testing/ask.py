@@ -1,4 +1,4 @@
-"""``ask``: one turn of an agent, without a server; and what came of it."""
+"""``ask``: one turn of an agent, without a server, and its outcome."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sabir.events import Delta, Event, Fault, Progress, Question, Reply
 from sabir.message import Message, Part, json_part
 from sabir.turn import ANONYMOUS, NO_CONVERSATION, Caller, Conversation, Meter, PastTurn, Turn, no_back_channel
 
-SECONDS: Final = 10.0  # that a turn has
+SECONDS: Final = 10.0  # time limit of a turn
 
 
 class _Decline:
@@ -25,7 +25,7 @@ class _Decline:
 
 DECLINE: Final = _Decline()  # as an answer: the caller cancels the question
 
-# What a question is answered with: words, the values of its fields, a whole message, DECLINE, or a function of it.
+# The answer to a question: text, the values of its fields, a whole message, DECLINE, or a function of it.
 Answer = str | Mapping[str, Any] | Message | _Decline | Callable[[Question], "str | Mapping[str, Any] | Message"]
 
 
@@ -40,7 +40,7 @@ class Answered:
     message: Message
     events: tuple[Event, ...]
     questions: tuple[Question, ...]
-    tools: tuple[str, ...]  # that were called, in order
+    tools: tuple[str, ...]  # called, in order
     meter: Meter = field(repr=False)
 
     @property
@@ -53,18 +53,18 @@ class Answered:
 
     @property
     def data(self) -> Any:
-        """The value of the first structured part; None if there is none."""
+        """The value of the first structured part, or None."""
         return next((part.value for part in self.parts if part.format == "structured"), None)
 
     @property
     def streamed(self) -> str:
-        """The words that came ahead of the reply, joined."""
+        """The text that was streamed before the reply, joined."""
         pieces = (event.part for event in self.events if isinstance(event, Delta))
         return "".join(str(part.content) for part in pieces if part.format == "text")
 
     @property
     def notes(self) -> list[str]:
-        """What was reported while the agent worked."""
+        """The progress that was reported."""
         return [event.note for event in self.events if isinstance(event, Progress)]
 
     @property
@@ -77,7 +77,7 @@ class Answered:
 
 
 class MemoryJournal:
-    """Keeps the journal of a turn. A second call with the same journal and turn id continues the turn."""
+    """Keeps the journal of a turn. A second call with the same journal and turn id resumes the turn."""
 
     def __init__(self) -> None:
         self._entries: dict[str, list[bytes]] = {}
@@ -90,7 +90,7 @@ class MemoryJournal:
 
 
 class _Others:
-    """Agents that the one under test calls by name."""
+    """Agents that the tested one calls by name."""
 
     def __init__(self, agents: Iterable[Agent]) -> None:
         self._agents = {agent.card.name: agent for agent in agents}
@@ -105,7 +105,7 @@ class _Others:
 
 
 class _ScriptedAnswers:
-    """Answers questions in order, and keeps them."""
+    """Answers questions in order, and records them."""
 
     def __init__(self, answers: Sequence[Answer]) -> None:
         self.left = list(answers)
@@ -139,15 +139,15 @@ async def ask(
 
     Args:
         agent: any Agent.
-        said: the question: words, a JSON object for its arguments, or a whole Message.
-        answers: to what the agent asks back, in order. None: nobody is there to be asked.
-        history: earlier turns of the conversation, as pairs of what was asked and answered.
+        said: the question: text, a JSON object with its arguments, or a whole Message.
+        answers: to the agent's questions, in order. None: the caller cannot be asked.
+        history: earlier turns of the conversation, as pairs of question and answer.
         others: agents that it may call by name.
         caller: the caller of the turn.
         may_use: patterns of the tools that the caller may use. None: all.
-        seconds: that the turn has.
+        seconds: the time limit of the turn.
         budget: a Meter with limits, such as ``Meter(most_tokens=1000)``.
-        journal: what earlier runs of the same turn have written down.
+        journal: what earlier runs of the same turn recorded.
         turn_id: the id of the turn.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Agents and tools that say what a test wants, and keep what they were asked."""
+"""Fake agents and tools with scripted results, which record their input."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from sabir.turn import Turn
 
 
 class FakeAgent:
-    """Stands for any agent, such as a remote one: gives its answers in order, and the last one from then on.
+    """Stands for any agent, such as a remote one: returns its answers in order, then repeats the last one.
 
-    An answer is text, a Message, a Part, a list of pieces that are streamed, a Question that is asked first, or an
-    exception, which is raised. ``turns`` are the turns it was given.
+    An answer is text, a Message, a Part, a list of pieces to stream, a Question to ask first, or an exception to raise.
+    ``turns`` are the turns it received.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class FakeAgent:
 
     @property
     def asked(self) -> list[str]:
-        """What it was asked, in words."""
+        """The texts of its questions."""
         return [turn.text for turn in self.turns]
 
     async def __call__(self, turn: Turn, /) -> AsyncIterator[Event]:
@@ -63,9 +63,11 @@ class FakeAgent:
 def scripted_member(name: str, *answers: str, vote: str = "agent1", reason: str = "", present: str = "") -> LLM:
     """A member of an ensemble with a script.
 
-    It gives its answers one after the other, then votes, and presents the result if it wins. ``vote`` is the alias of a
-    member (``agent2`` is the second one), or words of the answer that it votes for. Without ``present`` it repeats its
-    answer. For other behaviour, such as an error or a delay, give ``LLM(name, ScriptedModel([…]))`` a script.
+    It gives its answers in order, then votes, and presents the result if it wins. ``vote`` is the alias of a member
+    (``agent2`` is
+    the second one), or words of the answer that it votes for. Without ``present`` it repeats its answer. For other
+    behaviour,
+    such as an error or a delay, give ``LLM(name, ScriptedModel([…]))`` a script.
     """
     steps: list[ScriptStep] = [{"answer": answer} for answer in answers]
     steps.append({"vote": vote, "reason": reason})
@@ -79,9 +81,9 @@ def _part(piece: Any) -> Part:
 
 
 class FakeTool:
-    """Stands for a tool: gives its results in order, and the last one from then on. ``calls`` are the arguments.
+    """Stands for a tool: returns its results in order, then repeats the last one. ``calls`` are the arguments.
 
-    A result is anything that a tool may return, or an exception, which is raised. ``tool`` is what an agent is given.
+    A result is anything that a tool may return, or an exception to raise. Pass ``tool`` to an agent.
     """
 
     def __init__(

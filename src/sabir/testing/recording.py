@@ -1,4 +1,4 @@
-"""``recorded``: a model that is asked once, and from then on answers from a file."""
+"""``recorded``: a model that is called once, and then answers from a file."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Final
 from sabir.agents.llm.mock import RecordingModel, ReplayingModel
 from sabir.agents.llm.model import Model
 
-RECORD: Final = "SABIR_RECORD"  # set to 1, every recording is made anew
+RECORD: Final = "SABIR_RECORD"  # set to 1 to renew every recording
 
 
 def recorded(path: Path | str, model: Callable[[], Model]) -> Model:
     """The recording at ``path``; without one, or with ``SABIR_RECORD=1``, the model itself, which is recorded there.
 
-    ``model`` makes the model, and is called only when it is needed: tests that replay need no key.
+    ``model`` makes the model, and is called only if needed: tests that replay need no key.
     """
     file = Path(path)
     if os.environ.get(RECORD) == "1":

@@ -19,9 +19,9 @@ START_SECONDS: Final = 20.0
 
 @contextmanager
 def served(*agents: Agent, home: Path | str | None = None, **options: Any) -> Iterator[str]:
-    """Serve agents on a free port of the loopback until the block ends; gives the URL.
+    """Serve agents on a free loopback port until the block ends; yields the URL.
 
-    ``options`` are those of ``Gateway``. Without a ``home``, everything is forgotten at the end.
+    ``options`` are those of ``Gateway``. Without a ``home``, nothing is kept.
 
     Raises:
         RuntimeError: the gateway did not start.

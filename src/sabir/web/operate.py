@@ -1,6 +1,6 @@
-"""``/operate``: what operators do from the page. Read the audit log and dead letters, check a server, ask any address.
+"""``/operate``: the operators' part of the page. Read the audit log and dead letters, check a server, ask any address.
 
-Every caller may ask for trace ids, and read the timeline of a turn whose trace id it knows. All else is for operators.
+Every caller may get trace ids, and read the timeline of a turn whose trace id it knows. The rest is for operators.
 Operators are callers on this machine and callers with the role that ``observe: {metrics_role}`` names.
 """
 
@@ -34,7 +34,7 @@ from sabir.protocols.nlip.wire import json as nlip
 
 AUDIT_LIMIT: Final = 500
 DEAD_LIMIT: Final = 100
-TRACE_IDS: Final = 20  # that a caller gets at once
+TRACE_IDS: Final = 20  # per request
 ASK_SECONDS: Final = 120.0
 EVENTS: Final[Mapping[str, str]] = {"cache-control": "no-store", "x-accel-buffering": "no"}
 
@@ -47,7 +47,7 @@ class CheckOrder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AskOrder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What to ask at which address; ``state`` is what the answer before gave."""
+    """What to ask at which address; ``state`` comes from the previous answer."""
 
     url: str
     text: str
@@ -92,7 +92,7 @@ class OperateDoor:
         await cancel_and_wait(self._running)
 
     def _for_operators(self, answer: Answer) -> Callable[[Request], Awaitable[Response]]:
-        """The end-point of an answer: operators get it, others and bad requests an NLIP error."""
+        """An endpoint for operators; others and bad requests get an NLIP error."""
 
         async def checked(request: Request, admission: Admission) -> Response:
             await check_operator(admission, self._role, "this is for operators")
@@ -101,7 +101,7 @@ class OperateDoor:
         return self._endpoint(checked)
 
     def _for_callers(self, answer: Answer) -> Callable[[Request], Awaitable[Response]]:
-        """The end-point of an answer that every caller gets within its rate."""
+        """An endpoint for every caller, within its rate."""
 
         async def charged(request: Request, admission: Admission) -> Response:
             await admission.authenticate_and_charge()
@@ -170,7 +170,7 @@ class OperateDoor:
         return StreamingResponse(self._outcomes(order), media_type="text/event-stream", headers=dict(EVENTS))
 
     async def _outcomes(self, order: CheckOrder) -> AsyncIterator[bytes]:
-        """The outcome of each check as an event, as it comes."""
+        """The outcome of each check as an event, as it arrives."""
         found: asyncio.Queue[bytes | None] = asyncio.Queue()
 
         def show(outcome: CheckOutcome) -> None:
@@ -215,7 +215,7 @@ async def _order(request: Request, admission: Admission, kind: type[Order]) -> O
 
 
 async def _answers(peer: Any, order: AskOrder) -> AsyncIterator[bytes]:
-    """The events of a remote agent as NLIP messages, and at the end what continues the conversation."""
+    """The events of a remote agent as NLIP messages, and at the end the state that continues the conversation."""
     number = 0
     try:
         async with peer:
@@ -249,7 +249,7 @@ def _shown(outcome: CheckOutcome) -> dict[str, Any]:
 
 
 def error_response(exc: SabirError) -> Response:
-    """An error as an NLIP message, as every other endpoint of the gateway answers."""
+    """An error as an NLIP message, as from every other endpoint of the gateway."""
     headers = {name.decode(): value.decode("latin-1") for name, value in refusal_headers(exc)}
     return Response(nlip.encode(nlip.error_message(exc)), nlip.CODES[type(exc)], headers, "application/json")
 
