@@ -1,4 +1,4 @@
-"""Search: items of sites, an index that finds them by words and by meaning, and the language parts around it.
+"""Search: items of sites, an index that finds them by words and by meaning, and the language processing around it.
 
 ::
 
@@ -6,7 +6,7 @@
         await ingest(index, "pages/", site="example.com")
         found = await index.search(SearchQuery("pumpkin soup", where=(OfType(("Recipe",)),)))
 
-Everything here works offline and without a model of language; nothing here knows of agents or protocols.
+Everything here works offline and without a language model; nothing here depends on agents or protocols.
 """
 
 from .answers.clarify import Elicited

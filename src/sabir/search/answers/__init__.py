@@ -1,1 +1,1 @@
-"""Results, facts and questions back, made from what was found."""
+"""Results, facts and clarifying questions, made from what was found."""

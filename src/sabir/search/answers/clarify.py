@@ -1,7 +1,7 @@
-"""Asking back (W-10): the one question whose answer narrows what was found the most. Pure.
+"""Clarifying questions (W-10): the one question whose answer narrows the results most. Pure.
 
-It is asked when the question is vague, many items fit about equally well, and a field that nearly all of them
-state splits them; the gain is the entropy of the answer. A field is asked for once in a conversation.
+It is asked if the query is vague, many items match about equally well, and a field that nearly all of them state splits
+them; the gain is the entropy of the answer. A field is asked for once per conversation.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from sabir.search.items.item import JSON
 from sabir.search.items.types import TYPE_WORDS, is_a
 from sabir.search.query.words import content_words, fold, spaced, squeezed
 
-ENOUGH: Final = 8  # so few good items are shown, not asked about
-CLOSE: Final = 0.7  # of the best score: equally good
-GAIN: Final = 0.8  # bits that an answer must be worth
-STATED: Final = 0.8  # share of the good items that must state a field; else an answer would lose the others
+ENOUGH: Final = 8  # this few good items are shown without a question
+CLOSE: Final = 0.7  # share of the best score that counts as equally good
+GAIN: Final = 0.8  # bits that an answer must gain
+STATED: Final = 0.8  # share of the good items that must state a field; otherwise an answer would drop the others
 COVERED: Final = 0.6  # share of those that the options must cover
 OPTIONS: Final = 8
-VAGUE: Final = 1  # things that a question may ask for and still be vague: a word, or a condition
+VAGUE: Final = 1  # a query with this many words or conditions is still vague
 
-# What to call the fields that are worth asking for; others are not asked.
+# The questions for fields that are worth asking about; others are not asked.
 QUESTIONS: Final[Mapping[str, str]] = {
     "@type": "What kind of thing are you looking for?",
     "suitableForDiet": "Do you keep to a diet?",
@@ -52,7 +52,7 @@ QUESTIONS: Final[Mapping[str, str]] = {
     "eventAttendanceMode": "Would you attend in person or online?",
 }
 _OF_PLACES: Final = frozenset({"addressLocality", "addressRegion"})
-_PLACED: Final = ("Event", "Place", "Organization", "JobPosting")  # what is somewhere; a recipe is not
+_PLACED: Final = ("Event", "Place", "Organization", "JobPosting")  # located things; a recipe is not
 _ANYTHING: Final = frozenset(
     """thing stuff idea suggestion recommendation recommend suggest option choice list kind sort some nice great
     interesting favorite favourite help eat cook make buy visit go do try offer sell available have""".split()  # noqa: SIM905
@@ -60,7 +60,7 @@ _ANYTHING: Final = frozenset(
 _POLITE: Final = frozenset(
     "please thank thanks ok okay yes well maybe prefer rather either both option choose take definitely".split()  # noqa: SIM905
 )
-MAX_ANSWER: Final = 400  # characters; longer ones are questions of their own
+MAX_ANSWER: Final = 400  # characters; longer ones are new questions
 _INDIFFERENT: Final = re.compile(
     r"\W*(?:no|none|any(?:thing|where|\s+of\s+(?:them|those))?|all(?:\s+of\s+them)?|skip|whatever|no\s+preference"
     r"|(?:i\s+)?(?:don'?t|do\s+not)\s+(?:care|mind|know)|does\s*n[o']t\s+matter|surprise\s+me)\W*"
@@ -75,7 +75,7 @@ _ANY: Final = frozenset({"any", "anything", "all", "no", "none", "noPreference",
 
 
 class Elicited(msgspec.Struct, frozen=True):
-    """A question back. ``id`` is the field; ``options`` carry how many items each would leave."""
+    """A clarifying question. ``id`` is the field; ``options`` include how many items each would leave."""
 
     id: str
     text: str
@@ -84,10 +84,11 @@ class Elicited(msgspec.Struct, frozen=True):
 
 
 def question(text: str, hits: Sequence[Hit], *, asked: Collection[str] = (), conditions: int = 0) -> Elicited | None:
-    """The question to ask about what was found, if one is worth it.
+    """The question to ask about these results, or None if none is worth it.
 
-    ``asked`` are the fields that were asked for before, or that the query already fixes; ``conditions`` is how many
-    conditions it has beside its words.
+    ``asked`` are fields that were already asked for, or that the query already fixes; ``conditions`` is how many
+    conditions it
+    has besides its words.
     """
     close = [hit for hit in hits if hit.score >= CLOSE * hits[0].score]  # best first
     if len(close) < ENOUGH or len(_wanted(text)) + conditions > VAGUE:
@@ -114,21 +115,21 @@ def question(text: str, hits: Sequence[Hit], *, asked: Collection[str] = (), con
 
 
 def recounted(asked: Elicited, counts: Sequence[tuple[str, int]]) -> Elicited:
-    """The same question with the counts of all that was found, where only some of it was looked at."""
+    """The same question with the counts of all results, if only some of them were considered."""
     shown = tuple(f"{spaced(value)} ({count})" for value, count in counts[:OPTIONS] if count > 1)
     return msgspec.structs.replace(asked, options=shown) if len(shown) > 1 else asked
 
 
 def _wanted(text: str) -> list[str]:
-    """The words that say what is wanted, besides its type ("recipes") and those that any question may have."""
+    """The words that say what is wanted, besides its type ("recipes") and common words."""
     return [word for word in content_words(text) if word not in TYPE_WORDS and word not in _ANYTHING]
 
 
 def chosen(text: str, options: Sequence[str]) -> tuple[list[str], str] | None:
-    """The options that an answer in words names, and what else it says; None if it is no answer at all.
+    """The options that a text answer names, and the rest of it; None if it is not an answer at all.
 
-    "Dessert, please" names one; "any" names none and is an answer; "what is on in Boise in January?" is a question
-    of its own, though Boise was an option.
+    "Dessert, please" names one; "any" names none and is an answer; "what is on in Boise in January?" is a new question,
+    although Boise was an option.
     """
     if len(text) > MAX_ANSWER:
         return None
@@ -152,7 +153,7 @@ def chosen(text: str, options: Sequence[str]) -> tuple[list[str], str] | None:
 
 
 def answered(answers: Mapping[str, JSON]) -> dict[str, JSON]:
-    """Answers by question id, as filters: counts taken off the options, "any" taken out."""
+    """Answers by question id, as filters: without the counts of options, and without "any"."""
     filters: dict[str, JSON] = {}
     for field, value in answers.items():
         values = [_option(item) for item in (value if isinstance(value, list) else [value])]

@@ -1,4 +1,4 @@
-"""Questions to try with a site, made of what it holds: each was asked of the index and found something."""
+"""Example questions for a site, made from its items: each was tried against the index and found something."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from sabir.search.query.text import from_text
 from sabir.search.query.words import content_words, spaced
 
 COUNT: Final = 3
-_LOOKED_AT: Final = 60  # items of a type
+_LOOKED_AT: Final = 60  # items of a type that are considered
 _FEW: Final = 0.5  # share of them that must state a property
 _SIGNS: Final = {"price:usd": "${}", "price:eur": "{} euros", "price:gbp": "£{}"}
 _KINDS: Final = ("recipeCategory", "category", "genre", "recipeCuisine", "articleSection", "keywords")
 
 
 async def examples(engine: Engine, site: IndexedSite, now: datetime, count: int = COUNT) -> tuple[str, ...]:
-    """Up to ``count`` questions, the first about the type of which there is most."""
+    """Up to ``count`` questions, the first about the most frequent type."""
     known = await engine.fields()
     made: list[str] = []
     plain: list[str] = []
@@ -45,7 +45,7 @@ async def _finds(engine: Engine, site: IndexedSite, text: str, known: Fields, no
 
 
 def _asked(kind: str, hits: Sequence[Hit]) -> Iterator[str]:
-    """Questions for things of a type: by time, by price, by place, by category."""
+    """Questions about a type: by time, by price, by place, by category."""
     things = _things(kind)
     if not things or not hits:
         return
@@ -63,7 +63,7 @@ def _asked(kind: str, hits: Sequence[Hit]) -> Iterator[str]:
 
 
 def _things(kind: str) -> str:
-    """The plural of a type in words, if the words are known to mean it."""
+    """The plural of a type in words, if they are known."""
     words = f"{spaced(kind).lower()}s"
     if TYPE_WORDS.get(words) == kind:
         return words
@@ -76,7 +76,7 @@ def _middle(known: Sequence[Attributes], field: str) -> float | None:
 
 
 def _round(value: float) -> int:
-    """A number that people would say: 27 is 30, 140 is 150, 1180 is 1200."""
+    """A round number: 27 becomes 30, 140 becomes 150, 1180 becomes 1200."""
     step = 5 if value < 100 else 50 if value < 1000 else 100
     return max(step, round(value / step) * step)
 
@@ -88,6 +88,6 @@ def _common(known: Sequence[Attributes], field: str) -> str:
 
 
 def _names(hits: Sequence[Hit]) -> list[str]:
-    """The names of items that can be asked for: of a few words."""
+    """The names of items that can be asked for: those with few words."""
     names = (" ".join(hit.item.name.split()) for hit in hits)
     return [name for name in names if 1 <= len(content_words(name)) <= 8 and len(name) <= 80]

@@ -1,6 +1,6 @@
-"""Answers made of the items' own sentences (W-12): chosen for what they say of the question, each cited. Pure.
+"""Answers from the items' own sentences (W-12), chosen by relevance to the question, each cited. Pure.
 
-Every sentence stands in its item word for word; nothing is joined, cut or put otherwise.
+Every sentence is in its item verbatim; nothing is joined, cut or rephrased.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from sabir.search.engine.base import Hit
 from sabir.search.items.types import is_a
 from sabir.search.query.words import content_words, sentences
 
-MAX_ITEMS: Final = 8  # of the found items are read
+MAX_ITEMS: Final = 8  # found items that are read
 _LENGTH: Final = range(4, 61)  # words of a sentence that can stand alone
-_LINE: Final = range(3, 61)  # and of a line that is none
+_LINE: Final = range(3, 61)  # words of a line that is not a sentence
 _PAGES: Final = ("Article", "WebPage")
 
 
-_POINT: Final = 0.4  # share of what the best sentence says of the question
-# Of "how do I make ramen?", what matters is ramen.
+_POINT: Final = 0.4  # share of the best sentence's relevance
+# In "how do I make ramen?", what matters is ramen.
 _DOING: Final = frozenset(
     {"make", "do", "go", "use", "take", "try", "cook", "eat", "buy", "see", "know", "way", "thing"}
 )
-_NAMED: Final = 0.5  # what a word of the question counts that only the item's name says
+_NAMED: Final = 0.5  # weight of a question word that only the item's name contains
 _WELL: Final = 0.7  # share of the best item's score
 
 
 class Quote(msgspec.Struct, frozen=True):
-    """A sentence of an item, and where it stands."""
+    """A sentence of an item, and its position."""
 
     text: str
     item: str  # the item's id
@@ -41,25 +41,25 @@ class Quote(msgspec.Struct, frozen=True):
 
 
 def summarized(question: str, hits: Sequence[Hit], count: int = 4) -> tuple[Quote, ...]:
-    """One sentence for each of the best items: what a reader should know of them."""
+    """One sentence for each of the best items."""
     return _chosen(question, hits, count, per_item=1)
 
 
 def generated(question: str, hits: Sequence[Hit], count: int = 6) -> tuple[Quote, ...]:
-    """The sentences that together say most about the question, in the order of their items."""
+    """The sentences that together cover most of the question, in the order of their items."""
     return _chosen(question, hits, count, per_item=3)
 
 
 def rendered(quotes: Iterable[Quote], pages: Sequence[str] = ()) -> str:
-    """Quotes as one text, each followed by the number of its source: its place among ``pages``, those of the results
-    that are shown beside it, or else as ``sources`` counts them."""
+    """Quotes as one text, each followed by the number of its source: its position among ``pages``, the results shown
+    with it, or as counted by ``sources``."""
     quotes = tuple(quotes)
     numbers = {url: number for number, url in enumerate(dict.fromkeys((*pages, *sources(quotes))), 1)}
     return " ".join(f"{quote.text} [{numbers[quote.url]}]" for quote in quotes)
 
 
 def sources(quotes: Iterable[Quote]) -> tuple[str, ...]:
-    """The pages that quotes are from, each once, in order."""
+    """The pages of the quotes, each once, in order."""
     return tuple(dict.fromkeys(quote.url for quote in quotes))
 
 
@@ -69,7 +69,7 @@ class _Candidate(msgspec.Struct, frozen=True):
     place: int  # of the sentence in its item
     rank: int  # of the item
     weight: float  # of the item, from its score
-    about: frozenset[str] = frozenset()  # words of the question that the item says by its name alone
+    about: frozenset[str] = frozenset()  # words of the question that only the item's name contains
 
 
 def _chosen(question: str, hits: Sequence[Hit], count: int, per_item: int) -> tuple[Quote, ...]:
@@ -98,14 +98,14 @@ def _chosen(question: str, hits: Sequence[Hit], count: int, per_item: int) -> tu
 
 
 def _to_the_point(candidates: list[_Candidate], wanted: Counter[str], rarity: dict[str, float]) -> list[_Candidate]:
-    """Those that say something of what was asked; all, if none does."""
+    """Those that are relevant to the question; all, if none is."""
     said = [_asked(candidate, wanted, rarity) for candidate in candidates]
     least = _POINT * max(said, default=0.0)
     return [item for item, much in zip(candidates, said, strict=True) if much >= least]
 
 
 def _fitting(candidates: list[_Candidate], wanted: Counter[str], rarity: dict[str, float]) -> list[_Candidate]:
-    """Those of items that fit well, and those of others that say something of what was asked; all, if none does."""
+    """Those of items that match well, and relevant ones of others; all, if there are none."""
     if not any(_any(candidate.words, wanted) for candidate in candidates):
         return candidates
     return [
@@ -131,8 +131,9 @@ def _candidates(hits: Sequence[Hit], wanted: Container[str]) -> Iterator[_Candid
 def _quotable(hit: Hit, lines: Iterable[str], wanted: Container[str]) -> list[tuple[str, frozenset[str]]]:
     """What can be quoted of an item, with its words: its whole sentences.
 
-    A page of lists ("Saturday: 10 to 14") has none, and its lines are all it says; a page whose sentences do not say
-    what was asked may do so in a line.
+    A page of lists ("Saturday: 10 to 14") has none, so its lines are used; a page whose sentences do not answer the
+    question may
+    do so in a line.
     """
     known = [(line, frozenset(content_words(line))) for line in lines]
     whole = [item for item in known if stands_alone(item[0])]
@@ -149,7 +150,7 @@ def _any(words: Iterable[str], wanted: Container[str]) -> bool:
 
 
 def stands_alone(sentence: str) -> bool:
-    """A whole sentence, not a line of a list: it starts like one, ends like one and is neither too short nor long."""
+    """Whether it is a whole sentence, not a line of a list: it starts and ends like one and has a sensible length."""
     return (
         len(sentence.split()) in _LENGTH
         and sentence[-1] in ".!?…\"'”’)"
@@ -174,7 +175,7 @@ def _worth(
 
 
 def _asked(candidate: _Candidate, wanted: Counter[str], rarity: dict[str, float]) -> float:
-    """How much of the question a sentence says, in part by the name of what it is said of."""
+    """How much of the question a sentence covers, partly by the name of its item."""
     own = sum(rarity[word] * wanted[word] for word in candidate.words if word in wanted)
     return own + _NAMED * sum(rarity[word] * wanted[word] for word in candidate.about - candidate.words)
 

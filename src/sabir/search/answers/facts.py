@@ -1,6 +1,6 @@
-"""Facts: what an item states of the things it was chosen or ordered by, in words for people. Pure.
+"""Facts: what an item states about the things it was filtered or sorted by, for people. Pure.
 
-Who asks for tents under $400, cheapest first, wants to see what each costs.
+A person who asks for tents under $400, cheapest first, wants to see the price of each.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from sabir.search.query.vocabulary import MEASURES, NUTRIENTS
 
 _SIGNS: Final = {"usd": "$", "eur": "€", "gbp": "£", "jpy": "¥", "inr": "₹"}
 _NUTRIENT: Final = {field: name for name, field in reversed(list(NUTRIENTS.items()))}
-# Fields whose value is shown where they were asked for; others speak for themselves, or are no news.
+# Fields whose value is shown if they were asked for; others are obvious, or not news.
 _SHOWN: Final = {"color": "color", "material": "material", "brand": "brand", "size": "size", "genre": "genre"}
 
 
 def facts(item: Item, parsed: Parsed) -> dict[str, str]:
-    """By field, what the item states of what was asked for; of an event always when it is."""
+    """By field, what the item states about what was asked for; for an event always its date."""
     of = recalled(item)
     found: dict[str, str] = {}
     if any(is_a(kind, "Event") for kind in item.types) and (when := _date(of)):
@@ -36,7 +36,7 @@ def facts(item: Item, parsed: Parsed) -> dict[str, str]:
         found.setdefault(name, text)
     for field in (*((parsed.order[0],) if parsed.order else ()), *parsed.about):
         if field == "date" and "startdate" not in of.dates and parsed.order is None:
-            continue  # when something was published is no answer to when it is
+            continue  # a publication date does not say when something happens
         if text := value_of(field, of):
             found.setdefault(field, text)
     at_a_time = any(isinstance(one_of_them, Is) and one_of_them.field == OPEN_AT for one_of_them in asked)
@@ -69,7 +69,7 @@ def _stated(condition: Condition, of: Attributes) -> Iterator[tuple[str, str]]:
 
 
 def value_of(field: str, of: Attributes) -> str:
-    """What an item states of a field, in words for people; empty if it states nothing."""
+    """What an item states in a field, for people; empty if it states nothing."""
     if field in _NUTRIENT and (numbers := of.numbers.get(field)):
         return f"{numbers[0]:g} g {_NUTRIENT[field]}"
     written = _WRITTEN.get(field)
@@ -77,7 +77,7 @@ def value_of(field: str, of: Attributes) -> str:
 
 
 def _price(of: Attributes) -> str:
-    """The lowest, as the filter takes it, and up to which where there are several."""
+    """The lowest, as the filter uses it, and the highest if there are several."""
     for name, numbers in of.numbers.items():
         if not name.startswith("price:"):
             continue
@@ -89,7 +89,7 @@ def _price(of: Attributes) -> str:
 
 
 def money(amount: float, currency: str) -> str:
-    """An amount with the sign of its currency, or its code; ``?`` is a currency that is not stated."""
+    """An amount with its currency sign or code; ``?`` is an unstated currency."""
     code = currency.casefold()
     sign, suffix = _SIGNS.get(code, ""), "" if code in (*_SIGNS, "?") else f" {code.upper()}"
     return f"{sign}{_amount(amount)}{suffix}"

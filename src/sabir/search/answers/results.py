@@ -1,4 +1,4 @@
-"""Hits as the result objects that NLWeb describes: schema.org fields, score, grounding and actions. Pure."""
+"""Hits as NLWeb result objects: schema.org fields, score, grounding and actions. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sabir.search.query.words import content_words, sentences
 
 from .extract import stands_alone
 
-# Fields of an item that stand in the result anyway, or that a list does not need.
+# Fields of an item that are in the result anyway, or that a list does not need.
 _LEFT_OUT: Final = frozenset({"@type", "name", "url", "description", "potentialAction", "articleBody", "text"})
 _READING: Final = frozenset(
     {"ReadAction", "ViewAction", "SearchAction", "WatchAction", "ListenAction", "DownloadAction"}
@@ -25,9 +25,9 @@ _CITED: Final = 300  # characters of a citation
 
 
 def result(hit: Hit, question: str = "", matched: Mapping[str, str] | None = None) -> dict[str, JSON]:
-    """One result object. Its own fields come first, so that what Sabir says of it is never overwritten.
+    """One result object. Its own fields come first, so that Sabir's fields are never overwritten.
 
-    ``matched`` are its facts of what was asked for, by field, in words.
+    ``matched`` are its facts about what was asked for, by field.
     """
     item = hit.item
     fields = {key: _shown(value) for key, value in item.fields.items() if key not in _LEFT_OUT}
@@ -42,7 +42,7 @@ def result(hit: Hit, question: str = "", matched: Mapping[str, str] | None = Non
         "description": item.description or next(sentences(item.text), ""),
         "grounding": {"source_urls": [item.page], "citations": [_citation(hit, question)]},
     }
-    made = {"url": "", "@id": "", **without_unsafe_links(made)}  # an index may be older than the rule for ingest
+    made = {"url": "", "@id": "", **without_unsafe_links(made)}  # an index may be older than this rule of ingest
     if matched:
         made["matched"] = dict(matched)
     if acts := list(actions(item.fields)):
@@ -73,14 +73,15 @@ def actions(fields: Mapping[str, JSON]) -> Iterator[dict[str, JSON]]:
                 "endpoint": endpoint,
                 "params": _params(action, point, endpoint),
             }
-            break  # one action, its first way
+            break  # one action, its first entry point
 
 
 def reordered(hits: Sequence[Hit], order: tuple[str, bool], *, mixed: bool = False) -> tuple[Hit, ...]:
-    """Those hits that fit well, by a field; then the rest as they were. Items without the field come after.
+    """The good matches sorted by a field, followed by the rest unchanged. Items without the field come last.
 
-    Only things of a kind are put in order, unless ``mixed`` ones are wanted: what a course on knives costs says
-    nothing of knives.
+    Only things of one kind are sorted, unless ``mixed`` ones are wanted: the price of a course on knives says nothing
+    about
+    knives.
     """
     field, ascending = order
     good = hits if mixed else comparable(hits, field)
@@ -91,9 +92,9 @@ def reordered(hits: Sequence[Hit], order: tuple[str, bool], *, mixed: bool = Fal
 
 
 def by_coming(hits: Sequence[Hit], now: float, since: float = 0.0) -> tuple[Hit, ...]:
-    """Things that happen: those that come, soonest first; then those that are over, the last one first.
+    """Events: upcoming ones first, soonest first; then past ones, latest first.
 
-    What has begun before ``since``, the time that was asked for, comes behind what begins then.
+    An event that started before ``since``, the requested time, comes after those that start then.
     """
     dated = [(when, hit) for hit in hits if (when := recalled(hit.item).dates.get("date")) is not None]
     ends = [max(when.start, when.end) for when, _ in dated]
@@ -106,7 +107,7 @@ def by_coming(hits: Sequence[Hit], now: float, since: float = 0.0) -> tuple[Hit,
 
 
 def comparable(hits: Sequence[Hit], field: str) -> list[Hit]:
-    """Those that fit well and are of a kind with the best one that states the field; none if none does."""
+    """The good matches of the same kind as the best one that states the field; empty if none does."""
     good = fitting(hits)
     first = next((hit for hit in good if _value(recalled(hit.item), field) is not None), None)
     kin = lineage(first.item.types) - {"Thing"} if first is not None else frozenset()
@@ -114,7 +115,7 @@ def comparable(hits: Sequence[Hit], field: str) -> list[Hit]:
 
 
 def has_value(hits: Sequence[Hit], field: str, *, mixed: bool = False) -> bool:
-    """Whether one of those that would be put in order by a field states it."""
+    """Whether one of the items to be sorted by a field states it."""
     return any(_value(recalled(hit.item), field) is not None for hit in (hits if mixed else comparable(hits, field)))
 
 
@@ -126,7 +127,7 @@ def _value(of: Attributes, field: str) -> float | None:
 
 
 def _citation(hit: Hit, question: str) -> dict[str, JSON]:
-    """The sentence of the item that says most about the question, word for word."""
+    """The sentence of the item that is most relevant to the question, verbatim."""
     wanted = set(content_words(question))
     text = "\n".join(part for part in (hit.item.description, hit.passage) if part)
     whole = [sentence for sentence in sentences(text) if stands_alone(sentence)]
@@ -140,9 +141,9 @@ def _citation(hit: Hit, question: str) -> dict[str, JSON]:
 
 
 def _params(action: Mapping[str, JSON], point: Mapping[str, JSON], endpoint: str) -> dict[str, JSON]:
-    """The inputs that an action names, as schema.org annotates them, and the places in its address."""
+    """The inputs of an action, from schema.org's annotations and from the template of its address."""
     params: dict[str, JSON] = {
-        name: {"required": operator not in ("?", "&")}  # RFC 6570: what a query leaves out is left out of the address
+        name: {"required": operator not in ("?", "&")}  # RFC 6570: an omitted query variable is left out of the address
         for operator, names in re.findall(r"\{([?&+#/;.]?)([\w,]+)\}", endpoint)
         for name in names.split(",")
         if name
@@ -160,7 +161,7 @@ def _params(action: Mapping[str, JSON], point: Mapping[str, JSON], endpoint: str
 
 
 def _shown(value: JSON) -> JSON:
-    """A value as schema.org writes it: one type is a string and not a list."""
+    """A value in schema.org's form: a single type is a string and not a list."""
     if isinstance(value, list):
         return [_shown(item) for item in value]
     if not isinstance(value, dict):

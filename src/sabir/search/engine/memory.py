@@ -1,4 +1,4 @@
-"""Memory that the C library holds back after many short-lived threads have used it, given back to the system."""
+"""Returns memory to the system that the C library retains after many short-lived threads."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from functools import cache
 def give_back() -> None:
     """Return freed memory to the system, where the C library can (glibc).
 
-    Each thread that allocates has an arena of its own, and what is freed there stays with the process: a crawl of
-    10,000 pages grew by 50 MiB that nobody used.
+    Each allocating thread has its own arena, whose freed memory stays with the process: a crawl of 10,000 pages grew by
+    50 MiB
+    of unused memory.
     """
     trim = _trim()
     if trim is not None:

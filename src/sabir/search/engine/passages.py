@@ -1,4 +1,4 @@
-"""Long items in passages: what is embedded, ranked and quoted is a passage, what is found is its item. Pure."""
+"""Splits long items into passages: passages are embedded, ranked and quoted; items are found. Pure."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import msgspec
 from sabir.search.items.item import Item
 from sabir.search.query.words import sentences
 
-WHOLE: Final = 320  # words of an item that stays in one passage
-LENGTH: Final = 200  # words of a passage of a longer one; the embedding model reads about that much
+WHOLE: Final = 320  # words of an item that stays one passage
+LENGTH: Final = 200  # words per passage of a longer one; about what the embedding model reads
 
 
 class Passage(msgspec.Struct, frozen=True):
-    """A stretch of an item's text. ``key`` names its content, so that a vector can never be stale."""
+    """A section of an item's text. ``key`` identifies its content, so that a vector can never be stale."""
 
     key: int
     ordinal: int
@@ -33,7 +33,7 @@ def passages(item: Item) -> Iterator[Passage]:
 
 
 def embedded(name: str, passage: str) -> str:
-    """What stands for a passage in the space of meanings: its item's name, then its words."""
+    """The text that is embedded for a passage: its item's name, then its words."""
     return passage if passage.casefold().startswith(name.casefold()) else f"{name}. {passage}"
 
 
@@ -43,12 +43,12 @@ def item_key(site: str, item_id: str) -> int:
 
 
 def _key(text: str) -> int:
-    # 62 bits: it must fit a signed 64-bit integer everywhere, and a collision is once in ten million million.
+    # 62 bits: it must fit a signed 64-bit integer everywhere; a collision is a one in ten trillion event.
     return int.from_bytes(blake2b(text.encode("utf-8", "replace"), digest_size=8).digest()) >> 2
 
 
 def _split(text: str) -> Iterator[str]:
-    """One sentence a line, so that two that stand apart in the source are never read as one."""
+    """One sentence per line, so that separate sentences of the source are never read as one."""
     held: list[str] = []
     count = 0
     for sentence in _pieces(text):

@@ -1,8 +1,9 @@
-"""PostgresIndex: the engine for those who outgrow one machine. PostgreSQL with pgvector, any number of processes.
+"""PostgresIndex: the engine for several machines. PostgreSQL with pgvector, any number of processes.
 
 Words are ranked by BM25 over a table of postings, made by PostgreSQL's own stemmers (English, and that of the language
-of the item or the question), meaning by an HNSW index of half-precision vectors; both are joined as in the embedded
-engine, so that scores mean the same.
+of
+the item or the question), meaning by an HNSW index of half-precision vectors; both are combined as in the embedded
+engine, so that scores are comparable.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ UPDATE search_passages AS p SET length = coalesce(
     (SELECT sum(count) FROM search_postings WHERE passage = p.key AND field = 'b'), 0)
 WHERE p.key = ANY($1::bigint[])
 """
-# BM25 as the embedded engine has it; the idf of each term comes with it.
+# BM25 as in the embedded engine; the idf of each term is passed in.
 _BEST: Final = """
 SELECT p.key, sum(w.weight * o.count * {highest} / (o.count + {k1} *
        CASE WHEN o.field = 'b' THEN 1 - {b} + {b} * p.length / {mean} ELSE 1 END)) AS score
@@ -113,7 +114,7 @@ class PostgresIndex:
         self._size = (1, 1.0)  # passages and their mean length
 
     async def open(self) -> Self:
-        """Connect and make the tables that are missing.
+        """Connect and create missing tables.
 
         Raises:
             StoreUnavailable: no connection.
@@ -155,7 +156,7 @@ class PostgresIndex:
         parts = await asyncio.to_thread(lambda: [(part, item) for item in latest.values() for part in passages(item)])
         fields = Fields.of(entry for _, entry in found)
         async with self._pool.acquire() as connection, connection.transaction():
-            # Nodes that start at once read the same sources; one after the other, the last is as good as the first.
+            # Nodes that start together read the same sources one after the other; the last result equals the first.
             await connection.execute("SELECT pg_advisory_xact_lock(7461262)")
             await connection.execute("DELETE FROM search_items WHERE key = ANY($1::bigint[])", keys)
             columns = "key,site,id,item,fingerprint,source,types,words,numbers,dates,labels,places,has,lat,lon,born"
@@ -179,7 +180,7 @@ class PostgresIndex:
         self._wake()
 
     async def _add_stems(self, connection: Any, parts: Sequence[tuple[Passage, Item]]) -> None:
-        """Beside the English stems of texts in other languages, those of their own."""
+        """Besides the English stems, those of the text's own language."""
         languages = {item_key(item.site, item.id): language_of_item(item) for _, item in parts}
         rows = [
             (part.key, field, STEMMERS[language], segmented(_clean(text)))
@@ -306,7 +307,7 @@ class PostgresIndex:
         return fused(lexical, near, floor=floor, semantic=True, unknown=unknown, liking=liked)
 
     async def _weights(self, text: str) -> tuple[list[tuple[str, str, float]], float]:
-        """Of each term and field the weight by rarity, and the most that they can give together."""
+        """The weight of each term and field by rarity, and their maximum score together."""
         language = language_of(text)
         names = await self._names(text, (language,))
         having = await self._having(names)
@@ -319,7 +320,7 @@ class PostgresIndex:
         weights: list[tuple[list[str], str, float]] = []
         strange = 0
         for item in names:
-            # As rare as it and what says the same are in texts and names together, as BM25F has it.
+            # Its rarity, synonyms included, in texts and names together, as in BM25F.
             many = max(having.get((name, field), 0) for name in item for field in "bn")
             strange += not many
             for field, weight in (("b", 1.0), ("n", NAME_WEIGHT)):
@@ -341,7 +342,7 @@ class PostgresIndex:
         return {(row["term"], row["field"]): row["n"] for row in rows}
 
     async def _names(self, text: str, languages: Sequence[str]) -> list[tuple[str, ...]]:
-        """Each word of a text as the index has it, with its stems in these languages and those that say the same."""
+        """Each word of a text as the index has it, with its stems in these languages and its synonyms."""
         text = telling(text)
         texts = [("english", _worded(text))]
         for word, others in alike(text, likenesses()).items():
@@ -445,7 +446,7 @@ class PostgresIndex:
         try:
             vector: Vectors = (await self._embedder.embed([" ".join(text.split())]))[0]
         except SabirError as failed:
-            logger.warning("search by words alone: %s", failed)
+            logger.warning("Searching by words alone: %s", failed)
             return None
         return vector
 
@@ -477,10 +478,10 @@ class PostgresIndex:
                 while await self._embed_some():
                     pass
             except (SabirError, OSError, asyncpg.PostgresError) as failed:
-                logger.warning("vectors are not computed for now: %s", failed)
+                logger.warning("Vectors are not being computed: %s", failed)
 
     async def _embed_some(self) -> bool:
-        """Some passages that no other process is at; False when none is left."""
+        """Embed some passages that no other process is working on; False when none is left."""
         assert self._embedder is not None
         async with self._pool.acquire() as connection, connection.transaction():
             rows = await connection.fetch(
@@ -496,7 +497,7 @@ class PostgresIndex:
             )
         return True
 
-    # What is known of the whole
+    # Facts about the whole index
 
     @property
     def _pool(self) -> Any:
@@ -515,7 +516,7 @@ class PostgresIndex:
         return max(0.0, 1.0 - int(missing) / self._size[0])
 
     async def _same_space(self, connection: Any, size: int) -> None:
-        """Vectors of another model are taken out, to be computed again."""
+        """Remove vectors of another model, to compute them again."""
         if self._embedder is None:
             return
         space = f"{self._embedder.name}:{size}"
@@ -553,12 +554,12 @@ def _json(value: Any) -> str:
 
 
 def _clean(text: str) -> str:
-    """PostgreSQL's text holds no NUL, neither as a character nor as an escape in JSON."""
+    """Text without NUL, which PostgreSQL cannot store, neither as a character nor as an escape in JSON."""
     return text.replace("\x00", " ").replace("\\u0000", " ")
 
 
 def _worded(text: str) -> str:
-    """A text as its words are looked for: without accents, and with those of unspaced scripts apart."""
+    """A text for lookup by words: without accents, and with unspaced scripts split."""
     return segmented(fold(_clean(text)))
 
 

@@ -1,12 +1,13 @@
-"""Ranking: two rankings of passages made one, and a score that says how good a hit is. Pure.
+"""Ranking: combines two rankings of passages into one, with a score that says how good a hit is. Pure.
 
-The order has nothing to tune: what a passage has of each evidence, words and meaning, is taken as a share of the
-best that any passage has for this query, and the two shares are added (CombSUM). On three collections this finds as
-much as reciprocal rank fusion or more (``bench/retrieval.py`` prints both), and how far apart hits are is kept.
+The order has no parameters: a passage's evidence by words and by meaning is each taken as a share of the best for this
+query,
+and the two shares are added (CombSUM). On three collections this finds as much as reciprocal rank fusion or more
+(``bench/retrieval.py`` prints both), and preserves the distance between hits.
 
-The score is apart from that: BM25 as a share of the most it could give for this query, and cosine as its distance
-above that of unrelated texts, mean the same for every query, so their sum can be shown and cut. Where the two
-disagree, neighbours share their mean, so that scores always fall in the order that is shown.
+The score is separate: BM25 as a share of its maximum for this query, and cosine as its distance above that of unrelated
+texts, mean the same for every query, so their sum can be shown and cut off. Where order and score disagree, neighbours
+share their mean, so that scores always fall in the order shown.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-SEMANTIC: Final = 0.45  # the share of meaning in the score that is shown; the order does not depend on it
-FULL: Final = 0.75  # the sum that a passage all about the query reaches: tf and cosine never reach 1
-LIKING: Final = 0.1  # the weight of what is known of the asker
+SEMANTIC: Final = 0.45  # the weight of meaning in the score that is shown; the order does not depend on it
+FULL: Final = 0.75  # the sum of a passage that is all about the query: tf and cosine never reach 1
+LIKING: Final = 0.1  # the weight of what is known about the caller
 RRF_K: Final = 60
-SMALL: Final = 1_000  # passages; of fewer, how rare a word is says little
+SMALL: Final = 1_000  # passages; with fewer, the rarity of a word says little
 
 
 class Ranked(msgspec.Struct, frozen=True):
@@ -44,10 +45,11 @@ def fused(
     unknown: Set[int] = frozenset(),
     liking: Mapping[int, float] | None = None,
 ) -> list[Ranked]:
-    """All passages of both, best first. ``lexical`` is a share from 0 to 1, ``cosine`` as it was measured.
+    """All passages of both, best first. ``lexical`` is a share from 0 to 1, ``cosine`` is raw.
 
-    Of passages in ``unknown`` meaning is not computed yet, and their words stand for it; where nothing is
-    known of meaning at all (``semantic`` unset), words are all there is.
+    Passages in ``unknown`` have no vector yet, and their words stand in for it; if there are no vectors at all
+    (``semantic``
+    unset), only words count.
     """
     keys = list(lexical.keys() | cosine.keys())
     words = np.array([lexical.get(key, 0.0) for key in keys])
@@ -64,7 +66,7 @@ def fused(
         liked = np.maximum(0.0, (np.array([liking.get(key, -1.0) for key in keys]) - floor) / (1 - floor))
         totals = totals + LIKING * liked
         ranks = ranks + 2 * LIKING * liked
-    # By key where they are equal, so that pages do not overlap.
+    # By key if equal, so that pages do not overlap.
     order = np.lexsort((np.array(keys, np.int64), -np.round(ranks, 9)))
     scores = falling((100 * np.minimum(1.0, totals / FULL))[order].tolist())
     rows = zip((keys[at] for at in order), scores, words[order].tolist(), likeness[order].tolist(), strict=True)
@@ -77,7 +79,7 @@ def _of_best(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def falling(scores: Sequence[float]) -> list[float]:
-    """Scores that never rise: where one is above the one before it, both get their mean, and so on (isotonic)."""
+    """Scores that never rise: where one is above the previous one, both get their mean, and so on (isotonic)."""
     blocks: list[tuple[float, int]] = []  # mean and count
     for score in scores:
         mean, count = score, 1
@@ -89,16 +91,17 @@ def falling(scores: Sequence[float]) -> list[float]:
 
 
 def rarity(count: int, having: int) -> float:
-    """How much a word says that so many of all passages have: BM25's idf.
+    """The weight of a word that this many of all passages have: BM25's idf.
 
-    A small site is taken for a part of a larger one that has its words nowhere else: else a word that all its
-    passages have would count for nothing, and one that nobody knows for everything.
+    A small site is treated as part of a larger one that has its words nowhere else: otherwise a word in all its
+    passages would
+    count for nothing, and an unknown word for everything.
     """
     return math.log(1 + (max(count, SMALL) - having + 0.5) / (having + 0.5))
 
 
 def unknown(known: Collection[float]) -> float:
-    """What a word that no passage has counts for: as much as those around it."""
+    """The weight of a word that no passage has: as much as the words around it."""
     return sum(known) / len(known) if known else rarity(SMALL, 1)
 
 
@@ -115,10 +118,11 @@ def of_best(values: Mapping[int, float]) -> dict[int, float]:
 
 
 def contenders(known: Mapping[int, float], others: Mapping[int, float], depth: int, count: int) -> list[int]:
-    """Those passages of ``known`` that are not in ``others`` and could be among the best ``count``.
+    """The passages of ``known`` that are not in ``others`` and could be among the best ``count``.
 
-    Both hold shares of the best. Given are the best ``depth`` of each ranking, so what is missing in the other has
-    at most its worst. Knowing only the contenders exactly gives the same best as knowing all.
+    Both are shares of the best. Given are the best ``depth`` of each ranking, so what is missing in the other has at
+    most its
+    lowest. Knowing only these candidates exactly gives the same best as knowing all.
     """
     highest = min(others.values()) if len(others) >= depth else 0.0
     sums = sorted((known.get(key, 0.0) + others.get(key, 0.0) for key in known.keys() | others.keys()), reverse=True)
@@ -127,7 +131,7 @@ def contenders(known: Mapping[int, float], others: Mapping[int, float], depth: i
 
 
 def reciprocal(rankings: Iterable[Iterable[int]], k: int = RRF_K) -> list[int]:
-    """Reciprocal rank fusion of any number of rankings; kept as the yardstick of ``fused``."""
+    """Reciprocal rank fusion of any number of rankings; kept as a baseline for ``fused``."""
     scores: dict[int, float] = {}
     for ranking in rankings:
         for place, key in enumerate(ranking, 1):

@@ -1,7 +1,8 @@
-"""Stems of words in the languages other than English that items and questions are written in.
+"""Stems of words in languages other than English, for items and questions.
 
-The index stems everything as English. For text in another language the stems of that language are added, on both
-sides: to what is indexed of an item, and to what is looked for, so that "Kartoffel" finds "Kartoffeln".
+The index stems everything as English. For text in another language the stems of that language are added, both to an
+item's
+index entry and to the query, so that "Kartoffel" finds "Kartoffeln".
 """
 
 from __future__ import annotations
@@ -19,23 +20,23 @@ try:
 except ImportError as missing:
     raise MissingExtra("the search index", "search") from missing
 
-# The languages whose words are stemmed by their own rules, by tag, to what the stemmer and its stop words call them.
+# The languages with their own stemmer, by tag, and the name of the stemmer and its stop words.
 STEMMERS: Final = {
     "de": "german", "es": "spanish", "fr": "french", "it": "italian", "pt": "portuguese", "nl": "dutch",
     "sv": "swedish", "da": "danish", "no": "norwegian", "fi": "finnish",
 }  # fmt: skip
 
-READ: Final = ("de", "es", "fr")  # the languages in which questions are read
+READ: Final = ("de", "es", "fr")  # the languages in which questions are understood
 
 
 def language_of_item(item: Item) -> str:
-    """The language that an item says it is in, or that its words show."""
+    """The language of an item: as stated, or as its words show."""
     stated = [entry for entry in sorted(written_in(item)) if entry in STEMMERS]
     return stated[0] if stated else language_of(f"{item.name} {item.description}"[:1_000])
 
 
 def stems(text: str, language: str) -> list[str]:
-    """The stems of a text's words, without stop words; none for a language that the index stems already."""
+    """The stems of a text's words, without stop words; none for a language that the index already stems."""
     if language not in STEMMERS:
         return []
     return list(dict.fromkeys(_analyzer(language).analyze(text)))

@@ -1,8 +1,7 @@
-"""Vectors in one file (usearch, half precision): nearest remote_gateways, exact among few, kept across crashes.
+"""Vectors in one file (usearch, half precision): nearest neighbours, exact among few, kept across crashes.
 
-The file is a cache: a vector's key names the content it was computed from, so what is missing is
-computed again and what is left over is never found. One process writes it, held by a lock; others
-read it and notice when it was replaced.
+The file is a cache: a vector's key identifies the content it was computed from, so missing ones are computed again and
+obsolete ones are never found. One process writes it, holding a lock; others read it and notice when it was replaced.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from sabir.errors import MissingExtra
 from .embed import Vectors
 
 try:
-    # Loaded before usearch on purpose: loaded after it, onnxruntime 1.31 crashes the process (usearch 2.26).
+    # Imported before usearch on purpose: after it, onnxruntime 1.31 crashes the process (usearch 2.26).
     import onnxruntime  # type: ignore[import-untyped]  # noqa: F401
     from usearch.index import Index
 except ImportError as missing:
     raise MissingExtra("the vector index", "search") from missing
 
-EXPANSION: Final = 160  # candidates looked at; bench/search.py prints the recall that it gives
+EXPANSION: Final = 160  # candidates considered; bench/search.py prints the resulting recall
 
 
 class VectorFile:
@@ -37,14 +36,14 @@ class VectorFile:
 
     def __init__(self, directory: Path | None, space: str, size: int) -> None:
         self.size = size
-        # The name holds the space, so that vectors of another model are not even opened.
+        # The name includes the vector space, so that vectors of another model are not even opened.
         space = blake2b(f"{space}:{size}".encode(), digest_size=6).hexdigest()
         self._path = directory / f"vectors-{space}.usearch" if directory else None
         self._lock = threading.RLock()
         self._owner: IO[bytes] | None = None
         self._closed = False
         self._seen: tuple[int, int] | None = None
-        self._index: Any = self._new()  # usearch has no complete types
+        self._index: Any = self._new()  # usearch's types are incomplete
         self.keys: set[int] = set()
         self.changed = False
         self._read()
@@ -53,8 +52,8 @@ class VectorFile:
         return len(self.keys)
 
     def own(self) -> bool:
-        """Become the writer; False while another process is, and after the end."""
-        with self._lock:  # a thread that a cancelled task left behind may come here while, or after, it is closed
+        """Become the writer; False while another process is, and after closing."""
+        with self._lock:  # a thread left behind by a cancelled task may get here during or after closing
             if self._closed:
                 return False
             if self._path is None or self._owner is not None:
@@ -70,7 +69,7 @@ class VectorFile:
             return True
 
     def refresh(self) -> bool:
-        """Read the file again if another process replaced it."""
+        """Reload the file if another process replaced it."""
         if self._path is None or self.changed or self._stamp() == self._seen:
             return False
         return self._read()
@@ -84,7 +83,7 @@ class VectorFile:
                 self.changed = True
 
     def keep_only(self, keys: Collection[int]) -> None:
-        """Drop the vectors of what is no longer there."""
+        """Drop the vectors of removed items."""
         with self._lock:
             gone = self.keys.difference(keys)
             for key in gone:
@@ -113,7 +112,7 @@ class VectorFile:
         return dict(zip(known, (rows @ vector).tolist(), strict=True))
 
     def save(self) -> None:
-        """Replace the file in one step."""
+        """Replace the file atomically."""
         if self._path is None or not self.changed or not self.own():
             return
         with self._lock:
@@ -143,7 +142,7 @@ class VectorFile:
         return (found.st_mtime_ns, found.st_ino) if found else None
 
     def _read(self) -> bool:
-        """Take the file if it is there and whole; else start empty."""
+        """Load the file if it exists and is intact; otherwise start empty."""
         stamp = self._stamp()
         if stamp is None:
             return False

@@ -1,10 +1,10 @@
-"""What an item can be filtered by: its types, words, numbers, dates, places, and what it contains. Pure.
+"""What an item can be filtered by: its types, words, numbers, dates, places, and ingredients. Pure.
 
-Every leaf of an item's schema.org object counts under its own name and under the property that holds
-it: ``{"brand": {"name": "Acme"}}`` is ``brand: acme``; ``{"offers": {"price": 5}}`` is ``price: 5``.
-Field names are lower case. Numbers are in the unit of their dimension (minutes, grams, metres …, see
-``units``); money stands under ``price`` and, by currency, under ``price:usd`` (``price:?`` where the
-item names none).
+Every leaf of an item's schema.org object counts under its own name and under the property that holds it: ``{"brand":
+{"name": "Acme"}}`` is ``brand: acme``; ``{"offers": {"price": 5}}`` is ``price: 5``. Field names are lower case.
+Numbers
+are in the unit of their dimension (minutes, grams, metres …, see ``units``); money is under ``price`` and, by currency,
+under ``price:usd`` (``price:?`` if the item names none).
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from .schema_org import strings
 from .types import bare, lineage
 
 MAX_HAS: Final = 1_500  # words of one item that count for "with" and "without"
-PRICE_LEVEL: Final = "pricelevel"  # the field for how many signs a price range has: "$$" is 2
+PRICE_LEVEL: Final = "pricelevel"  # how many signs a price range has: "$$" is 2
 _LEVELS: Final = "$$$$$"
-START_HOUR: Final = "starthour"  # the field for the hour at which something starts, as the clock shows it there
+START_HOUR: Final = "starthour"  # the local hour at which something starts
 _CLOCK: Final = re.compile(r"\d{4}-\d{2}-\d{2}[T ](\d{2}):(\d{2})")
-OPEN_ON: Final = "openon"  # the field for the days on which a place is open
-OPEN_AT: Final = "openat"  # the field for the half hours of the week at which it is open
+OPEN_ON: Final = "openon"  # the days on which a place is open
+OPEN_AT: Final = "openat"  # the half hours of the week at which it is open
 _A_NIGHT: Final = 16 * 3600  # seconds
 _SHORT: Final = 100  # a longer string is prose, not a value
 
-# Prose, addresses of files and other people's words: nothing to filter by.
+# Prose, file addresses and quotes of others: not filterable.
 _SKIPPED: Final = frozenset(
     {"@type", "@id", "@context", "image", "url", "sameAs", "logo", "thumbnailUrl", "contentUrl", "embedUrl", "photo",
      "potentialAction", "description", "abstract", "articleBody", "text", "recipeInstructions", "step", "review",
@@ -54,7 +54,7 @@ _ADDRESS: Final = ("addressLocality", "addressRegion", "addressCountry", "postal
 _INGREDIENTS: Final = ("recipeIngredient", "ingredients", "supply", "ingredient", "activeIngredient")
 _LISTED: Final = frozenset({"keywords", "recipeCategory", "recipeCuisine", "genre", "category", "servesCuisine"})
 
-# "dairy-free" is one word: it does not say "dairy".
+# "dairy-free" is one word: it does not mean "dairy".
 _FREE: Final = re.compile(r"\b(\w+)[- ]free\b", re.IGNORECASE)
 _NEGATED: Final = re.compile(
     r"\b(?:[\w]+|tree nut)[- ]free\b"
@@ -64,7 +64,7 @@ _NEGATED: Final = re.compile(
 )
 
 
-# Coconut milk is no milk and rice flour holds no gluten: only the pair counts, and the plant.
+# Coconut milk is not milk and rice flour has no gluten: only the pair counts, and the plant.
 _PLANTS: Final = re.compile(
     r"\b(coconut|almond|oat|soy|rice|cashew|hemp|plant|vegan|peanut|nut|apple|cocoa|corn|chickpea|tapioca|buckwheat"
     r"|potato|sunflower|tahini|pumpkin)[\s-]+(milk|cream|butter|yogurt|cheese|flour|noodles?|tortillas?|pasta|starch)\b",
@@ -73,7 +73,7 @@ _PLANTS: Final = re.compile(
 
 
 class Attributes(msgspec.Struct, frozen=True):
-    """The filterable side of an item. ``words`` hold whole values squeezed and their single words."""
+    """The filterable attributes of an item. ``words`` has whole values squeezed and their single words."""
 
     site: str
     types: frozenset[str]
@@ -87,7 +87,7 @@ class Attributes(msgspec.Struct, frozen=True):
 
 
 def attributes(item: Item) -> Attributes:
-    """Everything that conditions look at."""
+    """Everything that conditions check."""
     found = _Collector()
     for key, value in item.fields.items():
         found.walk(key, value, 0)
@@ -109,7 +109,7 @@ def attributes(item: Item) -> Attributes:
 
 
 def recalled(item: Item) -> Attributes:
-    """The same, kept for a while: what is found once is found again, and one answer looks at an item several times."""
+    """The same, cached for a while: the same items are found repeatedly, and one answer uses an item several times."""
     at_hand = _at_hand.get(id(item))
     if at_hand is not None and at_hand[0] is item:
         return at_hand[1]
@@ -121,7 +121,7 @@ def recalled(item: Item) -> Attributes:
 
 
 def _remembered(item: Item) -> Attributes:
-    key = item.fingerprint  # dear: it reads the whole item
+    key = item.fingerprint  # expensive: it reads the whole item
     found = _recent.get(key)
     if found is None:
         if len(_recent) >= _RECALLED:
@@ -131,7 +131,7 @@ def _remembered(item: Item) -> Attributes:
 
 
 _HELD: Final = 256
-_at_hand: dict[int, tuple[Item, Attributes]] = {}  # by identity; the item is held, so that it stays its own
+_at_hand: dict[int, tuple[Item, Attributes]] = {}  # by identity; the item is kept, so that its id stays valid
 _RECALLED: Final = 4_096
 _recent: dict[str, Attributes] = {}
 
@@ -149,7 +149,7 @@ def grams(words: list[str]) -> Iterator[str]:
 
 @lru_cache(maxsize=20_000)
 def _keys(value: str) -> frozenset[str]:
-    """A value as a whole and by its words; values come again and again."""
+    """A value as a whole and by its words, cached: values repeat."""
     return frozenset((squeezed(value), *tokens(_FREE.sub(r"\1free", spaced(value)))))
 
 
@@ -234,7 +234,7 @@ class _Collector:
 
 
 def _derive(fields: Mapping[str, JSON], found: _Collector) -> None:
-    """Fields that stand under several names, under one."""
+    """Combine fields with several names under one."""
     for value, currency in _money(fields):
         found.numbers.setdefault("price", []).append(value)
         found.numbers.setdefault(f"price:{currency.lower() or '?'}", []).append(value)
@@ -256,7 +256,7 @@ def _derive(fields: Mapping[str, JSON], found: _Collector) -> None:
     start = found.dates.get("startdate") or found.dates.get("dateposted") or found.dates.get("datepublished")
     if start:
         end = found.dates.get("enddate") if "startdate" in found.dates else None
-        # A party that goes on until one is on the day on which it begins.
+        # A party until 1 a.m. is on the day on which it starts.
         over = end is not None and (end.start - start.start >= _A_NIGHT or start.end > start.start)
         found.dates["date"] = Span(start.start, max(start.end, end.end if end and over else start.end))
 
@@ -368,7 +368,7 @@ def _point(fields: Mapping[str, JSON]) -> tuple[float, float] | None:
 
 
 def _has(item: Item) -> frozenset[str]:
-    """What the item contains: its ingredients where it lists them, else all its words; denials taken out."""
+    """What the item contains: its ingredients if listed, otherwise all its words; without denials."""
     parts = [line for key in _INGREDIENTS for line in strings(item.fields.get(key))]
     if parts:
         parts = [item.name, *parts, *strings(item.fields.get("keywords"))]

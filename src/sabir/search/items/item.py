@@ -1,4 +1,4 @@
-"""Item: one thing of a site, as a frozen value; what is ingested, indexed, found and cited."""
+"""Item: one thing of a site, as a frozen value that is ingested, indexed, found and cited."""
 
 from __future__ import annotations
 
@@ -22,9 +22,11 @@ class Provenance(msgspec.Struct, frozen=True, omit_defaults=True):
 class Item(msgspec.Struct, frozen=True, omit_defaults=True):
     """One recipe, product, event, place, article …
 
-    ``id`` is unique within ``site``. ``fields`` is the schema.org object as it was read, without
-    ``@context``; ``text`` is the prose that is searched and quoted: every sentence of it stands in
-    the source. ``types`` are schema.org names, the most specific ones only.
+    ``id`` is unique within ``site``. ``fields`` is the original schema.org object without ``@context``; ``text`` is the
+    prose that
+    is searched and quoted: every sentence of it is in the source. ``types`` are schema.org names, only the most
+    specific
+    ones.
     """
 
     id: str
@@ -39,7 +41,7 @@ class Item(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def fingerprint(self) -> str:
-        """The same for the same content, wherever it was read."""
+        """A hash of the content, independent of where it was read."""
         content = (
             self.id,
             self.site,
@@ -54,12 +56,12 @@ class Item(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def page(self) -> str:
-        """The address to cite: the item's page, or its id where it has none."""
+        """The address to cite: the item's page, or otherwise its id."""
         return self.url or self.id
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """Something that could not be read, where it stands, and why. It does not stop the rest."""
+    """Something that could not be read, its place, and why. It does not stop the rest."""
 
     place: str
     reason: str

@@ -1,8 +1,9 @@
 """schema.org JSON-LD in any of the shapes that sites publish, to Items. Pure: no files, no network.
 
-Read are single objects, arrays, ``@graph`` with references between its nodes, lists and feeds of
-things (``ItemList``, ``DataFeed``), things inside pages (``mainEntity``), prefixed and full property
-names, ``@value`` objects and language maps.
+Supported: single objects, arrays, ``@graph`` with references between its nodes, lists and feeds of things
+(``ItemList``,
+``DataFeed``), things inside pages (``mainEntity``), prefixed and full property names, ``@value`` objects and language
+maps.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from .types import PARENTS, ancestors, bare, named
 
 MAX_DEPTH: Final = 32
 
-# Properties whose values are things of their own, each an item.
+# Properties whose values are separate items.
 _CONTAINERS: Final = ("mainEntity", "itemListElement", "dataFeedElement", "subEvent", "blogPost")
-# Things that only hold others; never items.
+# Containers, which are never items themselves.
 _WRAPPERS: Final = frozenset({"ItemList", "DataFeed", "OfferCatalog", "ListItem", "DataFeedItem", "BreadcrumbList"})
-# Things that accompany the content of a page; items only where a graph holds nothing else.
+# Things that accompany the content of a page; items only if a graph has nothing else.
 SUPPORTING: Final = frozenset(
     {"WebSite", "WebPage", "Organization", "Person", "ImageObject", "SearchAction", "PostalAddress", "Offer",
      "SiteNavigationElement", "WebPageElement", "AggregateRating", "GeoCoordinates", "Brand"}
@@ -39,7 +40,7 @@ _PROSE: Final = (
     "recipeInstructions", "step", "instructions", "acceptedAnswer", "suggestedAnswer", "positiveNotes",
     "negativeNotes", "responsibilities", "qualifications", "award", "slogan",
 )  # fmt: skip
-# Short values that are worth finding by their words.
+# Short values that are worth searching.
 _WORDS: Final = (
     "keywords", "alternateName", "genre", "category", "recipeCategory", "recipeCuisine", "suitableForDiet",
     "cookingMethod", "servesCuisine", "brand", "manufacturer", "model", "color", "material", "author",
@@ -49,7 +50,7 @@ _WORDS: Final = (
 
 
 def items(data: JSON, *, site: str, base: str = "", source: str = "", place: str = "") -> Iterator[Item | Problem]:
-    """Every item in a JSON-LD value; ``base`` is the address of the page that holds it."""
+    """Every item in a JSON-LD value; ``base`` is the address of its page."""
     if not isinstance(data, dict | list):
         yield Problem(place, f"expected a JSON-LD object or array, found {_kind(data)}")
         return
@@ -63,7 +64,7 @@ def items(data: JSON, *, site: str, base: str = "", source: str = "", place: str
 
 
 def plain(value: str) -> str:
-    """A string without markup and entities, spaces made single, line breaks kept."""
+    """A string without markup and entities, with white space collapsed, line breaks kept."""
     if "<" in value:
         value = re.sub(r"(?is)<(script|style)\b.*?(?:</\1\s*>|$)", " ", re.sub(r"(?s)<!--.*?(?:-->|$)", "", value))
         value = re.sub(r"(?i)</?(?:a|abbr|b|cite|code|em|i|mark|q|small|span|strong|sub|sup|u)\b[^<>]*>", "", value)
@@ -75,7 +76,7 @@ def plain(value: str) -> str:
 
 
 def strings(value: JSON, depth: int = 0) -> Iterator[str]:
-    """The words of a value: strings as they are, named things by their name, lists in order."""
+    """The text of a value: strings as they are, named things by their name, lists in order."""
     if isinstance(value, str):
         if value.strip():
             yield plain(value)
@@ -116,13 +117,13 @@ def _kind(value: JSON) -> str:
 
 
 def _cleaned(value: JSON, depth: int = 0) -> JSON:
-    """Prefixes taken off property names, ``@value`` objects and language maps unwrapped."""
+    """Strip prefixes from property names, and unwrap ``@value`` objects and language maps."""
     if depth > MAX_DEPTH:
         return None
     if isinstance(value, list):
         return [_cleaned(item, depth + 1) for item in value]
     if isinstance(value, str):
-        return value.replace("\x00", "")  # no text holds it, and not every store takes it
+        return value.replace("\x00", "")  # no text has it, and not every store accepts it
     if not isinstance(value, dict):
         return value
     if "@value" in value:
@@ -181,7 +182,7 @@ def _graph(value: JSON, place: str) -> Iterator[tuple[dict[str, JSON], str]]:
 
 
 def _linked(node: JSON, by_id: Mapping[str, dict[str, JSON]], above: frozenset[str]) -> JSON:
-    """References inside a graph replaced by what they refer to, one turn round a cycle at most."""
+    """Replace references inside a graph by what they refer to; a cycle is followed once."""
     if isinstance(node, list):
         return [_linked(item, by_id, above) for item in node]
     if not isinstance(node, dict):
@@ -224,7 +225,7 @@ def _inner(value: JSON, place: str) -> Iterator[tuple[dict[str, JSON], str]]:
 
 
 def _only_wrappers(data: JSON) -> bool:
-    """A page's breadcrumb list holds no item, and that is no problem."""
+    """A page's breadcrumb list has no item, and that is not a problem."""
     return all(
         isinstance(node, dict) and _WRAPPERS.issuperset(_types(_cleaned(node)) or ["?"]) for node in _listed(data)
     )
@@ -285,7 +286,7 @@ def _address(node: Mapping[str, JSON], base: str) -> str:
 
 
 def _joined(base: str, address: str) -> str:
-    """An address as it is seen from its page; a file's own path is no page."""
+    """An address resolved against its page; a file path is not a page."""
     return urljoin(base, address) if address and base.startswith(("http://", "https://")) else address
 
 

@@ -1,7 +1,8 @@
-"""The part of schema.org's type tree that sites use, as data, and the plain words for its types.
+"""The part of schema.org's type tree that sites use, as data, with plain words for its types.
 
-``is_a("NewsArticle", "CreativeWork")`` holds; a type that is not in the tree has only itself and
-``Thing`` above it, so an unknown type still filters by its own name.
+``is_a("NewsArticle", "CreativeWork")`` is true; a type that is not in the tree has only itself and ``Thing`` above it,
+so an
+unknown type still filters by its own name.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Final
 
-# One type per line, two spaces a level; schema.org 28. A type with two parents stands under both.
+# One type per line, two spaces per level; schema.org 28. A type with two parents is listed under both.
 _TREE = """
 Thing
   Action
