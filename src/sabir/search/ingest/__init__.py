@@ -1,4 +1,4 @@
-"""Ingest: files, folders, feeds and sites into an index. ``ingest`` does it; the readers are pure."""
+"""Ingest: reads files, folders, feeds and sites into an index. ``ingest`` runs it; the readers are pure."""
 
 from .fetch import Fetched, Fetcher
 from .report import IngestProgress, IngestReport

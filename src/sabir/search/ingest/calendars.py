@@ -18,7 +18,7 @@ try:
 except ImportError as missing:
     raise MissingExtra("reading calendars", "search") from missing
 
-MAX_REPEATS: Final = 60  # dates of one event that comes again and again
+MAX_REPEATS: Final = 60  # dates of one recurring event
 _COST: Final = re.compile(
     r"(?P<before>[$€£]|[A-Z]{3}\s)?\s?(?P<amount>\d{1,9}(?:[.,]\d{1,2})?)\s?(?P<after>[$€£]|[A-Z]{3}\b)?"
 )
@@ -49,7 +49,7 @@ def _event(event: Component) -> dict[str, JSON]:
     start = event.decoded("DTSTART")
     end = event.decoded("DTEND") if "DTEND" in event else None
     if not isinstance(start, datetime) and isinstance(end, date):
-        end -= timedelta(days=1)  # the end of whole days is the day after
+        end -= timedelta(days=1)  # an all-day event ends the day after
     address = str(event.get("URL") or "")
     name = str(event.get("SUMMARY") or "")
     node = {
@@ -116,7 +116,7 @@ def _offer(cost: str) -> JSON:
 
 
 def _schedule(event: Component, start: date) -> list[str]:
-    """The dates of an event that comes again, as ISO dates."""
+    """The dates of a recurring event, as ISO dates."""
     rule = event.get("RRULE")
     if rule is None:
         return []

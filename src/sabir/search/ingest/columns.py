@@ -1,4 +1,4 @@
-"""What the columns of a table are, by their names as people write them. Pure."""
+"""What the columns of a table mean, by their names. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-# Column names as people call them, to schema.org properties.
+# Common column names, to schema.org properties.
 _KNOWN: Final[Mapping[str, str]] = {
     "title": "name", "product": "name", "product name": "name", "headline": "name", "link": "url", "page": "url",
     "summary": "description", "body": "text", "content": "text", "price": "offers.price", "cost": "offers.price",
@@ -31,7 +31,7 @@ _KNOWN: Final[Mapping[str, str]] = {
 }  # fmt: skip
 
 
-# The same in German, Spanish and French, as their shops and offices write them.
+# The same in German, Spanish and French, as shops and offices there write them.
 _ABROAD: Final[Mapping[str, str]] = {
     "titel": "name", "bezeichnung": "name", "artikel": "name", "produkt": "name", "nombre": "name", "título": "name",
     "producto": "name", "nom": "name", "titre": "name", "produit": "name", "beschreibung": "description",
@@ -53,7 +53,7 @@ _SQUEEZED: Final = {name.replace(" ", ""): known for name, known in {**_ABROAD, 
 
 class TableColumns(msgspec.Struct, frozen=True):
     """Where each property of a row comes from: a column's number, or a constant. ``unknown`` columns are kept under
-    their own names; ``problem`` says why the table cannot be read, if so."""
+    their own names; ``problem`` says why the table cannot be read, or is empty."""
 
     places: dict[str, int | str] = {}
     unknown: tuple[str, ...] = ()
@@ -62,7 +62,7 @@ class TableColumns(msgspec.Struct, frozen=True):
 
 
 def column_places(header: list[str], mapping: Mapping[str, str] | None, sample: list[str]) -> TableColumns:
-    """What the columns are: as the mapping says; the others by their names. ``sample`` is a row of the table."""
+    """What the columns mean: by the mapping; the others by their names. ``sample`` is a row of the table."""
     given, problem = _given(header, mapping or {})
     if problem:
         return TableColumns(problem=problem)
@@ -103,7 +103,7 @@ def _given(header: list[str], mapping: Mapping[str, str]) -> tuple[dict[str, int
 
 
 def _naming(header: list[str], unknown: list[str], sample: list[str]) -> str:
-    """The first column that nobody knows and that holds words."""
+    """The first unknown column that contains text."""
     for column, cell in zip(header, sample, strict=False):
         if column in unknown and re.search(r"[^\W\d_]{2}", cell) and not re.match(r"\w+:", cell):
             return column

@@ -1,4 +1,4 @@
-"""Which links of a page a crawl goes on to. Pure."""
+"""Which links of a page a crawl follows. Pure."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ try:
 except ImportError as missing:
     raise MissingExtra("reading pages", "search") from missing
 
-MAX_ADDRESS: Final = 2_000  # characters; longer ones are made by programs, without end
+MAX_ADDRESS: Final = 2_000  # characters; longer ones are generated, endlessly
 MAX_STEPS: Final = 16  # folders in an address, for the same reason
-# What holds no text of its own, and what lists what the pages say already.
+# Files without text, and pages that list what other pages already say.
 _ASSETS: Final = frozenset(
     {".7z", ".apk", ".atom", ".avi", ".avif", ".bin", ".bmp", ".bz2", ".css", ".dmg", ".doc", ".docx", ".eot", ".exe",
      ".gif", ".gz", ".ico", ".iso", ".jpeg", ".jpg", ".js", ".json", ".m4a", ".map", ".mjs", ".mov", ".mp3", ".mp4",
      ".mpeg", ".ogg", ".otf", ".png", ".ppt", ".pptx", ".psd", ".rar", ".rss", ".svg", ".tar", ".tgz", ".tif", ".tiff",
      ".ttf", ".wasm", ".wav", ".webm", ".webmanifest", ".webp", ".woff", ".woff2", ".xml", ".zip"}
 )  # fmt: skip
-# Parameters that say where a visitor came from, or that only show the same in another order.
+# Parameters for tracking, or that only change the order.
 _NOISE: Final = frozenset({"fbclid", "gclid", "msclkid", "mc_cid", "mc_eid", "ref", "replytocom", "share", "print"})
 
 
 class Scope(msgspec.Struct, frozen=True):
-    """The part of a site that is crawled: one host, and the folder of the page that it begins with."""
+    """The part of a site that is crawled: one host, and the folder of the start page."""
 
     host: str
     folder: str
@@ -48,14 +48,14 @@ class Scope(msgspec.Struct, frozen=True):
 
 
 class Links(msgspec.Struct, frozen=True):
-    """The links of a page: those to go on to, and how many lead elsewhere."""
+    """The links of a page: those to follow, and how many lead elsewhere."""
 
     inside: tuple[str, ...] = ()
     elsewhere: int = 0
 
 
 def links(html: str, url: str, scope: Scope) -> Links:
-    """The links of a page that stay in the scope. A page or a link that says ``nofollow`` is not followed."""
+    """The links of a page within the scope. A page or a link with ``nofollow`` is not followed."""
     tree = LexborHTMLParser(html)
     if "nofollow" in directives(tree):
         return Links()
@@ -70,7 +70,7 @@ def links(html: str, url: str, scope: Scope) -> Links:
 
 
 def directives(tree: LexborHTMLParser) -> frozenset[str]:
-    """What the page asks of robots: noindex, nofollow, none."""
+    """The page's robots directives: noindex, nofollow, none."""
     words: set[str] = set()
     for meta in tree.css("meta[name][content]"):
         if (meta.attributes.get("name") or "").casefold() in ("robots", "sabir"):
@@ -89,10 +89,10 @@ def _addresses(tree: LexborHTMLParser, url: str) -> Iterator[str]:
 
 
 def normal(base: str, href: str) -> str:
-    """The address of a page that a link leads to, in one spelling; empty where it leads to none."""
+    """The normalized address of a linked page; empty if it is not a page."""
     try:
         parts = urlsplit(urldefrag(urljoin(base, href))[0])
-        parts.port  # noqa: B018  (a port that is none raises)
+        parts.port  # noqa: B018  (raises for an invalid port)
     except ValueError:
         return ""
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:

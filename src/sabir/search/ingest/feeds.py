@@ -1,4 +1,4 @@
-"""XML that lists things: RSS and Atom feeds, sitemaps, and the schemaMap of NLWeb. Pure."""
+"""XML lists: RSS and Atom feeds, sitemaps, and NLWeb's schemaMap. Pure."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from .merchant import NAMESPACE, attribute, product
 from .numbering import numbered
 from .xml_safety import has_dtd
 
-_LONG: Final = 600  # characters of a description that is the article itself
+_LONG: Final = 600  # characters of a description that counts as the article itself
 
 
 class Listing(msgspec.Struct, frozen=True):
-    """What an XML document lists: feed entries as items, and addresses to go on to."""
+    """What an XML document lists: feed entries as items, and further addresses."""
 
     items: tuple[Item | Problem, ...] = ()
     pages: tuple[str, ...] = ()
@@ -34,7 +34,7 @@ class Listing(msgspec.Struct, frozen=True):
 
 def listing(body: bytes, *, site: str, url: str, source: str, place: str) -> Listing:
     """Read a feed, a sitemap or a schemaMap. Feeds are read even if they are not well-formed, as many are not."""
-    # Entities are how XML expands without end; none of these formats needs a DTD.
+    # Entities allow XML to expand without limit; none of these formats needs a DTD.
     if has_dtd(body):
         return Listing((Problem(place, "XML with a DTD is not read"),))
     try:
@@ -46,7 +46,7 @@ def listing(body: bytes, *, site: str, url: str, source: str, place: str) -> Lis
         case "rss" | "RDF" | "feed" if any(_is_product(node) for node in root.iter()):
             return Listing(tuple(numbered(_products(root, site=site, url=url, source=source, place=place))))
         case "rss" | "RDF" | "feed":
-            body = ET.tostring(root) if b"\0" in body else body  # feedparser reads no UTF-16
+            body = ET.tostring(root) if b"\0" in body else body  # feedparser does not read UTF-16
             return Listing(tuple(_feed(body, site=site, url=url, source=source, place=place)))
         case "sitemapindex":
             return Listing(listings=tuple(_locations(root, url)))
@@ -58,7 +58,7 @@ def listing(body: bytes, *, site: str, url: str, source: str, place: str) -> Lis
 
 
 def _parsed(body: bytes) -> ET.Element:
-    """The document; HTML's entities, which many feeds have, are read as the characters they mean."""
+    """The document; HTML entities, which many feeds contain, are resolved."""
     try:
         return ET.fromstring(body)
     except ET.ParseError as exc:
@@ -78,7 +78,7 @@ def _character(entity: re.Match[bytes]) -> bytes:
 
 
 def schema_maps(robots: str, url: str) -> tuple[str, ...]:
-    """The addresses that ``schemaMap:`` lines of a robots.txt name."""
+    """The addresses in ``schemaMap:`` lines of a robots.txt."""
     return tuple(urljoin(url, found) for found in re.findall(r"(?im)^[ \t]*schemaMap[ \t]*:[ \t]*(\S+)", robots))
 
 
@@ -102,8 +102,8 @@ def _locations(root: ET.Element, url: str, structured: bool = False) -> Iterator
 
 def _feed(body: bytes, *, site: str, url: str, source: str, place: str) -> Iterator[Item | Problem]:
     """The entries of RSS or Atom, of any version."""
-    # A stream, never bytes: feedparser would take those for the name of a file. Its own cleaning is not needed: texts
-    # become plain below.
+    # A stream, never bytes: feedparser would take those for a file name. Its own cleaning is not needed: texts become
+    # plain below.
     parsed = feedparser.parse(
         io.BytesIO(body),
         response_headers={"content-location": url},
@@ -120,13 +120,13 @@ def _feed(body: bytes, *, site: str, url: str, source: str, place: str) -> Itera
 
 
 def _article(entry: Mapping[str, Any]) -> dict[str, JSON]:
-    """A feed's entry in the words of schema.org."""
+    """A feed's entry as a schema.org object."""
     link, entry_id = str(entry.get("link", "")), str(entry.get("id", ""))
     contents = entry.get("content") or ()
     whole = " ".join(plain(_text(content.get("value"))) for content in contents)
     short = plain(_text(entry.get("summary")))
     if contents and short == plain(_text(contents[0].get("value"))):
-        short = ""  # feedparser repeats a content where there is no summary
+        short = ""  # feedparser repeats the content if there is no summary
     if not whole and len(short) >= _LONG:
         whole, short = short, ""
     published = _text(entry.get("published") or entry.get("updated"))
@@ -148,13 +148,13 @@ def _text(value: object) -> str:
 
 
 def _products(root: ET.Element, *, site: str, url: str, source: str, place: str) -> Iterator[Item | Problem]:
-    """The products of a merchant's feed: feedparser keeps one of several values of an attribute."""
+    """The products of a merchant feed: feedparser keeps only one of several values of an attribute."""
     for number, node in enumerate(item for item in root.iter() if _tag(item) in ("item", "entry")):
         yield from _product(node, site=site, url=url, source=source, place=f"{place}#{_tag(node)}[{number}]")
 
 
 def _is_product(node: ET.Element) -> bool:
-    """Whether a feed's entry is a product as Google's merchants send them."""
+    """Whether a feed's entry is a product in Google's merchant format."""
     return any(child.tag in (f"{{{NAMESPACE}}}price", f"{{{NAMESPACE}}}id") for child in node)
 
 

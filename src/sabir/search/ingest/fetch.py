@@ -1,4 +1,4 @@
-"""Documents from a path or by a fetcher that the caller gives, so that its rules on addresses hold here, too."""
+"""Reads documents from a path or through the caller's fetcher, so that its address rules apply."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from sabir.errors import SabirError
 from .robots import REFUSE_ALL, Robots
 
 AGENT: Final = "sabir"
-MAX_BODY: Final = 64 * 1024 * 1024  # a sitemap may have 50 MB; a document above this is refused
+MAX_BODY: Final = 64 * 1024 * 1024  # a sitemap may have 50 MB; a larger document is rejected
 DELAY: Final = 0.1  # seconds between two pages of a host, unless its robots.txt asks for more
 _GONE: Final = (404, 410)
 _BUSY: Final = (429, 503)
 _TRIES: Final = 3
-_MAX_WAIT: Final = 30.0  # seconds that a busy host can ask to be left alone before the next try
+_MAX_WAIT: Final = 30.0  # longest pause that a busy host can ask for
 SUFFIXES: Final = frozenset(
     {".json", ".jsonld", ".jsonl", ".ndjson", ".html", ".htm", ".xhtml", ".xml", ".rss", ".atom", ".csv", ".tsv",
      ".md", ".markdown", ".txt", ".ics", ".ical", ".pdf", ".xlsx", ".xlsm"}
@@ -31,7 +31,8 @@ SUFFIXES: Final = frozenset(
 
 
 class Fetched(msgspec.Struct, frozen=True):
-    """What an address gave. ``url`` is the address after redirects; ``retry_after`` what a busy host asks for."""
+    """The response of an address. ``url`` is the address after redirects; ``retry_after`` is what a busy host asks
+    for."""
 
     url: str
     status: int
@@ -41,13 +42,14 @@ class Fetched(msgspec.Struct, frozen=True):
 
 
 class Fetcher(Protocol):
-    """Fetches an address, or raises a ``SabirError`` if it may not or cannot; which ones are allowed is its rule."""
+    """Fetches an address, or raises a ``SabirError`` if it is not allowed or fails; the fetcher decides which are
+    allowed."""
 
     async def __call__(self, url: str) -> Fetched: ...
 
 
 class Document(msgspec.Struct, frozen=True):
-    """One file or page. ``place`` is how it is named in reports; ``url`` its address, if it has one."""
+    """One file or page. ``place`` is its name in reports; ``url`` its address, if it has one."""
 
     place: str
     body: bytes
@@ -56,15 +58,15 @@ class Document(msgspec.Struct, frozen=True):
 
 
 class Unreachable(Exception):
-    """A document that could not be had; the rest goes on. Caught within ingest, and reported with its place."""
+    """A document could not be read; the rest continues. Caught within ingest, and reported with its place."""
 
 
 class Gone(Unreachable):
-    """It is not there any more, or not for us: what it gave before may go, too."""
+    """It no longer exists, or we may not read it: its earlier items may be removed, too."""
 
 
 def files(path: Path) -> Iterator[Path]:
-    """The file, or the files of a folder in order; hidden ones left out."""
+    """The file, or the files of a folder in order, without hidden ones."""
     if path.is_file():
         yield path
         return
@@ -79,7 +81,7 @@ def is_address(source: str) -> bool:
 
 
 class Web:
-    """Pages by the given fetcher: robots.txt is obeyed and asked for once a host, and no host is hurried."""
+    """Reads pages through the given fetcher: obeys robots.txt, read once per host, and paces requests per host."""
 
     def __init__(self, fetch: Fetcher, delay: float = DELAY) -> None:
         self._fetch, self._delay = fetch, delay
@@ -91,8 +93,8 @@ class Web:
         """The document at an address.
 
         Raises:
-            Gone: it is not there, or robots.txt says no.
-            Unreachable: it cannot be had for now, or it is too big.
+            Gone: it does not exist, or robots.txt forbids it.
+            Unreachable: it is unavailable now, or too large.
         """
         rules = await self.rules(url)
         if not rules.allows(url):
@@ -119,7 +121,7 @@ class Web:
             await asyncio.sleep(at - now)
 
     async def rules(self, url: str) -> Robots:
-        """What the host's robots.txt says."""
+        """The rules of the host's robots.txt."""
         host = urljoin(url, "/")
         async with self._locks.setdefault(host, asyncio.Lock()):
             if host not in self._robots:
@@ -130,8 +132,8 @@ class Web:
         try:
             fetched = await self._fetch(url)
         except SabirError:
-            return Robots()  # the page itself will say why
-        # RFC 9309: no robots.txt allows all; one that cannot be had for now allows nothing.
+            return Robots()  # the page itself will report the reason
+        # RFC 9309: without a robots.txt everything is allowed; while it is unavailable, nothing is.
         if fetched.status >= 500:
             return REFUSE_ALL
         text = fetched.body[:512_000].decode("utf-8", "replace") if fetched.status == 200 else ""

@@ -1,4 +1,4 @@
-"""HTML pages and Markdown files to items: what is marked up inside, or else the page itself. Pure."""
+"""HTML pages and Markdown files to items: from their markup, or otherwise the page itself. Pure."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ NOINDEX: Final = "the page asks not to be indexed (noindex)"
 _MARKDOWN: Final = MarkdownIt("commonmark").enable("table")
 
 
-# What only accompanies a page: an item beside it, if it is a company's; never in its place.
+# Things that only accompany a page: an additional item if it is a company; never instead of the page.
 _BESIDE: Final = frozenset({"Organization", "Corporation", "NewsMediaOrganization", "NGO"})
 
 
 def page_items(html: str, *, site: str, url: str, source: str, place: str) -> Iterator[Item | Problem]:
-    """The items of a page: what its JSON-LD describes, else its microdata, else its RDFa; else the page is one itself,
-    with what its Open Graph says."""
+    """The items of a page: from its JSON-LD, else its microdata, else its RDFa; else the page itself is the item, with
+    its Open Graph data."""
     tree = LexborHTMLParser(html)
     if "noindex" in directives(tree):
         yield Problem(place, NOINDEX)
@@ -81,14 +81,14 @@ def _json_ld(tree: LexborHTMLParser, place: str, where: Mapping[str, str]) -> It
 
 
 def _priced(item: Item, said: Mapping[str, str]) -> Item:
-    """A product whose price stands only in the page's Open Graph has it from there."""
+    """Take the price of a product from the page's Open Graph data, if it is only there."""
     if "Product" not in item.types or "offers" in item.fields or not (made := offer(said)):
         return item
     return msgspec.structs.replace(item, fields={**item.fields, "offers": made})
 
 
 def markdown_items(text: str, *, site: str, url: str, source: str, place: str) -> Iterator[Item | Problem]:
-    """A Markdown file as an article; its front matter, if it has one, gives the properties."""
+    """A Markdown file as an article; its front matter, if any, gives the properties."""
     about: dict[str, JSON] = {}
     front = re.match(r"---[^\S\n]*\n(.*?)\n(?:---|\.\.\.)[^\S\n]*(?:\n|$)", text, re.DOTALL)
     if front:
@@ -121,7 +121,7 @@ _FRONT: Final = {"title": "name", "tags": "keywords", "date": "datePublished", "
 
 
 def _value(value: JSON) -> JSON:
-    """YAML knows dates; JSON-LD writes them."""
+    """YAML has dates; JSON-LD writes them as text."""
     if isinstance(value, list):
         return [_value(item) for item in value]
     if isinstance(value, dict):
@@ -153,7 +153,7 @@ def _markdown(text: str) -> tuple[str, str]:
 
 
 def _repaired(script: str) -> str:
-    """Scripts as pages carry them: in a comment or CDATA, with raw line breaks in strings."""
+    """Scripts as found in pages: in a comment or CDATA, with raw line breaks in strings."""
     script = re.sub(
         r"^\s*(?:<!--|//\s*<!\[CDATA\[|/\*\s*<!\[CDATA\[\s*\*/|<!\[CDATA\[)|(?:-->|//\s*\]\]>|\]\]>)\s*$", "", script
     )
@@ -200,7 +200,7 @@ def _language(tree: LexborHTMLParser) -> str:
 
 
 def _spoken(item: Item, language: str) -> Item:
-    """What a page describes is in the page's language, unless it says otherwise."""
+    """The items of a page have the page's language, unless they state another."""
     if not language or "inLanguage" in item.fields:
         return item
     return msgspec.structs.replace(item, fields={**item.fields, "inLanguage": language})
@@ -211,7 +211,7 @@ def _words(node: LexborNode | None) -> str:
 
 
 def _text(node: LexborNode) -> str:
-    """The text of a page, one block a line."""
+    """The text of a page, one block per line."""
     lines: list[str] = [""]
     for item in node.traverse(include_text=True):
         if item.tag == "-text":

@@ -16,7 +16,7 @@ def is_json_feed(data: JSON) -> bool:
 
 
 def articles(feed: dict[str, JSON]) -> Iterator[dict[str, JSON]]:
-    """Every entry, one object each."""
+    """Every entry, as one object each."""
     for entry in feed["items"]:
         yield _article(entry, feed) if isinstance(entry, dict) else {"@type": "Article"}
 

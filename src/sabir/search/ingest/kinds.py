@@ -1,4 +1,4 @@
-"""What a document is, by its media type, its name or its first bytes; and its reader. Pure."""
+"""The type of a document, by its media type, its name or its first bytes; and its reader. Pure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _KINDS: Final = (
     ("sheet", (".xlsx", ".xlsm"), ("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",)),
 )  # fmt: skip
 _VAGUE: Final = ("", "application/octet-stream", "binary/octet-stream", "text/plain")
-# Bytes that begin what is no text.
+# First bytes of formats that are not text.
 _MAGIC: Final = (
     (b"%PDF-", "pdf"), (b"PK\x03\x04", "zip"), (b"\x89PNG", "a picture"), (b"\xff\xd8\xff", "a picture"),
     (b"GIF8", "a picture"), (b"RIFF", "a picture or a recording"), (b"\x1f\x8b", "a packed file"),
@@ -62,7 +62,7 @@ def kind(document: Document) -> str:
 def read(
     document: Document, *, site: str, source: str, mapping: Mapping[str, str] | None, listed: Listing | None
 ) -> Iterator[Item | Problem | Columns]:
-    """The records of a document, and what could not be read of it."""
+    """The records of a document, and its problems."""
     found = kind(document)
     problem = _unreadable(document, found)
     if problem:
@@ -115,7 +115,7 @@ def _unreadable(document: Document, found: str) -> str:
 
 
 def _json(text: str, where: Mapping[str, str]) -> Iterator[Item | Problem]:
-    """One document; or, where a file of that name holds a document a line, those."""
+    """One document; or several, if a file with that name has one document per line."""
     found = list(json_items(text, **where))
     if len(found) == 1 and isinstance(found[0], Problem) and "trailing" in found[0].reason:
         yield from line_items(text, **where)
@@ -124,7 +124,7 @@ def _json(text: str, where: Mapping[str, str]) -> Iterator[Item | Problem]:
 
 
 def decoded(body: bytes) -> str | None:
-    """The text of a document in the encoding that it shows or names; None if it is none."""
+    """The text of a document in its declared or detected encoding; None if it is not text."""
     if body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return body.decode("utf-16", "replace")
     head = body[:4096]

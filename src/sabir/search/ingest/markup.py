@@ -1,7 +1,8 @@
-"""Things that a page marks up in place: microdata and RDFa Lite of schema.org, to JSON-LD. Pure.
+"""Things that a page marks up in place: schema.org microdata and RDFa Lite, to JSON-LD. Pure.
 
-Both say the same with other attributes, so one reader does both. It never recurses over the page, which somebody
-else wrote; a thing that holds itself (``itemref`` can say so) is cut off.
+Both express the same with different attributes, so one reader handles both. It never recurses over the untrusted page;
+a
+thing that contains itself (``itemref`` allows it) is cut off.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ _MAX_NODES: Final = 2_000
 _ADDRESSES: Final = {"a": "href", "area": "href", "link": "href", "img": "src", "audio": "src", "video": "src",
                      "source": "src", "embed": "src", "iframe": "src", "track": "src", "object": "data"}  # fmt: skip
 _VALUES: Final = {"data": "value", "meter": "value", "time": "datetime"}
-_CLIMB: Final = 300  # elements that one looks up for the thing that a property belongs to
+_CLIMB: Final = 300  # parent elements that are searched for the thing of a property
 
 
 class _Dialect(msgspec.Struct, frozen=True):
-    scope: str  # the attribute of the element that stands for a thing
+    scope: str  # the attribute of a thing's element
     kind: str
     name: str
     identity: str
@@ -40,12 +41,12 @@ _RDFA: Final = _Dialect("typeof", "typeof", "property", "resource")
 
 
 def microdata(tree: LexborHTMLParser, url: str) -> list[JSON]:
-    """The things of a page that ``itemscope`` marks up, the outermost ones."""
+    """The outermost things of a page marked up with ``itemscope``."""
     return _Reader(tree, url, _MICRODATA).things()
 
 
 def rdfa(tree: LexborHTMLParser, url: str) -> list[JSON]:
-    """The things of a page that ``typeof`` marks up, if they are of schema.org."""
+    """The things of a page marked up with ``typeof``, if they are schema.org's."""
     if not tree.css_matches('[vocab*="schema.org"], [prefix*="schema.org"], [typeof^="schema:"]'):
         return []
     return _Reader(tree, url, _RDFA).things()
@@ -89,7 +90,7 @@ class _Reader:
         return [word.removeprefix("schema:") for word in words if ":" not in word.removeprefix("schema:")]
 
     def _adopt(self) -> None:
-        """``itemref``: elements elsewhere on the page whose properties are this thing's."""
+        """``itemref``: elements elsewhere on the page whose properties belong to this thing."""
         for element in self._tree.css("[itemscope][itemref]"):
             for reference in (element.attributes.get("itemref") or "").split()[:20]:
                 quoted = reference.replace("\\", "").replace('"', "")
@@ -126,7 +127,7 @@ class _Reader:
 
 
 def _is_known(kind: str) -> bool:
-    """schema.org, or without a vocabulary, as RDFa writes it."""
+    """schema.org, or no vocabulary, as in RDFa."""
     return "schema.org/" in kind or kind.startswith("schema:") or (":" not in kind and "/" not in kind)
 
 

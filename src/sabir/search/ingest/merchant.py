@@ -1,4 +1,4 @@
-"""Products as merchants send them to Google: RSS or Atom with ``g:`` elements, or a table, to schema.org. Pure.
+"""Products in Google's merchant format: RSS or Atom with ``g:`` elements, or a table, to schema.org. Pure.
 
 https://support.google.com/merchants/answer/7052112
 """
@@ -18,7 +18,7 @@ NAMESPACE: Final = "http://base.google.com/ns/1.0"
 _PRICE: Final = re.compile(r"([A-Z]{3})? ?([\d.,]+) ?([A-Z]{3})?")
 _STOCK: Final = {"in stock": "InStock", "out of stock": "OutOfStock", "preorder": "PreOrder", "backorder": "BackOrder"}
 _CONDITION: Final = {"new": "NewCondition", "used": "UsedCondition", "refurbished": "RefurbishedCondition"}
-# Attributes of theirs, to properties of schema.org; the others have rules of their own below.
+# Their attributes, to schema.org properties; the others have their own rules below.
 _PLAIN: Final = {"brand": "brand", "gtin": "gtin", "mpn": "mpn", "color": "color", "size": "size", "pattern": "pattern",
                  "material": "material", "product weight": "weight", "product type": "category",
                  "product highlight": "positiveNotes", "item group id": "inProductGroupWithID"}  # fmt: skip
@@ -27,7 +27,7 @@ _TELLING: Final = frozenset({"image link", "availability", "google product categ
 
 
 def attribute(name: str) -> str:
-    """An attribute as it is looked up here: ``image_link``, ``g:image_link`` and ``Image link`` are one."""
+    """The normalized name of an attribute: ``image_link``, ``g:image_link`` and ``Image link`` are the same."""
     return name.casefold().removeprefix("g:").replace("_", " ").strip()
 
 
@@ -76,7 +76,7 @@ def _offer(first: _First) -> JSON:
 
 
 def _price(text: str) -> dict[str, JSON]:
-    """``15.00 USD``; as people also write it, ``USD 15,00``."""
+    """``15.00 USD``, or as people also write it, ``USD 15,00``."""
     found = _PRICE.fullmatch(" ".join(text.split()))
     if not found:
         return {"price": text} if text else {}

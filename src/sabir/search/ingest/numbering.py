@@ -1,4 +1,4 @@
-"""Records that share an id and differ are different things: they are numbered, so that none is lost. Pure."""
+"""Numbers different records with the same id, so that none is lost. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sabir.search.items.item import Item, Problem
 
 
 def numbered(read: Iterable[Item | Problem]) -> Iterator[Item | Problem]:
-    """The same records; one whose id another had, with other content, has a number behind it."""
+    """The same records; one whose id was already used with other content gets a number appended."""
     prints: dict[str, set[str]] = {}
     for item in read:
         if isinstance(item, Item):

@@ -1,4 +1,4 @@
-"""What a page says in its ``meta`` elements: Open Graph with its prices, to schema.org. Pure."""
+"""The ``meta`` elements of a page: Open Graph with its prices, to schema.org. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ try:
 except ImportError as missing:
     raise MissingExtra("reading pages", "search") from missing
 
-# https://ogp.me and what shops add to it.
+# https://ogp.me and what shops add.
 _TYPES: Final = {"article": "Article", "product": "Product", "product.item": "Product", "og:product": "Product",
                  "book": "Book", "books.book": "Book", "event": "Event", "place": "Place", "business.business":
                  "LocalBusiness", "restaurant.restaurant": "Restaurant", "music.song": "MusicRecording", "music.album":
@@ -24,7 +24,7 @@ _STOCK: Final = {"instock": "InStock", "available": "InStock", "outofstock": "Ou
 
 
 def metas(tree: LexborHTMLParser) -> dict[str, str]:
-    """The ``meta`` elements of a page by name or property, in lower case; of several of a name, the first."""
+    """The ``meta`` elements of a page by name or property, in lower case; of duplicates, the first."""
     found: dict[str, str] = {}
     for node in tree.css("meta[content]"):
         content = " ".join((node.attributes.get("content") or "").split())
@@ -36,12 +36,12 @@ def metas(tree: LexborHTMLParser) -> dict[str, str]:
 
 
 def kind(said: Mapping[str, str]) -> str:
-    """The schema.org type that Open Graph names; a page with a price is a product. Empty if neither is said."""
+    """The schema.org type from Open Graph; a page with a price is a product. Empty if neither is given."""
     return "Product" if offer(said) else _TYPES.get(said.get("og:type", "").casefold(), "")
 
 
 def offer(said: Mapping[str, str]) -> dict[str, JSON]:
-    """The price of what a page is about."""
+    """The price of a page's subject."""
     amount = _first(said, "product:sale_price:amount", "product:price:amount", "og:price:amount", "product:price")
     if not amount:
         return {}
@@ -54,7 +54,7 @@ def offer(said: Mapping[str, str]) -> dict[str, JSON]:
 
 
 def properties(said: Mapping[str, str]) -> dict[str, JSON]:
-    """What else is said of the thing."""
+    """Further properties of the subject."""
     found: dict[str, JSON] = {
         "description": _first(said, "description", "og:description", "twitter:description"),
         "image": _first(said, "og:image:secure_url", "og:image", "twitter:image"),

@@ -18,13 +18,13 @@ _PLACEHOLDER: Final = re.compile(r"(untitled|microsoft word.*|document\d*|.*\.(d
 
 
 def pdf_items(body: bytes, *, site: str, url: str, source: str, place: str) -> Iterator[Item | Problem]:
-    """A PDF file as one item: its title, its text, and what it says of its author and date."""
-    try:  # loaded late: it takes a while, and few sites have any
+    """A PDF file as one item: its title, text, author and date."""
+    try:  # imported late: it is slow, and few sites have PDF files
         from pypdf import PdfReader  # noqa: PLC0415
         from pypdf.errors import PyPdfError  # noqa: PLC0415
     except ImportError as missing:
         raise MissingExtra("reading PDF files", "search") from missing
-    logging.getLogger("pypdf").setLevel(logging.ERROR)  # it warns of every oddity that it mends
+    logging.getLogger("pypdf").setLevel(logging.ERROR)  # it warns about every defect that it repairs
     try:
         reader = PdfReader(io.BytesIO(body))
         if reader.is_encrypted and not reader.decrypt(""):
@@ -56,7 +56,7 @@ def pdf_items(body: bytes, *, site: str, url: str, source: str, place: str) -> I
 
 
 def _clean(text: str) -> str:
-    """Words that were parted at the end of a line joined again, one line a paragraph's line."""
+    """The text with hyphenated words joined again, line by line."""
     joined = re.sub(r"(\w)[-\u00ad]\n(?=[a-zà-ÿ])", r"\1", text.replace("\x00", ""))
     return "\n".join(line for item in joined.splitlines() if (line := " ".join(item.split())))
 

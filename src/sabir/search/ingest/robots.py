@@ -1,4 +1,4 @@
-"""robots.txt (RFC 9309): groups by user agent, the longest rule wins, ``*`` and ``$`` are known. Pure."""
+"""robots.txt (RFC 9309): groups by user agent, the longest rule wins, with ``*`` and ``$``. Pure."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 
-MAX_DELAY: Final = 10.0  # seconds between two pages that a site can ask for
+MAX_DELAY: Final = 10.0  # longest delay between two pages that a site can ask for
 _LINE: Final = re.compile(r"\s*([\w-]+)\s*:\s*([^#]*)")
 
 
 class Robots(msgspec.Struct, frozen=True):
-    """What one agent may fetch of a host, and how fast. ``rules`` are ``(path pattern, allowed)``."""
+    """What one agent may fetch from a host, and how fast. ``rules`` are ``(path pattern, allowed)``."""
 
     rules: tuple[tuple[str, bool], ...] = ()
     delay: float = 0.0
@@ -21,7 +21,7 @@ class Robots(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str, agent: str) -> Robots:
-        """The rules of the group that names the agent, or of the one for all."""
+        """The rules of the agent's group, or of the one for all."""
         groups: dict[str, list[tuple[str, str]]] = {}
         named: list[str] = []
         fresh = True  # further user agents join the group until its first rule
@@ -43,7 +43,7 @@ class Robots(msgspec.Struct, frozen=True):
         return cls(rules, _delay(lines), text)
 
     def allows(self, url: str) -> bool:
-        """The longest pattern that matches decides; of two as long, the one that allows."""
+        """The longest matching pattern decides; of two equally long ones, the one that allows."""
         parts = urlsplit(url)
         path = _normal(f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}")
         best, allowed = -1, True
@@ -69,7 +69,7 @@ def _normal(path: str) -> str:
 
 
 def _matches(pattern: str, path: str) -> bool:
-    """Whether a pattern matches from the start of a path; ``*`` is any text, a final ``$`` the end. Linear."""
+    """Whether a pattern matches from the start of a path; ``*`` is any text, a final ``$`` the end. Linear time."""
     anchored = pattern.endswith("$")
     first, *rest = _normal(pattern.removesuffix("$")).split("*")
     if not path.startswith(first):

@@ -1,4 +1,4 @@
-"""The run: find the documents of a source, read them, and bring the index to what they say."""
+"""The run: finds the documents of a source, reads them, and updates the index."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from .kinds import kind, read
 from .report import Columns, IngestProgress, IngestReport, Skips
 from .walk import Documents, Reach, Walk
 
-BATCH: Final = 250  # items that are written in one commit
-_AT_ONCE: Final = 50  # items read between two looks at the loop
+BATCH: Final = 250  # items written in one commit
+_AT_ONCE: Final = 50  # items read before yielding to the event loop
 
 
 async def ingest(
@@ -36,10 +36,11 @@ async def ingest(
 ) -> IngestReport:
     """Read a source (a path or an address) into a site of the index.
 
-    Items that did not change are skipped. With ``sync``, items that this source gave before and no longer
-    gives are removed, unless a document could not be read for now. ``mapping`` is for tables and adds to what their
-    columns are by their names; ``base`` is the address that a folder's files are published under; ``reach`` is how
-    far and how fast a site is read.
+    Unchanged items are skipped. With ``sync``, items that this source no longer has are removed, unless a document is
+    currently
+    unreadable. ``mapping`` is for tables and adds to the meaning of their column names; ``base`` is the address under
+    which
+    a folder's files are published; ``reach`` is how far and how fast a site is read.
 
     Raises:
         NotFound: the path does not exist.
@@ -52,7 +53,8 @@ async def ingest(
     async for document, listed in documents:
         records = read(document, site=site, source=source, mapping=mapping or None, listed=listed)
         rows, taken = document.body.count(b"\n") if kind(document) in ("lines", "csv") else 0, 0
-        while some := await asyncio.to_thread(list, islice(records, _AT_ONCE)):  # whoever asks meanwhile is answered
+        # other requests are answered in between
+        while some := await asyncio.to_thread(list, islice(records, _AT_ONCE)):
             taken += len(some)
             run.part = min(1.0, taken / rows) if rows else 0.0
             for item in some:
@@ -93,7 +95,7 @@ class _Run:
         self.done = 0
         self.part = 0.0
         self._progress, self._started = progress, time.monotonic()
-        self._seen: dict[str, tuple[int, str]] = {}  # ids: how much was said of each, and what became of it
+        self._seen: dict[str, tuple[int, str]] = {}  # by id: how complete it was, and its outcome
         self._held: dict[str, Item] = {}
         self._counts = {"read": 0, "added": 0, "updated": 0, "unchanged": 0, "removed": 0, "merged": 0}
         self._unknown: dict[str, None] = {}
@@ -112,13 +114,13 @@ class _Run:
         met = self._seen.get(found.id)
         if met is not None:
             self._counts["merged"] += 1
-            if said <= met[0]:  # a list says little of what its own page says in full
+            if said <= met[0]:  # a list says less about a thing than its own page
                 return
             self._counts[met[1]] -= 1
         await self._hold(found, said, written=met is not None and found.id not in self._held)
 
     async def _hold(self, found: Item, said: int, *, written: bool) -> None:
-        """Keep an item until its batch is full; ``written`` where another of its id was, and went with a batch."""
+        """Keep an item until its batch is full; ``written`` if another with its id was already written."""
         before = self._before.get(found.id)
         same = before is not None and before[0] == found.fingerprint
         outcome = "unchanged" if same else "added" if before is None else "updated"

@@ -1,4 +1,4 @@
-"""Sheets of a workbook (XLSX) as tables of words. Pure."""
+"""Sheets of a workbook (XLSX) as tables of text. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .xml_safety import begins_safely
 
 MAX_UNPACKED: Final = 512 * 1024 * 1024
 MAX_COLUMNS: Final = 500
-_HEAD: Final = 65_536  # bytes of a part in which its first element stands
+_HEAD: Final = 65_536  # bytes of a part that contain its first element
 
 
 class Sheet(msgspec.Struct, frozen=True):
@@ -28,8 +28,8 @@ class Sheet(msgspec.Struct, frozen=True):
 
 
 def sheets(body: bytes, place: str) -> Iterator[Sheet | Problem]:
-    """The sheets of a workbook that hold anything."""
-    try:  # loaded late: it takes a while, and few sites have any
+    """The non-empty sheets of a workbook."""
+    try:  # imported late: it is slow, and few sites have workbooks
         from openpyxl import load_workbook  # noqa: PLC0415
     except ImportError as missing:
         raise MissingExtra("reading workbooks", "search") from missing
@@ -39,17 +39,17 @@ def sheets(body: bytes, place: str) -> Iterator[Sheet | Problem]:
         return
     try:
         book = load_workbook(io.BytesIO(body), read_only=True, data_only=True, keep_links=False)
-    except (ValueError, KeyError, TypeError, OSError, SyntaxError) as exc:  # SyntaxError: XML that is none
+    except (ValueError, KeyError, TypeError, OSError, SyntaxError) as exc:  # SyntaxError: invalid XML
         yield Problem(place, f"not a workbook that can be read: {exc}")
         return
     for sheet in book.worksheets:
         if sheet.sheet_state == "visible":
-            sheet.reset_dimensions()  # what a file says of its size need not be so
+            sheet.reset_dimensions()  # the declared size may be wrong
             yield Sheet(sheet.title, _rows(sheet.iter_rows(values_only=True, max_col=MAX_COLUMNS)))
 
 
 def _refused(body: bytes) -> str:
-    """Why a workbook is not opened; empty if it may be."""
+    """Why a workbook is rejected; empty if it is accepted."""
     try:
         with zipfile.ZipFile(io.BytesIO(body)) as packed:
             if sum(part.file_size for part in packed.infolist()) > MAX_UNPACKED:

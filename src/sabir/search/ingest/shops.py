@@ -1,4 +1,4 @@
-"""Products as shops serve them: Shopify's ``products.json`` and the Store API of WooCommerce, to schema.org. Pure."""
+"""Products from shop APIs: Shopify's ``products.json`` and WooCommerce's Store API, to schema.org. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sabir.search.items.item import JSON
 from sabir.search.items.schema_org import plain
 
 _DEFAULT_VARIANT: Final = "Default Title"
-# Option names of shops, to the properties that filters know.
+# Option names of shops, to filterable properties.
 _OPTIONS: Final = {"color": "color", "colour": "color", "farbe": "color", "size": "size", "größe": "size",
                    "material": "material"}  # fmt: skip
 
@@ -23,13 +23,13 @@ def is_shopify(data: JSON) -> bool:
 
 
 def is_woocommerce(data: JSON) -> bool:
-    """Whether this is an answer of ``/wp-json/wc/store/products``."""
+    """Whether this is a response of ``/wp-json/wc/store/products``."""
     first = data[0] if isinstance(data, list) and data else data
     return isinstance(first, dict) and "permalink" in first and isinstance(first.get("prices"), dict)
 
 
 def shopify(data: JSON, url: str, site: str) -> Iterator[dict[str, JSON]]:
-    """Every product, one object each; the offers are its variants."""
+    """Every product, one object each; its variants are offers."""
     products = data.get("products", data.get("product"))
     for product in products if isinstance(products, list) else [products]:
         if isinstance(product, dict):

@@ -44,7 +44,7 @@ def json_items(text: str, *, site: str, url: str, source: str, place: str) -> It
 
 
 def line_items(text: str, *, site: str, url: str, source: str, place: str) -> Iterator[Item | Problem]:
-    """One JSON document a line, or an address, a tab and a JSON document."""
+    """One JSON document per line, or an address, a tab and a JSON document."""
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
             continue
@@ -58,7 +58,7 @@ def line_items(text: str, *, site: str, url: str, source: str, place: str) -> It
 def csv_items(
     text: str, *, site: str, url: str, source: str, place: str, mapping: Mapping[str, str] | None = None
 ) -> Iterator[Item | Problem | Columns]:
-    """A row an item. Columns are taken by their names.
+    """One item per row. The meaning of columns comes from their names.
 
     ``mapping`` adds to that: from properties (dotted for nested ones) to columns, or ``=`` and a constant.
     """
@@ -71,7 +71,7 @@ def csv_items(
 def sheet_items(
     body: bytes, *, site: str, url: str, source: str, place: str, mapping: Mapping[str, str] | None = None
 ) -> Iterator[Item | Problem | Columns]:
-    """A row of each sheet of a workbook an item, as in ``csv_items``."""
+    """One item per row of each sheet of a workbook, as in ``csv_items``."""
     found = 0
     for sheet in sheets(body, place):
         if isinstance(sheet, Problem):
@@ -161,13 +161,13 @@ def _node(row: list[str], places: Mapping[str, int | str], base: str) -> dict[st
         holder = node
         *path, last = name.split(".")
         for step in path:
-            if not isinstance(holder.get(step), dict):  # a column "brand" beside one "brand.url"
+            if not isinstance(holder.get(step), dict):  # a column "brand" besides one "brand.url"
                 holder[step] = {"name": holder[step]} if step in holder else {}
             holder = holder[step]
         holder[last] = value
     identity = node.get("@id")
     if isinstance(identity, str) and not re.search(r"[:/#]", identity):
-        node["@id"] = f"{base}#{identity}"  # a number is one of its own table
+        node["@id"] = f"{base}#{identity}"  # a number is only unique within its table
     node.setdefault("@type", _kind(node))
     return node
 

@@ -22,17 +22,17 @@ from .kinds import decoded, kind
 from .report import Skips
 from .shops import is_shopify, is_woocommerce
 
-PARALLEL: Final = 4  # pages fetched at once
+PARALLEL: Final = 4  # pages fetched concurrently
 MAX_PAGES: Final = 50_000
 ELSEWHERE: Final = "links that lead out of the part that is crawled"
-_KEPT_BODY: Final = 8 * 1024 * 1024  # of a page; what is larger is searched for no links
+_KEPT_BODY: Final = 8 * 1024 * 1024  # of a page; larger ones are not searched for links
 
 Documents: TypeAlias = AsyncIterator[tuple[Document, Listing | None]]
 
 
 class Reach(msgspec.Struct, frozen=True):
-    """How far a run goes on the web: at most so many pages, so many seconds between two of a host, and whether links
-    are followed (None: if the address is a site or a folder of it, and nothing else says what is there)."""
+    """How far a run goes on the web: the maximum number of pages, the pause between two of a host, and whether links
+    are followed (None: if the address is a site or a folder without a sitemap)."""
 
     max_pages: int = MAX_PAGES
     delay: float = DELAY
@@ -40,14 +40,14 @@ class Reach(msgspec.Struct, frozen=True):
 
 
 class Walk:
-    """The way through a source. ``incomplete`` is why what was not met must not be taken for vanished."""
+    """The walk through a source. ``incomplete`` says why unseen items must not be treated as removed."""
 
     def __init__(self, source: str, site: str, skips: Skips) -> None:
         self.source, self.site, self.skips = source, site, skips
         self.total = 0
         self.way = ""
         self.incomplete = ""
-        self.unfollowed = False  # whether links were seen and left, because no crawl was asked for
+        self.unfollowed = False  # whether links were seen but not followed, because no crawl was requested
         self.notes: list[str] = []
         self._unread = 0
 
@@ -58,9 +58,10 @@ class Walk:
         self.skips.add(Problem(place, reason))
 
     def leave_links(self) -> None:
-        """The address is a site, it names no pages, and its links are not to be followed: only its first page is read.
+        """The address is a site without a list of pages, and its links are not to be followed: only its first page is
+        read.
 
-        What an earlier crawl found has not vanished for that.
+        Items of an earlier crawl are not treated as removed.
         """
         self.incomplete = "its links were not followed"
         self.unfollowed = True
@@ -68,7 +69,7 @@ class Walk:
     # Files
 
     async def files(self, path: Path, base: str) -> Documents:
-        """The files of a folder that a reader knows, or one file, whatever it is called."""
+        """The files of a folder that have a reader, or one file, whatever its name."""
         found = await asyncio.to_thread(lambda: list(files(path)))
         self.way = "file" if found == [path] else "folder"
         known = [item for item in found if item == path or item.suffix.lower() in SUFFIXES]
@@ -101,13 +102,13 @@ class Walk:
 
 
 class _Visit:
-    """The pages of one site that are known, met and still to come."""
+    """The pages of one site: known, visited and queued."""
 
     def __init__(self, walk: Walk, web: Web, reach: Reach) -> None:
         self._walk, self._web, self._reach = walk, web, reach
         self.queue = deque([walk.source])
-        self.scope: Scope | None = None  # set where links are followed
-        self._met = {_key(walk.source)}  # eight bytes a page, however long its address
+        self.scope: Scope | None = None  # set if links are followed
+        self._met = {_key(walk.source)}  # eight bytes per page, however long its address
         self._first = True
         self._read = 0
 
@@ -129,7 +130,7 @@ class _Visit:
         return document
 
     async def go_on(self, document: Document) -> Listing | None:
-        """Put what a document leads to into the queue; returns what it lists, if it is a list."""
+        """Queue what a document leads to; returns its entries, if it is a list."""
         self._read += 1
         listed: Listing | None = None
         following: tuple[str, ...] = ()
@@ -200,14 +201,14 @@ def _links(document: Document, scope: Scope) -> Links:
 
 
 def _key(url: str) -> bytes:
-    """Addresses that differ in nothing but ``www.`` and the way they are written are one page."""
+    """A key for an address: those that differ only in ``www.`` and spelling are one page."""
     parts = urlsplit(url)
     plain = f"{parts.netloc.casefold().removeprefix('www.')}{parts.path or '/'}?{parts.query}"
     return blake2b(plain.encode("utf-8", "replace"), digest_size=8).digest()
 
 
 async def _described(url: str, web: Web, site: str) -> tuple[str, tuple[str, ...]]:
-    """Where a site says its content is: schemaMap in robots.txt, else its schema_map.xml, else its sitemap."""
+    """Where a site lists its content: schemaMap in robots.txt, else its schema_map.xml, else its sitemap."""
     robots = (await web.rules(url)).text
     if maps := schema_maps(robots, url):
         return "schema map", maps
@@ -225,7 +226,7 @@ async def _described(url: str, web: Web, site: str) -> tuple[str, tuple[str, ...
 
 
 def _next_page(document: Document) -> tuple[str, ...]:
-    """The page after this one of a shop's products or of a JSON Feed."""
+    """The next page of a shop's products or of a JSON Feed."""
     try:
         data = msgspec.json.decode(document.body)
     except msgspec.DecodeError:

@@ -1,4 +1,4 @@
-"""XML from elsewhere: a document with a DTD is not read, because entities are how XML expands without end. Pure."""
+"""Untrusted XML: a document with a DTD is rejected, because entities can expand without limit. Pure."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from xml.parsers import expat
 
 
 def has_dtd(body: bytes) -> bool:
-    """Whether an XML document has a DTD, in any encoding and behind anything that may stand before it."""
+    """Whether an XML document has a DTD, in any encoding and after any prolog."""
     return _beginning(body) == "DTD"
 
 
 def begins_safely(head: bytes) -> bool:
-    """Whether the beginning of a document reaches its first element without a DTD."""
+    """Whether a document reaches its first element without a DTD."""
     return _beginning(head) == "element"
 
 
@@ -25,7 +25,7 @@ def _beginning(body: bytes) -> str:
         return "DTD"
     except _FoundRoot:
         return "element"
-    except expat.ExpatError:  # what is not XML is reported by the real parser
+    except expat.ExpatError:  # the real parser reports invalid XML
         return ""
     return ""
 
@@ -35,7 +35,7 @@ class _FoundDtd(Exception):
 
 
 class _FoundRoot(Exception):
-    """The document has begun; no DTD can follow."""
+    """The root element has started; no DTD can follow."""
 
 
 def _found_dtd(*_: object) -> None:

@@ -1,1 +1,1 @@
-"""Reading a question: conditions, dates, prices, places, follow-ups."""
+"""Understanding a question: conditions, dates, prices, places, follow-ups."""

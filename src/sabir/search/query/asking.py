@@ -1,6 +1,6 @@
-"""What a question about one thing asks: a fact, by the field that states it, or whether something is so. Pure.
+"""What a question about one thing asks for: a fact, by its field, or a yes or no. Pure.
 
-It reads English; questions in other languages are glossed first (``glossary``).
+It reads English; questions in other languages are translated first (``glossary``).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .vocabulary import DIETS, NUTRIENTS
 from .when import OPEN_AT_PATTERN, open_then
 from .words import content_words
 
-# Fields that state what is asked, by the words that ask; the first that fits counts.
+# Fields by the words that ask for them; the first match counts.
 _FACTS: Final = tuple(
     (re.compile(pattern, re.IGNORECASE), fields)
     for pattern, fields in (
@@ -87,13 +87,13 @@ _OPEN: Final = re.compile(
     r"(?:what|whats|which|who|whose|when|where|why|how)\b",
     re.IGNORECASE,
 )
-_IS_LATER: Final = re.compile(r"\b(?:is|does)\b(?!\s+there\b)", re.IGNORECASE)  # as glossed languages order it
+_IS_LATER: Final = re.compile(r"\b(?:is|does)\b(?!\s+there\b)", re.IGNORECASE)  # the word order of translated questions
 _OPENER: Final = re.compile(
     r"^\W*(?:(?:and|so|but|ok|okay|please)[\s,]+)*(?:(?:is|are|was|were|does|do|did|can|could|has|have|will|would|may)\b\s*)?"
     r"(?:(?:i|we|you|it|he|she|they|one)\b\s*)?(?:(?:go\s+to|get|make|cook|buy|visit|come\s+to|be)\b\s*)?",
     re.IGNORECASE,
 )
-# "Do you have ...?", "is there ...?" look for things; they ask nothing of one.
+# "Do you have ...?" and "is there ...?" search for things; they do not ask about one.
 _LOOKS_FOR: Final = re.compile(
     r"^\W*(?:do\s+you\s+(?:have|sell|know|offer)|have\s+you\s+got|is\s+there|are\s+there|can\s+you|could\s+you|would\s+you"
     r"|can\s+i\s+(?:get|buy|find|have)|do\s+we\s+have)\b",
@@ -102,7 +102,7 @@ _LOOKS_FOR: Final = re.compile(
 _THERE_IN: Final = re.compile(r"^\W*(?:is|are)\s+there\s+[\w\s,'’-]{1,80}\b(?:in|at|on|for|with)\W*$", re.IGNORECASE)
 # "Are there still tickets for it?" asks whether it is sold out.
 _LEFT: Final = re.compile(r"\b(?:tickets?|seats?|spots?|places)\b", re.IGNORECASE)
-# What only asks to be told: "can you give me the number of ...".
+# Phrases that only ask to be told: "can you give me the number of ...".
 _POLITE: Final = re.compile(
     r"^\W*(?:please\s+)?(?:(?:can|could|would|will)\s+you\s+(?:please\s+)?(?:tell|give|show)\s+(?:me|us)\s+"
     r"|do\s+you\s+know\s+(?=what|when|where|how|who|whether|if)|i\s*(?:would|['’]d)?\s+(?:like|want|need)\s+to\s+know\s+)"
@@ -119,7 +119,7 @@ _IN_STOCK: Final[tuple[str, ...]] = ("in stock", "limited availability", "pre or
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """What is asked of a thing: the ``fields`` that state it, or ``conditions`` that hold of it or not.
+    """What is asked about a thing: the ``fields`` that state it, or ``conditions`` that are true of it or not.
 
     ``words`` are what the conditions were read from; ``unread`` those that no rule understands.
     """
@@ -135,7 +135,7 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 def asked(question: str, rest: str, known: Fields, now: datetime) -> Asked:
-    """What a question asks of the thing it names; ``rest`` is the question without the name."""
+    """What a question asks about the thing it names; ``rest`` is the question without the name."""
     question, rest = _POLITE.sub("", question, count=1), _POLITE.sub("", rest, count=1)
     asks_of_it = _THERE_IN.match(rest) or _LEFT.search(rest) or _RESERVES.search(rest)
     if _LOOKS_FOR.match(question) and not asks_of_it:
@@ -161,7 +161,7 @@ def is_asking(question: str) -> bool:
     return bool(_YES_NO.match(question)) or any(pattern.search(question) for pattern, _ in _FACTS)
 
 
-# Words of a question whether something is so that say nothing of what.
+# Words of a yes-or-no question that do not say what is asked.
 IDLE: Final = frozenset(
     """contain have come go make really still also there any recipe allow allowed welcome permitted possible
     available offer offered provide provided serve served sell sold position job post course class book event place
@@ -204,7 +204,7 @@ def _contains(match: re.Match[str]) -> tuple[Condition, ...]:
     return (AnyOf(tuple(Has(kinds(thing)) for thing in things)),)
 
 
-# "Gluten free" is a diet, and no price.
+# "Gluten free" is a diet, not a price.
 _NO_DIET: Final = "".join(rf"(?<!\b{word[:-5]}\s)" for word in DIETS if word.endswith("-free"))
 _SPECIAL: Final = (
     (rf"\bclosed\s+(?:on\s+)?(?:an?\s+)?(?P<day>{_DAY})s?\b", lambda m: (Not(_on_day(m)[0]),)),

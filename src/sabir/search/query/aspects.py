@@ -1,7 +1,8 @@
-"""Aspects: words of a question that say how a thing should be, where the things that are found state it. Pure.
+"""Aspects: words of a question that describe a thing, if the results state such a property. Pure.
 
-"Blue" filters jackets, which state a colour; "red lentils" are no lentils in red. So it is what was found that says
-whether a word is an aspect.
+"Blue" filters jackets, which state a colour; "red lentils" are not lentils in red. So the results decide whether a word
+is an
+aspect.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from sabir.search.items.types import TYPE_WORDS
 from .conditions import Is
 from .words import content_words, fold, tokens
 
-CLOSE: Final = 0.75  # of the best score: it fits well
-_FEW: Final = 3  # words of a question of which all should be met
-_LOOKED_AT: Final = 20  # hits; one that has all the words is among the first
-_SURE: Final = 60.0  # a score from which on a hit is about what was asked; see search.Hit
-# A colour as people say it, to what things state for it.
+CLOSE: Final = 0.75  # share of the best score that counts as a good match
+_FEW: Final = 3  # in a question of this many words all should be met
+_LOOKED_AT: Final = 20  # hits; one with all the words is among the first
+_SURE: Final = 60.0  # from this score, a hit is about the question; see search.Hit
+# A colour as people say it, to the values that things state.
 COLOURS: Final[Mapping[str, tuple[str, ...]]] = {
     "red": ("red", "crimson", "scarlet", "burgundy", "maroon", "rust"),
     "blue": ("blue", "navy", "indigo", "azure", "cobalt", "turquoise", "teal"),
@@ -48,7 +49,7 @@ _COLOUR: Final = re.compile(
 
 
 def coloured(text: str) -> tuple[str, str, Is] | None:
-    """The colour that a question names ("red", "red or blue"), the question without it, and the condition for it."""
+    """The colour that a question names ("red", "red or blue"), the question without it, and its condition."""
     found = list(_COLOUR.finditer(text))
     if len(found) != 1:
         return None
@@ -59,7 +60,7 @@ def coloured(text: str) -> tuple[str, str, Is] | None:
 
 
 def states_colour(hits: Sequence[Hit], colour: str) -> bool:
-    """Whether a colour is an aspect of what was found: most of the best state one, and none is called by it."""
+    """Whether a colour is an aspect of the results: most of the best state one, and none has it in its name."""
     best = fitting(hits)
     if not best or not set(tokens(colour)).isdisjoint(tokens(best[0].item.name)):
         return False
@@ -67,14 +68,14 @@ def states_colour(hits: Sequence[Hit], colour: str) -> bool:
 
 
 def fitting(hits: Sequence[Hit]) -> list[Hit]:
-    """Those that fit well; hits come best first."""
+    """The good matches; hits come best first."""
     return [hit for hit in hits if hit.score >= CLOSE * hits[0].score]
 
 
 def apart(text: str, hits: Sequence[Hit]) -> tuple[str, ...]:
-    """The few words of a question of which each is met and all together by nothing that was found; else none.
+    """The few words of a question that are each met, but never together by one result; otherwise none.
 
-    "Pumpkin soup", where there are pumpkins and soups: who asks should know that there is none.
+    "Pumpkin soup", if there are pumpkins and soups: the person should know that there is no pumpkin soup.
     """
     wanted = [word for word in dict.fromkeys(content_words(text)) if word not in TYPE_WORDS]
     if [word for word in tokens(text) if word not in TYPE_WORDS] != wanted:
@@ -89,5 +90,5 @@ def apart(text: str, hits: Sequence[Hit]) -> tuple[str, ...]:
 
 
 def _says(hit: Hit, kin: re.Pattern[str]) -> bool:
-    """Whether an item says a word or one of its kin: cook, cooks, cooking."""
+    """Whether an item contains a word or a related form: cook, cooks, cooking."""
     return any(kin.search(text) for text in (hit.item.name, hit.item.description, hit.item.text))

@@ -18,12 +18,12 @@ from .words import STOPWORDS, singular, tokens
 
 _CATEGORIES: Final = ("recipecategory", "category", "genre")
 _CUISINES: Final = ("recipecuisine", "servescuisine")
-# Fields that tag things: a word that is such a tag narrows only where what fits best has the tag, too.
+# Tag fields: a word that is a tag only filters if the best matches have the tag, too.
 _TRAITS: Final = (
     "name", *_CATEGORIES, *_CUISINES, "keywords", "educationallevel", "employmenttype", "coursemode", "amenityfeature",
     "material", "brand", "audience", "bookformat", "joblocationtype",
 )  # fmt: skip
-# Fields whose few values are words of their own: whoever says one of them means it.
+# Fields with a few distinctive values: a word that is one of them always means it.
 _LEVELS: Final = ("educationallevel", "employmenttype", "coursemode", "bookformat", "joblocationtype")
 _MAKERS: Final = (
     "brand", "manufacturer", "author", "creator", "publisher", "instructor", "performer", "organizer", "director",
@@ -37,10 +37,14 @@ _LONGEST: Final = 3  # words of a value
 
 
 class CategoryCandidate(msgspec.Struct, frozen=True):
-    """Words that may be a value, and the conditions to try. ``sure``: they narrow wherever something meets them;
-    others only where what fits best meets them, too, and so do at least ``least``. ``is_head``: they say what is
-    wanted, and words before them of what ("pumpkin soup"). ``is_foreign``: other languages have words for it, which
-    this site may use instead: it is sure where no item has the word itself."""
+    """Words that may be a value, and the conditions to try. ``sure``: they filter wherever something meets them; others
+    only if the
+    best matches meet them, too, and at least ``least`` do. ``is_head``: they name the wanted thing, and words before
+    them an
+    ingredient ("pumpkin soup"). ``is_foreign``: other languages have words for it, which this site may use instead:
+    it is sure
+    if no item has the word itself.
+    """
 
     words: str
     conditions: tuple[Condition, ...]
@@ -51,9 +55,9 @@ class CategoryCandidate(msgspec.Struct, frozen=True):
 
 
 def candidates(text: str, said: Sequence[str], known: Fields) -> list[CategoryCandidate]:
-    """The words that may be such values; longer ones first, and of single ones the last, which says what is wanted.
+    """The words that may be such values; longer ones first, and of single ones the last, which names the wanted thing.
 
-    ``said`` are words that other rules have read already.
+    ``said`` are words that other rules have already read.
     """
     read = {word for words in (*said, *DIETS) for word in tokens(words)}
     words = [word for word in tokens(text) if word not in STOPWORDS and word not in read]
@@ -64,7 +68,7 @@ def candidates(text: str, said: Sequence[str], known: Fields) -> list[CategoryCa
         name = match["name"] or match["low"]
         found.append(CategoryCandidate(name, _of(_MAKERS, (name,), known), sure=match["name"] is not None))
     found += _phrases(text, read, known)
-    # What is wanted stands last; for whom it is ("something blue for children") says nothing of that.
+    # The wanted thing comes last; "for children" in "something blue for children" does not name it.
     parts = [re.sub(r"\bfor\b.*", "", part) for part in re.split(r"[.,;!?]", text)]
     heads = {clause[-1] for part in parts if (clause := [w for w in tokens(part) if w in words])}
     wanted = [word for word in tokens(re.sub(r"\bfor\b.*", "", text)) if word in words]
@@ -84,7 +88,7 @@ def candidates(text: str, said: Sequence[str], known: Fields) -> list[CategoryCa
 
 
 def _phrases(text: str, read: set[str], known: Fields) -> Iterator[CategoryCandidate]:
-    """Neighbouring words that are one value: "main course", "part-time"."""
+    """Adjacent words that are one value: "main course", "part-time"."""
     words = tokens(text)
     for length in range(_LONGEST, 1, -1):
         for at in range(len(words) - length + 1):
@@ -96,7 +100,7 @@ def _phrases(text: str, read: set[str], known: Fields) -> Iterator[CategoryCandi
 
 
 def _is_type(word: str, known: Fields) -> bool:
-    """Whether a word names a type of things here; where there are none, it may still be a tag: "concerts"."""
+    """Whether a word names a type that exists here; otherwise it may still be a tag: "concerts"."""
     kind = TYPE_WORDS.get(word)
     return kind is not None and any(kind in ancestors(there) for there in known.types)
 

@@ -9,7 +9,7 @@ import msgspec
 
 from .units import Quantity, from_match, number, numbered
 
-# Words before a quantity, to (is it an upper bound, is the bound itself included).
+# Words before a quantity, to (upper bound?, bound included?).
 BELOW: Final = {
     "less than": False, "fewer than": False, "cheaper than": False, "lower than": False, "smaller than": False,
     "shorter than": False, "lighter than": False, "faster than": False, "quicker than": False, "under": False,
@@ -47,7 +47,7 @@ _PATTERN: Final = re.compile(PATTERN, re.IGNORECASE)
 
 
 class Bounds(msgspec.Struct, frozen=True):
-    """What a comparison says. ``unit`` is that of ``units``; ``bare``: a number without any comparing word."""
+    """The bounds of a comparison. ``unit`` is that of ``units``; ``bare``: a number without a comparing word."""
 
     low: float | None = None
     high: float | None = None

@@ -1,8 +1,7 @@
-"""Conditions: what a query demands of an item, as frozen values, and the meaning of each.
+"""Conditions: what a query requires of an item, as frozen values, with their meaning.
 
-``holds`` is the definition; engines translate conditions into their own query language and the
-contract suite compares them with it. A condition on something that an item does not state does not
-hold: an item without a price is not "under $20".
+``holds`` is the definition; engines translate conditions into their own query language, and the contract suite compares
+them. A condition on something that an item does not state is false: an item without a price is not "under $20".
 """
 
 from __future__ import annotations
@@ -22,26 +21,26 @@ class _Base(msgspec.Struct, frozen=True, tag_field="kind"):
 
 
 class OfType(_Base, frozen=True, tag="type"):
-    """The item is one of these schema.org types, or of a type below one."""
+    """The item has one of these schema.org types, or a subtype."""
 
     types: tuple[str, ...]
 
 
 class OnSite(_Base, frozen=True, tag="site"):
-    """The item is of one of these sites, by their exact names."""
+    """The item belongs to one of these sites, by exact name."""
 
     sites: tuple[str, ...]
 
 
 class Is(_Base, frozen=True, tag="is"):
-    """A field's value is one of these, as a whole or by all of its words; case, accents and plurals do not count."""
+    """A field's value is one of these, as a whole or by all of its words; case, accents and plurals are ignored."""
 
     field: str
     values: tuple[str, ...]
 
 
 class Range(_Base, frozen=True, tag="range"):
-    """A number of the field lies between the bounds. ``currencies`` bind a price to those or to none stated."""
+    """A number of the field is between the bounds. ``currencies`` restrict a price to those, or to none stated."""
 
     field: str
     low: float | None = None
@@ -60,7 +59,7 @@ class During(_Base, frozen=True, tag="during"):
 
 
 class Near(_Base, frozen=True, tag="near"):
-    """Within so many kilometres of a point; an item without a point holds by the place's name."""
+    """Within this many kilometres of a point; an item without coordinates matches by the place's name."""
 
     lat: float
     lon: float
@@ -87,7 +86,7 @@ class Not(_Base, frozen=True, tag="not"):
 
 
 class AnyOf(_Base, frozen=True, tag="any"):
-    """At least one of them holds."""
+    """At least one of them is true."""
 
     conditions: tuple[Condition, ...]
 
@@ -96,7 +95,7 @@ Condition: TypeAlias = OfType | OnSite | Is | Range | During | Near | In | Has |
 
 
 def holds(condition: Condition, of: Attributes) -> bool:
-    """Whether the condition holds of an item's attributes."""
+    """Whether the condition is true of an item's attributes."""
     match condition:
         case OfType(types):
             return not of.types.isdisjoint(types)
@@ -128,7 +127,7 @@ def holds(condition: Condition, of: Attributes) -> bool:
 
 
 def keys_of(value: str) -> tuple[tuple[str, ...], ...]:
-    """The sets of keys of which one must stand in ``Attributes.words`` for ``Is`` to hold."""
+    """The sets of keys of which one must be in ``Attributes.words`` for ``Is`` to be true."""
     whole, parts = squeezed(value), tuple(tokens(value))
     if not whole:
         return ()
@@ -144,12 +143,12 @@ def number_fields(condition: Range) -> tuple[str, ...]:
 
 
 def place_keys(name: str) -> tuple[str, ...]:
-    """The names that a place's name may stand under; "Boise, Idaho" is found by its first part."""
+    """The possible names of a place; "Boise, Idaho" is found by its first part."""
     return tuple(dict.fromkeys((*places.names(name), *places.names(name.split(",")[0]))))
 
 
 def gram(words: str) -> str:
-    """A word or a pair of words as the key it has in ``Attributes.has``."""
+    """The key of a word or pair of words in ``Attributes.has``."""
     return " ".join(tokens(words)[-2:])
 
 

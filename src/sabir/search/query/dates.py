@@ -1,4 +1,4 @@
-"""Dates as spans of time: ISO strings of items, and the words people use for dates. Pure: now is an argument.
+"""Dates as spans of time: ISO strings of items, and dates in words. Pure: now is an argument.
 
 A span is half open, in seconds since 1970 UTC: a day, a month and a year are spans like any other.
 """
@@ -28,8 +28,8 @@ MONTHS: Final = [
 WEEKDAYS: Final = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
 _SEASONS: Final = {"spring": (3, 6), "summer": (6, 9), "autumn": (9, 12), "fall": (9, 12), "winter": (12, 3)}
 
-# Days that are called by a name, as month and day; of Thanksgiving, the fourth Thursday of November; without a month,
-# as days after Easter Sunday.
+# Named days, as month and day; Thanksgiving is the fourth Thursday of November; without a month, they are days after
+# Easter Sunday.
 FEASTS: Final = {
     "christmas eve": (12, 24), "christmas day": (12, 25), "christmas": (12, 25), "boxing day": (12, 26),
     "new year's eve": (12, 31), "new years eve": (12, 31), "new year's day": (1, 1), "new years day": (1, 1),
@@ -57,7 +57,7 @@ _UNITS: Final = ("weekend", "week", "month", "year")
 
 
 class Span(msgspec.Struct, frozen=True):
-    """From ``start`` up to, and without, ``end``."""
+    """From ``start`` up to, but excluding, ``end``."""
 
     start: float
     end: float
@@ -72,7 +72,7 @@ PART: Final = (
     rf"\b(?:{_PART})\s+of\s+(?:this\s+|next\s+|coming\s+)?(?:{_MONTH})\b(?:,?\s+(?:19|20)\d{{2}}\b)?"
     rf"|\b(?:early|mid|late)[\s-]+(?:{_MONTH})\b(?:,?\s+(?:19|20)\d{{2}}\b)?"
 )
-# Dates as written in words, the longer forms first. Named groups say which form it is.
+# Dates in words, longer forms first. Named groups say which form it is.
 PHRASE: Final = (
     rf"(?P<part>{PART})"
     r"|(?P<iso>\b\d{4}-\d{2}(?:-\d{2})?\b)"
@@ -90,7 +90,7 @@ PHRASE: Final = (
     r"|(?P<year>\b(?:19|20)\d{2}\b)"
 )
 _PHRASE: Final = re.compile(PHRASE, re.IGNORECASE)
-# Days that come again: "on Saturdays", "on a Sunday", "at weekends".
+# Recurring days: "on Saturdays", "on a Sunday", "at weekends".
 EVERY: Final = rf"(?P<every>\b(?:an?\s+|any\s+)(?:{_DAY}|weekend|weekday)\b|\b(?:{_DAY}|weekend|weekday)s\b)"
 _DAYS_OF: Final = re.compile(
     rf"\b(?P<lead>between|from)\s+(?:the\s+)?(?P<first>\d{{1,2}})(?:st|nd|rd|th)?\s*(?P<link>and|to|until|till|-|–)\s*"
@@ -99,14 +99,15 @@ _DAYS_OF: Final = re.compile(
     rf"(?P<link2>and|to|until|till|-|–)\s*(?P<last2>\d{{1,2}})(?:st|nd|rd|th)?\b(?!\s*(?:{_MONTH}|:))(?P<year2>,?\s+\d{{4}}\b)?",
     re.IGNORECASE,
 )
-_WEEKS: Final = 53  # that days which come again are looked for ahead
+_WEEKS: Final = 53  # how far ahead recurring days are searched
 
 
 def instant(text: str) -> Span | None:
-    """The span of an ISO 8601 date or time; a time is a span of no length. None if it is not one.
+    """The span of an ISO 8601 date or time; a time has length zero. None if it is neither.
 
-    A time is taken as the clock shows it where it is said, whatever its zone: a concert at ``19:30-07:00`` on
-    Saturday is on Saturday, also where it is Sunday in Greenwich by then.
+    A time is taken as the local clock shows it, whatever its zone: a concert at ``19:30-07:00`` on Saturday is on
+    Saturday, even
+    if it is already Sunday in Greenwich.
     """
     match = _ISO.fullmatch(text.strip())
     if not match:
@@ -126,9 +127,9 @@ def instant(text: str) -> Span | None:
 
 
 def span(text: str, now: datetime, *, past: bool = False) -> Span | None:
-    """The span that words such as "June 2026", "next weekend" or "2026-06-05" mean.
+    """The span of words such as "June 2026", "next weekend" or "2026-06-05".
 
-    A month or day without a year is the next one, or the last one where ``past`` is set.
+    A month or day without a year is the next one, or with ``past`` the last one.
     """
     words = text.strip()
     match = _PHRASE.fullmatch(words)
@@ -214,7 +215,7 @@ def _next_month(month: int, today: date, past: bool) -> Span:
 
 
 def _feast(name: str, today: date, past: bool) -> Span:
-    """The next one, or the last one where the past is meant."""
+    """The next one, or the last one if the past is meant."""
 
     def of(year: int) -> date:
         month, day = FEASTS[" ".join(name.split())]
@@ -308,7 +309,7 @@ def _relative(which: str, what: str, today: date, past: bool) -> Span:
 
 
 def _relative_month(step: int, month: int, today: date, past: bool) -> Span:
-    """ "This December", "next March", "last June": the one nearest on that side, never the month that it is now."""
+    """ "This December", "next March", "last June": the nearest one on that side, never the current month."""
     if step and month == today.month:
         return _months(today.year + step, month)
     return _next_month(month, today, step < 0 or (not step and past))
@@ -322,7 +323,7 @@ def _weekday(words: list[str], today: date) -> Span:
 
 
 def every(text: str, now: datetime) -> tuple[Span, ...]:
-    """The days that "Saturdays" or "a weekend" mean, from today on; none if it is not such a word."""
+    """The days that "Saturdays" or "a weekend" mean, from today on; empty for another word."""
     word = text.casefold().split()[-1].rstrip("s") if text.strip() else ""
     days = {"weekend": (5, 6), "weekday": (0, 1, 2, 3, 4)}.get(word)
     if days is None:

@@ -1,7 +1,8 @@
-"""Follow-ups in words of their own (W-11): "cheaper ones", "without nuts", "what about soup?". Pure.
+"""Follow-up questions (W-11): "cheaper ones", "without nuts", "what about soup?". Pure.
 
-A question is taken apart into what it is about and what it asks of it; a follow-up keeps the first and
-changes the second, or the other way round. A question that stands alone is returned as it is.
+A question is split into its subject and its constraints; a follow-up keeps the first and changes the second, or vice
+versa. A
+self-contained question is returned unchanged.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _MONEY = r"(?:[$€£¥₹]\s?\d|(?<!\d)\d[\d.,]{0,14}\s*(?:dollars?|bucks|euros
 _TIME = r"(?:hours?|hrs?|minutes?|mins?)"
 _WORD = r"[^\W\d_][\w'’-]*"
 _SIZE = rf"(?:{OPERATOR}|for|in|with)\s+(?:an?\s+)?"
-# What can be asked of a thing, by kind; a new one takes the place of an old one of its kind.
+# Constraints by kind; a new one replaces an old one of its kind.
 _KINDS: Final = {
     "age": r"\bfor\s+(?:an?\s+|my\s+|our\s+)?\d+[\s-]*(?:year|month)s?[\s-]*olds?\b",
     "price": rf"(?:\b(?:for|priced|costing)\s+)?(?:{_SIZE})"
@@ -72,7 +73,7 @@ _ORDERS: Final = {
     "better": "top rated", "more popular": "top rated",
 }  # fmt: skip
 
-# Words that only describe, by what they describe; a new one takes the place of an old one of its class.
+# Descriptive words by class; a new one replaces an old one of its class.
 _CLASSES: Final = {
     "colour": "red blue green black white yellow orange purple pink brown grey gray silver gold",
     "size": "small large big bigger smaller medium tiny huge light lighter heavy heavier",
@@ -101,7 +102,7 @@ _OPENING: Final = re.compile(
 _JOINS: Final = re.compile(
     r"^(?:(?:ok(?:ay)?|so|now|then|hmm|well|great|thanks|thank you)[\s,]+)*(?:and|but|or)\b", re.I
 )
-# "Which of them are free?", "any that have a pool?": what is asked of what was found.
+# "Which of them are free?", "any that have a pool?": a constraint on the results.
 _WHICH: Final = re.compile(
     r"^(?:which|any|some|are\s+there\s+any)(?:\s+ones?)?(?:\s+of\s+(?:them|those|these))?(?:\s+that|\s+which)?\s+"
     r"(?P<verb>is|are|have|has|come\s+with)\s+(?P<what>.+)$"
@@ -130,7 +131,7 @@ _ORDINALS: Final = {
 _NTH: Final = re.compile(
     rf"\b(?:the\s+)?({'|'.join(_ORDINALS)})\s+(?:one|result|option|recipe|item|place|event|product)\b", re.I
 )
-# "The other one", "the six cup one": one of what was found.
+# "The other one", "the six cup one": one of the results.
 _ONE: Final = re.compile(r"\b(?:the|that)\s+(?P<which>[\w\s'’-]{1,40}?)\s+one\b", re.IGNORECASE)
 _COUNTS: Final = {
     "two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7", "eight": "8", "ten": "10",
@@ -144,12 +145,12 @@ _MORE: Final = re.compile(
 )
 
 
-MAX_READ: Final = 400  # characters; a longer question stands alone
-MAX_EARLIER: Final = 12  # questions that a follow-up can reach back over
+MAX_READ: Final = 400  # characters; a longer question is self-contained
+MAX_EARLIER: Final = 12  # questions that a follow-up can refer back to
 
 
 class _Apart(msgspec.Struct, frozen=True):
-    """A question taken apart: what it is about, and what it asks of it by kind."""
+    """A question split into its subject, and its constraints by kind."""
 
     core: str
     asked: tuple[tuple[str, str], ...] = ()
@@ -159,9 +160,9 @@ class _Apart(msgspec.Struct, frozen=True):
 
 
 def decontextualized(text: str, previous: Sequence[str], results: Sequence[str] = ()) -> str:
-    """The question as it would be asked on its own, given the questions before it, oldest first.
+    """The question as it would be asked on its own, given the earlier questions, oldest first.
 
-    ``results`` are the names of what was found last, for "the second one".
+    ``results`` are the names of the last results, for "the second one".
     """
     question = " ".join(text.split())
     if len(question) > MAX_READ:
@@ -184,7 +185,7 @@ def decontextualized(text: str, previous: Sequence[str], results: Sequence[str] 
 
 
 def _chosen(which: str, results: Sequence[str]) -> str:
-    """The one result that these words tell from the others; empty if there is none."""
+    """The one result that these words identify; empty if there is no such result."""
     wanted = {_COUNTS.get(word, word) for word in tokens(which)}
     if wanted == {"other"}:
         return results[1] if len(results) > 1 else ""
@@ -193,13 +194,13 @@ def _chosen(which: str, results: Sequence[str]) -> str:
 
 
 def _of_another(question: str, name: str, other: str) -> str:
-    """The question before, asked of another thing."""
+    """The previous question, asked about another thing."""
     at = question.casefold().find(name.casefold())
     return f"{question[:at]}{other}{question[at + len(name) :]}" if at >= 0 else other
 
 
 def is_more(text: str) -> bool:
-    """Whether only the next page is asked for."""
+    """Whether only the next page is requested."""
     return len(text) <= MAX_READ and bool(_MORE.fullmatch(_bare(text)))
 
 
@@ -244,7 +245,7 @@ def _joined(context: str, question: str) -> str:
     return question
 
 
-# "What about January?": another time, said without its preposition.
+# "What about January?": another time, without a preposition.
 _BARE_DATE: Final = re.compile(
     rf"^(?P<about>(?:and\s+)?(?:(?:what|how)\s+about\s+)?)(?P<when>{'|'.join((*dates.MONTHS, *dates.WEEKDAYS))})$",
     re.IGNORECASE,
@@ -260,13 +261,13 @@ def _is_adjective(words: str) -> bool:
 
 
 def _names_things(rest: str) -> bool:
-    """ "Desserts", which are things themselves, and not "dessert", which says what kind of them."""
+    """ "Desserts", which are things, and not "dessert", which is a kind."""
     word = fold(rest)
     return word != singular(word) and word not in TYPE_WORDS and _CLASS_OF.get(singular(word)) == "meal"
 
 
 def _which(before: _Apart, bare: str) -> str | None:
-    """ "Which of them are free?": the same, with that asked of it."""
+    """ "Which of them are free?": the same question with that constraint."""
     which = _WHICH.match(bare)
     if not which:
         return None
@@ -280,7 +281,7 @@ def _which(before: _Apart, bare: str) -> str | None:
 
 
 def _of_those(before: _Apart, rest: str, only: bool) -> str | None:
-    """ "Only wooden ones", "not the red one", "only recipes": those of what was asked for before that are so."""
+    """ "Only wooden ones", "not the red one", "only recipes": a subset of the previous results."""
     ones = re.fullmatch(
         r"(?P<not>not\s+|no\s+)?(?:(?:the|some|any|an?)\s+)?(?P<which>.+?)\s+ones?", rest, re.IGNORECASE
     )
@@ -296,7 +297,7 @@ def _of_those(before: _Apart, rest: str, only: bool) -> str | None:
 
 
 def _refers(rest: str) -> bool:
-    """A pronoun that means what was asked before, and not a thing that the question itself names."""
+    """Replace a pronoun that refers to the previous question, and not to something in the question itself."""
     pronoun = _PRONOUN.search(rest)
     if not pronoun:
         return False
@@ -334,7 +335,7 @@ def _ordered(before: _Apart, order: str) -> str:
 
 
 def _refined(before: _Apart, rest: str, marked: bool) -> str | None:
-    """The context with more asked of it, if the follow-up only asks and names nothing new."""
+    """The context with more constraints, if the follow-up only adds some and names nothing new."""
     clean = _ONES.sub("", re.sub(r"^(?:something|anything|some|any|ones|the|an?)\s+", "", rest, flags=re.I)).strip(" ,")
     clean = re.sub(r"^(?:that\s+(?:is|are)|which\s+(?:is|are)|is|are|in(?=\s+[a-z]+$))\s+", "", clean)
     now = _apart(f"x {clean}") if clean else _Apart("x")
@@ -357,7 +358,7 @@ def _adjective(word: str, phrase: str) -> bool:
 
 
 def _prefixed(words: str, core: str) -> str:
-    """The words before what it is about, once; of two of one class the new one counts."""
+    """The words before the subject, once; of two of one class the new one counts."""
     new = set(tokens(words))
     classes = {_CLASS_OF[word] for word in new if _CLASS_OF.get(word)}
     kept = [word for word in core.split() if new.isdisjoint(tokens(word)) and _CLASS_OF.get(fold(word)) not in classes]
@@ -373,7 +374,7 @@ def _with(before: _Apart, now: _Apart) -> _Apart:
 
 
 def _about(before: _Apart, rest: str) -> str:
-    """ "What about soup?": another thing, the same demands, and the same kind of thing if none is named."""
+    """ "What about soup?": another subject, the same constraints, and the same type if none is named."""
     now = _apart(rest)
     kind = next((word for word in reversed(before.core.split()) if fold(word) in TYPE_WORDS), "")
     core = now.core

@@ -1,7 +1,8 @@
-"""Questions in other languages: their common words said in English, so that one set of rules reads them all. Pure.
+"""Questions in other languages: common words are translated to English, so that one set of rules reads them all. Pure.
 
-The words of each language are data (``glossaries/*.txt``). Only what a question asks is rewritten ("Wie lange",
-"sin gluten", "am Dienstag"); what it is about stays as it was written, because the site's items are, too.
+The words of each language are data (``glossaries/*.txt``). Only the constraints of a question are rewritten ("Wie
+lange", "sin
+gluten", "am Dienstag"); its subject stays as written, because the site's items are in that language, too.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ _NUMBER: Final = "{n}"
 class Glossary(msgspec.Struct, frozen=True):
     """The words of one language."""
 
-    words: frozenset[str]  # function words, by which it is recognized
-    terms: Mapping[str, str]  # what is said, folded, to English
+    words: frozenset[str]  # function words, by which it is recognised
+    terms: Mapping[str, str]  # a folded term, to English
     pattern: re.Pattern[str]
 
 
@@ -47,7 +48,7 @@ def glossary(language: str) -> Glossary:
 
 @cache
 def same_words() -> Mapping[str, tuple[str, ...]]:
-    """Of each word that other languages have a word for, those words."""
+    """For each word, its translations in other languages."""
     found: dict[str, tuple[str, ...]] = {}
     for line in _lines("same.txt"):
         group = line.split()
@@ -57,18 +58,18 @@ def same_words() -> Mapping[str, tuple[str, ...]]:
 
 @cache
 def likenesses() -> Mapping[str, tuple[str, ...]]:
-    """Of each word that others say the same with, in its own language or another, those others."""
+    """For each word, its synonyms, in its own language or another."""
     words = {*ALIKE, *same_words()}
     return {word: (*ALIKE.get(word, ()), *same_words().get(word, ())) for word in words}
 
 
 def heads_of(word: str) -> list[str]:
-    """The parts that a German compound may end in, longest first: what it is, without what it is for."""
+    """The possible last parts of a German compound, longest first: what the thing is."""
     return [word[at:].capitalize() for at in range(4, len(word) - 3)]
 
 
 def language_of(question: str) -> str:
-    """The language of a question, ``"en"`` where nothing shows that it is another."""
+    """The language of a question, ``"en"`` by default."""
     if _JAPANESE.search(question):
         return "ja"
     said = re.findall(r"[\w'’-]+", fold(question))
@@ -83,8 +84,7 @@ def language_of(question: str) -> str:
 
 
 def telling(question: str) -> str:
-    """The question without the function words of its language, which say nothing of what is looked for; as it is, if
-    it has no others."""
+    """The question without the function words of its language; unchanged, if it has no others."""
     language = language_of(question)
     idle = STOPWORDS if language == "en" else glossary(language).words
     kept = [word for word in question.split() if fold(word).strip(_MARKS) not in idle]
@@ -96,7 +96,7 @@ _ENGLISH: Final = frozenset({"vegan", "restaurant", "restaurants", "free", "minu
 
 
 def glossed(question: str, language: str) -> str:
-    """The question with what it asks said in English."""
+    """The question with its constraints in English."""
     if language == "en":
         return question
     known = glossary(language)

@@ -1,4 +1,4 @@
-"""Opening hours: on which days and at which times a place is open, from schema.org's two ways to state it. Pure."""
+"""Opening hours: on which days and at which times a place is open, from schema.org's two notations. Pure."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _SHORT: Final = tuple(day[:2] for day in WEEKDAYS)
 _DAYS: Final = re.compile(rf"\b({'|'.join(_SHORT)})\w*(?:\s*[-–]\s*({'|'.join(_SHORT)})\w*)?", re.IGNORECASE)
 _TIMES: Final = re.compile(r"\b(\d{1,2}):(\d{2})\s*[-–—]\s*(\d{1,2}):(\d{2})\b")
 _TIME: Final = re.compile(r"\b\d{1,2}:\d{2}\b")
-_HALF_HOUR: Final = 30  # minutes; the finest step at which a time of day can be asked for
+_HALF_HOUR: Final = 30  # minutes; the finest resolution of a time of day
 _DAY: Final = 24 * 60
 _ALL_DAY: Final = ("00:00–23:59", "00:00–24:00", "00:00–00:00")
-_CLOSED_DAYS: Final = 3  # with more closed days than these, the open ones say enough
+_CLOSED_DAYS: Final = 3  # with more closed days than this, the open ones say enough
 
-# Days of the week as people abbreviate them, Monday first, and the words around them, by language.
+# Abbreviated days of the week, Monday first, and the words around them, by language.
 _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "en": ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"),
     "de": ("Mo", "Di", "Mi", "Do", "Fr", "Sa", "So"),
@@ -34,12 +34,12 @@ _CLOSED: Final = {"en": "closed {}", "de": "{} geschlossen", "es": "cerrado {}",
 
 
 def open_days(fields: Mapping[str, JSON]) -> frozenset[str]:
-    """The names of the days; none if nothing is stated."""
+    """The names of the open days; empty if nothing is stated."""
     return frozenset(day for day, _ in _lines(fields))
 
 
 def open_slots(fields: Mapping[str, JSON]) -> frozenset[str]:
-    """The half hours of the week at whose start the place is open, each as ``slot`` writes it."""
+    """The half hours of the week at whose start the place is open, each in the form of ``slot``."""
     found: set[str] = set()
     for day, text in _lines(fields):
         for hours, minutes, end_hours, end_minutes in _TIMES.findall(text):
@@ -51,7 +51,7 @@ def open_slots(fields: Mapping[str, JSON]) -> frozenset[str]:
 
 
 def slot(day: str, minute: int) -> str:
-    """The half hour of a day that holds this minute (counted from midnight), as one word."""
+    """The half hour of a day that contains this minute (from midnight), as one word."""
     return _slot_of(WEEKDAYS.index(day), minute)
 
 
@@ -62,13 +62,13 @@ def _slot_of(day: int, minute: int) -> str:
 
 
 def stated(fields: Mapping[str, JSON], day: str, language: str = "en") -> str:
-    """What is stated of a day, in words for people; empty if the place is closed then or states nothing."""
+    """What is stated about a day, for people; empty if the place is closed then or states nothing."""
     texts = _by_day(fields).get(day)
     return _timed(_NAMES[language][WEEKDAYS.index(day)], texts, language) if texts else ""
 
 
 def in_words(fields: Mapping[str, JSON], language: str = "en", *, with_closed: bool = True) -> str:
-    """All opening hours in words for people: "Wed–Sun 11:30–21:00, closed Mon and Tue"; empty if none are stated."""
+    """All opening hours for people: "Wed–Sun 11:30–21:00, closed Mon and Tue"; empty if none are stated."""
     by_day = _by_day(fields)
     if not by_day:
         return ""
@@ -100,7 +100,7 @@ def _listed(names: list[str], language: str) -> str:
 
 
 def _runs(days: list[int], names: tuple[str, ...]) -> Iterator[str]:
-    """Neighbouring days joined: "Mon–Fri"; two of them are listed. A week that runs over Sunday stays one run."""
+    """Adjacent days joined: "Mon–Fri"; two of them are listed. A run across Sunday stays one run."""
     start = next((day for day in days if (day - 1) % 7 not in days), days[0])
     ordered = sorted(days, key=lambda day: (day - start) % 7)
     at = 0
@@ -116,7 +116,7 @@ def _runs(days: list[int], names: tuple[str, ...]) -> Iterator[str]:
 
 
 def _by_day(fields: Mapping[str, JSON]) -> dict[str, tuple[str, ...]]:
-    """What is stated of each day that the place is open on."""
+    """What is stated about each open day."""
     found: dict[str, tuple[str, ...]] = {}
     for day, text in _lines(fields):
         pieces = [f"{int(a):02}:{b}–{int(c):02}:{d}" for a, b, c, d in _TIMES.findall(text)] or [text]
@@ -125,12 +125,12 @@ def _by_day(fields: Mapping[str, JSON]) -> dict[str, tuple[str, ...]]:
 
 
 def _lines(fields: Mapping[str, JSON]) -> Iterator[tuple[str, str]]:
-    """Each day that is stated with what is stated of it: "11:30-21:00", "by appointment"."""
+    """Each stated day with its text: "11:30-21:00", "by appointment"."""
     for line in strings(fields.get("openingHours")):
         text = _DAYS.sub("", line).strip(" ,;:")
         if days := list(_named(line)):
             yield from ((day, text) for day in days)
-        elif _TIME.search(line):  # hours without days are of every day
+        elif _TIME.search(line):  # hours without days apply to every day
             yield from ((day, text) for day in WEEKDAYS)
     given = fields.get("openingHoursSpecification")
     for item in given if isinstance(given, list) else [given]:
@@ -138,13 +138,13 @@ def _lines(fields: Mapping[str, JSON]) -> Iterator[tuple[str, str]]:
             continue
         opens, closes = str(item.get("opens") or "")[:5], str(item.get("closes") or "")[:5]
         if opens and opens == closes:
-            continue  # as schema.org says that it is closed
+            continue  # schema.org's notation for closed
         names = [name.rsplit("/", 1)[-1] for name in strings(item.get("dayOfWeek"))]
         yield from ((day, f"{opens}-{closes}".strip("-")) for name in names for day in _named(name))
 
 
 def _named(text: str) -> Iterator[str]:
-    """The days that "Mo-Fr", "Tu,Th" or "Sunday" name; "Fr-Mo" goes over the end of the week."""
+    """The days in "Mo-Fr", "Tu,Th" or "Sunday"; "Fr-Mo" wraps around the week."""
     for first, last in _DAYS.findall(text):
         start = _SHORT.index(first.lower())
         end = _SHORT.index(last.lower()) if last else start

@@ -1,4 +1,4 @@
-"""Languages: which of them an asker reads (``Accept-Language``), and in which an item is written. Pure."""
+"""Languages: which ones a caller reads (``Accept-Language``), and the language of an item. Pure."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _MAX_HEADER: Final = 1_000  # characters of a header that are read
 
 
 def accepted(header: str) -> dict[str, float]:
-    """How welcome each language is, from 0 to 1, by the header of RFC 9110: ``de-CH, en;q=0.5``.
+    """The weight of each language, from 0 to 1, by the header of RFC 9110: ``de-CH, en;q=0.5``.
 
-    A region counts for its whole language: who reads Swiss German reads German. What is not well written is left out.
+    A region counts for its whole language: a reader of Swiss German reads German. Malformed entries are skipped.
     """
     wanted: dict[str, float] = {}
     for item in header[:_MAX_HEADER].split(","):
@@ -42,12 +42,12 @@ def accepted(header: str) -> dict[str, float]:
 
 
 def written_in(item: Item) -> frozenset[str]:
-    """The languages that an item says it is in; none if it does not say."""
+    """The languages that an item states; none if it does not."""
     return frozenset(language for name in _named(item.fields.get("inLanguage")) if (language := _language(name)))
 
 
 def welcome(item: Item, wanted: Mapping[str, float]) -> float:
-    """How welcome the item's language is to who wants these; what does not say its language is."""
+    """The weight of the item's language for a caller with these preferences; 1 if the item states none."""
     languages = written_in(item) if wanted else ()
     if not languages:
         return 1.0

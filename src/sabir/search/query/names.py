@@ -1,7 +1,8 @@
-"""Names: whether a question contains the full name of an item, and where. Pure.
+"""Names: whether and where a question contains the full name of an item. Pure.
 
-Case, accents and punctuation do not count, ``&`` is "and", a leading article may be missing, and one letter may be
-wrong, missing, doubled or swapped with its neighbour.
+Case, accents and punctuation are ignored, ``&`` is "and", a leading article may be missing, and one letter may be
+wrong,
+missing, doubled or swapped with its neighbour.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from sabir.search.items.types import TYPE_WORDS
 from .units import NUMBER_WORDS
 from .words import STOPWORDS, fold
 
-_UNSPACED = r"\u3040-\u30ff\u3400-\u9fff"  # "Salt & Sedgeの営業時間は": a name may touch Japanese words
+_UNSPACED = r"\u3040-\u30ff\u3400-\u9fff"  # "Salt & Sedgeの営業時間は": a name may be adjacent to Japanese words
 _WORD: Final = re.compile(rf"[^\W_{_UNSPACED}]+(?:['’][^\W_{_UNSPACED}]+)*|[{_UNSPACED}]+|&")
 _ARTICLES: Final = frozenset({"the", "a", "an"})
 _ELIDED: Final = frozenset({"l", "d"})  # "l'oignon", typed without the apostrophe
 _SPLIT: Final = re.compile(r"\s*[:|–—]\s+|\s+-\s+")
 MAX_NAME: Final = 200  # characters of a name that are compared
-# How much is in it, at the end of a name: "Gooseneck Kettle 0.9 L", "Night Watch Coffee, 12 oz".
+# An amount at the end of a name: "Gooseneck Kettle 0.9 L", "Night Watch Coffee, 12 oz".
 _AMOUNT: Final = re.compile(
     r"[,\s]+\d+(?:[.,]\d+)?\s?(?:oz|lb|ml|cl|l|kg|g|mm|cm|m|w|zoll|inch(?:es)?|pieces|cups|pack)\Z", re.IGNORECASE
 )
@@ -33,7 +34,7 @@ MIN_TYPO: Final = 5  # letters of a word in which one may be wrong
 
 
 class Named(msgspec.Struct, frozen=True):
-    """Where in a question a name stands. ``whole``: the full name, and not a part of it before or after a colon."""
+    """The position of a name in a question. ``whole``: the full name, and not a part of it before or after a colon."""
 
     start: int
     end: int
@@ -43,7 +44,7 @@ class Named(msgspec.Struct, frozen=True):
 
     @property
     def worth(self) -> tuple[bool, int, int]:
-        """The more the better: full names first, then longer ones, then those written right."""
+        """Higher is better: full names first, then longer ones, then correctly spelt ones."""
         return self.whole, self.words, -self.typos
 
 
@@ -54,7 +55,7 @@ class _Word(msgspec.Struct, frozen=True):
 
 
 def find(question: str, name: str) -> Named | None:
-    """The place of a name in a question; None if it is not there."""
+    """The position of a name in a question, or None."""
     said = tuple(_words(question))
     unspaced = fold(name.strip())
     if len(unspaced) > 1 and not unspaced.isascii() and not re.search(r"[a-z\s]", unspaced):
@@ -69,9 +70,9 @@ def find(question: str, name: str) -> Named | None:
 
 
 def covers(question: str, name: str) -> bool:
-    """Whether all the words of a question that carry meaning are in a name: "the library", "Public Library".
+    """Whether all meaningful words of a question are in a name: "the library", "Public Library".
 
-    "Four" is the 4 of a name, and "building" its "build".
+    "Four" matches the 4 of a name, and "building" its "build".
     """
     wanted = {word.text for word in _words(question)} - STOPWORDS
     return bool(wanted) and all(any(_alike(word, other) for other in _keys(name)) for word in wanted)

@@ -1,4 +1,4 @@
-"""What a rule reads out of a question, and the form of a rule. Pure."""
+"""The result of a rule, and the type of a rule. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .structured import Around
 
 
 class Phrase(msgspec.Struct, frozen=True):
-    """What a rule read. ``keep`` is what stays in the text in place of the words it was read from."""
+    """The result of a rule. ``keep`` replaces the words it was read from."""
 
     conditions: tuple[Condition, ...] = ()
     around: Around | None = None
@@ -31,5 +31,5 @@ Rule: TypeAlias = Callable[[re.Match[str], Fields, datetime], Phrase | None]
 
 
 def after(match: re.Match[str]) -> str:
-    """The text behind what a rule matched."""
+    """The text after a rule's match."""
     return match.string[match.end() :]

@@ -1,7 +1,6 @@
-"""Names of places, to one spelling and, for larger cities, to a point. Written for this project.
+"""Names of places, to one spelling and, for larger cities, to coordinates. Written for this project.
 
-It is no gazetteer: what a site's own items say of their places comes first, and this table fills in
-for a question that names a city none of them stands in.
+It is not a gazetteer: a site's own items take precedence, and this table is used for a city in which none of them is.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from typing import Final
 
 from .words import fold
 
-# Postal code and name of the states and provinces that addresses abbreviate.
+# Postal code and name of states and provinces that addresses abbreviate.
 REGIONS: Final[dict[str, str]] = {
     "al": "alabama", "ak": "alaska", "az": "arizona", "ar": "arkansas", "ca": "california", "co": "colorado",
     "ct": "connecticut", "de": "delaware", "dc": "district of columbia", "fl": "florida", "ga": "georgia",
@@ -81,7 +80,8 @@ CITIES: Final[dict[str, tuple[float, float]]] = {
 
 
 def names(text: str, *, kind: str = "") -> tuple[str, ...]:
-    """A place's name folded, and the names its abbreviation stands for. ``kind`` is the address part, if known."""
+    """A place's name folded, with the names that its abbreviation stands for. ``kind`` is the address part, if
+    known."""
     name = fold(text).strip(" .,")
     if not name:
         return ()
@@ -96,7 +96,7 @@ def names(text: str, *, kind: str = "") -> tuple[str, ...]:
 
 
 def point(name: str) -> tuple[float, float] | None:
-    """Where a city lies, if it is in the table; "Boise, ID" is Boise."""
+    """The coordinates of a city, if it is in the table; "Boise, ID" is Boise."""
     folded = fold(name).strip(" .,")
     for candidate in (folded, folded.split(",")[0].strip()):
         candidate = NICKNAMES.get(candidate, candidate)

@@ -1,4 +1,4 @@
-"""What a question's conditions may be freed of, where nothing meets them and it need not have meant them. Pure."""
+"""Which conditions of a question can be dropped, if nothing meets them and they may not have been meant. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ANYTHING: Final = frozenset(
 
 
 def only_filters(parsed: Parsed) -> bool:
-    """Whether all the words that are left only name a type or a diet that is filtered by already."""
+    """Whether the remaining words only name a type or a diet that is already a filter."""
     said = {word for words in parsed.said for word in tokens(words)}
     return bool(parsed.conditions or parsed.around) and said.issuperset(content_words(parsed.text))
 
@@ -29,7 +29,7 @@ def asks_for_anything(text: str) -> bool:
     return _ANYTHING.issuperset(content_words(text))
 
 
-# What people ask an assistant or a search engine for, and no site states in its items.
+# Requests to an assistant or a search engine that no site's items answer.
 _ELSEWHERE: Final = re.compile(
     r"\b(?:write|compose|generate|draft)\s+(?:me\s+|us\s+)?(?:an?|some|the)\s+\S+"
     r"|\btell\s+me\s+a\s+joke\b|\btranslate\b|\bweather\b(?=.*\b(?:today|tomorrow|tonight|forecast|week|weekend|like)\b)"
@@ -50,17 +50,17 @@ _READ: Final = 400  # characters of a question
 
 
 def is_time(condition: Condition) -> bool:
-    """Whether it says when: what should I cook tonight?"""
+    """Whether it is a condition on time: what should I cook tonight?"""
     return isinstance(condition, During)
 
 
 def is_company(condition: Condition) -> bool:
-    """Whether it says for how many: a tent for two people."""
+    """Whether it is a condition on servings: a tent for two people."""
     return isinstance(condition, Range) and condition.field in MEASURES["person"]
 
 
 def freed(spoken: Parsed, free: Callable[[Condition], bool], reason: str) -> Parsed | None:
-    """The same without such conditions, each told as not applied; None if there is none."""
+    """The same without such conditions, each reported as not applied; None if it has no such condition."""
     out = [any(free(one) for one in inner((item,))) for item in spoken.conditions]
     if not any(out):
         return None
@@ -74,7 +74,8 @@ def freed(spoken: Parsed, free: Callable[[Condition], bool], reason: str) -> Par
 
 
 def unheld(spoken: Parsed) -> Parsed | None:
-    """The same without the things that were to be had with it, each told as not applied; None if there is none."""
+    """The same without the things that it should come with, each reported as not applied; None if there are no such
+    things."""
     if not spoken.wanted:
         return None
     entries = tuple(Ignored("text", item.said, "nothing that was found has it") for item in spoken.wanted)
@@ -82,7 +83,7 @@ def unheld(spoken: Parsed) -> Parsed | None:
 
 
 def inner(conditions: Sequence[Condition]) -> list[Condition]:
-    """The conditions inside others, flat."""
+    """The nested conditions, flattened."""
     found: list[Condition] = []
     for condition in conditions:
         match condition:

@@ -1,6 +1,6 @@
 """Misspelt words of questions that a rule would know: "vegitarian", "resturants". Pure.
 
-Only words that no item has are taken for misspelt; the caller says which those are.
+Only words that no item has count as misspelt; the caller passes those.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from .vocabulary import DIETS, KINDS
 from .words import STOPWORDS, fold
 
 MIN_LENGTH: Final = 6
-_SHORT: Final = 4  # letters of a word that is only taken for something to eat
+_SHORT: Final = 4  # letters of a word that can only be a misspelt food
 _FOODS: Final = frozenset(
     word for kind, kinds in KINDS.items() for item in (kind, *kinds) for word in (item, f"{item}s") if word.isalpha()
 )
 _MEALS: Final = ("dessert", "desserts", "breakfast", "starter", "starters", "snacks", "drinks", "salads", "soups")
-# Short words of questions; only two letters that changed places are taken for a slip in them.
+# Short words of questions; in these, only swapped letters count as a typo.
 _SHORT_WORDS: Final = frozenset(
     {"open", "close", "closed", "price", "phone", "hours", "cheap", "when", "where", "much", "cost", "free", "with"}
 )
@@ -52,7 +52,7 @@ _KNOWN: Final = frozenset(
 
 
 def doubtful(text: str, *, foods: bool = True) -> Iterator[tuple[str, str]]:
-    """Words that are one letter away from a word that a rule knows, each with that word.
+    """Words that are one letter away from a known word, each with that word.
 
     Without ``foods`` only words of questions count: "run" next to a name is not "rum".
     """

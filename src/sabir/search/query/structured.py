@@ -1,6 +1,7 @@
-"""Filters: the attributes of a query (W-5) to conditions. Pure but for ``resolved``, which asks where places are.
+"""Structured filters: the attributes of a query (W-5) to conditions. Pure except for ``resolved``, which looks up
+places.
 
-Nothing is refused and nothing is dropped in silence: what cannot be applied is in ``ignored``, with why.
+Nothing is rejected and nothing is dropped silently: what cannot be applied is in ``ignored``, with the reason.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from .glossary import same_words
 from .vocabulary import ALIASES, ALIKE, DIETS, KINDS, MEASURES
 from .words import tokens
 
-NEARBY: Final = 50.0  # kilometres that "near" means for a city
+NEARBY: Final = 50.0  # what "near" means for a city
 
 MAX_VALUE: Final = 200  # characters
-# Where items state which diets they suit.
+# Where items state suitable diets.
 DIET_FIELDS: Final = ("suitablefordiet", "keywords", "servescuisine", "category", "amenityfeature")
-# Where items state what they are made of or come with.
+# Where items state ingredients and accessories.
 PART_FIELDS: Final = ("recipeingredient", "ingredients", "supply", "material", "amenityfeature", "hasmenuitem")
 # Attributes of a query that tune it and filter nothing.
 TUNING: Final = frozenset(
@@ -64,24 +65,23 @@ class Ignored(msgspec.Struct, frozen=True):
 
 
 class Around(msgspec.Struct, frozen=True):
-    """Near a place known by name; ``resolved`` finds out where it is."""
+    """Near a place known by name; ``resolved`` looks it up."""
 
     name: str
     km: float = NEARBY
 
 
 class Constraint(msgspec.Struct, frozen=True):
-    """A thing to be had with what is looked for ("with tomatoes"), where the index knows it as a part of things."""
+    """Something that the wanted thing should come with ("with tomatoes"), if the index has it as a part of things."""
 
     said: str
-    things: tuple[str, ...]  # one of them
+    things: tuple[str, ...]  # any of them
 
 
 class Parsed(msgspec.Struct, frozen=True):
-    """Filters understood. ``text`` is what is left to look for; ``order`` is a field and whether it ascends.
+    """Parsed filters. ``text`` is what remains to search for; ``order`` is a field and whether it ascends.
 
-    ``said`` holds, for each condition and in the same order, the words it was read from, and ``ordered`` those of the
-    order.
+    ``said`` has, for each condition in the same order, the words it was read from, and ``ordered`` those of the order.
     """
 
     text: str = ""
@@ -92,10 +92,10 @@ class Parsed(msgspec.Struct, frozen=True):
     ignored: tuple[Ignored, ...] = ()
     wanted: tuple[Constraint, ...] = ()
     ordered: str = ""
-    about: tuple[str, ...] = ()  # fields that the question asks to be told: "how much does it cost?"
+    about: tuple[str, ...] = ()  # fields that the question asks for: "how much does it cost?"
 
     def __or__(self, other: Parsed) -> Parsed:
-        """Both; the text and the order of the other, where it has them."""
+        """Both combined; text and order of the other take precedence."""
         return Parsed(
             other.text or self.text,
             self.conditions + other.conditions,
@@ -109,17 +109,17 @@ class Parsed(msgspec.Struct, frozen=True):
         )
 
     def narrowed(self, condition: Condition, words: str) -> Parsed:
-        """The same with one condition more, and the words it was read from."""
+        """The same with one more condition, and the words it was read from."""
         return msgspec.structs.replace(self, conditions=(*self.conditions, condition), said=(*self.said, words))
 
     def without(self, words: str, reason: str) -> Parsed:
-        """The same, with words of the text told as not applied."""
+        """The same, with words of the text reported as not applied."""
         return msgspec.structs.replace(self, ignored=(*self.ignored, Ignored("text", words, reason)))
 
 
 async def resolved(parsed: Parsed, engine: Engine) -> Parsed:
-    """The same with every ``Around`` as a condition: by distance where the place can be found, else by name; and with
-    every ``Constraint`` that something here states to have."""
+    """The same with every ``Around`` as a condition: by distance if the place can be found, otherwise by name; and with
+    every ``Constraint`` that something here states."""
     conditions, said = list(parsed.conditions), list(parsed.said)
     for item in parsed.wanted:
         stated = AnyOf(tuple(Is(field, item.things) for field in PART_FIELDS))
@@ -134,7 +134,7 @@ async def resolved(parsed: Parsed, engine: Engine) -> Parsed:
 
 
 def structured(filters: Mapping[str, JSON], known: Fields, now: datetime) -> Parsed:
-    """Conditions of the attributes of a query, all of which must hold."""
+    """Conditions for the attributes of a query, all of which must be true."""
     conditions: list[Condition] = []
     said: list[str] = []
     around: list[Around] = []
@@ -154,7 +154,7 @@ def structured(filters: Mapping[str, JSON], known: Fields, now: datetime) -> Par
 
 
 def _short(value: JSON) -> bool:
-    """Whether a value is small enough to be a filter; patterns are dear on long texts."""
+    """Whether a value is small enough to be a filter; patterns are slow on long texts."""
     if isinstance(value, str):
         return len(value) <= MAX_VALUE
     if isinstance(value, list | dict):
@@ -165,18 +165,18 @@ def _short(value: JSON) -> bool:
 
 
 def kinds(words: str) -> tuple[str, ...]:
-    """A thing and the kinds of it: nuts are almonds, too."""
+    """A thing and its kinds: nuts include almonds."""
     key = " ".join(tokens(words))
     named = (key, *(other for other in same_words().get(key, ()) if other not in KINDS))
     english = next((other for other in same_words().get(key, ()) if other in KINDS), key)
     below = KINDS.get(english, ())
-    abroad = (word for kind in below for word in same_words().get(kind, ()))  # "ohne Fleisch": nor boeuf
+    abroad = (word for kind in below for word in same_words().get(kind, ()))  # "ohne Fleisch" also excludes boeuf
     found = (*named, english, *below, *abroad, *same_words().get(english, ()), *ALIKE.get(key, ()))
     return tuple(dict.fromkeys(found))
 
 
 def diet(name: str) -> Condition | None:
-    """The condition that a diet's name states, if it is one."""
+    """The condition of a diet's name, or None."""
     key = re.sub(r"[\s_-]+", "-", name.strip().casefold()).removesuffix("-diet")
     if key not in DIETS:
         return None
@@ -196,13 +196,13 @@ def field_names(name: str, known: Fields) -> tuple[str, ...]:
 
 
 def numeric(field: str, given: Bounds) -> Range:
-    """A range of a field; a price is bound to its currency."""
+    """A range of a field; a price is restricted to its currency."""
     currencies = given.currencies if field == "price" else ()
     return Range(field, given.low, given.high, given.with_low, given.with_high, currencies)
 
 
 def dated(field: str, operator: str, when: dates.Span, until: dates.Span | None = None) -> During:
-    """A date compared: before, until, after, since, or in a span."""
+    """A date comparison: before, until, after, since, or in a span."""
     if until is not None:
         return During(field, when.start, until.end)
     match operator:
@@ -218,7 +218,7 @@ def dated(field: str, operator: str, when: dates.Span, until: dates.Span | None 
             return During(field, when.start, max(when.end, when.start + 1))
 
 
-# Each reader gives a condition, a place to look up, or the reason why not.
+# Each parser returns a condition, a place to look up, or the reason for ignoring it.
 _Read = Condition | Around | str | None
 
 
@@ -277,7 +277,7 @@ def _place(value: JSON, known: Fields) -> _Read:
 
 
 def kilometres(number: str | None, unit: str | None) -> float:
-    """A distance as said, in kilometres; what "near" means if none is said."""
+    """A distance in kilometres; the default for "near" if none is given."""
     if not number or not unit:
         return NEARBY
     kind = "mi" if unit.casefold().startswith("mi") else unit[0].casefold()
@@ -310,7 +310,7 @@ _EDGES: Final = {
 
 
 def _object(name: str, value: Mapping[str, JSON], known: Fields, now: datetime) -> _Read:
-    """``{"min": 5, "max": 10}``, ``{"lt": 20}``, ``{"value": "x"}`` and their like."""
+    """``{"min": 5, "max": 10}``, ``{"lt": 20}``, ``{"value": "x"}`` and the like."""
     edges = {_EDGES[key.casefold()]: item for key, item in value.items() if key.casefold() in _EDGES}
     if not edges:
         inner = next((value[key] for key in ("value", "eq", "name", "$eq", "price") if key in value), None)
@@ -361,7 +361,7 @@ def _number(fields: Iterable[str], given: Bounds, known: Fields) -> Range | None
 
 
 def date_condition(fields: Iterable[str], text: str, known: Fields, now: datetime) -> During | None:
-    """ "before June 2026", "2026-06-01", "between May and July 2026": of the first field that is a date."""
+    """ "before June 2026", "2026-06-01", "between May and July 2026": for the first field that is a date."""
     field = next((item for item in fields if item in known.dates), None)
     if field is None:
         return None

@@ -1,7 +1,8 @@
 """Filters in the free text of a query: "vegetarian recipes under 20 dollars without nuts near Boise". Pure.
 
-Rules are a table, tried in its order; each takes the words it understands out of the text (or leaves
-them, where they help ranking, too). What a rule understands but no item states is reported as ignored.
+Rules are a table, tried in order; each takes the words it understands out of the text (or leaves them, if they also
+help
+ranking). What a rule understands but no item states is reported as ignored.
 """
 
 from __future__ import annotations
@@ -52,12 +53,12 @@ from .when import (
 )
 from .words import STOPWORDS, content_words, fold, singular, tokens
 
-# Filters are looked for in so many characters; what is longer is prose, and patterns are dear on it.
+# Filters are searched for in this many characters; a longer text is prose, and patterns are slow on it.
 MAX_READ: Final = 400
-# A question with more words that carry meaning is prose: only clear constraints (prices, times, dates, places, diets,
-# ratings, things not to eat) filter there, and the rest only ranks.
+# A question with more meaningful words is prose: only clear constraints (prices, times, dates, places, diets, ratings,
+# things not to eat) filter there, and the rest only ranks.
 PROSE: Final = 10
-# Seconds of this thread's own time that the rules may take; what is unread by then is only searched for as words.
+# CPU seconds that the rules may take; what is unread by then is only searched for as words.
 READ_BUDGET: Final = 0.05
 
 
@@ -75,7 +76,7 @@ _LEAD = (
 
 
 def from_text(text: str, known: Fields, now: datetime) -> Parsed:
-    """The filters that a question states in words, and the text without them."""
+    """The filters that a question states in words, and the remaining text."""
     question = words = " ".join(text.split())
     end = len(words) if len(words) <= MAX_READ else words.rfind(" ", 0, MAX_READ)
     rest, prose = dates.both_full(plus_first(words[: max(0, end)])), words[max(0, end) :]
@@ -113,7 +114,7 @@ def from_text(text: str, known: Fields, now: datetime) -> Parsed:
 # Nouns that name nothing in particular.
 _GENERIC: Final = frozenset({"thing", "item", "stuff", "article", "everything", "anything"})
 
-# What a question asks to be told, by the field that tells it.
+# Facts that a question asks for, by field.
 _ASKED: Final = tuple(
     (re.compile(pattern, re.IGNORECASE), field)
     for pattern, field in (
@@ -139,10 +140,10 @@ _JOINS: Final = _CONJUNCTIONS | {"with", "for", "that", "which", "is", "are", "i
 
 
 def _tidy(text: str) -> str:
-    """What is left, without the conjunctions that joined what is gone.
+    """The remaining text, without the conjunctions that joined the removed words.
 
-    Reads one token after the other, so it takes linear time: the pattern that did this before backtracked
-    exponentially on "in in in in ...".
+    Reads one token after the other, so it takes linear time: an earlier pattern backtracked exponentially on "in in in
+    in ...".
     """
     kept: list[str] = []
     for token in _TOKEN.findall(text):
@@ -172,7 +173,7 @@ def _drop_last(tokens: list[str], words: Container[str], separators: str = " ,")
 
 
 def _place_at(words: str, known: Fields, *, loose: bool) -> tuple[str, int] | None:
-    """The longest name of a place that a text starts with, and its length."""
+    """The longest place name that a text starts with, and its length."""
     found = [match.end() for match in re.finditer(r"[^\W_]['’.\w-]*(?=\W|$)", words)][:5]
     for end in reversed(found):
         name = words[:end]
@@ -204,7 +205,7 @@ def _near(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
 def _in(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
     found = _place_at(match["rest"], known, loose=False)
     at = match.start("rest")
-    if not found and match["article"]:  # "The Net Loft" is called so
+    if not found and match["article"]:  # "The Net Loft" includes its article
         at = match.start("article")
         found = _place_at(match.string[at : match.end()], known, loose=False)
     if not found:
@@ -235,13 +236,13 @@ def _measure(match: re.Match[str], known: Fields, now: datetime) -> Phrase | Non
     if given is None:
         return None
     if given.bare:
-        # "a 30-minute dinner", "for $20" set a limit; "a 2 kg bag" only says what it is.
+        # "a 30-minute dinner" and "for $20" set a limit; "a 2 kg bag" only describes.
         spoken = match.group().casefold()
         if not (given.unit == "min" or (given.unit == "money" and spoken.startswith(("for ", "with ", "costing ")))):
             return None
         given = msgspec.structs.replace(given, low=None)
     if not given.unit:
-        # Numbers of nothing are prices, if nothing that could be counted follows.
+        # Bare numbers are prices, if nothing countable follows.
         if match["link"] or not re.match(
             r"\s*(?:$|[,.;!?]|(?:and|or|but|near|in|with|without|for|please)\b)", after(match)
         ):
@@ -311,7 +312,7 @@ def _free(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
     return Phrase(FREE)
 
 
-# Nothing to pay, whoever comes: not only for children.
+# Free for everybody: not only for children.
 FREE: Final[tuple[Condition, ...]] = (Range("price", 0.0, 0.0), Not(Range("price", 0.0, None, with_low=False)))
 
 
@@ -328,7 +329,7 @@ def _diet(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
 
 
 def is_prose(text: str) -> bool:
-    """Whether a text is so long that a word such as "includes" or "not" says nothing of what should be left out."""
+    """Whether a text is so long that a word such as "includes" or "not" does not express a filter."""
     return len(content_words(text[: 4 * MAX_READ])) > PROSE
 
 
@@ -341,13 +342,13 @@ def _without(match: re.Match[str], known: Fields, now: datetime) -> Phrase | Non
     stated = tuple(Is(field, words) for field in _STATING if field in known.words)
     conditions: tuple[Condition, ...] = (Not(AnyOf((Has(words), *stated)) if stated else Has(words)),)
     if any(_is_food(singular(fold(thing))) for thing in things) and "recipeingredient" in known.words:
-        conditions = (*conditions, Not(OfType(("Event", "Place"))))  # they do not say what is in their food
+        conditions = (*conditions, Not(OfType(("Event", "Place"))))  # they do not state their ingredients
     return Phrase(conditions, cut=match.start("things") - match.start() + used)
 
 
-# "Except the paring knife", "other than moka pots": all the words together name what is not wanted.
+# "Except the paring knife", "other than moka pots": all the words together name the excluded thing.
 _NAMES_ONE: Final = re.compile(r"\b(?:the|an?)\s+$|^(?:except|other\s+than)\b", re.IGNORECASE)
-# Fields whose few words say what a thing is like: what they state, an item "has".
+# Fields whose few words describe a thing: an item "has" what they state.
 _STATING: Final = (
     "keywords", "category", "recipecategory", "genre", "recipecuisine", "servescuisine", "educationallevel",
     "employmenttype", "coursemode", "bookformat", "joblocationtype", "amenityfeature", "color", "material",
@@ -355,7 +356,7 @@ _STATING: Final = (
 
 
 def _one_thing(text: str) -> tuple[list[str], int]:
-    """The one thing that a text starts with, in up to three words ("paring knife"), and how much of it that takes."""
+    """The one thing that a text starts with, in up to three words ("paring knife"), and its length."""
     words: list[str] = []
     used = 0
     for match in re.finditer(rf"\s*({_THING})", text):
@@ -387,7 +388,7 @@ def _having(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None
 
 
 def _with(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
-    """ "With mushrooms": things in a word each; "with a view of the lake" is left to the ranking."""
+    """ "With mushrooms": one-word things; "with a view of the lake" is left to the ranking."""
     things, used = _things(match["things"])
     rest = match["things"][used:]
     if not things or not re.match(rf"\s*(?:$|[,.;!?]|(?:{'|'.join(_ENDS)})\b)", rest, re.IGNORECASE):
@@ -399,7 +400,7 @@ def _with(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
 
 
 def _things(text: str) -> tuple[list[str], int]:
-    """The things that a text starts with ("nuts, dairy or red meat"), and how much of it they take."""
+    """The things that a text starts with ("nuts, dairy or red meat"), and their length."""
     things: list[str] = []
     at = used = 0
     while match := re.match(rf"\s*(?:(?:,\s*)?(?:and|or|nor)\s+(?:no\s+|any\s+)?|,\s*)?({_THING})", text[at:]):
@@ -433,7 +434,7 @@ def _reservations(match: re.Match[str], known: Fields, now: datetime) -> Phrase 
 
 
 def _in_the_shop(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
-    """ "In your shop" says nothing but that it is to be bought; "on this site" not even that."""
+    """ "In your shop" only says that it can be bought; "on this site" not even that."""
     is_sold = match["shop"] is not None and "Product" in known.types
     return Phrase((OfType(("Product",)),) if is_sold else ())
 
@@ -458,7 +459,7 @@ _ORDERS: Final = (
 
 
 def _priced(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
-    """ "Cheap restaurants" by the level of their prices; "cheap tents" by price."""
+    """ "Cheap restaurants" by their price level; "cheap tents" by price."""
     cheap = match["cheap"] is not None
     words = tokens(match.string)
     pairs = (*words, *(" ".join(pair) for pair in pairwise(words)))
@@ -478,7 +479,7 @@ def _ordered(field: str, ascending: bool) -> Rule:
 
 
 def _typed(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
-    """A type's name as what is looked for, and not as what it is about or a part of another word."""
+    """A type's name as the wanted thing, and not as its topic or part of another word."""
     said = " ".join(match["types"].casefold().split())
     words = [said] if said in TYPE_WORDS else re.split(r"\s*,\s*(?:and\s+|or\s+)?|\s+(?:and|or)\s+", said)
     types = tuple(dict.fromkeys(TYPE_WORDS[word] for word in words if word in TYPE_WORDS))
@@ -568,6 +569,6 @@ _TABLE: Final[tuple[tuple[str, Rule], ...]] = (
 )  # fmt: skip
 
 
-# Rules that take words for filters which prose says by the way.
+# Rules for words that prose uses without meaning a filter.
 _LOOSE: Final = frozenset({_having, _with, _typed, _counted, _priced, _serves, every_day, starting})
 _RULES: Final = tuple((re.compile(pattern, re.IGNORECASE), rule) for pattern, rule in _TABLE)

@@ -1,4 +1,4 @@
-"""Quantities: money, time, mass, length, volume, energy and data, brought to one unit each. Pure."""
+"""Quantities: money, time, mass, length, volume, energy and data, each in one unit. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 DOLLARS: Final = ("USD", "CAD", "AUD", "NZD", "SGD", "HKD")
-# A sign or word of money, to the currencies it may mean.
+# A sign or word for money, to its possible currencies.
 CURRENCIES: Final[dict[str, tuple[str, ...]]] = {
     "$": DOLLARS, "us$": ("USD",), "dollar": DOLLARS, "dollars": DOLLARS, "buck": DOLLARS, "bucks": DOLLARS,
     "cent": DOLLARS, "cents": DOLLARS,
@@ -59,7 +59,7 @@ NUMBER_WORDS: Final = {
     "ninety": 90, "hundred": 100, "a": 1, "an": 1, "half": 0.5, "half an": 0.5, "half a": 0.5, "a dozen": 12,
     "a hundred": 100, "a thousand": 1000,
 }  # fmt: skip
-# Bounded, and never begun within a run of digits: a pattern that holds several numbers stays linear on long ones.
+# Bounded, and never starting within a run of digits: a pattern with several numbers stays linear on long ones.
 NUMBER: Final = (
     r"(?<!\d)(?:\d{1,3}(?:,\d{3}){1,5}(?![\d,])(?:\.\d{1,6})?|\d{1,3}(?:[.’'\u00a0]\d{3}){1,5},\d{1,2}(?!\d)"
     r"|\d{1,12},\d{1,2}(?![\d,])|\d{1,15}(?:\.\d{1,6})?|\.\d{1,6})"
@@ -84,7 +84,7 @@ _DURATION_MINUTES: Final = (525_600.0, 43_800.0, 10_080.0, 1_440.0, 60.0, 1.0, 1
 _SIGNS = "".join(sign for sign in CURRENCIES if len(sign) == 1 and not sign.isalpha())
 _WORD_NUMBERS = "|".join(sorted(map(re.escape, NUMBER_WORDS), key=len, reverse=True))
 _MONEY_WORDS = "|".join(sorted((re.escape(word) for word in CURRENCIES if len(word) > 1), key=len, reverse=True))
-# "$50 in stock" has no inches: that unit's short form must touch its number.
+# "$50 in stock" has no inches: that abbreviation must touch its number.
 _UNIT_WORDS = "|".join(sorted((re.escape(unit) for unit in UNITS if unit != "in"), key=len, reverse=True))
 
 # One quantity as people write it: "$20", "20 dollars", "half an hour", "1.5 kg", "4+ stars", "EUR 12".
@@ -121,7 +121,7 @@ def number(text: str) -> float | None:
 
 
 def numbered(suffix: str) -> str:
-    """``QUANTITY`` with its groups named apart, for a pattern that holds two."""
+    """``QUANTITY`` with a suffix on its group names, for a pattern with two."""
     return re.sub(r"\(\?P<(\w+)>", rf"(?P<\g<1>{suffix}>", QUANTITY)
 
 

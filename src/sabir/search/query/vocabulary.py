@@ -1,11 +1,11 @@
-"""Words for what people ask to have, to avoid and to keep to, as data. Written for this project."""
+"""Words for what people want, avoid and require, as data. Written for this project."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
 
-# "Without nuts" means without almonds, too. Singular; matched as words and pairs of words.
+# "Without nuts" excludes almonds, too. Singular; matched as words and pairs of words.
 KINDS: Final[Mapping[str, tuple[str, ...]]] = {
     "nut": ("almond", "walnut", "pecan", "hazelnut", "cashew", "pistachio", "macadamia", "peanut", "peanut butter",
             "brazil nut", "pine nut", "praline", "marzipan", "almond flour", "nutella"),
@@ -41,7 +41,7 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = {
     "berry": ("strawberry", "blueberry", "raspberry", "blackberry", "cranberry", "huckleberry"),
 }  # fmt: skip
 
-# A diet as people say it, to (the values that state it, the things whose absence is it).
+# A diet as people say it, to (the values that state it, the things that it excludes).
 DIETS: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     "vegetarian": (("vegetarian", "vegan"), ()),
     "veggie": (("vegetarian", "vegan"), ()),
@@ -72,7 +72,7 @@ DIETS: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     "hindu": (("hindu",), ()),
 }
 
-# What a number with a unit, or before a word, is of; the first field that items have counts.
+# What a number with a unit, or before a word, refers to; the first field that items have counts.
 MEASURES: Final[Mapping[str, tuple[str, ...]]] = {
     "money": ("price",),
     "star": ("stars",),
@@ -98,7 +98,7 @@ COUNTED: Final[Mapping[str, str]] = {
     "bedrooms": "numberofbedrooms", "ingredients": "numberofingredients", "seats": "seatingcapacity",
 }  # fmt: skip
 
-# Other names for a field, lower case, to the names it may stand under.
+# Other names for a field, in lower case, to its possible names.
 ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
     "cost": ("price",), "budget": ("price",), "maxprice": ("price",), "offers.price": ("price",),
     "cuisine": ("recipecuisine", "servescuisine"), "diet": ("suitablefordiet", "keywords"),
@@ -118,7 +118,7 @@ ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
     "reviews": ("reviewcount",), "title": ("name",),
 }  # fmt: skip
 
-# Words that say the same, and plurals that no stem shows: who asks for one is shown the others, too.
+# Synonyms, and irregular plurals: a search for one also finds the others.
 _ALIKE: Final = (
     "kid kids child children", "woman women", "man men", "person people", "knife knives", "leaf leaves", "loaf loaves",
     "foot feet", "mouse mice", "goose geese", "shelf shelves", "film movie", "bike bicycle", "gift present",

@@ -1,4 +1,4 @@
-"""Rules for when: dates, days of opening, parts of the day, the next and the last of something. Pure."""
+"""Rules for time: dates, opening days, parts of the day, the next and the last of something. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def on_date(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None
     form = relative.lastgroup if relative else ""
     is_bare = form in ("month", "year", "my", "weekday", "feast", "season") and not words.startswith(_POINTING)
     if not operator and is_bare and not match["published"]:
-        return None  # "June bugs", "2024 wheat", "winter jazz": not said as a date
+        return None  # "June bugs", "2024 wheat", "winter jazz": not a date
     if operator == "from" and form == "year" and not re.match(r"\s+on(?:wards?)?\b", after(match)):
         operator = "in"  # "books from 2024"
     field = _date_field(match["published"], known)
@@ -34,7 +34,7 @@ def on_date(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None
     return Phrase((dated(field, DATE_OPERATORS.get(operator, "in"), when),)) if when else None
 
 
-_POINTING: Final = ("this ", "next ", "coming ")  # "next Friday" is a date without an "on", too
+_POINTING: Final = ("this ", "next ", "coming ")  # "next Friday" is also a date without "on"
 
 
 def between_dates(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
@@ -46,7 +46,7 @@ def between_dates(match: re.Match[str], known: Fields, now: datetime) -> Phrase 
 
 
 def open_on(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
-    """ "Open on Sunday" is about the hours of a place and not about what happens then."""
+    """ "Open on Sunday" is about the opening hours of a place, not about events."""
     word = match["day"].casefold()
     ahead = {"today": 0, "tonight": 0, "now": 0, "tomorrow": 1}
     days = ("saturday", "sunday") if word.startswith("weekend") else (word.rstrip("s"),)
@@ -67,13 +67,13 @@ def starting(match: re.Match[str], known: Fields, now: datetime) -> Phrase | Non
     return Phrase((dated(field, DATE_OPERATORS[operator], when),))
 
 
-# What is said to happen on a day, to the field that states the day.
+# Verbs of things on a day, to the field that states the day.
 _DATED_BY: Final = {"start": "startdate", "begin": "startdate", "end": "enddate", "clos": "validthrough",
                     "appl": "validthrough"}  # fmt: skip
 
 
 def at_hours(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
-    """ "Evening events", "on Friday evenings", "in the morning": by the clock at which they start."""
+    """ "Evening events", "on Friday evenings", "in the morning": by the hour of their start."""
     if START_HOUR not in known.numbers:
         return None
     first, last = _HOURS[(match["part"] or match["alone"] or match["today"]).casefold().rstrip("s")]
@@ -81,12 +81,12 @@ def at_hours(match: re.Match[str], known: Fields, now: datetime) -> Phrase | Non
     return Phrase((Range(START_HOUR, first, last, with_high=False),), keep=keep)
 
 
-# Parts of the day, from one hour up to another.
+# Parts of the day, from one hour to another.
 _HOURS: Final = {"morning": (5.0, 12.0), "afternoon": (12.0, 17.0), "evening": (17.0, 24.0), "night": (18.0, 24.0)}
 
 
 def nth_event(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
-    """ "The next event", "the last concert in May": in the order of their days."""
+    """ "The next event", "the last concert in May": ordered by date."""
     thing = " ".join(match["things"].casefold().split())
     if "startdate" not in known.dates or "Event" not in ancestors(TYPE_WORDS.get(thing, "")):
         return None
@@ -147,13 +147,13 @@ def open_at(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None
     if OPEN_AT not in known.words:
         return None
     if match["meal"] and not match["clock"]:
-        return None  # "dinner on Friday evening" says when, and not how long a place is open
+        return None  # "dinner on Friday evening" is a time, not an opening time
     condition = open_then(match, now)
     return Phrase((condition,), keep=match["meal"] or "open") if condition is not None else None
 
 
 def open_then(match: re.Match[str], now: datetime) -> AnyOf | None:
-    """The condition that a match of ``OPEN_AT_PATTERN`` states; None if it is not a time of day."""
+    """The condition of a match of ``OPEN_AT_PATTERN``; None if it is not a time of day."""
     if match["clock"]:
         minute = _minute(match)
     elif match["part"]:

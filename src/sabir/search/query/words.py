@@ -1,4 +1,4 @@
-"""Words: folding, tokens, plurals and sentences, the same for every part of search. Pure."""
+"""Words: folding, tokens, plurals and sentences, shared by all parts of search. Pure."""
 
 from __future__ import annotations
 
@@ -48,28 +48,28 @@ _LIGATURES: Final = str.maketrans({"œ": "oe", "æ": "ae", "ø": "o", "ł": "l"}
 
 
 def fold_length_kept(text: str) -> str:
-    """The same, one character for each, so that places in it are places in the text."""
+    """The same, character by character, so that positions stay valid."""
     return "".join(folded if len(folded := fold(char)) == 1 else char.lower()[:1] or " " for char in text)
 
 
-# Scripts that are written without spaces between words.
+# Scripts without spaces between words.
 _UNSPACED: Final = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\u0e00-\u0e7f]+")
 
 
 def segmented(text: str) -> str:
-    """Text whose words can be told apart: runs of Japanese, Chinese and the like as overlapping pairs of characters."""
+    """Text with separable words: runs of Japanese, Chinese and the like become overlapping pairs of characters."""
     if text.isascii():
         return text
     return _UNSPACED.sub(lambda run: f" {' '.join(pairs(run.group()))} ", text)
 
 
 def pairs(run: str) -> list[str]:
-    """Neighbouring characters, two by two; a single one stands alone."""
+    """Adjacent characters, two by two; a single one stands alone."""
     return [run[at : at + 2] for at in range(len(run) - 1)] or [run]
 
 
 def readable(text: str) -> str:
-    """The text without control characters and marks that no reader sees."""
+    """The text without control characters and invisible marks."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(char if unicodedata.category(char) not in _UNSEEN or char.isspace() else " " for char in text)
@@ -80,7 +80,7 @@ _UNSEEN: Final = frozenset({"Cc", "Cf", "Co", "Cs", "Cn"})
 
 @lru_cache(maxsize=20_000)
 def singular(word: str) -> str:
-    """The singular of a folded English word, by rule; good enough for matching, never for showing."""
+    """The singular of a folded English word, by rule; good enough for matching, not for display."""
     if len(word) < 4 or not word.endswith("s") or word in _KEEP or word.endswith(("ss", "us", "is")):
         return _ODD.get(word, word)
     if word in _ODD:
@@ -101,16 +101,16 @@ def _possessed(word: str) -> str:
     return re.sub(r"['’]s?$", "", word).replace("’", "'")
 
 
-_STOPPED: Final = STOPWORDS | {singular(word) for word in STOPWORDS}  # "does" as tokens have it
+_STOPPED: Final = STOPWORDS | {singular(word) for word in STOPWORDS}  # "does" as a token
 
 
 def content_words(text: str) -> list[str]:
-    """The tokens that carry meaning."""
+    """The meaningful tokens."""
     return [word for word in tokens(text) if word not in _STOPPED]
 
 
 def alike(text: str, groups: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
-    """Of each word of a text that others say as well, as it stands there, those others."""
+    """For each word of a text with synonyms, as written there, those synonyms."""
     words = {word: groups.get(fold(word)) or groups.get(singular(fold(word))) for word in _TOKEN.findall(text)}
     return {word: " ".join(others) for word, others in words.items() if others}
 
@@ -133,7 +133,7 @@ _END: Final = re.compile(r"(?<![.!?…])[.!?…]+[\"'”’)\]]*(?=\s|$)|\n+")
 
 
 def sentences(text: str) -> Iterator[str]:
-    """The sentences of a text, each exactly as it stands there but for outer spaces."""
+    """The sentences of a text, verbatim except for outer spaces."""
     start = 0
     for end in _END.finditer(text):
         if end.group().startswith(".") and _goes_on(text, start, end):
@@ -147,7 +147,7 @@ def sentences(text: str) -> Iterator[str]:
 
 
 def _goes_on(text: str, start: int, end: re.Match[str]) -> bool:
-    """The dot belongs to an abbreviation or an initial, or a lower-case word follows."""
+    """Whether the dot belongs to an abbreviation or an initial, or a lower-case word follows."""
     before = text[start : end.start()].rsplit(None, 1)
     last = before[-1].casefold().lstrip("(\"'“") if before else ""
     after = text[end.end() : end.end() + 2].lstrip(" ")

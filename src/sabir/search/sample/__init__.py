@@ -1,7 +1,8 @@
-"""The sample site that a new installation answers from: a fictional harbour town, written for this project.
+"""The sample site of a new installation: a fictional harbour town, written for this project.
 
-``SITES`` names each sample site and the JSON lines files that it is ingested from, ``EXAMPLES`` what to ask them;
-README.md says what is in them.
+``SITES`` names each sample site and its JSON lines files, ``EXAMPLES`` are questions for them; README.md describes
+their
+content.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Final
 
 HERE: Final = Path(__file__).parent
 
-# The second site bears the name that the NLWeb 0.54 document's example request asks for.
+# The second site has the name from the example request of the NLWeb 0.54 document.
 SITES: Final[Mapping[str, tuple[Path, ...]]] = MappingProxyType(
     {
         "harbour.example": tuple(HERE / f"{name}.jsonl" for name in ("recipes", "products", "events", "places")),
