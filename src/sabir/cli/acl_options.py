@@ -27,7 +27,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_address(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("url", metavar="URL", nargs="?", help="address of the ACL door, e.g. http://127.0.0.1:8080/acl")
+    parser.add_argument(
+        "url", metavar="URL", nargs="?", help="ACL address of a gateway, e.g. http://127.0.0.1:8080/acl"
+    )
 
 
 def settle_address(arguments: argparse.Namespace, following: str, default: str | None = None) -> None:

@@ -60,7 +60,7 @@ def where(parser: argparse.ArgumentParser) -> None:
     """The arguments that choose the store."""
     parser.add_argument("--config", metavar="FILE", help="configuration file (default: sabir.yaml, if it exists)")
     parser.add_argument("--home", metavar="DIR", help="where state is kept (default ./.sabir)")
-    parser.add_argument("--store", metavar="URL", help="sqlite:///path or postgresql://…")
+    parser.add_argument("--store", metavar="URL", help="the store: sqlite:///path or postgresql://…")
 
 
 @asynccontextmanager

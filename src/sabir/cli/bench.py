@@ -44,8 +44,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--agent", metavar="NAME", help="which agent (default: the gateway's default agent)")
     parser.add_argument("--protocol", choices=list(speakers("http")), help="the protocol (default: detected)")
     parser.add_argument("--connections", type=int, default=8, metavar="N", help="requests at the same time (default 8)")
-    parser.add_argument("--seconds", type=float, default=5.0, metavar="S", help="how long at most (default 5)")
-    parser.add_argument("--requests", type=int, metavar="N", help="how many requests at most (default: no limit)")
+    parser.add_argument("--seconds", type=float, default=5.0, metavar="S", help="seconds to run (default 5)")
+    parser.add_argument("--requests", type=int, metavar="N", help="stop after this many requests (default: no limit)")
     parser.add_argument(
         "--remote", action="store_true", help="allow the address of another machine; ask its owner first"
     )

@@ -36,7 +36,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="the source file")
     parser.add_argument("action", metavar="ACTION", choices=list(COMMANDS), help="what to ask for: refactor")
     parser.add_argument("--select", metavar="FROM:TO", help="the lines, counted from 1 (default: the whole file)")
-    parser.add_argument("--url", help=f"address of the ACL door (default: SABIR_URL, or {HERE})")
+    parser.add_argument("--url", help=f"ACL address of a gateway (default: SABIR_URL, or {HERE})")
     parser.add_argument("--agent", default="Jules", help="the agent to ask (default: %(default)s)")
     parser.add_argument("--seconds", type=float, default=120.0, help="how long to wait (default: %(default)g)")
     add_options(parser)

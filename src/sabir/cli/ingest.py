@@ -35,7 +35,7 @@ _SHOWN = 20  # problems printed one by one; the rest are counted
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", metavar="SOURCE", nargs="*", help="a file, a folder or an address")
     parser.add_argument(
-        "--site", metavar="NAME", help="the site it belongs to, e.g. example.com (default: the host of the address)"
+        "--site", metavar="NAME", help="the name of the site, e.g. example.com (default: the host of the address)"
     )
     parser.add_argument("--base", metavar="URL", help="the URL at which a folder is published, for citations")
     parser.add_argument(
@@ -43,8 +43,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="PROPERTY=COLUMN",
         action="append",
         default=[],
-        help="read a property from a column whose name does not say so, e.g. offers.price=Cost; "
-        "a constant: @type==Event",
+        help="read a property from this column, e.g. offers.price=Cost; a constant: @type==Event",
     )
     parser.add_argument(
         "--crawl",

@@ -32,7 +32,7 @@ from .failures import CommandFailure, failure_of, report
 COMMANDS: Final[Mapping[str, str]] = {
     "init": "Make a new project; asks three questions.",
     "dev": "Serve the agents of a Python file, and reload them when it changes.",
-    "serve": "Run the gateway: your agents behind every door.",
+    "serve": "Run a gateway: serve your agents over every protocol.",
     "ask": "Ask an agent something, over NLIP, NLWeb, MCP, A2A or ACL.",
     "run": "Ask the agents of a configuration without serving them; shows what the members of an ensemble do.",
     "agents": "List the agents at an address or in a configuration, and what they can do.",
@@ -40,13 +40,13 @@ COMMANDS: Final[Mapping[str, str]] = {
     "chat": "Talk to an agent in the terminal.",
     "ingest": "Ingest a feed, a folder of pages or a schema.org file as a searchable site.",
     "sites": "List the ingested sites.",
-    "check": "Test a server against the standard, clause by clause, with the bytes as evidence.",
+    "check": "Test any server against a standard, clause by clause.",
     "keys": "Make, list and revoke API keys.",
     "audit": "Verify the audit log, or export it.",
     "config": "Check a configuration and print the effective settings, without secrets.",
     "store": "Migrate, copy, back up or restore a store.",
-    "bus": "List the letters that wait for an agent or a group; list, replay or delete dead letters.",
-    "send": "Send an ACL message to an agent, from JSON with comments.",
+    "bus": "Count the letters (messages between agents) that wait; list, replay or delete dead letters.",
+    "send": "Send an ACL message to an agent; the message is JSON and may have comments.",
     "inbox": "Show the ACL inbox of an agent, or the messages and state of a conversation.",
     "ide": "Ask a coding agent about part of a file, as an editor plugin does; prints suggestions as diffs.",
     "mcp": "Serve your agents as MCP tools over standard input and output, or print the settings for an MCP client.",
@@ -57,7 +57,7 @@ COMMANDS: Final[Mapping[str, str]] = {
 WELCOME: Final = """\
 Sabir: one agent, every tongue.
 
-  sabir serve                                    run the demo site, or the gateway of sabir.yaml
+  sabir serve                                    run the sample site, or the gateway of sabir.yaml
   sabir init my-agent                            make a project; asks three questions
   sabir dev app.py                               serve the agents of a file, reload on every change
   sabir ask http://127.0.0.1:8080 "Hello"        ask an agent, over any protocol
@@ -162,7 +162,7 @@ def parser() -> argparse.ArgumentParser:
     """The whole command line."""
     top = Parser(
         prog="sabir",
-        description="One agent, every tongue: serve an agent over NLIP and more, and talk to others.",
+        description="One agent, every tongue: serve agents over NLIP, NLWeb, MCP, A2A and ACL, and talk to others.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -28,7 +28,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--home", metavar="DIR", help="where state is kept (default: .sabir beside the configuration, or ./.sabir)"
     )
-    parser.add_argument("--store", metavar="URL", help="memory:, sqlite:///path or postgresql://…")
+    parser.add_argument("--store", metavar="URL", help="the store: memory:, sqlite:///path or postgresql://…")
     parser.add_argument(
         "--log-level",
         choices=["debug", "info", "warning", "error"],

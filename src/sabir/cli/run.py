@@ -42,7 +42,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="an answer to the agent's questions, in order; may be repeated",
     )
     parser.add_argument("--home", metavar="DIR", help="where state is kept (default: nowhere)")
-    parser.add_argument("--quiet", action="store_true", help="do not show what the members do")
+    parser.add_argument("--quiet", action="store_true", help="do not show what the members of an ensemble do")
     parser.add_argument("--json", action="store_true", help="print the reply as NLIP JSON")
     parser.add_argument("--timeout", type=float, metavar="S", help="seconds to wait (default: as configured)")
     parser.add_argument(

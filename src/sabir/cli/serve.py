@@ -39,10 +39,10 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--socket", metavar="PATH", help="also listen on a Unix socket, for programs on this machine")
     parser.add_argument("--workers", type=int, metavar="N", help="processes to serve with (default 1)")
     parser.add_argument("--home", metavar="DIR", help="where state is kept (default ./.sabir)")
-    parser.add_argument("--store", metavar="URL", help="memory:, sqlite:///path or postgresql://…")
+    parser.add_argument("--store", metavar="URL", help="the store: memory:, sqlite:///path or postgresql://…")
     parser.add_argument("--durability", choices=["process", "power"], help="survive kill -9 (default), or power loss")
     parser.add_argument("--tls-cert", metavar="FILE", help="certificate chain (PEM); turns TLS on")
-    parser.add_argument("--tls-key", metavar="FILE", help="its private key (PEM)")
+    parser.add_argument("--tls-key", metavar="FILE", help="private key of the certificate (PEM)")
     parser.add_argument("--dev-tls", action="store_true", default=None, help="TLS with a self-signed certificate")
     parser.add_argument(
         "--behind-tls-proxy",
@@ -53,12 +53,12 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--reload", action="store_true", help="with app.py: reload when it changes, as `sabir dev` does"
     )
-    parser.add_argument("--log-level", choices=["debug", "info", "warning", "error"], help="default: info")
+    parser.add_argument(
+        "--log-level", choices=["debug", "info", "warning", "error"], help="how much is logged (default info)"
+    )
     parser.add_argument("--access-log", action="store_true", default=None, help="log every request")
     parser.add_argument("--plain", action="store_true", help="print plain lines instead of the live status")
-    parser.add_argument(
-        "--json", action="store_true", default=None, help="log as JSON lines, from the first line to the last"
-    )
+    parser.add_argument("--json", action="store_true", default=None, help="log nothing but JSON lines")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -25,7 +25,7 @@ _TYPES = 4  # most frequent types that are shown
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--home", metavar="DIR", help="where state is kept (default ./.sabir)")
     parser.add_argument("--config", metavar="FILE", help="configuration file (default: sabir.yaml, if it exists)")
-    parser.add_argument("--json", action="store_true", help="print them as JSON")
+    parser.add_argument("--json", action="store_true", help="print the sites as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
