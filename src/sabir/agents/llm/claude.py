@@ -17,8 +17,9 @@ from sabir.errors import PeerRefused, PeerUnreadable
 from sabir.protocols.peer import Clock
 from sabir.tools import ToolCall
 
+from .hosted import HostedModel
 from .model import ModelMessage, ModelOptions, ModelPiece, ModelUsage, arguments_of
-from .service import ModelService, ServiceProblem, events_of
+from .service import ServiceProblem, events_of
 
 PATH: Final = "/v1/messages"
 VERSION: Final = {"anthropic-version": "2023-06-01"}
@@ -26,27 +27,8 @@ MAX_TOKENS: Final = 4096  # the API requires a number; this is the limit of its 
 SHAPED: Final = "answer_in_json"  # the tool through which a structured answer comes
 
 
-class ClaudeModel:
+class ClaudeModel(HostedModel):
     """An Anthropic model."""
-
-    def __init__(
-        self,
-        service: ModelService,
-        model: str,
-        *,
-        temperature: float | None = None,
-        max_tokens: int | None = None,
-        images: bool = True,
-    ) -> None:
-        self.service = service
-        self.name = model
-        self._images = images
-        self._temperature = temperature
-        self._max_tokens = max_tokens or MAX_TOKENS
-
-    @property
-    def reads_images(self) -> bool:
-        return self._images
 
     async def answer(
         self, messages: Sequence[ModelMessage], options: ModelOptions | None = None
@@ -66,15 +48,14 @@ class ClaudeModel:
     def _body(self, messages: Sequence[ModelMessage], options: ModelOptions) -> dict[str, Any]:
         body: dict[str, Any] = {
             "model": self.name,
-            "max_tokens": self._max_tokens,
+            "max_tokens": MAX_TOKENS,
             "messages": _conversation(messages),
             "stream": True,
+            **self._options,
         }
         system = "\n\n".join(message.content for message in messages if message.role == "system")
         if system:
             body["system"] = system
-        if self._temperature is not None:
-            body["temperature"] = self._temperature
         tools = [
             {"name": tool.name, "description": tool.description, "input_schema": tool.schema} for tool in options.tools
         ]
@@ -86,9 +67,6 @@ class ClaudeModel:
             if options.must_call or options.schema is not None:
                 body["tool_choice"] = {"type": "any"}
         return body
-
-    async def aclose(self) -> None:
-        await self.service.aclose()
 
 
 def _conversation(messages: Sequence[ModelMessage]) -> list[dict[str, Any]]:

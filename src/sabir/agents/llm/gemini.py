@@ -13,32 +13,15 @@ from sabir.errors import PeerRefused, PeerUnreadable
 from sabir.protocols.peer import Clock
 from sabir.tools import ToolCall
 
+from .hosted import HostedModel
 from .model import ModelMessage, ModelOptions, ModelPiece, ModelUsage
-from .service import ModelService, ServiceProblem, events_of
+from .service import ServiceProblem, events_of
 
 
-class GeminiModel:
+class GeminiModel(HostedModel):
     """A Gemini model."""
 
-    def __init__(
-        self,
-        service: ModelService,
-        model: str,
-        *,
-        temperature: float | None = None,
-        max_tokens: int | None = None,
-        images: bool = True,
-    ) -> None:
-        self.service = service
-        self.name = model
-        self._images = images
-        options = {"temperature": temperature, "maxOutputTokens": max_tokens}
-        self._options = {name: value for name, value in options.items() if value is not None}
-        self._path = f"/v1beta/models/{quote(model, safe='.-_')}:streamGenerateContent?alt=sse"
-
-    @property
-    def reads_images(self) -> bool:
-        return self._images
+    max_tokens_name = "maxOutputTokens"
 
     async def answer(
         self, messages: Sequence[ModelMessage], options: ModelOptions | None = None
@@ -48,7 +31,8 @@ class GeminiModel:
         calls: list[ToolCall] = []
         usage = ModelUsage()
         ended = False
-        async with self.service.asked(self._path, self._body(messages, chosen), clock) as response:
+        path = f"/v1beta/models/{quote(self.name, safe='.-_')}:streamGenerateContent?alt=sse"
+        async with self.service.asked(path, self._body(messages, chosen), clock) as response:
             async for data in events_of(response, clock, self.service):
                 chunk = self._chunk(data)
                 usage = chunk.usageMetadata.total() or usage
@@ -95,9 +79,6 @@ class GeminiModel:
         if chunk.promptFeedback.blockReason:
             raise PeerRefused(self.service.place, f"it blocked the question ({chunk.promptFeedback.blockReason})")
         return chunk
-
-    async def aclose(self) -> None:
-        await self.service.aclose()
 
 
 def _contents(messages: Sequence[ModelMessage]) -> list[dict[str, Any]]:

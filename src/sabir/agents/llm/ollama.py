@@ -12,31 +12,15 @@ from sabir.errors import PeerRefused, PeerUnreadable
 from sabir.protocols.peer import Clock
 from sabir.tools import ToolCall
 
+from .hosted import HostedModel, function_tools
 from .model import ModelMessage, ModelOptions, ModelPiece, ModelUsage
-from .service import ModelService, lines_of
+from .service import lines_of
 
 
-class OllamaModel:
+class OllamaModel(HostedModel):
     """One model of an Ollama server."""
 
-    def __init__(
-        self,
-        service: ModelService,
-        model: str,
-        *,
-        temperature: float | None = None,
-        max_tokens: int | None = None,
-        images: bool = True,
-    ) -> None:
-        self.service = service
-        self.name = model
-        self._images = images
-        options = {"temperature": temperature, "num_predict": max_tokens}
-        self._options = {name: value for name, value in options.items() if value is not None}
-
-    @property
-    def reads_images(self) -> bool:
-        return self._images
+    max_tokens_name = "num_predict"
 
     async def answer(
         self, messages: Sequence[ModelMessage], options: ModelOptions | None = None
@@ -66,13 +50,7 @@ class OllamaModel:
         if options.schema is not None:
             body["format"] = options.schema
         if options.tools:
-            body["tools"] = [
-                {
-                    "type": "function",
-                    "function": {"name": tool.name, "description": tool.description, "parameters": tool.schema},
-                }
-                for tool in options.tools
-            ]
+            body["tools"] = function_tools(options.tools)
         return body
 
     def _line(self, text: str) -> _Line:
@@ -83,9 +61,6 @@ class OllamaModel:
         if line.error:
             raise PeerRefused(self.service.place, line.error[:300])
         return line
-
-    async def aclose(self) -> None:
-        await self.service.aclose()
 
 
 def _plain(messages: Sequence[ModelMessage]) -> list[dict[str, Any]]:

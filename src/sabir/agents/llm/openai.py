@@ -13,31 +13,13 @@ from sabir.message import Part
 from sabir.protocols.peer import Clock
 from sabir.tools import ToolCall
 
+from .hosted import HostedModel, function_tools
 from .model import ModelMessage, ModelOptions, ModelPiece, ModelUsage, arguments_of
-from .service import ModelService, ServiceProblem, events_of
+from .service import ServiceProblem, events_of
 
 
-class OpenAIModel:
+class OpenAIModel(HostedModel):
     """One model of one service."""
-
-    def __init__(
-        self,
-        service: ModelService,
-        model: str,
-        *,
-        temperature: float | None = None,
-        max_tokens: int | None = None,
-        images: bool = True,
-    ) -> None:
-        self.service = service
-        self.name = model
-        self._images = images
-        options = {"temperature": temperature, "max_tokens": max_tokens}
-        self._options = {name: value for name, value in options.items() if value is not None}
-
-    @property
-    def reads_images(self) -> bool:
-        return self._images
 
     async def answer(
         self, messages: Sequence[ModelMessage], options: ModelOptions | None = None
@@ -72,13 +54,7 @@ class OpenAIModel:
             **self._options,
         }
         if options.tools:
-            body["tools"] = [
-                {
-                    "type": "function",
-                    "function": {"name": tool.name, "description": tool.description, "parameters": tool.schema},
-                }
-                for tool in options.tools
-            ]
+            body["tools"] = function_tools(options.tools)
             if options.must_call:
                 body["tool_choice"] = "required"
         if options.schema is not None:
@@ -97,9 +73,6 @@ class OpenAIModel:
             words = chunk.error if isinstance(chunk.error, str) else chunk.error.message
             raise PeerRefused(self.service.place, words[:300] or "it failed")
         return chunk
-
-    async def aclose(self) -> None:
-        await self.service.aclose()
 
 
 def _plain(message: ModelMessage) -> dict[str, Any]:
