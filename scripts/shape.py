@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import subprocess
 import sys
+import tomllib
 from collections import Counter
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 
 import requirement_ids
@@ -66,12 +69,69 @@ def largest_constructors(root: Path) -> list[tuple[int, str]]:
     return sorted(found, reverse=True)[:3]
 
 
-def late_imports(root: Path) -> int:
-    return sum(
-        isinstance(inner, ast.Import | ast.ImportFrom)
-        for _, function in functions(root)
-        for inner in ast.walk(function)
+def module_of(path: Path, root: Path) -> str:
+    parts = path.relative_to(root / "src").with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imported(node: ast.Import | ast.ImportFrom, path: Path, root: Path) -> set[str]:
+    """The modules that a statement may load, as dotted names."""
+    if isinstance(node, ast.Import):
+        return {alias.name for alias in node.names}
+    package = path.relative_to(root / "src").parts[:-1]
+    base = (
+        ".".join([*package[: len(package) + 1 - node.level], *filter(None, [node.module])])
+        if node.level
+        else node.module
     )
+    return {str(base), *(f"{base}.{alias.name}" for alias in node.names)}
+
+
+def core_modules(root: Path) -> set[str]:
+    """The modules that every installation has: those of Python, and of the dependencies outside the extras."""
+    wanted = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
+    core = {requirement_name(line) for line in wanted}
+    installed = metadata.packages_distributions().items()
+    return set(sys.stdlib_module_names) | {
+        module for module, owners in installed if any(requirement_name(owner) in core for owner in owners)
+    }
+
+
+def requirement_name(line: str) -> str:
+    return re.split(r"[^\w.-]", line, maxsplit=1)[0].lower().replace("_", "-")
+
+
+def late_imports(root: Path) -> list[str]:
+    """Imports inside functions that no extra explains: neither its modules, nor ours which load them."""
+    graph: dict[str, set[str]] = {}
+    late: list[tuple[str, set[str]]] = []
+    for path, tree in trees(root):
+        inner = {
+            node
+            for function in ast.walk(tree)
+            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+            for node in ast.walk(function)
+            if isinstance(node, ast.Import | ast.ImportFrom)
+        }
+        late += [(f"{path.relative_to(root)}:{node.lineno}", imported(node, path, root)) for node in inner]
+        graph[module_of(path, root)] = {
+            name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Import | ast.ImportFrom) and node not in inner
+            for name in imported(node, path, root)
+        }
+    core = core_modules(root)
+
+    def is_extra(name: str, seen: set[str]) -> bool:
+        if name in seen:
+            return False
+        seen.add(name)
+        if name in graph:
+            return any(is_extra(other, seen) for other in graph[name])
+        top = name.partition(".")[0]
+        return top != "sabir" and top not in core
+
+    return sorted(place for place, names in late if not any(is_extra(name, set()) for name in names))
 
 
 CONTEXT = ("services", "house")  # how doors name what the gateway gives them, and how they did before
@@ -144,7 +204,8 @@ def main() -> None:
     print(f"class names used more than once: {len(repeated)}  {', '.join(repeated)}")
     print(f"functions named _told: {named_told}")
     print(f"largest constructors: {', '.join(f'{name} {count}' for count, name in largest_constructors(root))}")
-    print(f"imports inside functions: {late_imports(root)}")
+    late = late_imports(root)
+    print(f"imports inside functions, but for extras: {len(late)}  {', '.join(late)}")
     paths = door_paths(root)
     through = sorted(".".join(path) for path in paths if len(path) > 2)
     print(f"paths of doors through two services: {len(through)}  {', '.join(through)}")

@@ -14,8 +14,9 @@ LIMITS = {
     "class names used more than once": 0,
     "functions named _told": 0,
     "largest constructors": 10,
+    "imports inside functions, but for extras": 0,
     "ids without a row": 0,
-    "names that say nothing (each, most, wrong, told, tell, bury)": 80,
+    "names that say nothing (each, most, wrong, told, tell, bury)": 29,
     "paths of doors through two services": 0,
     "members of the context that the doors of one protocol use": 24,
 }

@@ -9,17 +9,15 @@ from __future__ import annotations
 import asyncio
 import re
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
+import nh3
 
 from sabir.message import JSON, Message, Part
 from sabir.turn import Caller
 
 from .slices import SLICE, substitute
-
-if TYPE_CHECKING:
-    import nh3
 
 _TAGS: Final = {
     "a": {"href", "title"}, "abbr": {"title"}, "b": set(), "blockquote": set(), "br": set(), "code": set(),
@@ -46,8 +44,6 @@ _LONGEST: Final = 2048  # cutting a longer one removes its scheme, so that it ru
 
 @cache
 def _cleaner() -> nh3.Cleaner:
-    import nh3  # noqa: PLC0415 - compiled code, loaded only where HTML is shown
-
     return nh3.Cleaner(
         tags=set(_TAGS),
         attributes={tag: set(names) for tag, names in _TAGS.items() if names},
