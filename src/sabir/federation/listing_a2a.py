@@ -6,20 +6,16 @@ import asyncio
 from typing import Any, Final
 
 import msgspec
+from a2a.client.card_resolver import parse_agent_card
+from a2a.types import a2a_pb2 as pb
+from google.protobuf.json_format import ParseError
 
 from sabir.card import Card
-from sabir.errors import MissingExtra, PeerRefused, PeerUnreadable
+from sabir.errors import PeerRefused, PeerUnreadable
 from sabir.guard.egress.addresses import GuardedClient
 from sabir.protocols.a2a.wire.cards import card_from, gateway_of, site_of
 
 from .listing import CARD, MAX_AGENTS, NAME, AgentListing, GatewayAddress, Listed
-
-try:
-    from a2a.client.card_resolver import parse_agent_card
-    from a2a.types import a2a_pb2 as pb
-    from google.protobuf.json_format import ParseError
-except ImportError as missing:
-    raise MissingExtra("A2A", "a2a") from missing
 
 _AT_ONCE: Final = 8  # cards that are read concurrently
 

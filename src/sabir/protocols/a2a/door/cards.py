@@ -9,21 +9,17 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
+from a2a.server.request_handlers.response_helpers import agent_card_to_dict
+from a2a.types import a2a_pb2 as pb
 
 from sabir.card import Card
-from sabir.errors import BadMessage, MissingExtra
+from sabir.errors import BadMessage
 from sabir.http.door import DoorContext
 from sabir.protocols.a2a.wire import content as wire
 from sabir.protocols.a2a.wire.cards import card_to, gateway_extension
 from sabir.turn import ANONYMOUS, Caller
 
 from .signing_keys import SigningKeys
-
-try:
-    from a2a.server.request_handlers.response_helpers import agent_card_to_dict
-    from a2a.types import a2a_pb2 as pb
-except ImportError as missing:
-    raise MissingExtra("A2A", "a2a") from missing
 
 DOOR: Final = "a2a"
 _BINDINGS: Final = (

@@ -14,8 +14,12 @@ from typing import Any, Final
 from uuid import uuid4
 
 import msgspec
+from a2a.server.context import ServerCallContext
+from a2a.server.request_handlers.request_handler import RequestHandler
+from a2a.types import a2a_pb2 as pb
+from a2a.utils.errors import ExtendedAgentCardNotConfiguredError, TaskNotCancelableError
 
-from sabir.errors import BadMessage, Conflict, MissingExtra, NotFound, Unauthenticated
+from sabir.errors import BadMessage, Conflict, NotFound, Unauthenticated
 from sabir.exchange.conversations import KIND, Tokens
 from sabir.exchange.request import TurnRequest
 from sabir.guard import Credentials
@@ -34,14 +38,6 @@ from .cards import Cards
 from .nlweb_messages import NLWEB, NlwebRequest, asks_in_reply, request_in
 from .push import Webhooks
 from .task_view import context_of, events_of, updates, view_of
-
-try:
-    from a2a.server.context import ServerCallContext
-    from a2a.server.request_handlers.request_handler import RequestHandler
-    from a2a.types import a2a_pb2 as pb
-    from a2a.utils.errors import ExtendedAgentCardNotConfiguredError, TaskNotCancelableError
-except ImportError as missing:
-    raise MissingExtra("A2A", "a2a") from missing
 
 DOOR: Final = "a2a"
 PATIENCE: Final = 0.25  # seconds; a turn that takes longer becomes a task that others can see

@@ -8,24 +8,20 @@ from collections.abc import AsyncGenerator, Awaitable, Mapping
 from typing import Any, Final, TypeVar
 
 import msgspec
+from a2a.types import a2a_pb2 as pb
+from a2a.utils.errors import JSON_RPC_ERROR_CODE_MAP, A2AError
+from google.protobuf.json_format import ParseDict, ParseError
+from google.protobuf.message import Message as Proto
 from starlette.types import Receive, Scope, Send
 
 from sabir.aio import cancel_and_wait
-from sabir.errors import BadInput, BadMessage, MissingExtra, SabirError
+from sabir.errors import BadInput, BadMessage, SabirError
 from sabir.http.admission import Admission
 from sabir.http.disconnect import disconnected
 from sabir.http.request import hops_of, read_json, trace_of
 from sabir.http.response import COMMENT, JSON, KEEP_ALIVE, send_events, send_json, start_events
 from sabir.protocols.a2a.wire import content as wire
 from sabir.protocols.a2a.wire.values import value_to
-
-try:
-    from a2a.types import a2a_pb2 as pb
-    from a2a.utils.errors import JSON_RPC_ERROR_CODE_MAP, A2AError
-    from google.protobuf.json_format import ParseDict, ParseError
-    from google.protobuf.message import Message as Proto
-except ImportError as missing:
-    raise MissingExtra("A2A", "a2a") from missing
 
 _TYPES: Final = ("", "application/json", "application/a2a+json")
 WEIGHT: Final = 4  # the SDK turns each value into protobuf and back, in Python

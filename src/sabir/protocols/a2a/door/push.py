@@ -16,9 +16,13 @@ from typing import Final
 from uuid import uuid4
 
 import msgspec
+from a2a.compat.v0_3 import conversions
+from a2a.types import a2a_pb2 as pb
+from a2a.utils.proto_utils import to_stream_response
+from google.protobuf.json_format import MessageToDict, ParseDict
 
 from sabir.aio import cancel_and_wait
-from sabir.errors import BadMessage, MissingExtra, NotFound, PeerError, PeerUnavailable, RateLimited, SabirError
+from sabir.errors import BadMessage, NotFound, PeerError, PeerUnavailable, RateLimited, SabirError
 from sabir.guard.egress.addresses import GuardedClient, Outbound
 from sabir.http.door import DoorContext
 from sabir.protocols.a2a.wire import content as wire
@@ -30,14 +34,6 @@ from sabir.turn import Caller
 
 from .signing_keys import SigningKeys
 from .task_view import events_of, updates, view_of
-
-try:
-    from a2a.compat.v0_3 import conversions
-    from a2a.types import a2a_pb2 as pb
-    from a2a.utils.proto_utils import to_stream_response
-    from google.protobuf.json_format import MessageToDict, ParseDict
-except ImportError as missing:
-    raise MissingExtra("A2A", "a2a") from missing
 
 logger = logging.getLogger("sabir.a2a")
 

@@ -7,20 +7,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from sabir.errors import BadMessage, BadMethod, MissingExtra
+from a2a.compat.v0_3 import a2a_v0_3_pb2 as pb
+from a2a.compat.v0_3 import conversions
+from a2a.compat.v0_3 import types as old
+from a2a.compat.v0_3.proto_utils import FromProto, ToProto
+from a2a.utils.errors import MethodNotFoundError
+from google.protobuf.json_format import MessageToDict, ParseError
+
+from sabir.errors import BadMessage, BadMethod
 from sabir.protocols.a2a.wire import content as wire
 
 from .http import is_base64, parsed
-
-try:
-    from a2a.compat.v0_3 import a2a_v0_3_pb2 as pb
-    from a2a.compat.v0_3 import conversions
-    from a2a.compat.v0_3 import types as old
-    from a2a.compat.v0_3.proto_utils import FromProto, ToProto
-    from a2a.utils.errors import MethodNotFoundError
-    from google.protobuf.json_format import MessageToDict, ParseError
-except ImportError as missing:
-    raise MissingExtra("A2A", "a2a") from missing
 
 Asked = Callable[[Any, Mapping[str, str]], Any]
 

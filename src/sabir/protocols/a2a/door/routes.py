@@ -15,11 +15,20 @@ from functools import partial
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
 import msgspec
+from a2a.compat.v0_3 import types as old
+from a2a.compat.v0_3.request_handler import RequestHandler03
+from a2a.server.context import ServerCallContext
+from a2a.server.routes.common import serialize_list_tasks_response
+from a2a.types import a2a_pb2 as pb
+from a2a.utils.errors import A2AError, InvalidRequestError, MethodNotFoundError
+from a2a.utils.proto_utils import parse_params, to_stream_response
+from google.protobuf.json_format import ParseError
+from pydantic import BaseModel, ValidationError
 from starlette.datastructures import QueryParams
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from sabir.errors import BadMessage, BadMethod, MissingExtra, NotFound, RateLimited, SabirError
+from sabir.errors import BadMessage, BadMethod, NotFound, RateLimited, SabirError
 from sabir.guard.egress.addresses import Outbound, OutboundRules
 from sabir.http.admission import Admission
 from sabir.http.door import DoorContext, typed
@@ -46,19 +55,6 @@ from .http import (
 from .push import Webhooks
 from .rest_v0_3 import check_old_message, matched_old, plain_old
 from .signing_keys import SigningKeys
-
-try:
-    from a2a.compat.v0_3 import types as old
-    from a2a.compat.v0_3.request_handler import RequestHandler03
-    from a2a.server.context import ServerCallContext
-    from a2a.server.routes.common import serialize_list_tasks_response
-    from a2a.types import a2a_pb2 as pb
-    from a2a.utils.errors import A2AError, InvalidRequestError, MethodNotFoundError
-    from a2a.utils.proto_utils import parse_params, to_stream_response
-    from google.protobuf.json_format import ParseError
-    from pydantic import BaseModel, ValidationError
-except ImportError as missing:
-    raise MissingExtra("A2A", "a2a") from missing
 
 
 class Operation(NamedTuple):

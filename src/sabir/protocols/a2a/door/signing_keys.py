@@ -11,21 +11,17 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
+from a2a.types import a2a_pb2 as pb
+from a2a.utils.signing import ProtectedHeader, create_agent_card_signer
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from joserfc import jwt
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 
-from sabir.errors import ConfigError, MissingExtra
+from sabir.errors import ConfigError
 from sabir.guard import Seal
 from sabir.stores.base import Record, Store
-
-try:
-    from a2a.types import a2a_pb2 as pb
-    from a2a.utils.signing import ProtectedHeader, create_agent_card_signer
-except ImportError as missing:
-    raise MissingExtra("A2A", "a2a") from missing
 
 PrivateKey = ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey | rsa.RSAPrivateKey
 _SPACE: Final = "a2a-key"

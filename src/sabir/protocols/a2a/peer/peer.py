@@ -15,7 +15,11 @@ from contextlib import ExitStack, aclosing, suppress
 from typing import Any, Final, Unpack
 from uuid import uuid4
 
+import httpx
 import msgspec
+from a2a.client import A2ACardResolver, Client, ClientCallContext, ClientConfig, ClientFactory
+from a2a.types import a2a_pb2 as pb
+from a2a.utils.signing import SignatureVerificationError
 
 from sabir.errors import (
     BadInput,
@@ -45,14 +49,6 @@ from .transport import (
     service_origin,
     translate_errors,
 )
-
-try:
-    import httpx
-    from a2a.client import A2ACardResolver, Client, ClientCallContext, ClientConfig, ClientFactory
-    from a2a.types import a2a_pb2 as pb
-    from a2a.utils.signing import SignatureVerificationError
-except ImportError as missing:
-    raise MissingExtra("A2A", "a2a") from missing
 
 logger = logging.getLogger("sabir.a2a")
 

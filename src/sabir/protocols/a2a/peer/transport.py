@@ -8,26 +8,22 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
+import httpx
+from a2a.client.errors import A2AClientError, A2AClientTimeoutError, AgentCardResolutionError
+from a2a.types import a2a_pb2 as pb
+from a2a.utils.errors import JSON_RPC_ERROR_CODE_MAP, A2AError
+from a2a.utils.signing import NoSignatureError, create_signature_verifier
+from google.protobuf.json_format import ParseError
 from joserfc.errors import JoseError
 from joserfc.jwk import KeySet, OctKey
 from joserfc.util import urlsafe_b64decode
 
-from sabir.errors import ConfigError, MissingExtra, PeerError, PeerRefused, PeerUnavailable, PeerUnreadable
+from sabir.errors import ConfigError, PeerError, PeerRefused, PeerUnavailable, PeerUnreadable
 from sabir.http.connect_errors import why_no_connection
 from sabir.http.error_body import reason_in
 from sabir.http.wire_log import request_head, response_head
 from sabir.message import printable
 from sabir.protocols.peer import OnWire, origin_of, without_credentials
-
-try:
-    import httpx
-    from a2a.client.errors import A2AClientError, A2AClientTimeoutError, AgentCardResolutionError
-    from a2a.types import a2a_pb2 as pb
-    from a2a.utils.errors import JSON_RPC_ERROR_CODE_MAP, A2AError
-    from a2a.utils.signing import NoSignatureError, create_signature_verifier
-    from google.protobuf.json_format import ParseError
-except ImportError as missing:
-    raise MissingExtra("A2A", "a2a") from missing
 
 WELL_KNOWN: Final = "/.well-known/agent-card.json"
 _ALGORITHMS: Final = ("ES256", "ES384", "ES512", "EdDSA", "RS256")

@@ -7,15 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
+from a2a.types import a2a_pb2 as pb
+from google.protobuf.json_format import MessageToDict
 
 from sabir.card import Card, Policy, Skill
-from sabir.errors import MissingExtra
-
-try:
-    from a2a.types import a2a_pb2 as pb
-    from google.protobuf.json_format import MessageToDict
-except ImportError as missing:
-    raise MissingExtra("A2A", "a2a") from missing
 
 EXTENSION: Final = "urn:sabir:card:1"  # what a Card says that has no field on an agent card
 _MODES: Final[Mapping[str, tuple[str, ...]]] = {

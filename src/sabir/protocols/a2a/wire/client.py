@@ -6,20 +6,16 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
+from a2a.types import a2a_pb2 as pb
+from google.protobuf.json_format import MessageToDict
 
-from sabir.errors import BadMessage, MissingExtra
+from sabir.errors import BadMessage
 from sabir.events import FAULTS, Delta, Event, Fault, Progress, Reply
 from sabir.message import Message, Part
 
 from .content import message_from, note, question_from
 from .parts import MARK, PROTOCOL, keep, parts_from
 from .tasks import ENDS, artifact_note, continues, run_together
-
-try:
-    from a2a.types import a2a_pb2 as pb
-    from google.protobuf.json_format import MessageToDict
-except ImportError as missing:
-    raise MissingExtra("A2A", "a2a") from missing
 
 _ASKING: Final = frozenset({pb.TASK_STATE_INPUT_REQUIRED, pb.TASK_STATE_AUTH_REQUIRED})
 _FAULT_OF: Final[Mapping[int, str]] = {

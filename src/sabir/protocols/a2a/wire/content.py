@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
+from a2a.types import a2a_pb2 as pb
 
 from sabir import errors
 from sabir.errors import (
@@ -22,7 +23,6 @@ from sabir.errors import (
     BadMessage,
     BadMethod,
     Forbidden,
-    MissingExtra,
     PolicyRequired,
     RateLimited,
     Refused,
@@ -39,11 +39,6 @@ from sabir.protocols.nlip.wire import json as nlip
 
 from .parts import KEPT, MARK, PROTOCOL, kept, part_to, parts_from
 from .values import plain, struct_to
-
-try:
-    from a2a.types import a2a_pb2 as pb
-except ImportError as missing:
-    raise MissingExtra("A2A", "a2a") from missing
 
 VERSION: Final = "1.0"
 _URI: Final = re.compile(r"[!#-+\--;=?-~]{1,256}")  # no space, quote or comma, and nothing that a header cannot carry

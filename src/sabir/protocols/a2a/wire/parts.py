@@ -13,18 +13,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
+from a2a.types import a2a_pb2 as pb
 
-from sabir.errors import BadMessage, MissingExtra, TooLarge
+from sabir.errors import BadMessage, TooLarge
 from sabir.limits import LIMITS, Limits, check_shape
 from sabir.message import ERROR, FORMATS, Message, Part, media_of
 from sabir.protocols.nlip.wire.rules import check_content
 
 from .values import EXACT, plain, struct_to, value_from, value_to
-
-try:
-    from a2a.types import a2a_pb2 as pb
-except ImportError as missing:
-    raise MissingExtra("A2A", "a2a") from missing
 
 PROTOCOL: Final = "a2a"
 MARK: Final = "nlip"  # the metadata key for what A2A has no field for

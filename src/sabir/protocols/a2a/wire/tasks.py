@@ -6,20 +6,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 import msgspec
+from a2a.types import a2a_pb2 as pb
+from google.protobuf import timestamp_pb2
 
-from sabir.errors import MissingExtra
 from sabir.events import Question
 from sabir.message import Message, Part, text_part
 
 from .content import message_to, question_parts, spoken
 from .parts import MARK, kept, part_to
 from .values import plain, struct_to
-
-try:
-    from a2a.types import a2a_pb2 as pb
-    from google.protobuf import timestamp_pb2
-except ImportError as missing:
-    raise MissingExtra("A2A", "a2a") from missing
 
 REPLY: Final = "reply"  # the artifact of an answer without artifacts of its own
 _OF_A_REPLY: Final[Mapping[str, Any]] = {"artifactId": REPLY, "name": REPLY}  # nothing worth keeping

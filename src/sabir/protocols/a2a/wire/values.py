@@ -14,16 +14,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import msgspec
-
-from sabir.errors import MissingExtra
-
-try:
-    from google.protobuf import struct_pb2
-    from google.protobuf.descriptor import FieldDescriptor
-    from google.protobuf.json_format import SerializeToJsonError
-    from google.protobuf.message import Message as Proto
-except ImportError as missing:
-    raise MissingExtra("A2A", "a2a") from missing
+from google.protobuf import struct_pb2
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.json_format import SerializeToJsonError
+from google.protobuf.message import Message as Proto
 
 EXACT: Final = 2**53  # larger integers are not exact in a protobuf Value
 

@@ -13,15 +13,11 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 import msgspec
+import proton
 
-from sabir.errors import ConfigError, MissingExtra
+from sabir.errors import ConfigError
 from sabir.guard.quotas.rates import is_loopback
 from sabir.protocols.peer import without_credentials
-
-try:
-    import proton
-except ImportError as missing:
-    raise MissingExtra("NLIP over AMQP", "amqp") from missing
 
 _GREETING: Final = b"AMQP\x03\x01\x00\x00"  # sent by a broker that requires authentication
 _NO_SASL: Final = b"AMQP\x00\x01\x00\x00"

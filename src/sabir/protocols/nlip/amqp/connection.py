@@ -17,17 +17,14 @@ from collections.abc import Callable
 from typing import Any, Final
 from urllib.parse import quote
 
+import proton
+
 from sabir.aio import cancel_and_wait
-from sabir.errors import MissingExtra, PeerError, PeerRefused, PeerUnavailable
+from sabir.errors import PeerError, PeerRefused, PeerUnavailable
 from sabir.http.connect_errors import why_no_connection
 from sabir.protocols.nlip.wire.amqp import AmqpMessage
 
 from .broker import Broker, BrokerOffer
-
-try:
-    import proton
-except ImportError as missing:
-    raise MissingExtra("NLIP over AMQP", "amqp") from missing
 
 logger = logging.getLogger("sabir")
 
