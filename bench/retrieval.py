@@ -17,20 +17,28 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from sabir.agents.site.agent import Site, SiteAsk
 from sabir.events import Reply
 from sabir.message import Message, text_part
 from sabir.search import Item, LocalIndex, MiniLM, SearchQuery
-from sabir.search.engine.rank import reciprocal
 from sabir.turn import Turn
 
 HERE = Path(__file__).resolve().parent
 DEFAULT = HERE.parent.parent / "shared" / "data" / "cranfield"
 MAX_LOSS = 0.005  # of /ask against the index
 WANTED = {"nDCG@10": 0.42, "Recall@100": 0.79}
+
+
+def reciprocal(rankings: Iterable[Iterable[int]], k: int = 60) -> list[int]:
+    """Reciprocal rank fusion of any number of rankings, as a yardstick."""
+    scores: dict[int, float] = {}
+    for ranking in rankings:
+        for place, key in enumerate(ranking, 1):
+            scores[key] = scores.get(key, 0.0) + 1 / (k + place)
+    return sorted(scores, key=lambda key: (-scores[key], key))
 
 
 def documents(path: Path) -> list[Item]:

@@ -22,7 +22,7 @@ from sabir.message import Message
 from sabir.observe.logs import JsonLines, Scrub, scrubbed
 from sabir.observe.metrics import MAX_SERIES, Counter, Gauge, Histogram, Metrics
 from sabir.observe.settings import ObserveSettings
-from sabir.observe.traces import Observer, child_trace, new_trace, provider_of
+from sabir.observe.traces import Observer, new_trace, provider_of
 from sabir.protocols.connect import connect
 from sabir.server import Serving
 from sabir.stores.base import TaskRow
@@ -197,14 +197,6 @@ def test_without_traces_a_context_is_handed_on_if_it_is_one(serve: Serve, home: 
     for trace in (good, f"00-{'0' * 32}-{'1' * 16}-01", "00-x", f"{good}\tPLANTED"):
         say(f"{served.url}/nlip", "x", traceparent=trace)
     assert heard == [good, None, None, None]
-
-
-def test_a_call_out_has_a_parent_of_its_own() -> None:
-    trace = new_trace(sampled=False)
-    child = child_trace(trace)
-    assert TRACE.fullmatch(trace) and TRACE.fullmatch(child)
-    assert child[:36] == trace[:36] and child[36:52] != trace[36:52] and child.endswith("-00")
-    assert TRACE.fullmatch(child_trace(None)) and TRACE.fullmatch(child_trace("junk"))
 
 
 # -- logs -----------------------------------------------------------------------------------------

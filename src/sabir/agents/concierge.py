@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 
@@ -56,13 +56,6 @@ MAX_HISTORY: Final = 200
 OF_THE_CONVERSATION: Final = frozenset({"history", "sessions", "cancel"})  # the owner's, whatever else is allowed
 
 Reader = Callable[[str], Awaitable[Wish | None]]
-
-
-class Proposable(Protocol):
-    """An agent that forwards questions, and so must ask others before it agrees to anonymity."""
-
-    async def propose_anonymous(self, conversation: str) -> str | None:
-        """Agree on anonymity with everybody on the way; None, or why not."""
 
 
 async def _nothing_under_way(conversation: str) -> bool:

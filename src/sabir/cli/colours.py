@@ -5,11 +5,7 @@ from __future__ import annotations
 import os
 from typing import Final, TextIO
 
-BOLD: Final = "1"
-DIM: Final = "2"
 RED: Final = "31"
-GREEN: Final = "32"
-YELLOW: Final = "33"
 
 
 def has_colour(stream: TextIO) -> bool:

@@ -288,6 +288,3 @@ def typed(place: str, kind: type[S], given: Mapping[str, Any]) -> S:
         if said.startswith("Invalid enum value"):
             said = f"expected {choices(kind, where)}, not {said.removeprefix('Invalid enum value ')}"
         raise ConfigError(f"{place}{where}: {said[0].lower()}{said[1:]}") from None
-
-
-Stopper = Callable[[], Awaitable[None]]

@@ -124,12 +124,6 @@ def new_trace(sampled: bool = True) -> str:
     return f"00-{os.urandom(16).hex()}-{os.urandom(8).hex()}-{'01' if sampled else '00'}"
 
 
-def child_trace(trace: str | None) -> str:
-    """The context for an outgoing call: the same trace, a new parent. An invalid one is replaced by a new trace."""
-    match = _TRACEPARENT.fullmatch(trace or "")
-    return new_trace() if match is None else f"00-{match[1]}-{os.urandom(8).hex()}-{match[3]}"
-
-
 def _context(trace: str | None) -> Any:
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator  # noqa: PLC0415  # an extra
 

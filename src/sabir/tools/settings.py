@@ -5,7 +5,7 @@ The keys ``nlip``, ``router``, ``translation`` and ``tokens`` are those of the M
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -126,14 +126,3 @@ class OrchestratorNlipSettings(_Settings, frozen=True):
 
     enabled: bool = False
     coordinate_via_nlip: bool = False  # whether members are asked with NLIP messages through the gateway
-
-
-def nlip_settings(values: NlipSettings | dict[str, Any] | None) -> NlipSettings:
-    """Convert plain values to settings.
-
-    Raises:
-        msgspec.ValidationError: a key is unknown, or a value is invalid.
-    """
-    if isinstance(values, NlipSettings):
-        return values
-    return msgspec.convert(values or {}, NlipSettings, strict=False)

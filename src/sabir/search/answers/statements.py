@@ -13,7 +13,6 @@ from typing import Final
 from sabir.search.items.attributes import OPEN_AT, OPEN_ON, Attributes, recalled
 from sabir.search.items.item import JSON, Item
 from sabir.search.items.schema_org import strings
-from sabir.search.items.types import is_a
 from sabir.search.query.asking import Asked
 from sabir.search.query.conditions import AnyOf, Condition, During, Has, In, Is, Near, Not, Range, holds
 from sabir.search.query.dates import WEEKDAYS
@@ -352,8 +351,4 @@ def _stock(item: Item) -> str:
     return ", ".join(found[:8]) or "its availability is not stated"
 
 
-def is_event(item: Item) -> bool:
-    return any(is_a(kind, "Event") for kind in item.types)
-
-
-__all__ = ["JSON", "decided", "described", "field_value", "is_event", "stated_fact"]
+__all__ = ["JSON", "decided", "described", "field_value", "stated_fact"]

@@ -13,7 +13,7 @@ share their mean, so that scores always fall in the order shown.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from typing import Final
 
 import msgspec
@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 SEMANTIC: Final = 0.45  # the weight of meaning in the score that is shown; the order does not depend on it
 FULL: Final = 0.75  # the sum of a passage that is all about the query: tf and cosine never reach 1
 LIKING: Final = 0.1  # the weight of what is known about the caller
-RRF_K: Final = 60
 SMALL: Final = 1_000  # passages; with fewer, the rarity of a word says little
 
 
@@ -128,12 +127,3 @@ def contenders(known: Mapping[int, float], others: Mapping[int, float], depth: i
     sums = sorted((known.get(key, 0.0) + others.get(key, 0.0) for key in known.keys() | others.keys()), reverse=True)
     bar = sums[count - 1] if len(sums) >= count else 0.0
     return [key for key, value in known.items() if key not in others and value + highest >= bar]
-
-
-def reciprocal(rankings: Iterable[Iterable[int]], k: int = RRF_K) -> list[int]:
-    """Reciprocal rank fusion of any number of rankings; kept as a baseline for ``fused``."""
-    scores: dict[int, float] = {}
-    for ranking in rankings:
-        for place, key in enumerate(ranking, 1):
-            scores[key] = scores.get(key, 0.0) + 1 / (k + place)
-    return sorted(scores, key=lambda key: (-scores[key], key))

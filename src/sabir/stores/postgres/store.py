@@ -146,11 +146,6 @@ class PostgresStore(PostgresLetters):
         # A read-only store is of no use: every turn writes.
         await self._execute("UPDATE schema_version SET number = number")
 
-    @property
-    def group_size(self) -> float:
-        """Writes per commit so far, on average."""
-        return self._writer.writes / self._writer.batches if self._writer and self._writer.batches else 0.0
-
     # -- how it asks ---------------------------------------------------------------------------------
 
     async def _rows(self, sql: str, *values: Any) -> list[asyncpg.Record]:

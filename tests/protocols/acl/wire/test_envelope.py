@@ -9,7 +9,7 @@ import pytest
 
 from acl_messages import BLOCKS, PAYLOADS, TEMPLATE_WORDS, message
 from sabir.errors import BadInput, BadMessage, UnknownVersion, Unreadable, tree
-from sabir.protocols.acl.wire.acts import ACTS, DRAFT_ACTS, read_payload
+from sabir.protocols.acl.wire.acts import ACTS, read_payload
 from sabir.protocols.acl.wire.comments import without_comments
 from sabir.protocols.acl.wire.envelope import decode, encode, envelope_of, plain, stamp, time_of
 from sabir.protocols.acl.wire.ide import from_ide, is_ide, to_ide
@@ -150,7 +150,7 @@ def test_an_act_that_answers_names_what_it_answers(act: str) -> None:  # ACL-15,
 
 
 def test_the_six_answering_acts_of_the_draft_are_among_them() -> None:  # ACL-15
-    answering = {act for act in DRAFT_ACTS if ACTS[act].answers}
+    answering = {act for act in list(ACTS)[:10] if ACTS[act].answers}
     wanted = {"TASK_ACCEPT", "INFORM_RESULT", "TASK_REJECT", "FAILURE", "NOT_UNDERSTOOD", "INFORM_CAPABILITIES"}
     assert answering == wanted
 

@@ -27,7 +27,6 @@ from .link import Link, agent_in, endpoint_of
 from .messenger import AclConversation, Messenger
 
 _MAX_CONVERSATIONS: Final = 10_000
-_MAX_MESSENGERS: Final = 64
 _GOODBYE: Final = 2.0
 _IDS: Final = UUID("0b0f6a7e-0b5e-5c1c-8f55-4f5b1a4f7c10")
 

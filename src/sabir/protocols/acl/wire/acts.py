@@ -59,7 +59,6 @@ ACTS: Final = _table(
     Act("ACCEPT_PROPOSAL", p.AcceptProposal, True),
     Act("REJECT_PROPOSAL", p.RejectProposal, True),
 )
-DRAFT_ACTS: Final = tuple(ACTS)[:10]
 
 
 def read_payload(performative: str, payload: Mapping[str, Any], language: str = JSON_LANGUAGE) -> Payload:

@@ -11,19 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-import msgspec
-
 from sabir.errors import BadMessage
 from sabir.message import JSON, printable
 
 from .acts import JSON_LANGUAGE, PROTOCOL
 from .envelope import Envelope, envelope_of
 
-IDE_ONTOLOGIES: Final = (
-    "elizaos:ide:explain_code",
-    "elizaos:ide:get_documentation",
-    "elizaos:ide:refactor_suggestion",
-)
 _READ: Final[Mapping[str, str]] = {
     "REQUEST": "TASK_REQUEST",
     "ACCEPT": "TASK_ACCEPT",
@@ -116,7 +109,3 @@ def to_ide(envelope: Envelope, receiver: str) -> dict[str, Any]:
         text = payload.get("error_text") or payload.get("reason_text") or ""
         out["error"] = {"code": code, "message": text}
     return out
-
-
-def encode_ide(envelope: Envelope, receiver: str) -> bytes:
-    return msgspec.json.encode(to_ide(envelope, receiver))

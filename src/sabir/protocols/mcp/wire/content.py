@@ -27,7 +27,6 @@ PART: Final = "io.sabir/part"  # in a block's _meta: the fields of the Part that
 CONVERSATION: Final = "io.sabir/conversation"  # in a result's _meta: the token that continues the conversation
 HOPS: Final = "io.sabir/hops"  # in a request's _meta: how many gateways it has passed
 STRUCTURED: Final = "structuredContent"  # label of the part that holds a tool's structured result
-ARGUMENTS: Final = "arguments"  # label of the part that holds a tool's arguments, if no skill names it
 
 # What MCP cannot carry. A test sends each of them through and finds it gone.
 LOSSES: Final[tuple[str, ...]] = (
@@ -181,9 +180,6 @@ def _link(part: Part) -> Json:
     uri = str(part.content)
     name = part.label or uri.rstrip("/").rpartition("/")[2].partition("?")[0] or uri
     return {"type": "resource_link", "uri": uri, "name": name}
-
-
-_PLAIN_TEXT = Part("text", "english", "")
 
 
 def _kept(block: Json, part: Part) -> Json:

@@ -16,7 +16,7 @@ import httpx2
 
 from sabir.errors import PeerRefused, PeerUnavailable, PeerUnreadable
 from sabir.http.error_body import reason_in
-from sabir.message import Message, Part
+from sabir.message import Message
 from sabir.protocols.peer import origin_of
 
 BLOCK: Final = 256 * 1024
@@ -137,11 +137,6 @@ class Transfer:
         if "sha-256=:" in answer and base64.b64encode(digest.digest()).decode() not in answer:
             raise PeerUnreadable(self._address, "what arrived is not what its checksum says")
         return to
-
-
-def uris_in(message: Message) -> list[Part]:
-    """The parts of a message that name addresses."""
-    return [part for part in message.parts if part.format == "structured" and part.kind == "uri"]
 
 
 def _measured(source: bytes | Path) -> tuple[int, bytes]:

@@ -18,7 +18,7 @@ import msgspec
 
 from sabir.errors import BadMessage, TooLarge
 from sabir.limits import LIMITS, Limits
-from sabir.message import CONTROL, ERROR, FORMATS, MEDIA, STRUCTURED, Message, Part, language_name, printable
+from sabir.message import ERROR, FORMATS, MEDIA, STRUCTURED, Message, Part, language_name, printable
 
 PROTOCOL: Final = "nlip"
 FIELDS: Final = {
@@ -402,7 +402,3 @@ def _needs_spelling(part: Part | Message, answering: Message | None) -> bool:
     if format_ == "binary":
         return answering is not None and _says_base64(answering)
     return True
-
-
-def is_control_word(word: str | None) -> bool:
-    return word is not None and word.strip().lower() == CONTROL
