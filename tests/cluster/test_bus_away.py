@@ -90,7 +90,7 @@ async def test_a_bus_that_is_away_is_told_everywhere_and_so_is_its_return(
         assert (await client.post("/nlip/here", json=HELLO)).json()["content"] == "here"
         for path in ("/health", "/health/ready"):
             told = await client.get(path)  # this node answers for its own agents
-            assert (told.status_code, told.json()["status"], told.json()["bus"]) == (200, "degraded", "away")
+            assert (told.status_code, told.json()["status"], told.json()["bus"]) == (200, "degraded", "unavailable")
         shown = (await client.get("/metrics")).text
         assert "sabir_bus_up 0\n" in shown and "sabir_store_up 1\n" in shown
 

@@ -123,6 +123,22 @@ def test_an_agent_comes_from_a_python_file_beside_the_configuration(
     assert (made.card.name, made.card.description) == ("clerk2", "Sells things.")
 
 
+@pytest.mark.parametrize(
+    ("text", "served"),
+    [
+        ("sample: false", ["echo", "sites"]),  # one that searches all sites is there from the start
+        ("sites: []", ["echo"]),
+        ("agents: [{id: shop, use: echo}]", ["shop"]),
+        ("agents: [{id: a, use: echo}, {id: b, use: echo}]\norchestrator: {}", ["a", "b", "orchestrator"]),
+        ("sites: [{name: shop, source: page.html}]", ["shop", "sites"]),
+    ],
+)
+def test_echo_is_served_until_there_is_something_of_ones_own(tmp_path: Path, text: str, served: list[str]) -> None:
+    file = write(tmp_path, f"{text}\nhome: {tmp_path / 'home'}\n")
+    (tmp_path / "page.html").write_text("<p>bread</p>")
+    assert sorted(gateway_of(load(file), file).agents) == served
+
+
 def test_an_agent_is_looked_for_beside_its_file_before_the_current_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

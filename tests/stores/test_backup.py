@@ -12,6 +12,7 @@ import pytest
 from conftest import serving
 from sabir import Gateway, agent
 from sabir.cli import main
+from sabir.cli.main import BAD_USAGE
 from sabir.errors import ConfigError
 from sabir.stores.backup import backup, restore
 from sabir.turn import Turn
@@ -49,6 +50,19 @@ def test_a_backup_says_whose_it_is(tmp_path: Path, capsys: pytest.CaptureFixture
     (home / "secret.key").write_text("x")
     assert main(["store", "backup", str(tmp_path / "b.tar.gz"), "--home", str(home)]) == 0
     assert f"1 files of {home}," in capsys.readouterr().out
+
+
+def test_a_backup_overwrites_a_file_only_if_it_is_told_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    home, file = tmp_path / "home", tmp_path / "b.tar.gz"
+    home.mkdir()
+    (home / "secret.key").write_text("x")
+    file.write_text("yesterday's")
+    command = ["store", "backup", str(file), "--home", str(home)]
+    assert main(command) == BAD_USAGE
+    assert f"{file} exists; choose another file, or overwrite it with --force" in capsys.readouterr().err
+    assert file.read_text() == "yesterday's"
+    assert main([*command, "--force"]) == 0
+    assert restore(file, tmp_path / "again").files == 1
 
 
 def test_what_cannot_be_saved_or_restored_is_said(tmp_path: Path) -> None:

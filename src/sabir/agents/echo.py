@@ -1,4 +1,4 @@
-"""An agent that repeats its input; always there, so that newcomers have somebody to talk to."""
+"""An agent that repeats its input; served until you configure agents or sites."""
 
 from __future__ import annotations
 

@@ -37,6 +37,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     copying.add_argument("--force", action="store_true", help="copy even if a gateway uses one of the stores")
     backing = actions.add_parser("backup", help="write the whole home into one file; the gateway may keep running")
     backing.add_argument("file", metavar="FILE", help="the file to write, such as sabir-backup.tar.gz")
+    backing.add_argument("--force", action="store_true", help="overwrite an existing file")
     restoring = actions.add_parser("restore", help="restore a backup into an empty home")
     restoring.add_argument("file", metavar="FILE", help="a file that `sabir store backup` wrote")
     for command in (backing, restoring):
@@ -54,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _backup(arguments: argparse.Namespace) -> int:
     settings = load(arguments.config, flags={"home": arguments.home})
-    report = backup(Path(settings.home), Path(arguments.file), settings.store)
+    report = backup(Path(settings.home), Path(arguments.file), settings.store, overwrite=arguments.force)
     if arguments.json:
         say_json(msgspec.json.encode(report))
         return 0

@@ -52,8 +52,8 @@ def gateway_of(settings: Settings, file: Path | None = None, own: Sequence[Agent
     sites = sites_of(settings, agents)
     if sites is not None:
         agents += sites.agents
-    if not any(agent.card.name == echo.card.name for agent in agents):
-        agents.append(echo)  # always present: scripts and newcomers rely on it
+    if not (own or settings.agents or settings.orchestrator or settings.sites):
+        agents.append(echo)  # nothing is configured yet: somebody to talk to
     module = importlib.import_module("sabir.gateway.gateway")  # it imports the server
     gateway: Gateway = module.Gateway(
         *agents,

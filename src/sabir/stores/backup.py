@@ -31,16 +31,18 @@ class BackupReport(msgspec.Struct, frozen=True):
     bytes: int
 
 
-def backup(home: Path, target: Path, store: str | None = None) -> BackupReport:
+def backup(home: Path, target: Path, store: str | None = None, *, overwrite: bool = False) -> BackupReport:
     """Write a home into one file.
 
     Raises:
-        ConfigError: nothing to back up, or the file cannot be written.
+        ConfigError: nothing to back up, or the file exists or cannot be written.
     """
     if store is not None and store.startswith("postgres"):
         raise ConfigError("backup: this store is on PostgreSQL; use pg_dump for it, or sabir store copy")
     if not home.is_dir():
         raise ConfigError(f"backup: there is no {home}")
+    if target.exists() and not overwrite:
+        raise ConfigError(f"backup: {target} exists; choose another file, or overwrite it with --force")
     files = size = 0
     try:
         with tempfile.TemporaryDirectory(dir=target.resolve().parent) as scratch:

@@ -42,7 +42,7 @@ async def test_health_is_told_soon_also_while_the_store_takes_its_time(
     transport = httpx2.ASGITransport(gateway)
     async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:8080") as client:
         told = await client.get("/health", timeout=10)
-        assert (told.status_code, told.json()["store"], told.headers["retry-after"]) == (503, "away", "1")
+        assert (told.status_code, told.json()["store"], told.headers["retry-after"]) == (503, "unavailable", "1")
         assert (await client.get("/health/live")).status_code == 200
     await gateway.stop()
 
@@ -55,7 +55,7 @@ def test_a_broker_that_is_unavailable_is_reported(serve: Serve, home: Path) -> N
         told = httpx2.get(url + path)
         assert told.status_code == 200
         body = told.json()
-        assert (body["status"], body["nlip-amqp"]) == ("degraded", "away")
+        assert (body["status"], body["nlip-amqp"]) == ("degraded", "unavailable")
         assert body["reason"] == "the broker is unavailable; messages over AMQP wait there"
     assert httpx2.get(url + "/health/live").json() == {"status": "ok"}
 

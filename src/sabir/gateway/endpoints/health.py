@@ -61,11 +61,11 @@ class Health:
         if self.services.exchange.closing:
             return _json(503, {**status, "status": "stopping"}, {"Retry-After": "5"})
         if not await answers(self.services.store.ping):
-            return _json(503, {**status, "status": "store unavailable", "store": "away"}, {"Retry-After": "1"})
+            return _json(503, {**status, "status": "store unavailable", "store": "unavailable"}, {"Retry-After": "1"})
         reasons = self._reasons()
         if reasons:
             status = {**status, "status": "degraded", "reason": "; ".join(reasons.values())}
-            return _json(200, {**status, **dict.fromkeys(reasons, "away")})
+            return _json(200, {**status, **dict.fromkeys(reasons, "unavailable")})
         return _json(200, status)
 
     def _reasons(self) -> dict[str, str]:
