@@ -16,6 +16,7 @@ import pytest
 
 from conftest import Serve
 from free_ports import free_port
+from peers_venv import python_of
 from sabir import Gateway, Turn, agent
 from sabir.agents.echo import echo
 from sabir.cli.main import REFUSED, main
@@ -25,7 +26,6 @@ from sabir.guard import Rights, Rule
 from sabir.guard.build import GuardSettings, IdentitySettings
 from sabir.guard.identity.api_keys import ApiKeys
 from sabir.stores.sqlite.store import SQLiteStore
-from suites.interop.peers_venv import python_of
 
 HERE = Path(__file__).resolve().parent
 

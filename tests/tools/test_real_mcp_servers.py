@@ -11,7 +11,6 @@ import importlib.machinery
 import importlib.util
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,14 +23,12 @@ import yaml
 from conftest import serving
 from free_ports import free_port
 from openai_server import calls, scripted
+from peers_venv import python_of
 from sabir import connect
 from sabir.config.build import gateway_of
 from sabir.config.load import settings_of
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.append(str(ROOT / "bench"))
-
-from venvs import python_of  # noqa: E402
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from conftest import Served
+from peers_venv import python_of
 from sabir.cli import main
 from sabir.conformance.suites import Options, suite
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bench"))
-
-from venvs import python_of
 
 pytestmark = pytest.mark.timeout(300)  # the first run makes an environment
 # What shared/spec/nlweb.md, section 2, tells of nlweb-network 0.7.0, by the check that sees it.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +11,8 @@ import httpx2
 import pytest
 
 from conftest import Served
+from peers_venv import python_of
 from protocols.nlweb.wire.test_wire import SEED
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bench"))
-
-from venvs import python_of
 
 pytestmark = pytest.mark.timeout(300)  # the first run makes an environment
 PARSE = """

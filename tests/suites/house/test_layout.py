@@ -31,3 +31,9 @@ def test_a_folder_without_a_package_is_found(tmp_path: Path) -> None:
     (tmp_path / "src" / "__init__.py").touch()
     (tmp_path / "src" / "bus" / "__init__.py").touch()
     assert misplaced(tmp_path / "tests", tmp_path / "src") == ["hub", "suites/other"]
+
+
+def test_no_test_puts_the_benchmarks_on_the_path() -> None:
+    """``bench/search.py`` would hide ``tests/search``, depending on which files are collected first."""
+    lines = ((path, line) for path in TESTS.rglob("*.py") for line in path.read_text(encoding="utf-8").splitlines())
+    assert [path.name for path, line in lines if line.startswith("sys.path") and "bench" in line] == []

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from conftest import Serve
+from peers_venv import python_of
 from sabir import Gateway, Turn, agent
-from suites.interop.peers_venv import python_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]  # the first run makes environments
 HERE = Path(__file__).resolve().parent

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from conftest import Serve
+from peers_venv import python_of
 from sabir.agent import agent
 from sabir.agents.echo import echo
 from sabir.errors import TurnFailed
 from sabir.events import Event, Progress, Question
 from sabir.gateway.gateway import Gateway
 from sabir.turn import Turn
-from suites.interop.peers_venv import python_of
 
 CLIENT = Path(__file__).resolve().parent / "fastmcp_client.py"
 ended: list[str] = []
