@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from starlette.routing import BaseRoute, Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from sabir import Event, Message, Question, Reply, SabirError
 from sabir.errors import BadMethod, TurnFailed
 from sabir.extend import (
     Admission,
     DisconnectWatcher,
+    Door,
     DoorContext,
     EventSink,
     TurnRequest,
@@ -29,7 +30,7 @@ from . import wire
 NAME: Final = "telegram"
 
 
-class TelegramDoor:
+class TelegramDoor(Door):
     """Takes telegrams for every agent."""
 
     name = NAME
@@ -37,20 +38,11 @@ class TelegramDoor:
     def __init__(self, services: DoorContext) -> None:
         self._services = services
 
-    def raw(self) -> Mapping[str, ASGIApp]:
-        return {}
-
     def routes(self) -> Sequence[BaseRoute]:
         return [Route("/telegram/{agent}", _Endpoint(self._services))]
 
     def addresses(self) -> Sequence[tuple[str, str]]:
         return [("Telegram", "/telegram/{agent}")]
-
-    async def start(self) -> None:
-        return None
-
-    async def stop(self) -> None:
-        return None
 
 
 class _Endpoint:

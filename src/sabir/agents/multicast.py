@@ -8,12 +8,8 @@ the same group share its copies.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
-
-from starlette.routing import BaseRoute
-from starlette.types import ASGIApp
 
 from sabir.bus import Bus, Letter
 from sabir.bus.base import LetterReceiver
@@ -21,7 +17,7 @@ from sabir.cluster import wire as nodes
 from sabir.errors import NotFound, Refused
 from sabir.exchange.request import TurnRequest
 from sabir.guard import Credentials
-from sabir.http.door import GatewayServices
+from sabir.http.door import Door, GatewayServices
 from sabir.turn import Turn
 
 from .group import AgentGroup
@@ -31,7 +27,7 @@ logger = logging.getLogger("sabir.bus")
 PREFIX: Final = "group:"  # of names on the bus
 
 
-class GroupDoor:
+class GroupDoor(Door):
     """Delivers messages published to a group to the members on this node."""
 
     name = "groups"
@@ -40,15 +36,6 @@ class GroupDoor:
         self._services = services
         self._bus = bus
         self._receivers: list[LetterReceiver] = []
-
-    def raw(self) -> Mapping[str, ASGIApp]:
-        return {}
-
-    def routes(self) -> Sequence[BaseRoute]:
-        return []
-
-    def addresses(self) -> Sequence[tuple[str, str]]:
-        return []
 
     async def start(self) -> None:
         """Join each group as each of its members. The bus is already open.

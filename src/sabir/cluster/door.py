@@ -20,9 +20,6 @@ from contextlib import suppress
 from functools import partial
 from typing import Final
 
-from starlette.routing import BaseRoute
-from starlette.types import ASGIApp
-
 from sabir.agent import Agent
 from sabir.aio import cancel_and_wait
 from sabir.bus.base import Bus, Called, LetterReceiver
@@ -30,7 +27,7 @@ from sabir.errors import Cancelled, DeadlineExceeded, NotFound, PeerUnavailable,
 from sabir.events import Event, Question, Reply
 from sabir.exchange.request import EventSink, TurnRequest
 from sabir.guard import Credentials
-from sabir.http.door import GatewayServices
+from sabir.http.door import Door, GatewayServices
 from sabir.message import Message
 from sabir.observe.metrics import Metrics
 
@@ -54,7 +51,7 @@ _TRIES: Final = 3  # nodes that are asked; earlier ones were stopping
 _OFFERED: Final = Template(owner=NODE_OWNER, protocols=("bus",))
 
 
-class BusDoor:
+class BusDoor(Door):
     """Serves this node's agents to other nodes, and adds theirs here."""
 
     name = "bus"
@@ -75,7 +72,7 @@ class BusDoor:
         self._agents = agents  # of the exchange; remote ones are added and removed
         self._own = {name: agent for name, agent in agents.items() if not isinstance(agent, BusPeer)}
         self._receivers: dict[str, LetterReceiver] = {}  # by bus name
-        self._unlisted: set[str] = set()  # remote agents without a lease that a node still answers for
+        self.unlisted: set[str] = set()  # remote agents without a lease that a node still answers for
         self._ran_out = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         if services.exchange.observer is not None:
@@ -84,12 +81,6 @@ class BusDoor:
     @property
     def node(self) -> str:
         return self.directory.node
-
-    def raw(self) -> Mapping[str, ASGIApp]:
-        return {}
-
-    def routes(self) -> Sequence[BaseRoute]:
-        return []
 
     def addresses(self) -> Sequence[tuple[str, str]]:
         return [("Bus", f"node {self.node}")]
@@ -290,7 +281,7 @@ class BusDoor:
                 self._found(change.entry)
 
     def _found(self, entry: Entry) -> None:
-        self._unlisted.discard(entry.name)
+        self.unlisted.discard(entry.name)
         known = self._agents.get(entry.name)
         if entry.card is not None and (known is None or isinstance(known, BusPeer)):
             self._agents[entry.name] = BusPeer(self.bus, entry.card)
@@ -307,7 +298,7 @@ class BusDoor:
         if any("bus" in other.protocols for other in others):
             return
         if 0 < entry.until <= time.time():
-            self._unlisted.add(entry.name)
+            self.unlisted.add(entry.name)
             self._ran_out.set()
         else:
             self._agents.pop(entry.name, None)
@@ -316,14 +307,14 @@ class BusDoor:
         """Remove agents without a lease once no node answers for them."""
         while True:
             with suppress(TimeoutError):
-                async with asyncio.timeout(self.lease / 3 if self._unlisted else None):
+                async with asyncio.timeout(self.lease / 3 if self.unlisted else None):
                     await self._ran_out.wait()
             self._ran_out.clear()
-            names = list(self._unlisted)
+            names = list(self.unlisted)
             answered = await asyncio.gather(*(self._is_answered_for(name) for name in names))
             for name, is_there in zip(names, answered, strict=True):
-                if not is_there and name in self._unlisted:  # it may have been listed again meanwhile
-                    self._unlisted.discard(name)
+                if not is_there and name in self.unlisted:  # it may have been listed again meanwhile
+                    self.unlisted.discard(name)
                     if isinstance(self._agents.get(name), BusPeer):
                         self._agents.pop(name)
 

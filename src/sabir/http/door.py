@@ -218,23 +218,28 @@ class Publishes(Protocol):
 
 
 class Door(Protocol):
-    """The inbound side of a protocol.
+    """The inbound side of a protocol. Doors inherit what they do not need.
 
     ``raw`` maps exact paths to ASGI applications for the hot ones; everything else is Starlette routes.
     """
 
     name: str
 
-    def raw(self) -> Mapping[str, ASGIApp]: ...
+    def raw(self) -> Mapping[str, ASGIApp]:
+        return {}
 
-    def routes(self) -> Sequence[BaseRoute]: ...
+    def routes(self) -> Sequence[BaseRoute]:
+        return []
 
     def addresses(self) -> Sequence[tuple[str, str]]:
         """Its name and address for people: ``("NLIP over HTTP", "/nlip")``."""
+        return []
 
-    async def start(self) -> None: ...
+    async def start(self) -> None:
+        return None
 
-    async def stop(self) -> None: ...
+    async def stop(self) -> None:
+        return None
 
 
 @runtime_checkable

@@ -16,7 +16,6 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
-from starlette.types import ASGIApp
 
 from sabir.aio import cancel_and_wait
 from sabir.conformance.base import CheckOutcome
@@ -26,7 +25,7 @@ from sabir.events import Delta, Fault, Progress, Question, Reply
 from sabir.gateway.endpoints.operators import check_operator, operator_role
 from sabir.guard.audit.log import expand, lines_of
 from sabir.http.admission import NO_AGENT, Admission
-from sabir.http.door import GatewayServices
+from sabir.http.door import Door, GatewayServices
 from sabir.http.request import credentials_of, read_json
 from sabir.http.response import refusal_headers
 from sabir.protocols.connect import kind_of
@@ -59,7 +58,7 @@ Answer = Callable[[Request, Admission], Awaitable[Response]]
 Order = TypeVar("Order", CheckOrder, AskOrder)
 
 
-class OperateDoor:
+class OperateDoor(Door):
     """The door for operators with a browser."""
 
     name = "operate"
@@ -68,9 +67,6 @@ class OperateDoor:
         self.services = services
         self._role = operator_role(services)
         self._running: set[asyncio.Task[None]] = set()
-
-    def raw(self) -> Mapping[str, ASGIApp]:
-        return {}
 
     def routes(self) -> Sequence[BaseRoute]:
         return [
@@ -81,12 +77,6 @@ class OperateDoor:
             Route("/operate/traces", self._for_callers(self._reserve_traces), methods=["POST"]),
             Route("/operate/traces/{trace_id}", self._for_callers(self._trace), methods=["GET"]),
         ]
-
-    def addresses(self) -> Sequence[tuple[str, str]]:
-        return []
-
-    async def start(self) -> None:
-        return None
 
     async def stop(self) -> None:
         await cancel_and_wait(self._running)

@@ -8,26 +8,22 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
-from starlette.types import ASGIApp
 
 from sabir import _version
-from sabir.http.door import GatewayServices, ReportsHealth
+from sabir.http.door import Door, GatewayServices, ReportsHealth
 
 from .metrics import answers
 
 _encode = msgspec.json.Encoder().encode
 
 
-class Health:
+class Health(Door):
     """The door for load balancers and for people."""
 
     name = "health"
 
     def __init__(self, services: GatewayServices) -> None:
         self.services = services
-
-    def raw(self) -> Mapping[str, ASGIApp]:
-        return {}
 
     def routes(self) -> Sequence[BaseRoute]:
         return [
@@ -38,12 +34,6 @@ class Health:
 
     def addresses(self) -> Sequence[tuple[str, str]]:
         return [("Health", "/health")]
-
-    async def start(self) -> None:
-        return None
-
-    async def stop(self) -> None:
-        return None
 
     async def _live(self, request: Request) -> Response:
         return _json(200, {"status": "ok"})

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
-from starlette.types import ASGIApp
 
 from sabir.errors import SabirError, Unauthenticated
 from sabir.federation.gateways import RemoteAgent
 from sabir.http.admission import NO_AGENT, Admission
-from sabir.http.door import GatewayServices
+from sabir.http.door import Door, GatewayServices
 from sabir.http.request import credentials_of
 from sabir.observe.metrics import CONTENT_TYPE, Metrics
 from sabir.observe.settings import ObserveSettings
@@ -77,7 +76,7 @@ async def answers(ping: Callable[[], Awaitable[object]]) -> bool:
     return True
 
 
-class MetricsDoor:
+class MetricsDoor(Door):
     """The door for monitoring; absent unless metrics are enabled."""
 
     name = "metrics"
@@ -89,9 +88,6 @@ class MetricsDoor:
         self._group: WorkerGroup | None = None
         if services.exchange.observer is not None:
             watch(services, services.exchange.observer.metrics)
-
-    def raw(self) -> Mapping[str, ASGIApp]:
-        return {}
 
     def routes(self) -> Sequence[BaseRoute]:
         on = self.services.exchange.observer is not None and self.settings.metrics

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
-from starlette.types import ASGIApp
 
 from sabir.guard.identity.oauth import metadata_path
-from sabir.http.door import GatewayServices
+from sabir.http.door import Door, GatewayServices
 
 
-class ProtectedResource:
+class ProtectedResource(Door):
     """The door for clients that look for an authorization server; absent unless one is configured."""
 
     name = "protected-resource"
@@ -22,23 +21,11 @@ class ProtectedResource:
     def __init__(self, services: GatewayServices) -> None:
         self.services = services
 
-    def raw(self) -> Mapping[str, ASGIApp]:
-        return {}
-
     def routes(self) -> Sequence[BaseRoute]:
         guarded = self.services.guarded
         if guarded is None or not guarded.identity.issuers:
             return []
         return [Route(metadata_path(f"{self.services.public_url}/nlip"), self._document, methods=["GET"])]
-
-    def addresses(self) -> Sequence[tuple[str, str]]:
-        return []
-
-    async def start(self) -> None:
-        return None
-
-    async def stop(self) -> None:
-        return None
 
     async def _document(self, request: Request) -> Response:
         assert self.services.guarded is not None

@@ -10,9 +10,8 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
-from starlette.types import ASGIApp
 
-from sabir.http.door import GatewayServices
+from sabir.http.door import Door, GatewayServices
 
 from .playground_docs import Documentation
 
@@ -37,7 +36,7 @@ HEADERS: Final[Mapping[str, str]] = {
 }
 
 
-class Playground:
+class Playground(Door):
     """The door for browsers. The files are read once."""
 
     name = "web"
@@ -48,21 +47,12 @@ class Playground:
             file.name: (file.read_bytes(), TYPES[file.suffix]) for file in FOLDER.iterdir() if file.suffix in TYPES
         }
 
-    def raw(self) -> Mapping[str, ASGIApp]:
-        return {}
-
     def routes(self) -> Sequence[BaseRoute]:
         own = [Route("/", self._page, methods=["GET"]), Route("/web/{name}", self._file, methods=["GET"])]
         return [*own, *self._documentation.routes()]
 
     def addresses(self) -> Sequence[tuple[str, str]]:
         return [("Web page", "/")]
-
-    async def start(self) -> None:
-        return None
-
-    async def stop(self) -> None:
-        return None
 
     async def _page(self, request: Request) -> Response:
         return self._answer("index.html", request)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
-from starlette.types import ASGIApp
 
 from sabir.errors import SabirError
-from sabir.http.door import GatewayServices
+from sabir.http.door import Door, GatewayServices
 from sabir.http.request import credentials_of
 from sabir.http.response import refusal_headers
 from sabir.message import Message
@@ -20,7 +19,7 @@ from sabir.protocols.nlip.wire import json as nlip
 from sabir.statements import statement
 
 
-class WellKnown:
+class WellKnown(Door):
     """The door for auditors."""
 
     name = "well-known"
@@ -28,24 +27,12 @@ class WellKnown:
     def __init__(self, services: GatewayServices) -> None:
         self.services = services
 
-    def raw(self) -> Mapping[str, ASGIApp]:
-        return {}
-
     def routes(self) -> Sequence[BaseRoute]:
         return [
             Route("/.well-known/nlip", self._self_report, methods=["GET"]),
             Route("/ethics", self._statement, methods=["GET"]),
             Route("/security", self._statement, methods=["GET"]),
         ]
-
-    def addresses(self) -> Sequence[tuple[str, str]]:
-        return []
-
-    async def start(self) -> None:
-        return None
-
-    async def stop(self) -> None:
-        return None
 
     async def _self_report(self, request: Request) -> Response:
         services = self.services

@@ -31,7 +31,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from sabir.errors import BadMessage, BadMethod, NotFound, RateLimited, SabirError
 from sabir.guard.egress.addresses import Outbound, OutboundRules
 from sabir.http.admission import Admission
-from sabir.http.door import DoorContext, typed
+from sabir.http.door import Door, DoorContext, typed
 from sabir.http.request import credentials_of, headers_of
 from sabir.http.response import refusal_headers
 from sabir.protocols.a2a.peer.peer import A2aPeer
@@ -150,7 +150,7 @@ class A2aSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     card_versions: CardVersions = ("1.0", "0.3")  # whose interfaces and fields are on cards
 
 
-class A2aDoor:
+class A2aDoor(Door):
     """The door. One instance serves all agents."""
 
     name = DOOR

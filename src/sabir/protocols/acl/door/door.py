@@ -23,7 +23,7 @@ from sabir.dialogues.service import Dialogues, Posted, letter_id, limits_for
 from sabir.errors import BadMessage, BadMethod, Forbidden, NotFound, SabirError, Unreadable
 from sabir.http.admission import NO_AGENT, Admission
 from sabir.http.disconnect import disconnected
-from sabir.http.door import settings_for
+from sabir.http.door import Door, settings_for
 from sabir.http.request import accept_of, check_body_headers, credentials_of, headers_of, prefer_of, read_body
 from sabir.http.request import json_of as checked_json
 from sabir.http.response import COMMENT, refusal_headers, send_events, send_json, start_events
@@ -51,7 +51,7 @@ _SLOTS: Final = ("skills", "ontologies", "languages", "protocols", "groups")
 _MAX_LISTED: Final = 1000
 
 
-class Acl:
+class Acl(Door):
     """The door. One instance serves all agents."""
 
     name = DOOR

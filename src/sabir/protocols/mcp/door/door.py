@@ -32,7 +32,7 @@ from starlette.types import ASGIApp
 from sabir.aio import cancel_and_wait
 from sabir.errors import NotFound, PeerError, Unauthenticated
 from sabir.guard.identity.oauth import challenge, protected_resource
-from sabir.http.door import DoorContext
+from sabir.http.door import Door, DoorContext
 from sabir.protocols.mcp.peer.peer import McpPeer
 from sabir.protocols.nlip.door.http import Everything
 from sabir.turn import Caller
@@ -74,7 +74,7 @@ class McpContext(DoorContext, Protocol):
     def scopes(self) -> Sequence[str]: ...
 
 
-class Mcp:
+class Mcp(Door):
     """The door."""
 
     name = DOOR

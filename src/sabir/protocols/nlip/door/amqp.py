@@ -21,13 +21,11 @@ import asyncio
 import logging
 import random
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing, suppress
 from typing import Annotated, Final
 
 import msgspec
-from starlette.routing import BaseRoute
-from starlette.types import ASGIApp
 
 from sabir.aio import cancel_and_wait
 from sabir.errors import BadMessage, ConfigError, Forbidden, PeerError, PeerRefused, PeerUnavailable, SabirError
@@ -35,7 +33,7 @@ from sabir.events import Event, Question, Reply
 from sabir.exchange.request import EventSink, TurnRequest
 from sabir.guard import Credentials
 from sabir.http.admission import Admission
-from sabir.http.door import settings_for
+from sabir.http.door import Door, settings_for
 from sabir.http.request import hops_of
 from sabir.message import Message
 from sabir.protocols.nlip.amqp.broker import Broker
@@ -99,7 +97,7 @@ class NlipAmqpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return context
 
 
-class NlipAmqp:
+class NlipAmqp(Door):
     """The door. It keeps one connection and reconnects when that is lost."""
 
     name = DOOR
@@ -112,12 +110,6 @@ class NlipAmqp:
         self._running: asyncio.Task[None] | None = None
         self._letters: set[asyncio.Task[None]] = set()
         self._reading: tuple[AmqpConnection, set[str]] | None = None  # the connection, and the addresses read from
-
-    def raw(self) -> Mapping[str, ASGIApp]:
-        return {}
-
-    def routes(self) -> Sequence[BaseRoute]:
-        return []
 
     def addresses(self) -> Sequence[tuple[str, str]]:
         if not self.settings.url:

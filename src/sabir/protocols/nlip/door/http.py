@@ -22,7 +22,7 @@ from sabir.exchange.request import EventSink, TurnRequest
 from sabir.guard import Credentials
 from sabir.http.admission import NO_AGENT, Admission
 from sabir.http.disconnect import Comment, DisconnectWatcher
-from sabir.http.door import settings_for
+from sabir.http.door import Door, settings_for
 from sabir.http.fallback import BROKEN
 from sabir.http.request import (
     NO_PREFERENCE,
@@ -105,7 +105,7 @@ class NlipHttpSettings(msgspec.Struct, frozen=True):
     strict: bool = False  # follow the standard to the letter, whatever a client prefers
 
 
-class NlipHttp:
+class NlipHttp(Door):
     """The door. One instance serves all agents."""
 
     name = DOOR
@@ -122,12 +122,6 @@ class NlipHttp:
 
     def addresses(self) -> Sequence[tuple[str, str]]:
         return [("NLIP over HTTP", "/nlip")]
-
-    async def start(self) -> None:
-        return None
-
-    async def stop(self) -> None:
-        return None
 
     # -- one request ------------------------------------------------------------------------------
 

@@ -54,7 +54,7 @@ from sabir.errors import (
 from sabir.exchange.conversations import Tokens
 from sabir.guard.quotas.rates import is_loopback
 from sabir.http.admission import NO_AGENT, Admission
-from sabir.http.door import MakeServer, typed
+from sabir.http.door import Door, MakeServer, typed
 from sabir.http.request import check_content_encoding, credentials_of, headers_of
 from sabir.http.response import refusal_headers, send_json
 from sabir.message import MEDIA, Message, Part, json_part, media_of, printable, uri_part
@@ -72,7 +72,7 @@ _RANGE: Final = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18}|\*)")
 _WANTED: Final = re.compile(r"bytes=(\d{1,18})-(\d{0,18})")
 
 
-class UploadDoor:
+class UploadDoor(Door):
     """The door. The data is in ``sabir.uploads``."""
 
     name = DOOR
@@ -84,18 +84,12 @@ class UploadDoor:
         self._sweeping: asyncio.Task[None] | None = None
         self._own: Listening | None = None
 
-    def raw(self) -> Mapping[str, ASGIApp]:
-        return {}
-
     def routes(self) -> Sequence[BaseRoute]:
         return self._routes() if self.listener is None else []
 
     def _routes(self) -> list[BaseRoute]:
         app = _UploadApp(self)
         return [Route(path, app, methods=None) for path in (PATH.rstrip("/"), PATH, PATH + "{place}")]
-
-    def addresses(self) -> Sequence[tuple[str, str]]:
-        return []  # announced by control, on request
 
     async def start(self) -> None:
         self.uploads.public_url = self.services.public_url

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing, suppress
 from typing import Annotated, Any, Final
 
 import msgspec
 from starlette.routing import BaseRoute, WebSocketRoute
-from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.types import Message as Packet
+from starlette.types import Receive, Scope, Send
 
 from sabir.errors import (
     BadInput,
@@ -34,7 +34,7 @@ from sabir.exchange.request import EventSink, TurnRequest
 from sabir.guard import Credentials
 from sabir.guard.assent import takes_back
 from sabir.http.admission import Admission
-from sabir.http.door import settings_for
+from sabir.http.door import Door, settings_for
 from sabir.http.request import credentials_of, headers_of, hops_of
 from sabir.limits import check_cost
 from sabir.message import Message, Part, json_part, token_kind, uri_part
@@ -62,7 +62,7 @@ class NlipWsSettings(msgspec.Struct, frozen=True):
     idle_seconds: Annotated[float, msgspec.Meta(gt=0)] = 300.0  # without a message, before a connection is closed
 
 
-class NlipWs:
+class NlipWs(Door):
     """The door. Each connection is one ``Connection``."""
 
     name = DOOR
@@ -71,21 +71,12 @@ class NlipWs:
         self.services = services
         self.settings = settings_for(DOOR, NlipWsSettings, services)
 
-    def raw(self) -> Mapping[str, ASGIApp]:
-        return {}
-
     def routes(self) -> Sequence[BaseRoute]:
         paths = ("/nlip/ws", "/nlip/ws/", "/nlip/ws/text", "/nlip/{agent}/ws", "/nlip/{agent}/ws/text")
         return [WebSocketRoute(path, _WebSocketApp(self)) for path in paths]
 
     def addresses(self) -> Sequence[tuple[str, str]]:
         return [("NLIP over WebSocket", "/nlip/ws")]
-
-    async def start(self) -> None:
-        return None
-
-    async def stop(self) -> None:
-        return None
 
 
 class _WebSocketApp:

@@ -22,7 +22,7 @@ from sabir.errors import BadMethod, NotFound, SabirError, TooLarge, Unreadable
 from sabir.exchange.request import TurnRequest
 from sabir.guard import Credentials
 from sabir.http.admission import NO_AGENT, Admission
-from sabir.http.door import DoorContext, settings_for
+from sabir.http.door import Door, DoorContext, settings_for
 from sabir.http.request import (
     Accept,
     Preferences,
@@ -105,7 +105,7 @@ class NlwebSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     wait: Annotated[float, msgspec.Meta(ge=0, le=LONGEST_WAIT)] = WAIT  # seconds before a promise is given
 
 
-class Nlweb:
+class Nlweb(Door):
     """The door. One instance serves all agents."""
 
     name = DOOR
@@ -128,9 +128,6 @@ class Nlweb:
 
     def addresses(self) -> Sequence[tuple[str, str]]:
         return [("NLWeb", "/ask")]
-
-    async def start(self) -> None:
-        return None
 
     async def stop(self) -> None:
         self.asking.stop()
