@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import yaml
 from sabir.cli.main import BAD_USAGE
 from sabir.config.build import gateway_of
 from sabir.config.load import load, settings_of
+from sabir.config.schema import schema
 from sabir.config.settings import Settings
 from sabir.config.validate import EXPECTED, at, check
 from sabir.errors import ConfigError
@@ -260,3 +262,47 @@ def test_the_command_ends_with_one_line(tmp_path: Path) -> None:
 def test_the_schema_says_which_levels_there_are() -> None:
     told = msgspec.json.schema(Settings)["$defs"]["Log"]["properties"]["level"]
     assert "warning" in told["pattern"]
+
+
+BOUNDS = {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "enum"}
+
+
+def unbounded(root: dict[str, Any], node: dict[str, Any], place: str, seen: frozenset[str]) -> Iterator[str]:
+    """The places of numbers in a schema that have no bounds."""
+    if "$ref" in node:
+        name = node["$ref"].rpartition("/")[2]
+        if name in seen:
+            return
+        node, seen = root["$defs"][name], seen | {name}
+    if node.get("type") in ("integer", "number") and not BOUNDS & set(node):
+        yield place
+    inner = [(f"{place}.{name}", value) for name, value in node.get("properties", {}).items()]
+    inner += [(place, choice) for choice in node.get("anyOf", ())]
+    inner += [(f"{place}[]", node.get("items")), (f"{place}{{}}", node.get("additionalProperties"))]
+    for where, value in inner:
+        if isinstance(value, dict):
+            yield from unbounded(root, value, where, seen)
+
+
+def test_every_number_in_the_schema_has_bounds() -> None:
+    made = schema()
+    assert list(unbounded(made, made, "", frozenset())) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("tasks: {lease: 0}", "tasks.lease"),
+        ("tasks: {lease: 3601}", "tasks.lease"),
+        ("tasks: {look: -1}", "tasks.look"),
+        ("agents: [{id: a, backend: {type: mock, model: m, price: {input: -1}}}]", "agents[0].backend.price.input"),
+        ("agents: [{id: a, backend: {type: mock, model: m, price: {per: 0}}}]", "agents[0].backend.price.per"),
+        ("agents: [{id: a, federation: {members: [b], seconds: 0}}]", "agents[0].federation.seconds"),
+        ("agents: [{id: a, federation: {members: [b], seconds: {b: 0}}}]", "agents[0].federation.seconds.b"),
+        ("agents: [{id: a, federation: {members: [b], seconds: {b: x}}}]", "agents[0].federation.seconds.b"),
+    ],
+)
+def test_a_number_out_of_its_bounds_is_rejected_by_its_place(tmp_path: Path, text: str, place: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        started(tmp_path, text)
+    assert str(raised.value).startswith(f"settings: {place}: expected ")

@@ -6,6 +6,7 @@ Unknown keys are errors that suggest the nearest known one. Flags override varia
 
 from __future__ import annotations
 
+import copy
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -222,14 +223,14 @@ def _exact(place: str, text: str, values: Mapping[str, Any]) -> str:
     before, dots, after = place.partition("[...]")
     if not dots:
         return place
-    *way, last = before.split(".")
-    inside: Any = values
+    steps = [int(number) if number else name for name, number in re.findall(r"(\w+)|\[(\d+)\]", before)]
+    less: Any = copy.deepcopy(dict(values))
+    *way, last = steps
+    inside = less
     for step in way:
         inside = inside[step]
-    for name in inside[last]:
-        less: dict[str, Any] = {last: {name: inside[last][name]}}
-        for step in reversed(way):
-            less = {step: less}
+    for name, value in inside[last].items():
+        inside[last] = {name: value}
         try:
             msgspec.convert(less, Settings, strict=False)
         except msgspec.ValidationError as exc:

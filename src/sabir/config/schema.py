@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -11,11 +11,15 @@ import msgspec
 from .settings import Settings
 from .validate import EXPECTED
 
-_BOUNDS: Final = {  # what validate.py expects of numbers, in JSON Schema terms
+_BOUNDS: Final[Mapping[str, dict[str, Any]]] = {  # what validate.py expects of numbers, in JSON Schema terms
     "a number above 0": {"exclusiveMinimum": 0},
     "a number from 0 up": {"minimum": 0},
     "a number from 1 up": {"minimum": 1},
     "a share from 0 to 1": {"minimum": 0, "maximum": 1},
+    "a number from 0 to 65535": {"minimum": 0, "maximum": 65535},
+    "a number from 1 to 65535": {"minimum": 1, "maximum": 65535},
+    "a cosine, from -1 up and below 1": {"minimum": -1, "exclusiveMaximum": 1},
+    "1, 2 or 3": {"enum": [1, 2, 3]},
 }
 
 

@@ -41,7 +41,8 @@ class FederationSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     members: tuple[str, ...]  # ids of agents
     strategy: Literal["first", "all", "best", "vote", "merge"] = "all"
     integrator: str | None = None  # the id of the agent that writes the combined answer
-    seconds: float | dict[str, float] = 30.0  # time limit per member, or by member
+    # Time limit per member, or by member.
+    seconds: Annotated[float, Meta(gt=0)] | dict[str, Annotated[float, Meta(gt=0)]] = 30.0
     quorum: Annotated[int, Meta(ge=1)] = 1
 
 

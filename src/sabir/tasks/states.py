@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
+from msgspec import Meta
 
 from sabir.errors import Conflict
 from sabir.events import Question
@@ -37,8 +38,9 @@ class TaskSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     retention: float = 86400.0  # seconds that a task is kept after its last change
     turn_seconds: float = 3600.0  # time limit for the agent
     answer_seconds: float = 86400.0  # time limit for the answer to a question
-    lease: float = 20.0  # seconds without renewal after which a node is considered dead
-    look: float = 1.0  # seconds between two polls of the store for changes by other nodes
+    # Seconds without renewal after which a node is considered dead.
+    lease: Annotated[float, Meta(gt=0, le=LONGEST_LEASE)] = 20.0
+    look: Annotated[float, Meta(gt=0)] = 1.0  # seconds between two polls of the store for changes by other nodes
     running: int = 256  # concurrently on this node; more wait in the store for any node with room
     per_owner: int = 10_000  # open tasks
     attempts: int = 5  # after which a task that never ends is given up

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from typing import Any, Final, Literal, Protocol
+from typing import Annotated, Any, Final, Literal, Protocol
 
 import msgspec
+from msgspec import Meta
 
 from sabir.errors import PeerUnreadable
 from sabir.message import Part
@@ -47,9 +48,9 @@ class ModelUsage(msgspec.Struct, frozen=True):
 class Price(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The price of a model's tokens, in US dollars."""
 
-    input: float = 0.0  # for what the model is given
-    output: float = 0.0  # for what it writes
-    per: int = 1_000_000  # tokens
+    input: Annotated[float, Meta(ge=0)] = 0.0  # for what the model is given
+    output: Annotated[float, Meta(ge=0)] = 0.0  # for what it writes
+    per: Annotated[int, Meta(ge=1)] = 1_000_000  # tokens
 
     def __post_init__(self) -> None:
         if self.input < 0 or self.output < 0:
