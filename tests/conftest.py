@@ -125,9 +125,9 @@ class PromptServer(Server):
     def end(self) -> None:
         """To be called from any thread."""
         self.should_exit = True
-        if self._loop is not None:
+        if self.loop is not None:
             with suppress(RuntimeError):  # it has ended already, and its loop with it
-                self._loop.call_soon_threadsafe(self._told.set)
+                self.loop.call_soon_threadsafe(self._told.set)
 
     async def main_loop(self) -> None:
         ticks = asyncio.ensure_future(super().main_loop())

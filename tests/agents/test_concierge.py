@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from conftest import Serve, Served
-from sabir.agent import agent
+from sabir.agent import Agent, agent
 from sabir.agents.control.intents import Wish
 from sabir.agents.echo import echo
 from sabir.card import Policy
@@ -22,18 +22,20 @@ from sabir.protocols.nlip.peer.websocket import NlipWsPeer
 from sabir.protocols.nlip.wire import json as nlip
 from sabir.turn import Turn
 
-SEEN: list[Turn] = []
+
+@pytest.fixture
+def seen() -> list[Turn]:
+    return []
 
 
-@pytest.fixture(autouse=True)
-def nothing_seen() -> None:
-    SEEN.clear()
+@pytest.fixture
+def listener(seen: list[Turn]) -> Agent:
+    @agent(name="listener", description="Says what it knows of the talk")
+    async def listener(turn: Turn) -> str:
+        seen.append(turn)
+        return " | ".join([*(past.asked.text for past in turn.conversation.turns), turn.text])
 
-
-@agent(name="listener", description="Says what it knows of the talk")
-async def listener(turn: Turn) -> str:
-    SEEN.append(turn)
-    return " | ".join([*(past.asked.text for past in turn.conversation.turns), turn.text])
+    return listener
 
 
 @agent(name="talker")
@@ -42,10 +44,14 @@ async def talker(turn: Turn) -> Message:
     return Message.text("word " * 1000).with_part(json_part({"a": 1}, label="data"))
 
 
-@agent(name="careful", policies=(Policy("privacy", "I keep notes.", {"jurisdiction": "EU"}, required=True),))
-async def careful(turn: Turn) -> str:
-    SEEN.append(turn)
-    return "at your service"
+@pytest.fixture
+def careful(seen: list[Turn]) -> Agent:
+    @agent(name="careful", policies=(Policy("privacy", "I keep notes.", {"jurisdiction": "EU"}, required=True),))
+    async def careful(turn: Turn) -> str:
+        seen.append(turn)
+        return "at your service"
+
+    return careful
 
 
 class Talk:
@@ -85,7 +91,7 @@ class Talk:
 
 
 @pytest.fixture
-def served(serve: Serve, home: Path) -> Served:
+def served(serve: Serve, home: Path, listener: Agent, careful: Agent) -> Served:
     return serve(Gateway(listener, talker, careful, home=home))
 
 
@@ -146,33 +152,33 @@ async def test_ethics_security_and_who_you_are_are_told(talk: Talk) -> None:  # 
     assert (await talk.tell("authentication", {}))["known"] is False
 
 
-async def test_control_never_reaches_the_agent_nor_its_context(talk: Talk) -> None:  # PAPER-CDS
+async def test_control_never_reaches_the_agent_nor_its_context(talk: Talk, seen: list[Turn]) -> None:  # PAPER-CDS
     await talk.say("one")
     await talk.control("What are your limits?")
     assert (await talk.say("two")).text == "one | two"
-    assert len(SEEN) == 2
+    assert len(seen) == 2
 
 
 # -- policies -------------------------------------------------------------------------------------
 
 
 async def test_no_data_reaches_the_agent_before_its_policy_is_accepted(
-    http: httpx2.AsyncClient, served: Served
+    http: httpx2.AsyncClient, served: Served, seen: list[Turn]
 ) -> None:  # TR-7.1.5.1
     talk = Talk(http, f"{served.url}/nlip/careful")
     refused = await talk.say("my secret")
     assert talk.status == 403 and "privacy" in refused.text and refused.is_control
-    assert SEEN == []
+    assert seen == []
     offered = await talk.tell("policy", {})
     assert offered["privacy"]["require"] is True and offered["privacy"]["accept"] is False
     await talk.say("my secret again")
-    assert SEEN == []
+    assert seen == []
     accepted = await talk.confirmed("I accept your privacy policy.")
     assert accepted.text.startswith("You have accepted: privacy.")
     assert (await talk.say("hello")).text == "at your service"
     stranger = Talk(http, f"{served.url}/nlip/careful")
     await stranger.say("hello")
-    assert stranger.status == 403 and len(SEEN) == 1
+    assert stranger.status == 403 and len(seen) == 1
 
 
 async def test_demands_that_cannot_be_met_are_refused(http: httpx2.AsyncClient, served: Served) -> None:  # TR-7.1.5.2
@@ -186,16 +192,16 @@ async def test_demands_that_cannot_be_met_are_refused(http: httpx2.AsyncClient, 
     assert told["regulatory"]["accept"] is False
 
 
-async def test_a_withheld_attribute_does_not_reach_the_agent(talk: Talk) -> None:  # TR-7.1.5.3
+async def test_a_withheld_attribute_does_not_reach_the_agent(talk: Talk, seen: list[Turn]) -> None:  # TR-7.1.5.3
     await talk.tell("policy", {"attributes": {"withhold": ["location"]}})
     await talk.say("where am I?", location_part(47.37, 8.54))
-    assert [part.format for part in SEEN[0].parts] == ["text"]
+    assert [part.format for part in seen[0].parts] == ["text"]
 
 
 # -- limits ---------------------------------------------------------------------------------------
 
 
-async def test_limits_negotiated_down_hold_for_what_comes_in(talk: Talk) -> None:  # TR-7.3.2
+async def test_limits_negotiated_down_hold_for_what_comes_in(talk: Talk, seen: list[Turn]) -> None:  # TR-7.3.2
     told = await talk.tell("limits", {"propose": {"body": 300, "submessages": 4}})
     assert told["agreed"] == {"body": 300, "submessages": 4}
     assert (await talk.say("x" * 100)).text.endswith("x")
@@ -203,7 +209,7 @@ async def test_limits_negotiated_down_hold_for_what_comes_in(talk: Talk) -> None
     assert talk.status == 413
     await talk.say("x", *[json_part(1)] * 5)
     assert talk.status == 413
-    assert len(SEEN) == 1
+    assert len(seen) == 1
 
 
 async def test_limits_negotiated_down_hold_for_what_goes_out(http: httpx2.AsyncClient, served: Served) -> None:
@@ -238,7 +244,7 @@ async def test_more_than_the_bound_is_answered_with_the_bound(talk: Talk) -> Non
 
 
 async def test_the_keeper_is_switched_in_mid_talk_and_the_context_stays_right(
-    talk: Talk, served: Served
+    talk: Talk, served: Served, seen: list[Turn]
 ) -> None:  # TR-7.3.1, PAPER-CTX
     await talk.say("one")
     reply = await talk.control("I will keep the context from now on")
@@ -250,7 +256,7 @@ async def test_the_keeper_is_switched_in_mid_talk_and_the_context_stays_right(
     assert reply.text == "one | two"
     history += [{"role": "user", "said": "two"}, {"role": "agent", "speaker": "listener", "said": reply.text}]
     assert (await talk.say("without")).text == "without"  # what the client does not send is not there
-    stored = await served.gateway.store.turns(SEEN[-1].conversation.id, 10)
+    stored = await served.gateway.store.turns(seen[-1].conversation.id, 10)
     assert "two" not in [past.asked.text for past in stored]  # nothing of it was kept here
     await talk.control(
         "Please keep the context for me again",
@@ -286,9 +292,9 @@ async def test_a_session_is_ended_and_the_next_message_begins_anew(talk: Talk) -
     assert (await talk.say("two")).text == "two"
 
 
-async def test_what_was_said_is_erased_when_asked(talk: Talk, served: Served) -> None:  # SEC-P2.6
+async def test_what_was_said_is_erased_when_asked(talk: Talk, served: Served, seen: list[Turn]) -> None:  # SEC-P2.6
     await talk.say("my secret")
-    item_id = SEEN[0].conversation.id
+    item_id = seen[0].conversation.id
     assert "erased" in (await talk.confirmed("Erase this conversation")).text
     stored = await served.gateway.store.turns(item_id, 10)
     assert all("secret" not in past.asked.text for past in stored)
@@ -326,17 +332,17 @@ async def test_a_client_that_reads_only_text_gets_only_text(http: httpx2.AsyncCl
 # -- anonymity ------------------------------------------------------------------------------------
 
 
-async def test_anonymous_mode_hides_where_the_caller_is(talk: Talk) -> None:  # PAPER-ANON
+async def test_anonymous_mode_hides_where_the_caller_is(talk: Talk, seen: list[Turn]) -> None:  # PAPER-ANON
     await talk.say("hi")
-    assert SEEN[0].caller.address == "127.0.0.1"
+    assert seen[0].caller.address == "127.0.0.1"
     assert (await talk.tell("anonymous", {"propose": True}))["accepted"] is True
     await talk.say("hi again", traceparent="00-" + "a" * 32 + "-" + "b" * 16 + "-01")
-    assert (SEEN[1].caller.address, SEEN[1].trace) == ("", None)
+    assert (seen[1].caller.address, seen[1].trace) == ("", None)
     assert (await talk.tell("anonymous", {"propose": False}))["refused"] == "downgrade"
 
 
 async def test_a_reader_of_ones_own_is_asked_when_no_rule_knows(
-    serve: Serve, home: Path, http: httpx2.AsyncClient
+    serve: Serve, home: Path, http: httpx2.AsyncClient, listener: Agent
 ) -> None:
     from sabir.agents.control.intents import Wish
 
@@ -351,7 +357,7 @@ async def test_a_reader_of_ones_own_is_asked_when_no_rule_knows(
 
 
 async def test_the_gateways_own_policies_hold_for_every_agent(
-    serve: Serve, home: Path, http: httpx2.AsyncClient
+    serve: Serve, home: Path, http: httpx2.AsyncClient, listener: Agent
 ) -> None:
     stated = {"kind": "retention", "text": "Kept for a day.", "required": True}
     served = serve(Gateway(listener, home=home, facts={"policies": [stated]}))
@@ -363,11 +369,11 @@ async def test_the_gateways_own_policies_hold_for_every_agent(
 
 
 async def test_what_is_agreed_holds_for_an_agent_that_remembers_nothing(
-    serve: Serve, home: Path, http: httpx2.AsyncClient
+    serve: Serve, home: Path, http: httpx2.AsyncClient, seen: list[Turn]
 ) -> None:
     @agent(name="forgetful", remembers=False, policies=(Policy("privacy", "Nothing is kept.", required=True),))
     async def forgetful(turn: Turn) -> str:
-        SEEN.append(turn)
+        seen.append(turn)
         return f"{turn.text} {len(turn.conversation.turns)}"
 
     talk = Talk(http, f"{serve(Gateway(forgetful, home=home)).url}/nlip")
@@ -380,7 +386,7 @@ async def test_what_is_agreed_holds_for_an_agent_that_remembers_nothing(
     assert talk.tokens == held  # our token comes back in every reply (D-16)
     await talk.say("x" * 400)
     assert talk.status == 413
-    assert len(SEEN) == 1
+    assert len(seen) == 1
 
 
 # -- taking back ----------------------------------------------------------------------------------

@@ -53,8 +53,8 @@ async def test_a_question_and_its_answer_wait_for_no_task_of_the_client(
     read: list[bytes] = []
     for bus in (here, there):
         assert isinstance(bus, NatsBus)
-        monkeypatch.setattr(bus._nc, "publish", lambda subject, *_, **__: published.append(subject))
-        monkeypatch.setattr(bus._nc._ps, "parse", read.append)
+        monkeypatch.setattr(bus.client, "publish", lambda subject, *_, **__: published.append(subject))
+        monkeypatch.setattr(bus.client._ps, "parse", read.append)
     assert await _asked(here, "hotel", b"a room?") == [b"a room?"]
     assert not published, "a packet went by the queue of the client"
     assert not read, "a packet was read by the client's task"
@@ -166,6 +166,6 @@ async def test_a_packet_that_nobody_can_read_ends_nothing(nodes: Nodes) -> None:
     await there.serve("hotel", _echo)
     assert isinstance(here, NatsBus) and isinstance(there, NatsBus)
     for junk in (b"", b"\xff\xff", b"\x91\x93\x01\xa1x\xc0", b"x" * 5000):
-        assert here._nc.put(f"{nodes.prefix}.call.hotel", junk)
-        assert here._nc.put(f"{nodes.prefix}.back.{there._instance}.0", junk)
+        assert here.client.put(f"{nodes.prefix}.call.hotel", junk)
+        assert here.client.put(f"{nodes.prefix}.back.{there._instance}.0", junk)
     assert await _asked(here, "hotel", b"still there?") == [b"still there?"]

@@ -82,7 +82,7 @@ async def test_a_restart_under_load_loses_nothing_that_was_acknowledged(
 async def test_a_pull_that_was_lost_is_made_again(server: NatsServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """A cluster that agrees on a new leader answers some requests with nothing at all."""
     bus = await _open(server, msgspec.structs.replace(PATIENT, lost_seconds=0.2))
-    publish, lost = bus._nc.publish, []
+    publish, lost = bus.client.publish, []
 
     async def lossy(subject: str, *args: object, **options: object) -> None:
         if ".CONSUMER.MSG.NEXT." in subject and not lost:
@@ -90,7 +90,7 @@ async def test_a_pull_that_was_lost_is_made_again(server: NatsServer, monkeypatc
         else:
             await publish(subject, *args, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(bus._nc, "publish", lossy)
+    monkeypatch.setattr(bus.client, "publish", lossy)
     came = asyncio.Event()
 
     async def handler(letter: Letter) -> None:
@@ -158,7 +158,7 @@ async def test_what_a_dead_node_had_in_hand_goes_to_another(bus: NatsBus, server
     await bus.send(Letter("hotel", b"x"))
     async with asyncio.timeout(30):
         await begun.wait()
-        await dying._nc.close()  # as kill -9 would: no acknowledgement, no word
+        await dying.client.close()  # as kill -9 would: no acknowledgement, no word
         await bus.receive("hotel", handler)
         await done.wait()
     await dying.close()
@@ -176,7 +176,7 @@ async def test_a_call_whose_server_died_ends(bus: NatsBus, server: NatsServer) -
     with pytest.raises(PeerUnavailable, match="hotel: the node that answered is gone"):
         async with bus.call("hotel", b"", seconds=20) as call:
             await begun.wait()
-            await dying._nc.close()
+            await dying.client.close()
             await anext(call)
     await dying.close()
 
@@ -208,7 +208,7 @@ async def test_a_call_whose_caller_died_is_cancelled(bus: NatsBus, server: NatsS
     await bus.serve("hotel", server_of_hotel)
     async with dying.call("hotel", b"") as call:
         assert await anext(call) == b"begun"
-        await dying._nc.close()
+        await dying.client.close()
         async with asyncio.timeout(30):
             await cancelled.wait()
     await dying.close()
@@ -228,7 +228,7 @@ async def test_a_frame_that_kills_its_receiver_again_and_again_ends_among_the_de
     await dying.receive("hotel", dies)
     async with asyncio.timeout(30):
         await begun.wait()
-    await dying._nc.close()
+    await dying.client.close()
     await dying.close()
     handled: list[Letter] = []
 
@@ -326,14 +326,14 @@ async def test_a_server_that_stands_still_is_noticed_left_and_found_again(server
     server.pause()
     try:
         async with asyncio.timeout(20):
-            while bus._nc.is_connected:
+            while bus.client.is_connected:
                 await asyncio.sleep(0.05)
         with pytest.raises(BusUnavailable):
             await bus.ping()
     finally:
         server.resume()
     async with asyncio.timeout(20):
-        while not bus._nc.is_connected:
+        while not bus.client.is_connected:
             await asyncio.sleep(0.05)
     await bus.send(Letter("hotel", b"x"))
     await bus.close()
@@ -350,7 +350,7 @@ def test_a_bus_is_closed_though_its_server_is_gone_or_stands_still(
         getattr(server, how)()
         if how == "kill":
             async with asyncio.timeout(20):
-                while bus._nc.is_connected:
+                while bus.client.is_connected:
                     await asyncio.sleep(0.01)
         sending = asyncio.create_task(bus.send(Letter("hotel", b"x")))  # something is left to be written
         await asyncio.sleep(0)

@@ -159,7 +159,7 @@ async def test_an_outage_longer_than_a_lease_takes_no_living_agent_away(nodes: N
             except StoreUnavailable:
                 pass
             await asyncio.sleep(0.01)
-    await until(lambda: not door(near)._unlisted)  # and it is known here
+    await until(lambda: not door(near).unlisted)  # and it is known here
     await cancel_and_wait([watching])
     assert not missing, f"gone for {missing[-1] - missing[0]:.1f} s"
     assert await ask(near, "hotel") == "a room"
@@ -174,7 +174,7 @@ async def test_a_node_that_is_cut_off_from_the_store_is_still_asked_and_listed_a
     async with asyncio.timeout(30):
         while await listed(near, "hotel"):
             await asyncio.sleep(0.05)
-    await until(lambda: "hotel" in door(near)._unlisted)
+    await until(lambda: "hotel" in door(near).unlisted)
     begun = time.monotonic()
     while time.monotonic() < begun + LEASE:  # for the time of another lease
         assert await ask(near, "hotel") == "a room"
@@ -183,7 +183,7 @@ async def test_a_node_that_is_cut_off_from_the_store_is_still_asked_and_listed_a
     async with asyncio.timeout(30):
         while not await listed(near, "hotel"):
             await asyncio.sleep(0.05)
-    await until(lambda: not door(near)._unlisted)
+    await until(lambda: not door(near).unlisted)
     assert await ask(near, "hotel") == "a room"
 
 
@@ -192,10 +192,10 @@ async def test_an_agent_whose_lease_ran_out_and_that_nobody_answers_for_is_gone(
     near = await nodes.start(local)
     assert "hotel" in near.agents
     cut = Cut(far)
-    await until(lambda: "hotel" in door(near)._unlisted)
+    await until(lambda: "hotel" in door(near).unlisted)
     await door(far)._serve_no_more()  # as if it had died
     await until(lambda: "hotel" not in near.agents)
-    assert not door(near)._unlisted
+    assert not door(near).unlisted
     cut.mend()
 
 
@@ -203,7 +203,7 @@ async def test_a_node_that_is_about_to_stop_does_not_answer_for_its_agents(nodes
     far = await nodes.start(hotel, local)
     near = await nodes.start(local)
     cut = Cut(far)
-    await until(lambda: "hotel" in door(near)._unlisted)
+    await until(lambda: "hotel" in door(near).unlisted)
     far.exchange.closing = True
     await until(lambda: "hotel" not in near.agents)
     cut.mend()

@@ -121,7 +121,7 @@ async def test_a_proof_is_good_once_when_it_comes_to_two_nodes_at_once(nodes: tu
 
     async def once(number: int) -> bool:
         try:
-            await checking[number % 2]._once("thumb", "the same id")
+            await checking[number % 2].use_once("thumb", "the same id")
             return True
         except Unauthenticated:
             return False
@@ -186,7 +186,7 @@ async def test_a_store_that_is_gone_lets_nobody_in_by_mistake(nodes: tuple[Store
     for refused in (
         KeyVerifier(ApiKeys(nodes[1])).verify(Credentials("192.0.2.1", f"Bearer {text}"), ()),
         DailyUsage(Quotas(daily_turns=1), nodes[1]).begin(ALICE),
-        Dpop(nodes[1])._once("thumb", "id"),
+        Dpop(nodes[1]).use_once("thumb", "id"),
     ):
         with pytest.raises(SabirError):
             await refused

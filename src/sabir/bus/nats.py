@@ -67,8 +67,8 @@ class NatsBus:
         self._max_bytes = int(options.get("max_bytes", "-1"))
         self._credentials = options.get("credentials")
         self._instance = ""  # created on opening: a forked process needs its own
-        self._nc = QuickClient(self.limits.behind_bytes)
-        self._js = self._nc.jetstream()
+        self.client = QuickClient(self.limits.behind_bytes)
+        self._js = self.client.jetstream()
         self._outboxes: dict[str, Outbox] = {}
         self._seen: dict[str, Seen] = {}
         self._receivers: set[NatsReceiver | _Serving] = set()
@@ -97,7 +97,7 @@ class NatsBus:
                 if away.err_code in _NO_JETSTREAM:
                     raise ConfigError("bus: the NATS server has no JetStream; start it with -js") from None
                 raise
-            await self._nc.listen(f"{self.prefix}.back.{self._instance}.*", self._came, status=self._nobody)
+            await self.client.listen(f"{self.prefix}.back.{self._instance}.*", self._came, status=self._nobody)
 
     async def _connect(self) -> None:
         # The client retries by itself and then only reports a timeout. A server that rejects the login will do so
@@ -107,7 +107,7 @@ class NatsBus:
         async def note(exc: Exception) -> None:
             nonlocal refused
             logger.debug("NATS: %s", type(exc).__name__)
-            if not self._nc.is_connected and "authorization" in str(exc).lower():
+            if not self.client.is_connected and "authorization" in str(exc).lower():
                 refused += 1
                 if refused == len(self._servers) and not limit.expired():
                     # A moment later: first the client has to drop this connection.
@@ -115,7 +115,7 @@ class NatsBus:
 
         try:
             async with asyncio.timeout(self.limits.connect_seconds) as limit:
-                await self._nc.connect(
+                await self.client.connect(
                     self._servers,
                     name=f"{self.prefix} {self._instance[:8]}",
                     error_cb=note,
@@ -144,22 +144,22 @@ class NatsBus:
         await self._calls.close()
         if self._writer is not None:
             await asyncio.wait([self._writer], timeout=self.limits.stop_seconds)
-        if not self._nc.is_closed:
-            for goodbye in (partial(self._nc.flush, timeout=1), self._nc.close):
+        if not self.client.is_closed:
+            for goodbye in (partial(self.client.flush, timeout=1), self.client.close):
                 # An unavailable server cannot be notified; uvloop raises RuntimeError then, nats-py AssertionError.
                 with suppress(nats.errors.Error, TimeoutError, OSError, RuntimeError, AssertionError):
                     async with asyncio.timeout(self.limits.stop_seconds):
                         await goodbye()
 
     async def ping(self) -> None:
-        if not self._nc.is_connected:
+        if not self.client.is_connected:
             raise BusUnavailable("NATS is not connected")
         async with translate_errors():
-            await self._nc.flush(timeout=2)
+            await self.client.flush(timeout=2)
 
     @property
     def up(self) -> bool:
-        return self._nc.is_connected
+        return self.client.is_connected
 
     def load(self) -> Load:
         in_hand = sum(receiver.in_hand for receiver in self._receivers if isinstance(receiver, NatsReceiver))
@@ -191,7 +191,7 @@ class NatsBus:
         return chosen, min(longest, first * 2 ** min(chosen.reconnects, 16)) * random.uniform(0.5, 1.0)
 
     async def _disconnected(self) -> None:
-        if self._lost_at is None and not self._closing and self._nc.is_reconnecting:
+        if self._lost_at is None and not self._closing and self.client.is_reconnecting:
             self._lost_at = time.monotonic()
             logger.warning(
                 "NATS at %s is unavailable; agents on other nodes cannot be reached until it is back", self._hosts
@@ -258,7 +258,7 @@ class NatsBus:
                 if refused.code != 503 or refused.err_code == _STORE_FAILED:
                     raise BusUnavailable(f"NATS rejected it: {refused.description}") from None
             except (TimeoutError, OSError, nats.errors.Error) as away:
-                if self._nc.is_closed:
+                if self.client.is_closed:
                     raise BusUnavailable("the bus is closed") from away
             if loop.time() + pause > end:
                 raise BusUnavailable("NATS does not answer; the letter was not sent")
@@ -294,7 +294,7 @@ class NatsBus:
                 name, handler, receiving, self.limits, seen=seen, store_dead=self._store_dead, member=member
             )
             receiver = NatsReceiver(
-                self._nc,
+                self.client,
                 stream,
                 durable,
                 delivery,
@@ -411,31 +411,31 @@ class NatsBus:
                 self._calls.open(name, opening, server)
 
         async with translate_errors():
-            subscription = await self._nc.listen(self._subject("call", name), came, queue="servers")
-            await self._nc.flush(timeout=2)  # the server knows of it when this returns
+            subscription = await self.client.listen(self._subject("call", name), came, queue="servers")
+            await self.client.flush(timeout=2)  # the server knows of it when this returns
         serving = _Serving(self, subscription)
         self._receivers.add(serving)
         return serving
 
     async def unlisten(self, subscription: Subscription) -> None:
         with suppress(nats.errors.Error):
-            await self._nc.unlisten(subscription)
+            await self.client.unlisten(subscription)
 
     def ask(self, name: str, opening: Packet) -> Awaitable[None] | None:
         subject, data, reply = self._subject("call", name), encode_packets((opening,)), self._back(opening.call)
-        if self._nc.put(subject, data, reply):
+        if self.client.put(subject, data, reply):
             return None
-        if not self._nc.is_connected:  # fail at once: a question is not worth queueing
-            raise BusUnavailable("the bus is closed" if self._nc.is_closed else "NATS is not connected")
+        if not self.client.is_connected:  # fail at once: a question is not worth queueing
+            raise BusUnavailable("the bus is closed" if self.client.is_closed else "NATS is not connected")
         return self._publish(subject, data, reply)
 
     def back(self, instance: str, packet: Packet, *, more: bool) -> Awaitable[None] | None:
         """Send a packet; packets posted in one pass to one node leave in one publish."""
-        if self._nc.is_closed:
+        if self.client.is_closed:
             raise BusUnavailable("the bus is closed")
         subject = self._back("0", instance)
         alone = not more and not self._posted and self._writer is None  # the usual case
-        if alone and self._nc.put(subject, encode_packets((packet,))):
+        if alone and self.client.put(subject, encode_packets((packet,))):
             return None
         self._posted.setdefault(subject, []).append(packet)
         self._posted_bytes += len(packet.body)
@@ -452,7 +452,7 @@ class NatsBus:
         if len(self._posted) != 1 or self._posted_bytes > self.limits.frame_bytes or self._writer is not None:
             return False
         ((subject, packets),) = self._posted.items()
-        if not self._nc.put(subject, encode_packets(packets)):
+        if not self.client.put(subject, encode_packets(packets)):
             return False
         self._posted, self._posted_bytes = {}, 0
         return True
@@ -476,10 +476,10 @@ class NatsBus:
             self._writer = None
 
     async def _publish(self, subject: str, data: bytes, reply: str = "") -> None:
-        if self._nc.put(subject, data, reply):
+        if self.client.put(subject, data, reply):
             return
         try:
-            await self._nc.publish(subject, data, reply=reply)
+            await self.client.publish(subject, data, reply=reply)
         except (OSError, nats.errors.Error) as away:
             # Both sides notice: by the missing number, or by missing keep-alives.
             logger.warning("Packets of calls were lost: %s", type(away).__name__)

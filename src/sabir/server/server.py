@@ -86,7 +86,7 @@ class Server(uvicorn.Server):
         self._closing = closing
         self._ready = ready
         self._seconds = seconds
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self.loop: asyncio.AbstractEventLoop | None = None
         self._ending: asyncio.Future[None] | None = None
         self._watch: threading.Timer | None = None
         self.above: int | None = None  # the parent process of this worker
@@ -103,11 +103,11 @@ class Server(uvicorn.Server):
         return await super().on_tick(counter)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         await super().startup(sockets)
         if self.unix is not None:
             # Without TLS even if TCP uses it: nothing leaves the machine.
-            self.servers.append(await self._loop.create_unix_server(self._unix_protocol, sock=self.unix))
+            self.servers.append(await self.loop.create_unix_server(self._unix_protocol, sock=self.unix))
         if self.started and not self.should_exit:
             with suppress(BrokenPipeError):  # whoever started us does not read it
                 self._ready()
@@ -116,11 +116,11 @@ class Server(uvicorn.Server):
         return HttpOverUnixSocket(self.config, self.server_state, self.lifespan.state)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        if self._ending is not None or self._loop is None:
+        if self._ending is not None or self.loop is None:
             super().handle_exit(sig, frame)  # a second signal does not wait
         else:
             self._end_at_last()
-            self._loop.call_soon_threadsafe(self._begin_end)
+            self.loop.call_soon_threadsafe(self._begin_end)
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
         try:

@@ -172,9 +172,9 @@ async def test_a_lost_subscriber_gets_nothing_after_its_lease(make: Make, nodes:
     ended = await conversation.next(30)
     assert ended is not None and (ended.performative, ended.payload["error_code"]) == ("FAILURE", "timeout")
     last = nodes[-1]
-    assert last.server._loop is not None
+    assert last.server.loop is not None
     sending = last.gateway.notify("weather", "storms", {"wind": 9})
-    sent = asyncio.run_coroutine_threadsafe(sending, last.server._loop)
+    sent = asyncio.run_coroutine_threadsafe(sending, last.server.loop)
     assert await asyncio.to_thread(sent.result, 30) == 1
 
 

@@ -86,10 +86,10 @@ async def entered(gate: Gate) -> None:
 class NlipTalker(Talker):
     protocol = "nlip"
 
-    def _heard(self, response: httpx.Response) -> Heard:
-        return self._of(nlip.decode(response.content), failed=response.status_code >= 400)
+    def heard(self, response: httpx.Response) -> Heard:
+        return self.heard_of(nlip.decode(response.content), failed=response.status_code >= 400)
 
-    def _of(self, message: Message, failed: bool = False) -> Heard:
+    def heard_of(self, message: Message, failed: bool = False) -> Heard:
         question = nlip.question_of(message)
         parts = message.without_tokens().parts
         return Heard(
@@ -108,7 +108,7 @@ class NlipTalker(Talker):
         return await self.http.post(f"{self.url}/nlip/{agent}", content=body, headers=sent)
 
     async def ask(self, agent: str, text: str, place: Any = None) -> Heard:
-        return self._heard(await self._post(agent, text, place))
+        return self.heard(await self._post(agent, text, place))
 
     async def stream(self, agent: str, text: str) -> Heard:
         body = nlip.encode(Message.text(text))
@@ -120,7 +120,7 @@ class NlipTalker(Talker):
                 if name == "partial":
                     pieces += [str(p.content) for p in message.submessages if p.format == "text"]
                 else:
-                    heard = self._of(message)
+                    heard = self.heard_of(message)
         heard.pieces = pieces
         return heard
 
@@ -134,7 +134,7 @@ class NlipTalker(Talker):
         await entered(gate)
         assert (await self.http.get(place)).status_code == 202
         gate.open()
-        return self._heard(await self.http.get(place, headers={"prefer": "wait=15"}))
+        return self.heard(await self.http.get(place, headers={"prefer": "wait=15"}))
 
     async def questioned(self, agent: str, text: str, answer: Any) -> tuple[Heard, Heard]:
         asked = await self.ask(agent, text)
@@ -164,7 +164,7 @@ class NlwebTalker(Talker):
         told: dict[str, Any] = response.json()
         return told
 
-    def _of(self, told: dict[str, Any]) -> Heard:
+    def heard_of(self, told: dict[str, Any]) -> Heard:
         meta = told["_meta"]
         heard = Heard(place=meta.get("session_context"))
         kind = meta["response_type"]
@@ -181,7 +181,7 @@ class NlwebTalker(Talker):
         return heard
 
     async def ask(self, agent: str, text: str, place: Any = None) -> Heard:
-        return self._of(await self._post(agent, text, place))
+        return self.heard_of(await self._post(agent, text, place))
 
     async def stream(self, agent: str, text: str) -> Heard:
         body = {"query": {"text": text}, "prefer": {"streaming": True}}
@@ -209,7 +209,7 @@ class NlwebTalker(Talker):
         gate.open()
         while (told := await self._await(token))["_meta"]["response_type"] == "Promise":
             await asyncio.sleep(0.02)
-        return self._of(told)
+        return self.heard_of(told)
 
     async def questioned(self, agent: str, text: str, answer: Any) -> tuple[Heard, Heard]:
         asked = await self.ask(agent, text)
@@ -228,7 +228,7 @@ class NlwebTalker(Talker):
 class McpTalker(Talker):
     protocol = "mcp"
 
-    def _of(self, result: mcp_types.CallToolResult) -> Heard:
+    def heard_of(self, result: mcp_types.CallToolResult) -> Heard:
         told = result.model_dump(mode="json", by_alias=True)
         structured = told.get("structuredContent") or {}
         texts = [block["text"] for block in told["content"] if block["type"] == "text"]
@@ -241,14 +241,14 @@ class McpTalker(Talker):
             failure=texts[0] if told.get("isError") else "",
         )
 
-    def _client(self, agent: str, **more: Any) -> McpClient:
+    def client(self, agent: str, **more: Any) -> McpClient:
         return McpClient(f"{self.url}/mcp/{agent}", **more)
 
     async def ask(self, agent: str, text: str, place: Any = None) -> Heard:
         arguments = {"text": text, **({"conversation": place} if place else {})}
-        async with self._client(agent) as client:
+        async with self.client(agent) as client:
             try:
-                return self._of(await client.call_tool(agent, arguments))
+                return self.heard_of(await client.call_tool(agent, arguments))
             except MCPError as exc:
                 return Heard(failure=exc.error.message)
 
@@ -259,13 +259,13 @@ class McpTalker(Talker):
             if total is None and message:
                 pieces.append(message)
 
-        async with self._client(agent) as client:
-            heard = self._of(await client.call_tool(agent, {"text": text}, progress_callback=on_progress))
+        async with self.client(agent) as client:
+            heard = self.heard_of(await client.call_tool(agent, {"text": text}, progress_callback=on_progress))
         heard.pieces = pieces
         return heard
 
     async def later(self, agent: str, text: str, gate: Gate) -> Heard:
-        async with self._client(agent, mode="legacy") as client:  # the version in which a client asks for a task
+        async with self.client(agent, mode="legacy") as client:  # the version in which a client asks for a task
 
             async def said(method: str, params: dict[str, Any]) -> dict[str, Any]:
                 return await client.session._dispatcher.send_raw_request(method, params, {"timeout": 30})
@@ -275,7 +275,7 @@ class McpTalker(Talker):
             await entered(gate)
             assert (await said("tasks/get", item_id))["status"] == "working"
             gate.open()
-            return self._of(mcp_types.CallToolResult.model_validate(await said("tasks/result", item_id)))
+            return self.heard_of(mcp_types.CallToolResult.model_validate(await said("tasks/result", item_id)))
 
     async def questioned(self, agent: str, text: str, answer: Any) -> tuple[Heard, Heard]:
         return await self.questioned_by(agent, {"text": text}, answer)
@@ -290,35 +290,35 @@ class McpTalker(Talker):
             asked.options = list(shape.get("enum", ()))
             return mcp_types.ElicitResult(action="accept", content={name: answer})
 
-        async with self._client(agent, elicitation_callback=elicited) as client:
-            return asked, self._of(await client.call_tool(agent, arguments))
+        async with self.client(agent, elicitation_callback=elicited) as client:
+            return asked, self.heard_of(await client.call_tool(agent, arguments))
 
     async def cancel(self, agent: str, text: str, gate: Gate) -> None:
-        async with self._client(agent) as client:
+        async with self.client(agent) as client:
             calling = asyncio.create_task(client.call_tool(agent, {"text": text}))
             await entered(gate)
             calling.cancel()
             await asyncio.gather(calling, return_exceptions=True)
 
     async def who(self, agent: str) -> str:
-        async with self._client(agent) as client:
+        async with self.client(agent) as client:
             return next(str(tool.description) for tool in (await client.list_tools()).tools if tool.name == agent)
 
 
 class A2aTalker(Talker):
     protocol = "a2a"
 
-    async def _client(self, agent: str, streaming: bool = False) -> A2aSdkClient:
+    async def client(self, agent: str, streaming: bool = False) -> A2aSdkClient:
         config = ClientConfig(httpx_client=self.http, streaming=streaming)
         return await ClientFactory(config).create_from_url(f"{self.url}/a2a/{agent}")
 
-    def _request(self, text: str, context: str = "", task: str = "", **configuration: Any) -> pb.SendMessageRequest:
+    def request(self, text: str, context: str = "", task: str = "", **configuration: Any) -> pb.SendMessageRequest:
         message = pb.Message(
             message_id=uuid4().hex, role=pb.ROLE_USER, parts=[pb.Part(text=text)], context_id=context, task_id=task
         )
         return pb.SendMessageRequest(message=message, configuration=pb.SendMessageConfiguration(**configuration))
 
-    def _of(self, task: pb.Task) -> Heard:
+    def heard_of(self, task: pb.Task) -> Heard:
         parts = [part for artifact in task.artifacts for part in artifact.parts]
         words = [p.text for p in task.status.message.parts if p.text]
         heard = Heard(
@@ -336,21 +336,21 @@ class A2aTalker(Talker):
         return heard
 
     async def ask(self, agent: str, text: str, place: Any = None) -> Heard:
-        client = await self._client(agent)
-        (response,) = [r async for r in client.send_message(self._request(text, place[0] if place else ""))]
-        return self._of(response.task)
+        client = await self.client(agent)
+        (response,) = [r async for r in client.send_message(self.request(text, place[0] if place else ""))]
+        return self.heard_of(response.task)
 
     async def stream(self, agent: str, text: str) -> Heard:
-        client = await self._client(agent, streaming=True)
+        client = await self.client(agent, streaming=True)
         pieces: list[str] = []
-        async for response in client.send_message(self._request(text)):
+        async for response in client.send_message(self.request(text)):
             if response.HasField("artifact_update"):
                 pieces += [part.text for part in response.artifact_update.artifact.parts]
         return Heard(text="".join(pieces), pieces=pieces)
 
     async def _begun(self, agent: str, text: str) -> tuple[A2aSdkClient, str]:
-        client = await self._client(agent)
-        (response,) = [r async for r in client.send_message(self._request(text, return_immediately=True))]
+        client = await self.client(agent)
+        (response,) = [r async for r in client.send_message(self.request(text, return_immediately=True))]
         return client, response.task.id
 
     async def later(self, agent: str, text: str, gate: Gate) -> Heard:
@@ -360,13 +360,13 @@ class A2aTalker(Talker):
         gate.open()
         while (task := await client.get_task(pb.GetTaskRequest(id=item_id))).status.state == pb.TASK_STATE_WORKING:
             await asyncio.sleep(0.02)
-        return self._of(task)
+        return self.heard_of(task)
 
     async def questioned(self, agent: str, text: str, answer: Any) -> tuple[Heard, Heard]:
         asked = await self.ask(agent, text)
-        client = await self._client(agent)
-        (done,) = [r async for r in client.send_message(self._request(answer, *asked.place))]
-        return asked, self._of(done.task)
+        client = await self.client(agent)
+        (done,) = [r async for r in client.send_message(self.request(answer, *asked.place))]
+        return asked, self.heard_of(done.task)
 
     async def cancel(self, agent: str, text: str, gate: Gate) -> None:
         client, item_id = await self._begun(agent, text)
@@ -386,7 +386,7 @@ class AclTalker(Talker):
         super().__init__(url)
         self.name = f"talker-{uuid4().hex[:12]}"
 
-    async def _send(self, act: str, agent: str, payload: dict[str, Any], **more: Any) -> dict[str, Any]:
+    async def send(self, act: str, agent: str, payload: dict[str, Any], **more: Any) -> dict[str, Any]:
         message = {
             "mcp_version": "0.1.0",
             "message_id": str(uuid4()),
@@ -402,9 +402,9 @@ class AclTalker(Talker):
         assert response.status_code == 202, response.text
         return message
 
-    async def _request(self, agent: str, text: str, place: Any = None) -> dict[str, Any]:
+    async def request(self, agent: str, text: str, place: Any = None) -> dict[str, Any]:
         more = {"conversation_id": place} if place else {}
-        return await self._send("TASK_REQUEST", agent, {"task_type": "ask", "task_description": text}, **more)
+        return await self.send("TASK_REQUEST", agent, {"task_type": "ask", "task_description": text}, **more)
 
     async def _until_end(self, conversation: str) -> Heard:
         heard = Heard(place=conversation)
@@ -435,10 +435,10 @@ class AclTalker(Talker):
             heard.failure = payload.get("error_text") or payload.get("reason_text") or told["performative"]
 
     async def ask(self, agent: str, text: str, place: Any = None) -> Heard:
-        sent = await self._request(agent, text, place)
-        return await self._fresh(sent, place)
+        sent = await self.request(agent, text, place)
+        return await self.fresh(sent, place)
 
-    async def _fresh(self, sent: dict[str, Any], place: Any) -> Heard:
+    async def fresh(self, sent: dict[str, Any], place: Any) -> Heard:
         heard = await self._until_end(place or sent["message_id"])
         await self._acknowledged()
         return heard
@@ -452,23 +452,23 @@ class AclTalker(Talker):
         return await self.ask(agent, text)
 
     async def later(self, agent: str, text: str, gate: Gate) -> Heard:
-        sent = await self._request(agent, text)
+        sent = await self.request(agent, text)
         await entered(gate)
         view = (await self.http.get(f"{self.url}/acl/conversations/{sent['message_id']}")).json()
         assert view["dialogues"][0]["state"] == "accepted"
         gate.open()
-        return await self._fresh(sent, None)
+        return await self.fresh(sent, None)
 
     async def questioned(self, agent: str, text: str, answer: Any) -> tuple[Heard, Heard]:
         asked = await self.ask(agent, text)
         more = {"in_reply_to": asked.data[0], "conversation_id": asked.place}
-        sent = await self._send("INFORM_INPUT", agent, {"answer": answer}, **more)
-        return asked, await self._fresh(sent, asked.place)
+        sent = await self.send("INFORM_INPUT", agent, {"answer": answer}, **more)
+        return asked, await self.fresh(sent, asked.place)
 
     async def cancel(self, agent: str, text: str, gate: Gate) -> None:
-        sent = await self._request(agent, text)
+        sent = await self.request(agent, text)
         await entered(gate)
-        await self._send("CANCEL", agent, {}, in_reply_to=sent["message_id"])
+        await self.send("CANCEL", agent, {}, in_reply_to=sent["message_id"])
 
     async def who(self, agent: str) -> str:
         told = (await self.http.get(f"{self.url}/.well-known/acl")).json()

@@ -89,7 +89,7 @@ async def test_without_an_answer_nothing_is_done(protocol: str, hasty: tuple[Til
 
 async def _only_ask(talker: Talker) -> None:
     if isinstance(talker, McpTalker):
-        async with talker._client("till", elicitation_callback=_never) as client:
+        async with talker.client("till", elicitation_callback=_never) as client:
             await client.call_tool("till", {"text": "Pay"})
     else:
         assert (await talker.ask("till", "Pay")).question

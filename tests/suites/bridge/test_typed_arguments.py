@@ -43,13 +43,13 @@ async def by_nlip(talker: Talker, arguments: dict[str, Any]) -> Heard:
     assert isinstance(talker, NlipTalker)
     body = nlip.encode(Message.of(json_part(arguments)))
     headers = {"content-type": "application/json"}
-    return talker._heard(await talker.http.post(f"{talker.url}/nlip/book", content=body, headers=headers))
+    return talker.heard(await talker.http.post(f"{talker.url}/nlip/book", content=body, headers=headers))
 
 
 async def by_mcp(talker: Talker, arguments: dict[str, Any]) -> Heard:
     assert isinstance(talker, McpTalker)
-    async with talker._client("book") as client:
-        return talker._of(await client.call_tool("book", arguments))
+    async with talker.client("book") as client:
+        return talker.heard_of(await client.call_tool("book", arguments))
 
 
 async def by_a2a(talker: Talker, arguments: dict[str, Any]) -> Heard:
@@ -57,15 +57,15 @@ async def by_a2a(talker: Talker, arguments: dict[str, Any]) -> Heard:
     value = Value()
     value.struct_value.update(arguments)
     message = pb.Message(message_id=uuid4().hex, role=pb.ROLE_USER, parts=[pb.Part(data=value)])
-    client = await talker._client("book")
+    client = await talker.client("book")
     (response,) = [r async for r in client.send_message(pb.SendMessageRequest(message=message))]
-    return talker._of(response.task)
+    return talker.heard_of(response.task)
 
 
 async def by_acl(talker: Talker, arguments: dict[str, Any]) -> Heard:
     assert isinstance(talker, AclTalker)
     payload = {"task_type": "book", "task_description": "", "task_parameters": arguments}
-    return await talker._fresh(await talker._send("TASK_REQUEST", "book", payload), None)
+    return await talker.fresh(await talker.send("TASK_REQUEST", "book", payload), None)
 
 
 WAYS: dict[str, Callable[[Talker, dict[str, Any]], Awaitable[Heard]]] = {
@@ -124,12 +124,12 @@ async def _elicited(client: McpTalker) -> tuple[Heard, Heard]:
 
 async def _answered(client: Talker, asked: Heard) -> Heard:
     if isinstance(client, A2aTalker):
-        sdk = await client._client("book")
-        (done,) = [r async for r in sdk.send_message(client._request("M", *asked.place))]
-        return client._of(done.task)
+        sdk = await client.client("book")
+        (done,) = [r async for r in sdk.send_message(client.request("M", *asked.place))]
+        return client.heard_of(done.task)
     if isinstance(client, AclTalker):
         more = {"in_reply_to": asked.data[0], "conversation_id": asked.place}
-        return await client._fresh(await client._send("INFORM_INPUT", "book", {"answer": "M"}, **more), asked.place)
+        return await client.fresh(await client.send("INFORM_INPUT", "book", {"answer": "M"}, **more), asked.place)
     return await client.ask("book", "M", asked.place)
 
 

@@ -36,13 +36,13 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 async def answer(talker: Talker, asked: Heard, agent_name: str, text: str) -> Heard:
     """Send an answer as the protocol does: as a message in the conversation, to the task, or as INFORM_INPUT."""
     if isinstance(talker, A2aTalker):
-        client = await talker._client(agent_name)
-        (done,) = [r async for r in client.send_message(talker._request(text, *asked.place))]
-        return talker._of(done.task)
+        client = await talker.client(agent_name)
+        (done,) = [r async for r in client.send_message(talker.request(text, *asked.place))]
+        return talker.heard_of(done.task)
     if isinstance(talker, AclTalker):
         more: dict[str, Any] = {"in_reply_to": asked.data[0], "conversation_id": asked.place}
-        sent = await talker._send("INFORM_INPUT", agent_name, {"answer": text}, **more)
-        return await talker._fresh(sent, asked.place)
+        sent = await talker.send("INFORM_INPUT", agent_name, {"answer": text}, **more)
+        return await talker.fresh(sent, asked.place)
     return await talker.ask(agent_name, text, asked.place)
 
 

@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from conftest import Serve, serving
-from sabir.agent import agent
+from sabir.agent import Agent, agent
 from sabir.agents.back_level import BackLevel
 from sabir.agents.confirm import Confirm
 from sabir.errors import SabirError
@@ -21,14 +21,18 @@ from sabir.protocols.nlweb.peer import NlwebPeer
 from sabir.protocols.peer import Identity
 from sabir.turn import Turn
 
-SEEN: list[Turn] = []
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
-@agent(name="last")
-async def last(turn: Turn) -> str:
-    SEEN.append(turn)
-    return f"{turn.text}, after {len(turn.conversation.turns)}"
+def last(seen: list[Turn]) -> Agent:
+    """The agent at the end of a chain."""
+
+    @agent(name="last")
+    async def answer(turn: Turn) -> str:
+        seen.append(turn)
+        return f"{turn.text}, after {len(turn.conversation.turns)}"
+
+    return answer
 
 
 class Wire:
@@ -50,9 +54,9 @@ class Chain:
     """client → first → second → third, where the agent is."""
 
     def __init__(self, serve: Serve, home: Path, *, third_facts: dict[str, object] | None = None) -> None:
-        SEEN.clear()
+        self.seen: list[Turn] = []
         self.to_second, self.to_third = Wire(), Wire()
-        self.third = serve(Gateway(last, home=home / "3", facts=third_facts or {}))
+        self.third = serve(Gateway(last(self.seen), home=home / "3", facts=third_facts or {}))
         ours = (Identity("*", "Bearer key-of-second", at_once=True),) if third_facts is None else ()
         far = NlipHttpPeer(self.third.url, name="to-third", on_wire=self.to_third, identities=ours)
         self.second = serve(Gateway(far, home=home / "2", beside=[far]))
@@ -95,15 +99,15 @@ async def test_credentials_of_the_first_hop_are_never_seen_at_the_third(serve: S
         await post(http, chain.first.url, Message.text("hi"), cookie="session=1", **{"x-api-key": "client-key"})
     for hop in (chain.to_second, chain.to_third):
         assert b"client-key" not in hop.all and b"session=1" not in hop.all
-    assert SEEN[0].caller.id in ("anonymous", "unknown") or "client" not in SEEN[0].caller.id
+    assert chain.seen[0].caller.id in ("anonymous", "unknown") or "client" not in chain.seen[0].caller.id
 
 
 async def test_one_trace_joins_all_hops(serve: Serve, home: Path) -> None:  # SEC-P2.4
     chain = Chain(serve, home)
     async with httpx2.AsyncClient(trust_env=False) as http:
         await post(http, chain.first.url, Message.text("hi"), traceparent=TRACE)
-    assert SEEN[0].trace is not None and SEEN[0].trace.split("-")[1] == TRACE.split("-")[1]
-    assert SEEN[0].hops == 2
+    assert chain.seen[0].trace is not None and chain.seen[0].trace.split("-")[1] == TRACE.split("-")[1]
+    assert chain.seen[0].hops == 2
 
 
 async def test_a_loop_of_gateways_ends(serve: Serve, home: Path) -> None:
@@ -122,7 +126,7 @@ async def test_anonymous_mode_is_agreed_by_all_hops_and_leaks_nothing(serve: Ser
         assert await client.propose_anonymous("") is None
         before_second, before_third = len(chain.to_second.sent), len(chain.to_third.sent)
         assert (await client.ask("hello")).text == "hello, after 0"  # nothing ties it to what was before
-    turn = SEEN[-1]
+    turn = chain.seen[-1]
     assert (turn.caller.is_anonymous, turn.caller.address, turn.trace) == (True, "", None)
     for wire, count in ((chain.to_second, before_second), (chain.to_third, before_third)):
         earlier = {part.content for data in wire.sent[:1] for part in _tokens(data)}
@@ -141,7 +145,7 @@ async def test_anonymous_mode_is_refused_when_one_hop_refuses(serve: Serve, home
 
 @pytest.mark.parametrize("wrapped", [BackLevel, lambda inner: Confirm(inner, parse=lambda message: {})])
 async def test_what_stands_around_a_hop_asks_it_too(serve: Serve, home: Path, wrapped: Any) -> None:  # PAPER-ANON
-    third = serve(Gateway(last, home=home / "3", facts={"anonymous": False}))
+    third = serve(Gateway(last([]), home=home / "3", facts={"anonymous": False}))
     peer = NlipHttpPeer(third.url, name="to-third")
     served = serve(Gateway(wrapped(peer), home=home / "2", beside=[peer]))
     async with NlipHttpPeer(served.url) as client:
@@ -151,7 +155,7 @@ async def test_what_stands_around_a_hop_asks_it_too(serve: Serve, home: Path, wr
 
 async def test_a_hop_whose_protocol_cannot_agree_does_not(serve: Serve, home: Path) -> None:  # PAPER-ANON
     peer = NlwebPeer("http://127.0.0.1:9", name="old")
-    served = serve(Gateway(last, peer, home=home, beside=[peer]))
+    served = serve(Gateway(last([]), peer, home=home, beside=[peer]))
     async with NlipHttpPeer(served.url) as client:
         assert await client.propose_anonymous("") == "old does not agree (nlweb has no way to agree to it)"
 
@@ -181,8 +185,8 @@ async def test_a_dead_hop_is_told_in_words(serve: Serve, home: Path) -> None:
 
 
 async def test_a_conversation_over_a_middle_gateway_outlives_its_restart(serve: Serve, home: Path) -> None:
-    SEEN.clear()
-    third = serve(Gateway(last, home=home / "3"))
+    seen: list[Turn] = []
+    third = serve(Gateway(last(seen), home=home / "3"))
 
     def middle() -> Gateway:
         peer = NlipHttpPeer(third.url, name="to-third")
@@ -197,6 +201,6 @@ async def test_a_conversation_over_a_middle_gateway_outlives_its_restart(serve: 
     with serving(middle()) as after:
         async with NlipHttpPeer(after.url, conversation=kept) as client:
             assert (await client.ask("three")).text == "three, after 1"
-    assert SEEN[-1].conversation.agreed.get("anonymous") is True
+    assert seen[-1].conversation.agreed.get("anonymous") is True
     raw = (home / "2" / "sabir.db").read_bytes()
     assert b"conversation_sabir" not in raw  # what the next hop gave us is sealed where it is kept

@@ -9,9 +9,10 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx2
+import pytest
 
 from conftest import Serve
-from sabir.agent import agent
+from sabir.agent import Agent, agent
 from sabir.gateway.gateway import Gateway
 from sabir.guard.identity.api_keys import ApiKeys
 from sabir.message import Message, token_part
@@ -22,13 +23,21 @@ from sabir.stores.sqlite.store import SQLiteStore
 from sabir.turn import Turn
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-SEEN: list[Turn] = []
 
 
-@agent(name="last")
-async def last(turn: Turn) -> str:
-    SEEN.append(turn)
-    return f"heard {turn.text}"
+@pytest.fixture
+def seen() -> list[Turn]:
+    return []
+
+
+@pytest.fixture
+def last(seen: list[Turn]) -> Agent:
+    @agent(name="last")
+    async def last(turn: Turn) -> str:
+        seen.append(turn)
+        return f"heard {turn.text}"
+
+    return last
 
 
 class Tap:
@@ -73,8 +82,9 @@ async def tapped(url: str) -> AsyncIterator[Tap]:
             await tap.close()
 
 
-async def test_nothing_that_says_who_the_client_is_leaves_the_first_hop(serve: Serve, home: Path) -> None:  # SEC-P2.3
-    SEEN.clear()
+async def test_nothing_that_says_who_the_client_is_leaves_the_first_hop(
+    serve: Serve, home: Path, last: Agent, seen: list[Turn]
+) -> None:  # SEC-P2.3
     (home / "1").mkdir(parents=True)
     store = SQLiteStore(home / "1" / "sabir.db")
     await store.open()
@@ -111,5 +121,5 @@ async def test_nothing_that_says_who_the_client_is_leaves_the_first_hop(serve: S
             assert secret.encode() not in hop, secret
     assert b"key-of-the-second-hop" not in hop_two
     assert b"key-of-the-second-hop" in hop_three  # its own identity is all that the third sees
-    assert SEEN[0].hops == 2
-    assert SEEN[0].trace is not None and SEEN[0].trace.split("-")[1] == TRACE.split("-")[1]
+    assert seen[0].hops == 2
+    assert seen[0].trace is not None and seen[0].trace.split("-")[1] == TRACE.split("-")[1]

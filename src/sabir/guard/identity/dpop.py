@@ -57,9 +57,12 @@ class Dpop:
             raise _wrong("is too old or too new")
         if not hmac.compare_digest(str(claims.get("ath")), _digest(token.encode())):
             raise _wrong("is for another token")
-        await self._once(thumbprint, claims.get("jti"))
+        await self.use_once(thumbprint, claims.get("jti"))
 
-    async def _once(self, thumbprint: str, proof_id: object) -> None:
+    async def use_once(self, thumbprint: str, proof_id: object) -> None:
+        """Raises:
+        Unauthenticated: a proof with this id was used before, or it has no id.
+        """
         if not isinstance(proof_id, str) or not proof_id:
             raise _wrong("has no id")
         seen = hashlib.sha256(f"{thumbprint}\x00{proof_id}".encode("utf-8", "surrogatepass")).hexdigest()

@@ -42,7 +42,7 @@ def sky(tmp_path: Path, gate: Gate) -> Any:
 
 def notify(served: Served, *events: Any, key: str = "") -> list[int]:
     """Publish from the gateway's own event loop, as an agent of it does."""
-    loop = served.server._loop
+    loop = served.server.loop
     assert loop is not None
     sent = (served.gateway.notify("weather", "storms", event, key=key) for event in events)
     return [asyncio.run_coroutine_threadsafe(each, loop).result(20) for each in sent]

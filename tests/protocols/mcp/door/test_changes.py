@@ -181,7 +181,7 @@ async def test_who_listens_hears_that_a_conversation_went_on_and_nobody_else_doe
                     await by_nlip(known, "ada", token)
                     assert await anext(aiter(stream)) == ResourceUpdated(uri)
                     door = next(door for door in known.gateway.doors if door.name == "mcp")
-                    asyncio.run_coroutine_threadsafe(door.changed("tools"), known.server._loop).result(10)  # type: ignore[attr-defined]
+                    asyncio.run_coroutine_threadsafe(door.changed("tools"), known.server.loop).result(10)  # type: ignore[attr-defined]
                     assert await anext(aiter(theirs)) == ToolsListChanged()  # and nothing before it
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from free_ports import free_port
 from protocols.nlip.amqp.conftest import amqp_gateway, door_of, rabbitmqctl
-from sabir.agent import agent
+from sabir.agent import Agent, agent
 from sabir.agents.echo import echo
 from sabir.errors import ConfigError, PeerRefused, PeerUnavailable, Unavailable
 from sabir.gateway.gateway import Gateway
@@ -24,23 +24,25 @@ from sabir.protocols.nlip.wire import amqp
 from sabir.protocols.nlip.wire.amqp import CBOR, JSON, AmqpMessage
 from sabir.turn import Turn
 
-SEEN: list[Turn] = []
+
+@pytest.fixture
+def seen() -> list[Turn]:
+    return []
 
 
-@agent(name="noting")
-async def noting(turn: Turn) -> str:
-    SEEN.append(turn)
-    return f"noted {turn.text}, after {len(turn.conversation.turns)}"
+@pytest.fixture
+def noting(seen: list[Turn]) -> Agent:
+    @agent(name="noting")
+    async def noting(turn: Turn) -> str:
+        seen.append(turn)
+        return f"noted {turn.text}, after {len(turn.conversation.turns)}"
 
-
-@pytest.fixture(autouse=True)
-def nothing_seen() -> None:
-    SEEN.clear()
+    return noting
 
 
 @pytest.mark.parametrize("kind", [JSON, CBOR])
 async def test_a_peer_talks_with_the_door_and_keeps_its_conversation(
-    home: Path, broker: str, prefix: str, kind: str
+    home: Path, broker: str, prefix: str, kind: str, noting: Agent, seen: list[Turn]
 ) -> None:
     address = f"{prefix}-talk"
     async with amqp_gateway(home, broker, address, noting):
@@ -48,8 +50,8 @@ async def test_a_peer_talks_with_the_door_and_keeps_its_conversation(
             assert (await peer.ask("one")).text == "noted one, after 0"
             message = Message.text("two").with_part(binary_part(b"\x00\xff", "image/png"))
             assert (await peer.ask(message)).text == "noted two, after 1"
-    assert SEEN[1].parts[1].content == b"\x00\xff"
-    assert SEEN[0].door == "nlip-amqp"
+    assert seen[1].parts[1].content == b"\x00\xff"
+    assert seen[0].door == "nlip-amqp"
 
 
 async def test_answers_find_their_questions_in_any_order(home: Path, broker: str, prefix: str) -> None:  # AMQP-8
@@ -143,7 +145,9 @@ async def test_an_agent_that_comes_later_has_an_address_too(home: Path, broker: 
                 await peer.ask("hello")
 
 
-async def test_the_door_comes_back_after_the_connection_was_cut(home: Path, broker: str, prefix: str) -> None:
+async def test_the_door_comes_back_after_the_connection_was_cut(
+    home: Path, broker: str, prefix: str, noting: Agent
+) -> None:
     address = f"{prefix}-cut"
     async with proxy() as pipe, amqp_gateway(home, broker, address, noting, url=pipe.url) as gateway:
         async with NlipAmqpPeer(f"{broker}/{address}") as peer:
@@ -158,14 +162,14 @@ async def test_the_door_comes_back_after_the_connection_was_cut(home: Path, brok
 
 
 async def test_what_was_under_way_when_the_door_was_cut_off_is_answered_once(
-    home: Path, broker: str, prefix: str
+    home: Path, broker: str, prefix: str, seen: list[Turn]
 ) -> None:
     address = f"{prefix}-half"
     started, free = asyncio.Event(), asyncio.Event()
 
     @agent(name="held")
     async def held(turn: Turn) -> str:
-        SEEN.append(turn)
+        seen.append(turn)
         started.set()
         await free.wait()
         return f"done {turn.text}"
@@ -179,10 +183,12 @@ async def test_what_was_under_way_when_the_door_was_cut_off_is_answered_once(
                 await asyncio.sleep(0)
             free.set()
             assert (await asking).text == "done work"
-    assert len(SEEN) == 1
+    assert len(seen) == 1
 
 
-async def test_the_peer_connects_again_with_its_next_question(home: Path, broker: str, prefix: str) -> None:
+async def test_the_peer_connects_again_with_its_next_question(
+    home: Path, broker: str, prefix: str, noting: Agent
+) -> None:
     address = f"{prefix}-again"
     async with amqp_gateway(home, broker, address, noting), proxy() as pipe:
         async with NlipAmqpPeer(f"{pipe.url}/{address}") as peer:
@@ -212,7 +218,7 @@ async def test_a_gateway_that_cannot_answer_now_gives_the_letter_back(home: Path
 
 @pytest.mark.skipif(shutil.which("rabbitmqctl") is None, reason="users are made with rabbitmqctl")
 async def test_a_user_id_that_is_not_the_originators_is_rejected(
-    home: Path, broker: str, prefix: str
+    home: Path, broker: str, prefix: str, noting: Agent, seen: list[Turn]
 ) -> None:  # amqp-005
     """An impersonating user may send any user-id through the broker; the door still compares it (AMQP-1)."""
     user, address, dead = f"{prefix}-impersonator", f"{prefix}-id", f"{prefix}-dead"
@@ -250,7 +256,7 @@ async def test_a_user_id_that_is_not_the_originators_is_rejected(
         rabbitmqctl("clear_policy", f"{prefix}-dlx")
     assert gone.user_id == "mallory"  # rejected, so the broker put it aside
     assert sorted(reply.is_error for reply in replies) == [False, True]
-    assert [turn.caller.id for turn in SEEN] == ["amqp:alice"]  # amqp-006
+    assert [turn.caller.id for turn in seen] == ["amqp:alice"]  # amqp-006
 
 
 async def test_the_broker_itself_refuses_a_false_user_id(
@@ -304,7 +310,7 @@ async def test_the_door_waits_for_a_broker_that_comes_later(home: Path, broker: 
 
 
 async def test_a_letter_that_is_too_large_is_told_and_one_far_too_large_is_not_even_kept(
-    home: Path, broker: str, prefix: str
+    home: Path, broker: str, prefix: str, noting: Agent, seen: list[Turn]
 ) -> None:
     address = f"{prefix}-large"
     async with amqp_gateway(home, broker, address, noting):
@@ -314,4 +320,4 @@ async def test_a_letter_that_is_too_large_is_told_and_one_far_too_large_is_not_e
             with pytest.raises(PeerUnavailable, match="in time"):
                 await peer.ask("x" * 3_000_000, seconds=3)
             assert (await peer.ask("still there?")).text.startswith("noted still there?")
-    assert len(SEEN) == 1
+    assert len(seen) == 1

@@ -15,7 +15,7 @@ from websockets.sync.client import connect
 
 from conftest import Serve, serving
 from protocols.nlip.amqp.conftest import amqp_gateway, broker, prefix  # noqa: F401
-from sabir import Delta, Gateway, Message, Turn, agent
+from sabir import Agent, Delta, Gateway, Message, Turn, agent
 from sabir.errors import TurnFailed
 from sabir.events import Reply
 from sabir.guard import Caller, Credentials
@@ -25,15 +25,22 @@ from sabir.protocols.nlip.wire import envelope
 from sabir.protocols.nlip.wire.amqp import CBOR, JSON, AmqpMessage
 from sabir.protocols.nlip.wire.envelope import EnvelopeOptions
 
-SEEN: list[Turn] = []
+
+@pytest.fixture
+def seen() -> list[Turn]:
+    return []
 
 
-@agent(name="counting")
-async def counting(turn: Turn) -> str:
-    SEEN.append(turn)
-    if turn.text == "fail":
-        raise TurnFailed("it broke")
-    return f"{turn.text}, after {len(turn.conversation.turns)}"
+@pytest.fixture
+def counting(seen: list[Turn]) -> Agent:
+    @agent(name="counting")
+    async def counting(turn: Turn) -> str:
+        seen.append(turn)
+        if turn.text == "fail":
+            raise TurnFailed("it broke")
+        return f"{turn.text}, after {len(turn.conversation.turns)}"
+
+    return counting
 
 
 @agent(name="pieces")
@@ -41,11 +48,6 @@ async def pieces(turn: Turn) -> Any:
     for word in ("one ", "two"):
         yield Delta.text(word)
     yield Reply(Message.text("one two"))
-
-
-@pytest.fixture(autouse=True)
-def nothing_seen() -> None:
-    SEEN.clear()
 
 
 def asking(text: str = "hi", **more: Any) -> dict[str, Any]:
@@ -60,7 +62,9 @@ def post(url: str, value: dict[str, Any], **headers: str) -> httpx2.Response:
     return httpx2.post(url, json=value, headers=headers, timeout=15)
 
 
-def test_an_envelope_is_answered_with_an_envelope(serve: Serve, home: Path) -> None:  # MW-8
+def test_an_envelope_is_answered_with_an_envelope(
+    serve: Serve, home: Path, counting: Agent, seen: list[Turn]
+) -> None:  # MW-8
     url = serve(Gateway(counting, home=home)).url
     for path in ("/nlip", "/nlip/", "/nlip/counting"):
         response = post(url + path, asking(token={"state_token": "st", "conversation_turn": 4}))
@@ -74,10 +78,10 @@ def test_an_envelope_is_answered_with_an_envelope(serve: Serve, home: Path) -> N
         assert found["token"]["conversation_turn"] == 5
         assert found["token"]["session_id"].startswith("sb1.")
         assert found["token"]["context_token"].startswith("sb1.")
-    assert all(part.subformat != "sabir.envelope" for turn in SEEN for part in turn.parts)
+    assert all(part.subformat != "sabir.envelope" for turn in seen for part in turn.parts)
 
 
-def test_a_session_and_a_context_token_find_the_conversation(serve: Serve, home: Path) -> None:
+def test_a_session_and_a_context_token_find_the_conversation(serve: Serve, home: Path, counting: Agent) -> None:
     url = serve(Gateway(counting, home=home)).url + "/nlip"
     token = post(url, asking("one")).json()["token"]
     second = post(url, asking("two", token={"session_id": token["session_id"]})).json()
@@ -87,7 +91,7 @@ def test_a_session_and_a_context_token_find_the_conversation(serve: Serve, home:
     assert third["token"]["context_token"] == token["context_token"]
 
 
-def test_errors_are_in_kind(serve: Serve, home: Path) -> None:
+def test_errors_are_in_kind(serve: Serve, home: Path, counting: Agent) -> None:
     url = serve(Gateway(counting, home=home)).url + "/nlip"
     failed = post(url, asking("fail"))
     assert failed.status_code == 500
@@ -111,15 +115,17 @@ def test_pieces_are_partial_envelopes(serve: Serve, home: Path) -> None:
     assert [each["content"]["partial"] for each in found] == [True, True, False]
 
 
-def test_a_notification_is_accepted_and_done(serve: Serve, home: Path) -> None:  # G-11
+def test_a_notification_is_accepted_and_done(
+    serve: Serve, home: Path, counting: Agent, seen: list[Turn]
+) -> None:  # G-11
     url = serve(Gateway(counting, home=home)).url + "/nlip"
     response = post(url, asking("note this", control={"message_type": "notification"}))
     assert response.status_code == 202
     assert response.json()["content"] == {}
     end = time.monotonic() + 10
-    while not SEEN and time.monotonic() < end:
+    while not seen and time.monotonic() < end:
         time.sleep(0.01)
-    assert SEEN[0].text == "note this"
+    assert seen[0].text == "note this"
 
 
 def test_a_timeout_bounds_the_turn(serve: Serve, home: Path) -> None:
@@ -148,7 +154,7 @@ class Known:
         return Caller(id=f"key:{keys[0]}", kind="key") if keys else Caller(address=credentials.address)
 
 
-def test_a_short_session_id_opens_nothing_for_strangers(serve: Serve, home: Path) -> None:
+def test_a_short_session_id_opens_nothing_for_strangers(serve: Serve, home: Path, counting: Agent) -> None:
     url = serve(Gateway(counting, home=home)).url + "/nlip"
     for _ in range(2):
         found = post(url, asking("x", token={"session_id": "session_123"})).json()
@@ -157,7 +163,9 @@ def test_a_short_session_id_opens_nothing_for_strangers(serve: Serve, home: Path
         assert "continue with the one of this answer" in found["metadata"]["session"]
 
 
-def test_known_callers_find_their_session_by_their_own_id(serve: Serve, home: Path) -> None:  # MW-9, MW-10
+def test_known_callers_find_their_session_by_their_own_id(
+    serve: Serve, home: Path, counting: Agent, seen: list[Turn]
+) -> None:  # MW-9, MW-10
     gateway = Gateway(counting, home=home, identity=Known())  # type: ignore[arg-type]
     url = serve(gateway).url + "/nlip"
     asked = {"token": {"session_id": "session_123"}, "control": {"authentication": "ann"}}
@@ -167,12 +175,12 @@ def test_known_callers_find_their_session_by_their_own_id(serve: Serve, home: Pa
         assert found["token"]["session_id"] == "session_123"
         assert found["control"]["authentication"] == "ann"  # echoed (CORE-6.2)
         assert "metadata" not in found
-    assert SEEN[0].caller.id == "key:ann"
+    assert seen[0].caller.id == "key:ann"
     other = post(url, asking("x", token={"session_id": "session_123"}, control={"authentication": "bob"})).json()
     assert other["content"]["content"] == "x, after 0"
 
 
-def test_a_credential_is_never_stored(home: Path) -> None:  # MW-10
+def test_a_credential_is_never_stored(home: Path, counting: Agent) -> None:  # MW-10
     with serving(Gateway(counting, home=home, identity=Known())) as served:  # type: ignore[arg-type]
         asked = asking("x", control={"authentication": "planted-credential", "message_type": "notification"})
         post(served.url + "/nlip", asked)
@@ -185,7 +193,9 @@ def test_a_credential_is_never_stored(home: Path) -> None:  # MW-10
 
 
 @pytest.mark.parametrize("enabled", [True, False])
-def test_enabled_decides_whether_envelopes_are_read(serve: Serve, home: Path, enabled: bool) -> None:  # MW-53
+def test_enabled_decides_whether_envelopes_are_read(
+    serve: Serve, home: Path, enabled: bool, counting: Agent
+) -> None:  # MW-53
     options = EnvelopeOptions(enabled=enabled, agents={"pieces": not enabled})
     url = serve(Gateway(counting, pieces, home=home, envelope=options)).url
     assert post(url + "/nlip/counting", asking()).status_code == (200 if enabled else 422)
@@ -194,7 +204,7 @@ def test_enabled_decides_whether_envelopes_are_read(serve: Serve, home: Path, en
 
 @pytest.mark.parametrize("written", ["1.0", "1.1"])
 def test_schema_version_is_what_answers_say(
-    serve: Serve, home: Path, monkeypatch: pytest.MonkeyPatch, written: str
+    serve: Serve, home: Path, monkeypatch: pytest.MonkeyPatch, written: str, counting: Agent
 ) -> None:  # MW-53
     monkeypatch.setattr(envelope, "VERSIONS", ("1.0", "1.1"))
     url = serve(Gateway(counting, home=home, envelope=EnvelopeOptions(schema_version=written))).url + "/nlip"
@@ -206,7 +216,7 @@ def test_schema_version_is_what_answers_say(
 
 
 @pytest.mark.parametrize("on", [True, False])
-def test_sessions_can_be_switched_off(serve: Serve, home: Path, on: bool) -> None:  # MW-54
+def test_sessions_can_be_switched_off(serve: Serve, home: Path, on: bool, counting: Agent) -> None:  # MW-54
     url = serve(Gateway(counting, home=home, envelope=EnvelopeOptions(sessions=on))).url + "/nlip"
     first = post(url, asking("one")).json()
     assert (first["token"]["session_id"] is not None) == on
@@ -215,7 +225,9 @@ def test_sessions_can_be_switched_off(serve: Serve, home: Path, on: bool) -> Non
 
 
 @pytest.mark.parametrize("on", [True, False])
-def test_a_request_without_a_session_begins_one_or_not(serve: Serve, home: Path, on: bool) -> None:  # MW-56
+def test_a_request_without_a_session_begins_one_or_not(
+    serve: Serve, home: Path, on: bool, counting: Agent
+) -> None:  # MW-56
     url = serve(Gateway(counting, home=home, envelope=EnvelopeOptions(begins_sessions=on))).url + "/nlip"
     assert (post(url, asking("one")).json()["token"]["session_id"] is not None) == on
     own = {"session_id": "s" * 40}
@@ -224,13 +236,13 @@ def test_a_request_without_a_session_begins_one_or_not(serve: Serve, home: Path,
 
 
 @pytest.mark.parametrize("on", [True, False])
-def test_turns_are_counted_or_not(serve: Serve, home: Path, on: bool) -> None:  # MW-56
+def test_turns_are_counted_or_not(serve: Serve, home: Path, on: bool, counting: Agent) -> None:  # MW-56
     url = serve(Gateway(counting, home=home, envelope=EnvelopeOptions(counts_turns=on))).url + "/nlip"
     assert post(url, asking(token={"conversation_turn": 3})).json()["token"]["conversation_turn"] == 3 + on
 
 
 @pytest.mark.parametrize("on", [True, False])
-def test_context_tokens_outlive_the_process_or_not(home: Path, on: bool) -> None:  # MW-56
+def test_context_tokens_outlive_the_process_or_not(home: Path, on: bool, counting: Agent) -> None:  # MW-56
     options = EnvelopeOptions(keeps_context_tokens=on)
     with serving(Gateway(counting, home=home, envelope=options)) as served:
         token = post(served.url + "/nlip", asking("one")).json()["token"]
@@ -243,7 +255,7 @@ def test_context_tokens_outlive_the_process_or_not(home: Path, on: bool) -> None
 
 
 @pytest.mark.parametrize("binary", [True, False])
-def test_envelopes_over_websocket(serve: Serve, home: Path, binary: bool) -> None:
+def test_envelopes_over_websocket(serve: Serve, home: Path, binary: bool, counting: Agent, seen: list[Turn]) -> None:
     url = serve(Gateway(counting, pieces, home=home)).url.replace("http", "ws")
 
     def exchange(socket: Any, value: dict[str, Any]) -> Any:
@@ -268,7 +280,7 @@ def test_envelopes_over_websocket(serve: Serve, home: Path, binary: bool) -> Non
         note = asking("noted", control={"message_type": "notification"})
         socket.send(cbor2.dumps(note) if binary else json.dumps(note))
         assert exchange(socket, asking("three"))["content"]["content"] == "three, after 0"  # nothing came for the note
-    assert any(turn.text == "noted" for turn in SEEN)
+    assert any(turn.text == "noted" for turn in seen)
     with connect(f"{url}/nlip/pieces/ws") as socket:
         first = exchange(socket, asking(metadata={"stream": True}))
         assert first["content"] == {"partial": True, "content": "one "}
@@ -277,7 +289,7 @@ def test_envelopes_over_websocket(serve: Serve, home: Path, binary: bool) -> Non
 
 
 @pytest.mark.parametrize("kind", [JSON, CBOR])
-async def test_envelopes_over_amqp(home: Path, broker: str, prefix: str, kind: str) -> None:  # noqa: F811
+async def test_envelopes_over_amqp(home: Path, broker: str, prefix: str, kind: str, counting: Agent) -> None:  # noqa: F811
     address, back = f"{prefix}-envelope", f"{prefix}-envelope-back-{kind[-4:]}"
     found: asyncio.Queue[Any] = asyncio.Queue()
 
@@ -313,7 +325,7 @@ async def test_envelopes_over_amqp(home: Path, broker: str, prefix: str, kind: s
             await connection.close()
 
 
-def test_plain_messages_are_answered_as_before(serve: Serve, home: Path) -> None:
+def test_plain_messages_are_answered_as_before(serve: Serve, home: Path, counting: Agent) -> None:
     url = serve(Gateway(counting, home=home)).url + "/nlip"
     found = post(url, {"format": "text", "subformat": "english", "content": "hi"}).json()
     assert found["content"] == "hi, after 0"
@@ -323,7 +335,7 @@ def test_plain_messages_are_answered_as_before(serve: Serve, home: Path) -> None
     assert bad.json()["messagetype"] == "error" or bad.json()["content"]
 
 
-async def test_many_envelopes_at_once_keep_apart(home: Path) -> None:
+async def test_many_envelopes_at_once_keep_apart(home: Path, counting: Agent) -> None:
     with serving(Gateway(counting, home=home)) as served:
         async with httpx2.AsyncClient() as client:
 

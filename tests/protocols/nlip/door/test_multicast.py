@@ -103,7 +103,7 @@ async def test_an_acl_message_to_the_group_reaches_each_member(crew: tuple[Serve
 
 def test_a_notification_goes_over_the_bus_if_there_is_one(crew: tuple[Served, Heard]) -> None:
     served, heard = crew
-    bus, loop = served.gateway.bus, served.server._loop
+    bus, loop = served.gateway.bus, served.server.loop
     if bus is None:
         assert served.gateway.agents["crew"].publish is None  # type: ignore[attr-defined]
         return

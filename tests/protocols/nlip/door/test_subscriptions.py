@@ -144,7 +144,7 @@ async def weather(turn: Turn) -> str:
 
 
 def notify(served: Served, wind: int, key: str = "") -> int:
-    loop = served.server._loop
+    loop = served.server.loop
     assert loop is not None
     sending = served.gateway.notify("weather", "storms", {"wind": wind}, key=key)
     return asyncio.run_coroutine_threadsafe(sending, loop).result(20)

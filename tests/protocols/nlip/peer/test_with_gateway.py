@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from conftest import Serve
-from sabir.agent import agent, reply_of
+from sabir.agent import Agent, agent, reply_of
 from sabir.errors import PeerRefused, PeerUnavailable
 from sabir.events import Delta, Reply
 from sabir.gateway.gateway import Gateway
@@ -24,13 +24,20 @@ from sabir.protocols.peer import Identity
 from sabir.stores.sqlite.store import SQLiteStore
 from sabir.turn import Turn
 
-CALLS: list[str] = []
+
+@pytest.fixture
+def calls() -> list[str]:
+    return []
 
 
-@agent(name="paying")
-async def paying(turn: Turn) -> str:
-    CALLS.append(turn.text)
-    return f"paid {turn.text}, {len(CALLS)}"
+@pytest.fixture
+def paying(calls: list[str]) -> Agent:
+    @agent(name="paying")
+    async def paying(turn: Turn) -> str:
+        calls.append(turn.text)
+        return f"paid {turn.text}, {len(calls)}"
+
+    return paying
 
 
 @agent(name="asking")
@@ -45,8 +52,9 @@ async def pieces(turn: Turn) -> Any:
     yield "lo"
 
 
-async def test_what_is_sent_again_under_its_key_runs_once(serve: Serve, home: Path) -> None:
-    CALLS.clear()
+async def test_what_is_sent_again_under_its_key_runs_once(
+    serve: Serve, home: Path, paying: Agent, calls: list[str]
+) -> None:
     served = serve(Gateway(paying, home=home))
     same = PeerTokens.begin("cli", "a conversation of ours")
     answers = []
@@ -55,12 +63,13 @@ async def test_what_is_sent_again_under_its_key_runs_once(serve: Serve, home: Pa
             answers.append(await peer.ask("100", key="k-1"))
             assert peer.repeatable is True  # the server has shown that it honours keys
     assert answers[0] == answers[1]
-    assert CALLS == ["100"]
+    assert calls == ["100"]
 
 
-async def test_a_broken_answer_is_fetched_again_and_the_agent_ran_once(serve: Serve, home: Path) -> None:
+async def test_a_broken_answer_is_fetched_again_and_the_agent_ran_once(
+    serve: Serve, home: Path, paying: Agent, calls: list[str]
+) -> None:
     """A pipe breaks after the request has passed: the answer is lost, the payment is not made twice."""
-    CALLS.clear()
     served = serve(Gateway(paying, home=home))
     connections = 0
 
@@ -82,7 +91,7 @@ async def test_a_broken_answer_is_fetched_again_and_the_agent_ran_once(serve: Se
     port = between.sockets[0].getsockname()[1]
     async with NlipHttpPeer(f"http://127.0.0.1:{port}", repeatable=True) as peer:
         assert (await peer.ask("50")).text == "paid 50, 1"
-    assert (connections, CALLS) == (2, ["50"])
+    assert (connections, calls) == (2, ["50"])
     async with NlipHttpPeer(f"http://127.0.0.1:{port}") as peer:
         connections = 0
         with pytest.raises(PeerUnavailable):
@@ -102,7 +111,7 @@ async def test_pieces_and_questions_come_through(serve: Serve, home: Path) -> No
         assert (await peer.ask("Geneva")).text == "Sunny in Geneva"
 
 
-async def test_an_unknown_agent_is_a_refusal_with_its_reason(serve: Serve, home: Path) -> None:
+async def test_an_unknown_agent_is_a_refusal_with_its_reason(serve: Serve, home: Path, paying: Agent) -> None:
     served = serve(Gateway(paying, home=home))
     async with NlipHttpPeer(f"{served.url}/nlip/nobody") as peer:
         with pytest.raises(PeerRefused, match="no agent 'nobody'") as refused:
@@ -110,8 +119,7 @@ async def test_an_unknown_agent_is_a_refusal_with_its_reason(serve: Serve, home:
     assert refused.value.status == 404
 
 
-async def test_work_that_outlives_its_request_is_looked_for(serve: Serve, home: Path) -> None:  # D-26
-    CALLS.clear()
+async def test_work_that_outlives_its_request_is_looked_for(serve: Serve, home: Path, paying: Agent) -> None:  # D-26
     served = serve(Gateway(paying, home=home))
     seen: list[bytes] = []
     async with NlipHttpPeer(served.url, respond_async=True, on_wire=lambda way, data: seen.append(data)) as peer:
@@ -121,9 +129,8 @@ async def test_work_that_outlives_its_request_is_looked_for(serve: Serve, home: 
     assert heads[2].startswith(b"GET /nlip/tasks/")
 
 
-async def test_work_is_looked_for_as_who_asked_for_it(serve: Serve, home: Path) -> None:
+async def test_work_is_looked_for_as_who_asked_for_it(serve: Serve, home: Path, paying: Agent) -> None:
     """The identity of the call goes with every request of it, and before the one that the peer has by itself."""
-    CALLS.clear()
     gateway = Gateway(paying, home=home, guard=GuardSettings(IdentitySettings(anonymous=False)))
     served = serve(gateway)
     store = SQLiteStore(home / "sabir.db")
