@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from sabir.stores.base import ConversationRow
-from sabir.stores.sqlite.store import SQLiteStore, _owned
+from sabir.stores.sql import owned
+from sabir.stores.sqlite.store import SQLiteStore
 
 
 @pytest.fixture
@@ -20,8 +22,10 @@ async def store(tmp_path: Path) -> AsyncIterator[SQLiteStore]:
 
 
 def plan(store: SQLiteStore, owner: str) -> str:
-    asked = f"EXPLAIN QUERY PLAN SELECT id FROM conversations WHERE {_owned(owner)} ORDER BY touched DESC LIMIT 5"
-    return " ".join(row[3] for row in store._rows(asked, owner))
+    condition = owned(owner).replace("$", "?")
+    asked = f"EXPLAIN QUERY PLAN SELECT id FROM conversations WHERE {condition} ORDER BY touched DESC LIMIT 5"
+    with closing(store.connect()) as connection:
+        return " ".join(row[3] for row in connection.execute(asked, (owner,)))
 
 
 async def test_the_conversations_of_a_known_caller_are_found_by_an_index(store: SQLiteStore) -> None:

@@ -16,12 +16,8 @@ import asyncpg
 import msgspec
 
 from sabir.errors import ConfigError, StoreUnavailable
-from sabir.packing import pack
 from sabir.stores.base import (
-    ENDED,
-    LIVE,
     LONGEST_LEASE,
-    RUNNABLE,
     AuditLine,
     ChainedLine,
     ConversationRow,
@@ -31,17 +27,8 @@ from sabir.stores.base import (
     TurnEntry,
 )
 from sabir.stores.letters import LetterNotices
-from sabir.stores.rows import (
-    CONVERSATION,
-    TASK,
-    TURN,
-    conversation_of,
-    conversations_of,
-    event_of,
-    past_turn_of,
-    task_of,
-)
-from sabir.turn import PastTurn
+from sabir.stores.rows import CONVERSATION, TASK, task_of
+from sabir.stores.sql import ENDED_STATES, RECORD, RUNNABLE_STATES, SWEPT_AT_ONCE, SqlReads
 
 from .batches import BatchedWrite, Batches
 from .letters import PostgresLetters
@@ -52,20 +39,15 @@ from .schema import MIGRATIONS
 
 _line_bytes = msgspec.json.Encoder().encode
 
-_RECORD = "space, key, value, owner, expires, version"
-_ENDED = ",".join(f"'{state}'" for state in ENDED)
-_LIVE = ",".join(f"'{state}'" for state in LIVE)
-_RUNNABLE = ",".join(f"'{state}'" for state in RUNNABLE)
 _CLOCK = "extract(epoch from clock_timestamp())::float8"  # one clock for all nodes
 _SERVER_START = "extract(epoch from pg_postmaster_start_time())::float8"
-_SWEPT_AT_ONCE = 1000
 _IDLE_WRITER = 7 * 86400.0
 _CONNECT_SECONDS = 10.0
 _COMMAND_SECONDS = 30.0  # for slow operations: schema changes, sweeping, pruning
 _GOODBYE = 5.0  # seconds for closing the connection
 
 
-class PostgresStore(PostgresLetters):
+class PostgresStore(SqlReads, PostgresLetters):
     """Conversations, tasks, audit and records in one database, or one schema of it (``?search_path=…``)."""
 
     def __init__(self, address: str, *, connections: int = 8, patience: float = 15.0) -> None:
@@ -152,6 +134,9 @@ class PostgresStore(PostgresLetters):
         rows: list[asyncpg.Record] = (await self._outage.ride_out(lambda: self._try("fetch", sql, values)))[0]
         return rows
 
+    async def _fetch(self, sql: str, *values: Any) -> list[asyncpg.Record]:
+        return await self._rows(sql, *values)
+
     async def _row(self, sql: str, *values: Any) -> asyncpg.Record | None:
         row: asyncpg.Record | None = (await self._outage.ride_out(lambda: self._try("fetchrow", sql, values)))[0]
         return row
@@ -180,51 +165,7 @@ class PostgresStore(PostgresLetters):
             raise StoreUnavailable("the store is closed")
         return await self._writer.submit(write)
 
-    def _pack(self, value: object) -> bytes:
-        """A value as stored; an encrypting store seals it."""
-        return pack(value)
-
-    def _open(self, stored: bytes) -> bytes:
-        return stored
-
     # -- conversations and turns ---------------------------------------------------------------
-
-    async def conversation(self, conversation_id: str) -> ConversationRow | None:
-        row = await self._row(f"SELECT {CONVERSATION} FROM conversations WHERE id = $1", conversation_id)
-        return conversation_of(row, self._open) if row else None
-
-    async def conversation_by_token(self, owner: str, peer_token: str) -> ConversationRow | None:
-        row = await self._row(
-            f"SELECT {CONVERSATION} FROM conversations WHERE peer_token = $1 AND owner = $2 AND ended = 0"
-            " ORDER BY touched DESC LIMIT 1",
-            peer_token,
-            owner,
-        )
-        return conversation_of(row, self._open) if row else None
-
-    async def conversations(self, owner: str, limit: int = 100) -> list[ConversationRow]:
-        rows = await self._rows(
-            f"SELECT {CONVERSATION} FROM conversations WHERE owner = $1 AND ended = 0 ORDER BY touched DESC LIMIT $2",
-            owner,
-            limit,
-        )
-        return conversations_of(rows, self._open)
-
-    async def count_conversations(self, owner: str) -> int:
-        row = await self._row("SELECT count(*) FROM conversations WHERE owner = $1 AND ended = 0", owner)
-        return int(row[0]) if row else 0
-
-    async def turns(self, conversation: str, last: int) -> tuple[PastTurn, ...]:
-        rows = await self._rows(
-            f"SELECT {TURN} FROM turns WHERE conversation = $1 ORDER BY number DESC LIMIT $2",
-            conversation,
-            max(0, last),
-        )
-        return tuple(past_turn_of(row, self._open) for row in reversed(rows))
-
-    async def turn(self, turn_id: str) -> PastTurn | None:
-        row = await self._row(f"SELECT {TURN} FROM turns WHERE id = $1", turn_id)
-        return past_turn_of(row, self._open) if row else None
 
     async def record(self, entry: TurnEntry) -> bool:
         turn, row = entry.turn, entry.conversation
@@ -259,15 +200,15 @@ class PostgresStore(PostgresLetters):
         swept += await self._sweep_letters(now)
         for table, children, parent, also in (
             ("conversations", "turns", "conversation", ""),
-            ("tasks", "task_events", "task", f"AND state IN ({_ENDED})"),
+            ("tasks", "task_events", "task", f"AND state IN ({ENDED_STATES})"),
         ):
             sql = (
-                f"WITH old AS (SELECT id FROM {table} WHERE expires <= $1 {also} LIMIT {_SWEPT_AT_ONCE} FOR UPDATE"
+                f"WITH old AS (SELECT id FROM {table} WHERE expires <= $1 {also} LIMIT {SWEPT_AT_ONCE} FOR UPDATE"
                 f" SKIP LOCKED), theirs AS (DELETE FROM {children} USING old WHERE {children}.{parent} = old.id)"
                 f" DELETE FROM {table} USING old WHERE {table}.id = old.id"
             )
-            removed = _SWEPT_AT_ONCE
-            while removed == _SWEPT_AT_ONCE:
+            removed = SWEPT_AT_ONCE
+            while removed == SWEPT_AT_ONCE:
                 removed, _ = await self._execute(sql, now, seconds=_COMMAND_SECONDS)
                 swept += removed
         return swept
@@ -302,49 +243,12 @@ class PostgresStore(PostgresLetters):
         stored = await self._row("SELECT body FROM tasks WHERE id = $1", task.id)
         return stored is not None and stored[0] == body  # the broken try had done it
 
-    async def task(self, task_id: str) -> TaskRow | None:
-        row = await self._row(f"SELECT {TASK} FROM tasks WHERE id = $1", task_id)
-        return task_of(row, self._open) if row else None
-
-    async def tasks(
-        self,
-        *,
-        owner: str | None = None,
-        states: tuple[str, ...] = (),
-        conversation: str | None = None,
-        limit: int = 100,
-        before: float | None = None,
-        expired: float | None = None,
-    ) -> list[TaskRow]:
-        where: list[str] = ["true"]
-        values: list[Any] = []
-        for condition, value in (
-            ("owner = $", owner),
-            ("conversation = $", conversation),
-            ("state = ANY($)", list(states) or None),
-            ("updated < $", before),
-            ("expires <= $", expired),
-        ):
-            if value is not None:
-                values.append(value)
-                where.append(condition.replace("$", f"${len(values)}"))
-        sql = f"SELECT {TASK} FROM tasks WHERE {' AND '.join(where)} ORDER BY updated DESC LIMIT ${len(values) + 1}"
-        return [task_of(row, self._open) for row in await self._rows(sql, *values, limit)]
-
-    async def count_tasks(self, owner: str) -> int:
-        row = await self._row(f"SELECT count(*) FROM tasks WHERE owner = $1 AND state IN ({_LIVE})", owner)
-        return int(row[0]) if row else 0
-
-    async def count_submitted(self) -> int:
-        row = await self._row(f"SELECT count(*) FROM tasks WHERE state IN ({_RUNNABLE}) AND state = 'submitted'")
-        return int(row[0]) if row else 0
-
     async def claim_task(self, node: str, lease: float, agents: tuple[str, ...]) -> TaskRow | None:
         # A claim whose answer was lost expires, and is claimed again. While the server was down nobody could renew, so
         # after its start the holders get one lease time to do so.
         row = await self._row(
             f"UPDATE tasks SET node = $1, lease = {_CLOCK} + $2, attempts = attempts + 1, version = version + 1"
-            f" WHERE id = (SELECT id FROM tasks WHERE state IN ({_RUNNABLE})"
+            f" WHERE id = (SELECT id FROM tasks WHERE state IN ({RUNNABLE_STATES})"
             f" AND (lease <= {_CLOCK} OR lease > {_CLOCK} + {LONGEST_LEASE}) AND agent = ANY($3)"
             f" AND (node = '' OR {_CLOCK} > $2 + {_SERVER_START})"
             f" ORDER BY priority DESC, created, id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING {TASK}",
@@ -359,7 +263,7 @@ class PostgresStore(PostgresLetters):
             # A released task belongs to nobody, so it can be claimed even right after a server start.
             f"UPDATE tasks SET lease = CASE WHEN $3::float8 > 0 THEN {_CLOCK} + $3 ELSE 0 END,"
             " node = CASE WHEN $3::float8 > 0 THEN node ELSE '' END"
-            f" WHERE id = ANY($1) AND node = $2 AND state NOT IN ({_ENDED}) RETURNING id, version",
+            f" WHERE id = ANY($1) AND node = $2 AND state NOT IN ({ENDED_STATES}) RETURNING id, version",
             list(ids),
             node,
             lease,
@@ -374,15 +278,6 @@ class PostgresStore(PostgresLetters):
 
     async def add_task_event(self, task: str, event: TaskEvent) -> int:
         return int(await self._write(BatchedWrite(event=(task, self._pack(event)))))
-
-    async def task_events(self, task: str, since: int = 0, limit: int = 1000) -> list[TaskEvent]:
-        rows = await self._rows(
-            "SELECT number, body FROM task_events WHERE task = $1 AND number > $2 ORDER BY number LIMIT $3",
-            task,
-            since,
-            limit,
-        )
-        return [event_of(number, body, self._open) for number, body in rows]
 
     # -- audit -----------------------------------------------------------------------------------
 
@@ -423,28 +318,19 @@ class PostgresStore(PostgresLetters):
             )
         else:
             done, again = await self._execute(
-                f"INSERT INTO records AS r ({_RECORD}) VALUES ($1,$2,$3,$4,$5,1)"
+                f"INSERT INTO records AS r ({RECORD}) VALUES ($1,$2,$3,$4,$5,1)"
                 f" ON CONFLICT (space, key) DO UPDATE SET {replace} WHERE {allowed}",
                 *values,
             )
         if done or not again:
             return bool(done)
         # Perhaps the broken try had done it. Compared as stored: what a subclass encrypts is compared encrypted.
-        stored = await PostgresStore.get(self, record.space, record.key)
+        stored = await SqlReads.get(self, record.space, record.key)
         return stored is not None and (stored.value, stored.version) == (record.value, (expect or 0) + 1)
-
-    async def get(self, space: str, key: str) -> Record | None:
-        row = await self._row(
-            f"SELECT {_RECORD} FROM records WHERE space = $1 AND key = $2 AND (expires = 0 OR expires > $3)",
-            space,
-            key,
-            now(),
-        )
-        return Record(*row) if row else None
 
     async def list(self, space: str, *, prefix: str = "", owner: str | None = None, limit: int = 1000) -> list[Record]:
         rows = await self._rows(
-            f"SELECT {_RECORD} FROM records WHERE space = $1 AND key >= $2 AND starts_with(key, $2)"
+            f"SELECT {RECORD} FROM records WHERE space = $1 AND key >= $2 AND starts_with(key, $2)"
             " AND ($3::text IS NULL OR owner = $3) AND (expires = 0 OR expires > $4) ORDER BY key LIMIT $5",
             space,
             prefix,

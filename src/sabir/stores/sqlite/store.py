@@ -19,13 +19,9 @@ from typing import Any
 import msgspec
 
 from sabir.errors import ConfigError, StoreUnavailable
-from sabir.packing import pack
 from sabir.private_files import own_file, own_folder
 from sabir.stores.base import (
-    ENDED,
-    LIVE,
     LONGEST_LEASE,
-    RUNNABLE,
     AuditLine,
     ChainedLine,
     ConversationRow,
@@ -34,17 +30,8 @@ from sabir.stores.base import (
     TaskRow,
     TurnEntry,
 )
-from sabir.stores.rows import (
-    CONVERSATION,
-    TASK,
-    TURN,
-    conversation_of,
-    conversations_of,
-    event_of,
-    past_turn_of,
-    task_of,
-)
-from sabir.turn import ANONYMOUS, PastTurn
+from sabir.stores.rows import CONVERSATION, TASK, task_of
+from sabir.stores.sql import ENDED_STATES, RECORD, RUNNABLE_STATES, SWEPT_AT_ONCE, SqlReads
 
 from .bulk import append_audit, insert
 from .checkpoints import Checkpointer
@@ -57,14 +44,9 @@ DURABILITY = {"process": "NORMAL", "power": "FULL"}
 _line_bytes = msgspec.json.Encoder().encode
 
 PROBE_SECONDS = 5.0  # after which the last write proves nothing
-_SWEPT_AT_ONCE = 1000  # conversations and tasks in one transaction, so that a sweep blocks nobody
-_ENDED = ",".join(f"'{state}'" for state in ENDED)
-_LIVE = ",".join(f"'{state}'" for state in LIVE)
-_RUNNABLE = ",".join(f"'{state}'" for state in RUNNABLE)
-_RECORD = "space, key, value, owner, expires, version"
 
 
-class SQLiteStore(SQLiteLetters):
+class SQLiteStore(SqlReads, SQLiteLetters):
     """Conversations, tasks, audit and records in one file."""
 
     def __init__(self, path: Path | str, *, durability: str = "process") -> None:
@@ -132,55 +114,14 @@ class SQLiteStore(SQLiteLetters):
         except sqlite3.Error as exc:
             raise StoreUnavailable(f"the store cannot read now ({exc})") from exc
 
+    async def _fetch(self, sql: str, *values: Any) -> list[Any]:
+        return self._rows(sql.replace("$", "?"), *values)
+
     def _row(self, sql: str, *values: Any) -> Any:
         rows = self._rows(sql, *values)
         return rows[0] if rows else None
 
-    def _pack(self, value: object) -> bytes:
-        """A value as stored; an encrypting store seals it."""
-        return pack(value)
-
-    def _open(self, stored: bytes) -> bytes:
-        return stored
-
     # -- conversations and turns ---------------------------------------------------------------
-
-    async def conversation(self, conversation_id: str) -> ConversationRow | None:
-        row = self._row(f"SELECT {CONVERSATION} FROM conversations WHERE id = ?", conversation_id)
-        return conversation_of(row, self._open) if row else None
-
-    async def conversation_by_token(self, owner: str, peer_token: str) -> ConversationRow | None:
-        row = self._row(
-            f"SELECT {CONVERSATION} FROM conversations WHERE peer_token = ? AND owner = ? AND NOT ended"
-            " ORDER BY touched DESC LIMIT 1",
-            peer_token,
-            owner,
-        )
-        return conversation_of(row, self._open) if row else None
-
-    async def conversations(self, owner: str, limit: int = 100) -> list[ConversationRow]:
-        rows = self._rows(
-            f"SELECT {CONVERSATION} FROM conversations WHERE {_owned(owner)} AND NOT ended"
-            " ORDER BY touched DESC LIMIT ?",
-            owner,
-            limit,
-        )
-        return conversations_of(rows, self._open)
-
-    async def count_conversations(self, owner: str) -> int:
-        return int(self._row(f"SELECT count(*) FROM conversations WHERE {_owned(owner)} AND NOT ended", owner)[0])
-
-    async def turns(self, conversation: str, last: int) -> tuple[PastTurn, ...]:
-        rows = self._rows(
-            f"SELECT {TURN} FROM turns WHERE conversation = ? ORDER BY number DESC LIMIT ?",
-            conversation,
-            max(0, last),
-        )
-        return tuple(past_turn_of(row, self._open) for row in reversed(rows))
-
-    async def turn(self, turn_id: str) -> PastTurn | None:
-        row = self._row(f"SELECT {TURN} FROM turns WHERE id = ?", turn_id)
-        return past_turn_of(row, self._open) if row else None
 
     async def record(self, entry: TurnEntry) -> bool:
         turn, row = entry.turn, entry.conversation
@@ -213,12 +154,12 @@ class SQLiteStore(SQLiteLetters):
 
     async def sweep(self, now: float) -> int:
         def job(connection: sqlite3.Connection) -> tuple[int, bool]:
-            limit = _SWEPT_AT_ONCE
+            limit = SWEPT_AT_ONCE
             old = connection.execute("SELECT id FROM conversations WHERE expires <= ? LIMIT ?", (now, limit)).fetchall()
             connection.executemany("DELETE FROM turns WHERE conversation = ?", old)
             connection.executemany("DELETE FROM conversations WHERE id = ?", old)
             tasks = connection.execute(
-                f"SELECT id FROM tasks WHERE expires <= ? AND state IN ({_ENDED}) LIMIT ?", (now, limit)
+                f"SELECT id FROM tasks WHERE expires <= ? AND state IN ({ENDED_STATES}) LIMIT ?", (now, limit)
             ).fetchall()
             connection.executemany("DELETE FROM task_events WHERE task = ?", tasks)
             connection.executemany("DELETE FROM tasks WHERE id = ?", tasks)
@@ -262,46 +203,9 @@ class SQLiteStore(SQLiteLetters):
 
         return bool(await self._writer.submit(job, len(body)))
 
-    async def task(self, task_id: str) -> TaskRow | None:
-        row = self._row(f"SELECT {TASK} FROM tasks WHERE id = ?", task_id)
-        return task_of(row, self._open) if row else None
-
-    async def tasks(
-        self,
-        *,
-        owner: str | None = None,
-        states: tuple[str, ...] = (),
-        conversation: str | None = None,
-        limit: int = 100,
-        before: float | None = None,
-        expired: float | None = None,
-    ) -> list[TaskRow]:
-        where: list[str] = ["1"]
-        values: list[Any] = []
-        for column, value in (("owner", owner), ("conversation", conversation)):
-            if value is not None:
-                where.append(f"{column} = ?")
-                values.append(value)
-        if states:
-            where.append(f"state IN ({','.join('?' * len(states))})")
-            values.extend(states)
-        for condition, until in (("updated < ?", before), ("expires <= ?", expired)):
-            if until is not None:
-                where.append(condition)
-                values.append(until)
-        sql = f"SELECT {TASK} FROM tasks WHERE {' AND '.join(where)} ORDER BY updated DESC LIMIT ?"
-        return [task_of(row, self._open) for row in self._rows(sql, *values, limit)]
-
-    async def count_tasks(self, owner: str) -> int:
-        sql = f"SELECT count(*) FROM tasks WHERE owner = ? AND state IN ({_LIVE})"
-        return int(self._row(sql, owner)[0])
-
-    async def count_submitted(self) -> int:
-        return int(self._row(f"SELECT count(*) FROM tasks WHERE state IN ({_RUNNABLE}) AND state = 'submitted'")[0])
-
     async def claim_task(self, node: str, lease: float, agents: tuple[str, ...]) -> TaskRow | None:
         free = (
-            f"SELECT id FROM tasks WHERE state IN ({_RUNNABLE}) AND (lease <= ? OR lease > ?)"
+            f"SELECT id FROM tasks WHERE state IN ({RUNNABLE_STATES}) AND (lease <= ? OR lease > ?)"
             f" AND agent IN ({','.join('?' * len(agents))}) ORDER BY priority DESC, created, id LIMIT 1"
         )
 
@@ -326,7 +230,7 @@ class SQLiteStore(SQLiteLetters):
             held: dict[str, int] = {}
             for row_id in ids:
                 rows = connection.execute(
-                    f"UPDATE tasks SET node = ?, lease = ? WHERE id = ? AND node = ? AND state NOT IN ({_ENDED})"
+                    f"UPDATE tasks SET node = ?, lease = ? WHERE id = ? AND node = ? AND state NOT IN ({ENDED_STATES})"
                     " RETURNING version",
                     (*_holder(node, lease), row_id, node),
                 ).fetchall()
@@ -348,15 +252,6 @@ class SQLiteStore(SQLiteLetters):
             return int(rows[0][0])
 
         return int(await self._writer.submit(job, len(body), in_order=True))
-
-    async def task_events(self, task: str, since: int = 0, limit: int = 1000) -> list[TaskEvent]:
-        rows = self._rows(
-            "SELECT number, body FROM task_events WHERE task = ? AND number > ? ORDER BY number LIMIT ?",
-            task,
-            since,
-            limit,
-        )
-        return [event_of(number, body, self._open) for number, body in rows]
 
     # -- audit -----------------------------------------------------------------------------------
 
@@ -402,18 +297,9 @@ class SQLiteStore(SQLiteLetters):
 
         return bool(await self._writer.submit(job, len(record.value), in_order=True))
 
-    async def get(self, space: str, key: str) -> Record | None:
-        row = self._row(
-            f"SELECT {_RECORD} FROM records WHERE space = ? AND key = ? AND (expires = 0 OR expires > ?)",
-            space,
-            key,
-            now(),
-        )
-        return Record(*row) if row else None
-
     async def list(self, space: str, *, prefix: str = "", owner: str | None = None, limit: int = 1000) -> list[Record]:
         rows = self._rows(
-            f"SELECT {_RECORD} FROM records WHERE space = ? AND key >= ?"
+            f"SELECT {RECORD} FROM records WHERE space = ? AND key >= ?"
             " AND substr(key, 1, ?) = ? AND (? IS NULL OR owner = ?) AND (expires = 0 OR expires > ?)"
             " ORDER BY key LIMIT ?",
             space,
@@ -494,7 +380,7 @@ _TOUCH = (
 def _probe(connection: sqlite3.Connection) -> None:
     """Write something and remove it."""
     connection.execute(
-        f"INSERT OR REPLACE INTO records ({_RECORD}) VALUES (?, ?, ?, ?, ?, ?)", ("probe", "", b"", "", 0.0, 1)
+        f"INSERT OR REPLACE INTO records ({RECORD}) VALUES (?, ?, ?, ?, ?, ?)", ("probe", "", b"", "", 0.0, 1)
     )
     connection.execute("DELETE FROM records WHERE space = ? AND key = ?", ("probe", ""))
 
@@ -502,8 +388,3 @@ def _probe(connection: sqlite3.Connection) -> None:
 def _holder(node: str, lease: float) -> tuple[str, float]:
     """The holder of a task and the end of its lease; nobody once it was released."""
     return (node, now() + lease) if lease > 0 else ("", 0.0)
-
-
-def _owned(owner: str) -> str:
-    """The condition that a row is this owner's, phrased to use the index of known owners."""
-    return "owner = ?" if owner == ANONYMOUS.id else "owner = ? AND owner <> 'anonymous'"
