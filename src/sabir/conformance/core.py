@@ -223,17 +223,18 @@ async def _label_case(target: CoreTarget) -> None:
 # -- formats ------------------------------------------------------------------------------------------
 
 
+def _taken(message: Json, name: str) -> Run:
+    async def run(target: CoreTarget) -> None:
+        await ask(target, message, name)
+
+    return run
+
+
 def _add_format_checks() -> None:
-    def taken(message: Json, name: str) -> Run:
-        async def run(target: CoreTarget) -> None:
-            await ask(target, message, name)
-
-        return run
-
     for name, (check_id, body) in FORMATS.items():
         first, later = f"{name} as the first submessage", f"{name} as a further submessage"
-        check(check_id, "ECMA-430 5.3", "must", f"{first} is accepted")(taken(body, first))
-        check(check_id, "ECMA-430 5.3", "must", f"{later} is accepted")(taken(text("Hello", body), later))
+        check(check_id, "ECMA-430 5.3", "must", f"{first} is accepted")(_taken(body, first))
+        check(check_id, "ECMA-430 5.3", "must", f"{later} is accepted")(_taken(text("Hello", body), later))
 
 
 _add_format_checks()
@@ -501,14 +502,8 @@ LENIENT: Final[dict[str, tuple[str, Json]]] = {
 
 
 def _add_lenient_checks() -> None:
-    def taken(message: Json, name: str) -> Run:
-        async def run(target: CoreTarget) -> None:
-            await ask(target, message, name)
-
-        return run
-
     for check_id, (name, message) in LENIENT.items():
-        check(check_id, "our decision", "ours", f"a message with {name} is answered")(taken(message, name))
+        check(check_id, "our decision", "ours", f"a message with {name} is answered")(_taken(message, name))
 
 
 _add_lenient_checks()

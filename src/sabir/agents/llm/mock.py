@@ -41,6 +41,8 @@ ScriptStep = str | Mapping[str, Any] | Callable[[Sequence[ModelMessage]], Any]
 class ScriptedModel:
     """Answers from a script, step by step; ``asked`` keeps its input."""
 
+    reads_images = True
+
     def __init__(self, script: Sequence[ScriptStep] = ()) -> None:
         """Raises:
         ConfigError: a step is neither text nor a mapping with known keys.
@@ -55,10 +57,6 @@ class ScriptedModel:
         self._answered = 0
         self.asked: list[tuple[ModelMessage, ...]] = []
         self.options: list[ModelOptions] = []
-
-    @property
-    def reads_images(self) -> bool:
-        return True
 
     async def answer(
         self, messages: Sequence[ModelMessage], options: ModelOptions | None = None
@@ -169,6 +167,8 @@ class RecordingModel:
 class ReplayingModel:
     """Answers from a recording; a request that was not recorded is an error, so that tests notice it."""
 
+    reads_images = True
+
     def __init__(self, path: Path | str) -> None:
         """Raises:
         ConfigError: the recording cannot be read.
@@ -181,10 +181,6 @@ class ReplayingModel:
                 self._answers.setdefault(recorded.request, []).append(recorded.pieces)
         except (OSError, msgspec.DecodeError) as exc:
             raise ConfigError(f"{path}: not a recording: {exc}") from exc
-
-    @property
-    def reads_images(self) -> bool:
-        return True
 
     async def answer(
         self, messages: Sequence[ModelMessage], options: ModelOptions | None = None

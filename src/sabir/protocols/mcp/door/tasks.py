@@ -99,7 +99,7 @@ class McpTasks:
 
     def __init__(self, services: DoorContext, result_of: Callable[[Caller, str, Message], Json]) -> None:
         self._tasks = services.tasks
-        self._rates = services.rates
+        self._services = services
         self._result_of = result_of
 
     async def get(self, ctx: Context, context: McpRequestContext, params: GetTask) -> Json:
@@ -156,10 +156,19 @@ class McpTasks:
                 raise MCPError(wire.METHOD_NOT_FOUND, "Method not found", ctx.method)
             needed: dict[str, Any] = {"requiredCapabilities": {"extensions": {EXTENSION: {}}}}
             raise MCPError(wire.MISSING_CAPABILITY, f"the client must declare {EXTENSION}", needed)
-        self._rates.check(context.caller)
-        try:
-            return await self._tasks.find(task_id, context.caller)
-        except NotFound as exc:
-            if context.admission is not None:
-                await context.admission.rejected(exc)
-            raise MCPError(wire.INVALID_PARAMS, "task not found") from None
+        return await find_task(self._services, context, task_id)
+
+
+async def find_task(services: DoorContext, context: McpRequestContext, task_id: str) -> TaskRow:
+    """A task of this caller, charged.
+
+    Raises:
+        MCPError: there is none.
+    """
+    services.rates.check(context.caller)
+    try:
+        return await services.tasks.find(task_id, context.caller)
+    except NotFound as exc:
+        if context.admission is not None:
+            await context.admission.rejected(exc)
+        raise MCPError(wire.INVALID_PARAMS, "task not found") from None

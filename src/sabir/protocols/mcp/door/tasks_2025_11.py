@@ -27,7 +27,7 @@ from sabir.stores.base import TaskRow
 from sabir.turn import Caller
 
 from .response import McpRequestContext
-from .tasks import POLL_MS, TOOL, GetTask, moment
+from .tasks import POLL_MS, TOOL, GetTask, find_task, moment
 from .turns import Context, ask_client, askable
 
 Json = dict[str, Any]
@@ -84,11 +84,11 @@ class OldTasks:
 
     async def get(self, ctx: Context, context: McpRequestContext, params: GetTask) -> Json:
         """The state of a task."""
-        return _about(await self._find(context, params.task_id))
+        return _about(await find_task(self._services, context, params.task_id))
 
     async def cancel(self, ctx: Context, context: McpRequestContext, params: GetTask) -> Json:
         """Cancel a task; one that has ended cannot be cancelled."""
-        await self._find(context, params.task_id)
+        await find_task(self._services, context, params.task_id)
         try:
             return _about(await self._tasks.cancel(params.task_id, context.caller))
         except Conflict as ended:
@@ -110,7 +110,7 @@ class OldTasks:
         """The result of a task's call, once there is one; its questions are passed to the client."""
         if not has_tasks(ctx):
             raise MCPError(wire.METHOD_NOT_FOUND, "Method not found", ctx.method)
-        task = await self._find(context, params.task_id)
+        task = await find_task(self._services, context, params.task_id)
         while task.state in ("submitted", "working", "input-required"):
             if task.state == "input-required":
                 await self._answer(ctx, context, task)
@@ -145,15 +145,6 @@ class OldTasks:
             await self._tasks.answer(task.id, context.caller, answer)
         except Conflict:  # somebody else answered it, or it has ended in the meantime
             pass
-
-    async def _find(self, context: McpRequestContext, task_id: str) -> TaskRow:
-        self._services.rates.check(context.caller)
-        try:
-            return await self._tasks.find(task_id, context.caller)
-        except NotFound as exc:
-            if context.admission is not None:
-                await context.admission.rejected(exc)
-            raise MCPError(wire.INVALID_PARAMS, "task not found") from None
 
 
 def _about(task: TaskRow) -> Json:
