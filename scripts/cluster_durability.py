@@ -195,7 +195,8 @@ def nodes_of(folder: Path, store: str, bus: str) -> tuple[GatewayProcess, Gatewa
         "doors": {"mcp": False, "a2a": False, "nlip-amqp": False},
     }
     slow, only_b = ({"id": n, "use": f"cluster_agents:{n.replace('-', '_')}"} for n in ("slow", "only-b"))
-    return node("a", folder, {**shared, "agents": [slow]}), node("b", folder, {**shared, "agents": [slow, only_b]})
+    both = [{"id": "echo", "use": "echo"}, slow]
+    return node("a", folder, {**shared, "agents": both}), node("b", folder, {**shared, "agents": [*both, only_b]})
 
 
 def node(name: str, folder: Path, settings: dict[str, Any]) -> GatewayProcess:

@@ -199,7 +199,7 @@ def test_nothing_is_written_that_no_source_holds_w12(fresh: Served, mode: str) -
         assert sentence in sources, sentence
 
 
-def test_echo_is_always_there(fresh: Served) -> None:
+def test_echo_is_there_from_the_start(fresh: Served) -> None:
     body = {"query": {"text": "hi"}, "prefer": {"streaming": False}}
     said = httpx2.post(f"{fresh.url}/ask/echo", json=body).json()["content"][0]["text"]
     assert said == "You said: hi"
@@ -216,7 +216,7 @@ def test_a_second_start_has_the_same_sites(tmp_path: Path) -> None:
 
 def test_agents_that_are_configured_come_without_the_sample(home: Path) -> None:
     gateway = gateway_of(settings_of({"home": str(home), "agents": [{"id": "mine", "use": "echo"}]}))
-    assert list(gateway.agents) == ["mine", "echo"]
+    assert list(gateway.agents) == ["mine"]
     assert list(gateway_of(settings_of({"home": str(home), "sites": []})).agents) == ["echo"]
 
 
@@ -228,7 +228,7 @@ def test_sites_of_the_configuration_are_read_at_start(tmp_path: Path) -> None:
         {"home": str(tmp_path / "home"), "sites": [{"name": "ferry.example", "source": str(page.parent)}]}
     )
     with serving(gateway_of(settings)) as served:
-        assert list(served.gateway.agents) == ["sites", "ferry.example", "echo"]
+        assert list(served.gateway.agents) == ["sites", "ferry.example"]
         assert ask(served, "ferry times")["structuredData"][0]["name"] == "Ferry times"
 
 
@@ -318,7 +318,7 @@ def ferry(tmp_path: Path) -> dict[str, Any]:
 
 def test_who_has_sites_of_their_own_is_asked_about_those_and_not_about_the_sample(ferry: dict[str, Any]) -> None:
     with serving(gateway_of(settings_of(ferry))) as served:
-        assert list(served.gateway.agents) == ["sites", "ferry.example", "echo"]
+        assert list(served.gateway.agents) == ["sites", "ferry.example"]
         assert httpx2.get(f"{served.url}/sites").json()["sites"] == ["ferry.example"]
         assert ask(served, "pumpkin soup")["error"]["code"] == "NO_RESULTS"
         assert ask(served, "ferry times")["structuredData"][0]["site"] == "ferry.example"

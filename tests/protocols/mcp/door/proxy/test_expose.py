@@ -281,7 +281,7 @@ async def test_over_stdio_they_are_there_too(home: Path, url: str, tmp_path: Pat
         async with asyncio.timeout(30):
             while "shelf-lookup" not in (names := await named(client)):
                 await asyncio.sleep(0.05)
-        assert sorted(names) == ["echo", "shelf-lookup"]
+        assert sorted(names) == ["shelf-lookup"]
         assert result_of(await client.call_tool("shelf-lookup", {"number": 1})) == FOUND
 
 
