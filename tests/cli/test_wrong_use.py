@@ -73,4 +73,4 @@ def test_an_answer_is_printed_also_where_nothing_can_be_kept(
     assert main(["ask", serve(Gateway(echo, home=home)).url + "/nlip", "hi"]) == 0
     told = capsys.readouterr()
     assert told.out == "You said: hi\n"
-    assert "cannot be kept" in told.err
+    assert "cannot be stored" in told.err
