@@ -33,22 +33,24 @@ RULES = (
     Rule("announced too long", "`Content-Length` over `limits.body`, before the body is read", "413", _RAW),
     Rule("too long", "a chunked body over `limits.body`", "413", _RAW),
     Rule("too deep", "200 levels of nesting (`limits.depth`)", "413", _RAW),
-    Rule("too many values", "50,000 values (`limits.values`; a quarter of it at A2A)", "413", _RAW),
-    Rule("not JSON", "a body that is not JSON; the answer names the place", "400", _RAW | {"a2a": "200"}),
-    Rule("not UTF-8", "a body that is not UTF-8; the answer says so in our words", "400", _RAW | {"a2a": "200"}),
+    Rule("too many values", "50,000 values (`limits.values`; A2A allows a quarter of that)", "413", _RAW),
+    Rule("not JSON", "a body that is not JSON; the error message names the place", "400", _RAW | {"a2a": "200"}),
+    Rule("not UTF-8", "a body that is not UTF-8; the error message says so", "400", _RAW | {"a2a": "200"}),
     Rule(
         "huge number",
-        "an integer of 10,000 digits; no text of Python or a library",
+        "an integer of 10,000 digits; the error message is Sabir's own",
         "4xx",
         _RAW | {"a2a": "4xx or 200"},
     ),
-    Rule("wrong method", "a method that the path does not take, with `Allow`", "405", {"upload": NOT_READ}),
+    Rule(
+        "wrong method", "a method that the path does not support; the answer has `Allow`", "405", {"upload": NOT_READ}
+    ),
     Rule("long key", "an `Idempotency-Key` of 257 characters", "422", _KEYS | {"nlweb": "400"}),
     Rule("key of another message", "the same `Idempotency-Key` with another body", "409", _KEYS),
-    Rule("cross-site", "a request that a page of another site made (`Sec-Fetch-Site`)", "403"),
+    Rule("cross-site", "a request from a page of another site (`Sec-Fetch-Site`)", "403"),
     Rule("not JSON to a stream", "`Accept: application/json, text/event-stream;q=0` is answered in JSON", "JSON", _RAW),
     Rule("safe headers", "`X-Content-Type-Options: nosniff` and `Cache-Control: no-store`", "yes"),
-    Rule("proxy's port", "behind a proxy, `X-Forwarded-For` with a port or junk is not a new address", "429"),
+    Rule("proxy's port", "behind a proxy, a port or junk in `X-Forwarded-For` does not count as a new address", "429"),
 )
 
 
@@ -76,7 +78,7 @@ ELSEWHERE_RULES = (
     _elsewhere(FLOOD, "invalid messages count against the rate of their address", "429", "429", "429", _OVER, _OVER),
     _elsewhere("too long", "a message over `limits.body`", "1009", "1009", "413", _OVER, NOT_READ),
     _elsewhere("too deep", "80 levels of nesting (`limits.depth`)", "413", "413", "413", NOT_READ, NOT_READ),
-    _elsewhere("too many values", "50,000 values (`limits.values`; a quarter of it at gRPC)", "413", "413", "413",
+    _elsewhere("too many values", "50,000 values (`limits.values`; gRPC allows a quarter of that)", "413", "413", "413",
                _INVALID, _INVALID),
     _elsewhere("unreadable", "not JSON, CBOR or protobuf", "400", "400", "400", _INVALID, _INVALID),
     _elsewhere("not UTF-8", "a text that is not UTF-8", "1007", "400", "400", _INVALID, NOT_READ),
