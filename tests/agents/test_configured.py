@@ -154,13 +154,13 @@ async def test_massgens_own_spelling_of_tools_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({"agents": [model("m", tools=["read_file"])]}, "expected the key workspace beside agents"),
+        ({"agents": [model("m", tools=["read_file"])]}, "set the key workspace"),
         ({"agents": [model("m", tools=["nonsense"])]}, "expected module:function or one of read_file"),
         ({"agents": [model("m", tools=[{"mcp": "x"}])]}, "there is no MCP server 'x' in mcp_servers; there are: none"),
         ({"agents": [model("m", tools=[{"agent": "mm"}])]}, "there is no agent 'mm'; did you mean m?"),
         ({"agents": [model("m", tools=[{"mpc": "x"}])]}, r"unknown key agents\[0\].tools\[0\].mpc: did you mean"),
         ({"agents": [model("m", tools=[{"agent": "m"}])]}, "m → m: an agent cannot need itself"),
-        ({"agents": [{"id": "e", "use": "echo", "tools": ["a:b"]}]}, "tools: expected a backend beside it"),
+        ({"agents": [{"id": "e", "use": "echo", "tools": ["a:b"]}]}, "tools: requires backend"),
         ({"mcp_servers": {"x": {}}, "agents": [model("m", tools=[{"mcp": "x"}])]}, "expected either url or command"),
         (
             {"mcp_servers": {"x": {"comand": "a"}}},
@@ -353,7 +353,7 @@ def test_coordination_by_nlip_is_switched_by_the_orchestrator(on: bool) -> None:
         ({"agents": [model("m", nlip={"router_config": {"timeout": 1}})]}, "router_config.timeout"),
         ({"orchestrator": {"nlip": {"cordinate": 1}}}, "did you mean orchestrator.nlip.coordinate_via_nlip"),
         ({"orchestrator": {}, "agents": [model("orchestrator")]}, "is made by the key orchestrator"),
-        ({"orchestrator": {}}, "orchestrator: expected agents beside it"),
+        ({"orchestrator": {}}, "orchestrator: requires agents"),
     ],
 )
 def test_unknown_keys_are_told_with_the_nearest(values: dict[str, Any], words: str) -> None:  # MW-59

@@ -59,7 +59,7 @@ def test_data_comes_from_a_file(url: str, sabir: Sabir, tmp_path: Path) -> None:
         (["--tool", "weather", "--data", "[1]"], "--data: expected a JSON object"),
         (["--tool", "weather", "--data", "@absent.json"], "--data: absent.json: No such file"),
         (["--tool", "weather", "--protocol", "nlweb"], "NLWeb carries questions and no data; use --protocol mcp"),
-        (["hi", "--data", "{}"], "--data: expected --tool NAME beside it"),
+        (["hi", "--data", "{}"], "--data: requires --tool NAME"),
         ([], "nothing to send"),
     ],
 )

@@ -225,7 +225,7 @@ def test_a_gateway_with_a_key_leaves_nothing_readable(home: Path, monkeypatch: p
         await unkeyed.store.close()
 
     asyncio.run(start_without())
-    with pytest.raises(ConfigError, match="expected the address of a store beside it"):
+    with pytest.raises(ConfigError, match="requires the address of a store"):
         Gateway(counting, home=home, store=open_store("memory:"), encryption=encryption)
 
 

@@ -51,7 +51,7 @@ class BackLevel:
         if spoken and self._hear is None:
             yield Reply(Message.text(_CANNOT_HEAR))
             return
-        message = await self._heard(turn.message) if spoken else turn.message
+        message = await self._transcribed(turn.message) if spoken else turn.message
         sub = turn.sub(message, self.inner)
         sub.conversation = turn.conversation
         async for event in self.inner(sub):
@@ -69,7 +69,7 @@ class BackLevel:
         why: str | None = await propose(conversation) if propose is not None else None
         return why
 
-    async def _heard(self, message: Message) -> Message:
+    async def _transcribed(self, message: Message) -> Message:
         assert self._hear is not None
         parts = [text_part(await self._hear(part)) if _is_audio(part) else part for part in message.parts]
         parts.sort(key=lambda part: part.format != "text")  # text first, for agents that read only that

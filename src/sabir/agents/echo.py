@@ -14,8 +14,8 @@ async def echo(turn: Turn) -> str:
     others = Counter(part.format for part in turn.parts if part.format != "text")
     if not words and not others:
         return "Hello. Say something, and I will repeat it."
-    heard = [f"You said: {words}"] if words else []
+    lines = [f"You said: {words}"] if words else []
     if others:
         kinds = ", ".join(f"{number} {kind} part{'s' * (number > 1)}" for kind, number in others.items())
-        heard.append(f"You sent: {kinds}")
-    return "\n".join(heard)
+        lines.append(f"You sent: {kinds}")
+    return "\n".join(lines)

@@ -122,7 +122,7 @@ def _place(arguments: argparse.Namespace) -> str:
         arguments.url, arguments.text = None, given  # `sabir ask "Hello"`
     url = address_of(arguments.url)
     if arguments.data is not None and arguments.tool is None:
-        raise ConfigError("--data: expected --tool NAME beside it")
+        raise ConfigError("--data: requires --tool NAME")
     if arguments.tool and arguments.protocol is None and url.startswith("http") and not urlsplit(url).path.strip("/"):
         arguments.protocol = "mcp"  # it has tools, and every gateway supports it
     agent = arguments.agent

@@ -128,7 +128,7 @@ class Directory:
         self.node = node or "directory"
         self.look_seconds = look_seconds
         self._watchers: set[asyncio.Event] = set()
-        self._hearing: LetterReceiver | None = None
+        self._receiver: LetterReceiver | None = None
         self._announcing: asyncio.Task[None] | None = None
         self._unannounced = False
         self._index: Index | None = None
@@ -300,17 +300,17 @@ class Directory:
         if self._announcing is not None and not self._announcing.done():
             await asyncio.wait([self._announcing], timeout=GOODBYE_SECONDS)
         await cancel_and_wait([self._announcing])
-        if self._hearing is not None:
-            await self._hearing.stop()
-            self._hearing = None
+        if self._receiver is not None:
+            await self._receiver.stop()
+            self._receiver = None
 
     async def _hear(self) -> None:
-        if self.bus is not None and self._hearing is None:
+        if self.bus is not None and self._receiver is None:
             with suppress(BusUnavailable):  # polling is enough
                 receiving = Receiving(idle_seconds=60.0)
-                self._hearing = await self.bus.join(GROUP, self.node, self._heard, receiving)
+                self._receiver = await self.bus.join(GROUP, self.node, self._on_letter, receiving)
 
-    async def _heard(self, letter: Letter) -> None:
+    async def _on_letter(self, letter: Letter) -> None:
         for wake in self._watchers:
             wake.set()
 

@@ -102,7 +102,7 @@ class _Builder:
         if entry.backend is not None:
             return self._model(entry)
         if entry.tools:
-            raise ConfigError(f"agents: {entry.id!r}: tools: expected a backend beside it")
+            raise ConfigError(f"agents: {entry.id!r}: tools: requires backend")
         if entry.peer is not None:
             return _peer(entry)
         if entry.federation is not None:
@@ -177,7 +177,7 @@ class _Builder:
             raise ConfigError(f"agents: {ORCHESTRATOR!r} is made by the key orchestrator; give this agent another id")
         members = settings.members or tuple(self._entries)
         if not members:
-            raise ConfigError("orchestrator: expected agents beside it")
+            raise ConfigError("orchestrator: requires agents")
         wanted = msgspec.structs.replace(settings, members=members)
         return self._ensemble(ORCHESTRATOR, wanted, "", coordinate_via_nlip=settings.nlip.coordinate_via_nlip)
 

@@ -73,7 +73,7 @@ class ToolBuilder:
     def _file_tool(self, name: str, place: str) -> Tool:
         given = self._settings.workspace
         if given is None:
-            raise ConfigError(f"{place}: {name} works in a folder; expected the key workspace beside agents")
+            raise ConfigError(f"{place}: {name} works in a folder; set the key workspace")
         settings = given if isinstance(given, WorkspaceSettings) else WorkspaceSettings(given)
         root = Path(settings.path)
         if not root.is_absolute() and self._beside is not None:

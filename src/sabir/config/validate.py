@@ -313,7 +313,7 @@ def _seen(value: object) -> str:
 def _client_certificates(settings: Any) -> Iterator[str]:
     tls = settings.tls
     if tls.client_ca is not None and not tls.is_on:
-        yield "tls.client_ca: expected tls.cert or tls.dev beside it; without TLS there are no client certificates"
+        yield "tls.client_ca: requires tls.cert or tls.dev; without TLS there are no client certificates"
 
 
 def _webhook_addresses(settings: Any) -> Iterator[str]:
@@ -333,18 +333,18 @@ def _plain_doors(settings: Any) -> Iterator[str]:
 
 def _keys_of_agents(settings: Any) -> Iterator[str]:
     for number, agent in enumerate(settings.agents):
-        for key, beside in (("protocol", "peer"), ("version", "peer"), ("system_message", "backend")):
-            if getattr(agent, key) is not None and getattr(agent, beside) is None:
-                yield f"agents[{number}].{key}: expected a {beside} beside it"
+        for key, required in (("protocol", "peer"), ("version", "peer"), ("system_message", "backend")):
+            if getattr(agent, key) is not None and getattr(agent, required) is None:
+                yield f"agents[{number}].{key}: requires {required}"
         if agent.remembers is not None and agent.peer is not None:
-            yield f"agents[{number}].remembers: expected use or backend beside it; what a peer says of itself counts"
+            yield f"agents[{number}].remembers: requires use or backend; a peer decides this itself"
 
 
 def _keys_of_services(settings: Any) -> Iterator[str]:
     for number, service in enumerate(settings.services):
         for name in ("client", "secret", "audience", "scope", "exchange"):
             if service.token_url is None and getattr(service, name):
-                yield f"services[{number}].{name}: expected a token_url beside it"
+                yield f"services[{number}].{name}: requires token_url"
 
 
 def _duplicates(settings: Any) -> Iterator[str]:

@@ -462,10 +462,10 @@ class Gateway:
         """
         try:
             given = {"host": host, "port": port, "workers": workers}
-            told = {name: value for name, value in given.items() if value is not None}
+            overrides = {name: value for name, value in given.items() if value is not None}
             set_log_level(log_level)
             announce = on_ready or partial(_announce, say or _say)
-            return self._run(from_environment() if self.options.serving is None else {}, told, announce, sock)
+            return self._run(from_environment() if self.options.serving is None else {}, overrides, announce, sock)
         except ConfigError as exc:
             print_in_one_line(exc)
             raise
@@ -473,11 +473,11 @@ class Gateway:
     def _run(
         self,
         variables: Mapping[str, Any],
-        told: Mapping[str, Any],
+        overrides: Mapping[str, Any],
         announce: Callable[[Announcement], object],
         sock: socket.socket | None,
     ) -> int:
-        serving, sock = self._listen(msgspec.structs.replace(self.serving, **{**variables, **told}), sock)
+        serving, sock = self._listen(msgspec.structs.replace(self.serving, **{**variables, **overrides}), sock)
         ready = partial(announce, self.announcement(serving))
         with ExitStack() as group:
             if (

@@ -111,7 +111,7 @@ def store_of(options: GatewayOptions, home: Path) -> Store:
     given, cipher = options.store, cipher_of(options.encryption)
     if given is not None and not isinstance(given, str):
         if cipher is not None:
-            raise ConfigError("encryption: expected the address of a store beside it, not an open one")
+            raise ConfigError("encryption: requires the address of a store, not an open one")
         return given
     address = given or f"sqlite:///{home / 'sabir.db'}"
     return open_store(address, durability=options.durability, cipher=cipher)

@@ -191,7 +191,7 @@ class Peer(ABC):
                 with self.breaker.call() as calling, turn.timeline.span("peer", self.card.name) as hop:
                     async with aclosing(self.talk(message, call)) as events:
                         async for event in events:
-                            calling.heard(event)  # now: a consumer that has the Reply does not come back for more
+                            calling.received(event)  # now: a consumer that has the Reply does not come back for more
                             if isinstance(event, Reply | Fault):
                                 hop.end(failed=isinstance(event, Fault))
                             if isinstance(event, Question):

@@ -22,7 +22,7 @@ class Run:
     line: EventSink
     version: int
     answers: deque[Message]  # given before, for an agent that is called again
-    told: deque[tuple[str, bytes]]  # events of an earlier attempt, which are not stored twice
+    repeated: deque[tuple[str, bytes]]  # events of an earlier attempt, which are not stored twice
     known: int = 0  # answers that this run has seen
     events: int = 0
     ended: bool = False

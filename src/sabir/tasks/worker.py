@@ -348,11 +348,11 @@ class TaskWorker:
     # -- what is stored -----------------------------------------------------------------------------
 
     async def _event(self, run: Run, kind: str, body: dict[str, Any]) -> None:
-        if run.told:
-            if run.told[0] == (kind, pack(body)):
-                run.told.popleft()  # an earlier attempt has stored the same
+        if run.repeated:
+            if run.repeated[0] == (kind, pack(body)):
+                run.repeated.popleft()  # an earlier attempt has stored the same
                 return
-            run.told.clear()
+            run.repeated.clear()
         run.events += 1
         if run.events <= self.settings.events or kind not in ("delta", "progress"):
             await self.ledger.add_event(run.id, kind, body)

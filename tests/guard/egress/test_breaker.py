@@ -100,7 +100,7 @@ def test_who_leaves_with_the_answer_has_had_it(clock: Clock, event: Event, state
     fail(breaker)
     clock.now += 1
     with pytest.raises(GeneratorExit), breaker.call() as calling:
-        calling.heard(event)
+        calling.received(event)
         raise GeneratorExit
     if state == "half-open":  # a sign of life: others are let through, and the first failure ends that
         assert breaker.state == "closed"
@@ -114,7 +114,7 @@ def test_others_do_not_wait_for_the_end_of_a_long_try(clock: Clock) -> None:
     fail(breaker)
     clock.now += 1
     with pytest.raises(PeerUnavailable, match="broke off"), breaker.call() as long:
-        long.heard(Delta.text("to begin with,"))
+        long.received(Delta.text("to begin with,"))
         assert breaker.state == "closed"
         raise PeerUnavailable("b", "broke off")
     assert breaker.state == "open"

@@ -113,7 +113,7 @@ class GuardedCall:
         self._tries = probe  # and other calls still wait for it
         self._ended = False
 
-    def heard(self, event: Event) -> None:
+    def received(self, event: Event) -> None:
         """Report an event from the peer. A question counts as an answer; a delta or progress as a sign of life."""
         if isinstance(event, Fault) and event.code == "unavailable":
             self.failed()

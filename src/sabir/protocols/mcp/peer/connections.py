@@ -388,7 +388,7 @@ class McpConnection:
                 elicitation_callback=self._elicited if self.pool.asks else None,
                 sampling_callback=self._sampled if self.pool.asks else None,
                 list_roots_callback=self._rooted if self.pool.asks and self.pool.place.roots else None,
-                message_handler=self._heard,
+                message_handler=self._on_message,
                 extensions=_EXTENSIONS,
             ) as client:
                 self.client = client
@@ -536,7 +536,7 @@ class McpConnection:
         except (SabirError, ValidationError) as exc:
             return types.ErrorData(code=types.INVALID_REQUEST, message=str(exc)[:200])
 
-    async def _heard(self, message: IncomingMessage) -> None:
+    async def _on_message(self, message: IncomingMessage) -> None:
         if isinstance(message, _LIST_CHANGED):
             self.pool.changed()
         elif isinstance(message, types.LoggingMessageNotification) and self._on_event is not None:

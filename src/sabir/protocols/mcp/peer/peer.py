@@ -198,7 +198,7 @@ class McpPeer(Peer):
 
                 async with aclosing(self._events(turn.message, call, ask, permit, owner_of(turn))) as events:
                     async for event in events:
-                        calling.heard(event)
+                        calling.received(event)
                         if isinstance(event, Reply | Fault):
                             hop.end(failed=isinstance(event, Fault))
                         yield event

@@ -66,18 +66,18 @@ def check_cost(body: bytes, limits: Limits = LIMITS) -> int:
     """
     if len(body) < FEW_VALUES:
         return 0
-    most = 2 * limits.values + 16  # a value may have a key; the surrounding structure does not count
-    count = _count_items(body, most)
-    if count > most:
+    limit = 2 * limits.values + 16  # a value may have a key; the surrounding structure does not count
+    count = _count_items(body, limit)
+    if count > limit:
         raise TooLarge(PROTOCOL, "$", f"at most {limits.values} values")
     return count + len(body) // BYTES_AS_A_VALUE
 
 
-def _count_items(body: bytes, most: int) -> int:
-    """How many items there are; stops just past ``most``, and where an item is truncated."""
+def _count_items(body: bytes, limit: int) -> int:
+    """How many items there are; stops just past ``limit``, and where an item is truncated."""
     at = count = 0
     size = len(body)
-    while at < size and count <= most:
+    while at < size and count <= limit:
         head = body[at]
         step = _STEPS[head]
         if not step:
