@@ -106,8 +106,7 @@ def agent(
 
     The function may return (or yield) a string, a Message, a Part, a JSON object or an Event.
     Its name and docstring become the Card's, unless given. Further parameters with types are arguments: they become the
-    input
-    schema of its skill, arrive parsed, and the caller is asked for a missing one.
+    input schema of its skill, arrive parsed, and the caller is asked for a missing one.
 
     Raises:
         ConfigError: a parameter has a type that JSON Schema cannot describe.
@@ -282,8 +281,7 @@ class _Workers:
     """Threads for sync functions, as many as are needed at once.
 
     The event loop's own pool is small and shared, and blocks the end of the process until each thread has returned,
-    which a
-    stuck one never does. These do not.
+    which a stuck one never does. These do not.
     """
 
     def __init__(self) -> None:

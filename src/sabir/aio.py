@@ -17,9 +17,8 @@ async def cancel_and_wait(tasks: Iterable[asyncio.Task[Any] | None]) -> None:
     """Cancel tasks, and wait until all have ended.
 
     A cancellation can be lost: ``asyncio.wait_for`` of Python 3.11 drops it if the awaited result arrives at the same
-    moment,
-    and libraries use it. So tasks that continue are cancelled again. If a task had failed before, its error is logged,
-    because nobody else looks.
+    moment, and libraries use it. So tasks that continue are cancelled again. If a task had failed before, its error is
+    logged, because nobody else looks.
     """
     ending = {task for task in tasks if task is not None}
     for task in ending:

@@ -1,8 +1,7 @@
 """The events that an Agent yields: deltas, progress, questions, and exactly one end.
 
 An agent yields any number of ``Delta``, ``Progress`` and ``Question``, then one ``Reply`` or one ``Fault``.
-``Question`` is
-normally sent by ``Turn.ask`` and not yielded directly.
+``Question`` is normally sent by ``Turn.ask`` and not yielded directly.
 """
 
 from __future__ import annotations
@@ -76,8 +75,7 @@ class Question:
     """The agent needs input before it can continue.
 
     ``fields`` describes a structured answer; ``schema`` is the same as JSON Schema, if there is one. A text answer is
-    always
-    allowed.
+    always allowed.
     """
 
     text: str

@@ -1,11 +1,9 @@
 """Message and Part: content as frozen values.
 
 A Message is an ECMA-430 message: a first submessage (``format``, ``subformat``, ``content``) followed by more Parts. It
-is
-the hub: every protocol is translated to and from it. Spellings are canonical where the standard defines them
-(``format``
-in lower case) and kept unchanged where a peer must get them back (``subformat``, token contents). Binary content is
-bytes; base64 exists only at a JSON edge, in the wires.
+is the hub: every protocol is translated to and from it. Spellings are canonical where the standard defines them
+(``format`` in lower case) and kept unchanged where a peer must get them back (``subformat``, token contents). Binary
+content is bytes; base64 exists only at a JSON edge, in the wires.
 
 Nothing here reads or writes bytes; a protocol's wire does that.
 """
@@ -140,8 +138,7 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     """A message: a first submessage and the Parts after it.
 
     ``messagetype`` is ``"control"`` for control messages; any other word is data. ``control`` is kept only because some
-    peers
-    send it as well (D-19); read ``is_control``. ``extra`` has fields that the standard does not define, unchanged
+    peers send it as well (D-19); read ``is_control``. ``extra`` has fields that the standard does not define, unchanged
     (D-05).
     """
 

@@ -1,15 +1,12 @@
 """Uploads: large data outside the messages (CORE-6.4, HTTP-6.1.1).
 
 The concierge offers a place: a sealed URI, bound to its caller and its conversation, that expires. The upload is
-streamed to
-disk; the next message refers to the URI, and the agent reads the bytes through ``turn.attachments`` without holding
-them
-in memory. Large replies are sent the same way.
+streamed to disk; the next message refers to the URI, and the agent reads the bytes through ``turn.attachments`` without
+holding them in memory. Large replies are sent the same way.
 
 State is a record in the store (space ``upload``) and a file under ``home/uploads``: ``<id>.part`` while it arrives,
-``<id>``
-once it is complete. The size of the ``.part`` file is the offset to resume from. A caller's usage is reserved in the
-store before data arrives (``guard.quotas.reservations``), so its limits hold across nodes.
+``<id>`` once it is complete. The size of the ``.part`` file is the offset to resume from. A caller's usage is reserved
+in the store before data arrives (``guard.quotas.reservations``), so its limits hold across nodes.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Concierge: the agent that answers control messages for the gateway (CORE-6.3).
 
 It reads requests from labelled JSON parts or, by rules, from text (``control.intents``), and answers each in text
-followed
-by a labelled JSON part, which old peers can ignore. Agreements are stored in the conversation (``control.proposals``)
-and enforced from the next message on. Before it erases anything or records consent, it asks for confirmation.
+followed by a labelled JSON part, which old peers can ignore. Agreements are stored in the conversation
+(``control.proposals``) and enforced from the next message on. Before it erases anything or records consent, it asks for
+confirmation.
 """
 
 from __future__ import annotations

@@ -3,8 +3,7 @@
     Confirm(registrar, parse=read_the_form)
 
 The wire carries meaning in natural language, and each side has its own structure; so before acting, the agent states
-the
-structure in words, and the other side confirms or corrects it.
+the structure in words, and the other side confirms or corrects it.
 """
 
 from __future__ import annotations

@@ -4,9 +4,8 @@
     Federation([alice, bob, carol], strategy="vote")
 
 The strategy says how answers are combined: ``all`` lists them or hands them to the integrator, ``first`` takes the
-first to
-arrive, ``best`` the one that agrees most with the others, ``vote`` what most say, and ``merge`` all of them without
-repetitions. If there is an integrator, it decides ``best`` and writes ``merge``.
+first to arrive, ``best`` the one that agrees most with the others, ``vote`` what most say, and ``merge`` all of them
+without repetitions. If there is an integrator, it decides ``best`` and writes ``merge``.
 
 Members are any Agents: functions, peers over NLIP or another protocol, other federations. They are asked concurrently,
 each with its own deadline; members that fail or are late are left out and named. The integrator is an Agent, too: it

@@ -73,8 +73,7 @@ class ListedGroup(AgentGroup):
     """A group of ``doors.acl.groups``, reachable through every door as over ACL (MW-71).
 
     Over ACL a message reaches the members that its sender may use, and the same holds here: each member is asked
-    through the
-    exchange, with the caller's rights, and a member that the caller may not use is not mentioned.
+    through the exchange, with the caller's rights, and a member that the caller may not use is not mentioned.
     """
 
     async def _ask(self, turn: Turn, member: Agent) -> Message | SabirError | None:

@@ -1,8 +1,7 @@
 """``GroupDoor``: notifications to a group of agents go over the bus, a copy to each member (MW-71).
 
 The sender does not wait. A copy is kept until it has become a task of its member, on whichever node takes it; nodes
-with
-the same group share its copies.
+with the same group share its copies.
 """
 
 from __future__ import annotations

@@ -3,17 +3,15 @@
 A bus carries two kinds of traffic between agents on any node.
 
 **Letters** are durable. ``send`` puts a letter into the inbox of a name, where it waits until it is received;
-``publish``
-gives every member of a group its own copy. Delivery is at least once: a letter is acknowledged when its handler has
-returned, that is after its effect is stored, and is redelivered if the node died before. Letters whose id was already
-handled are dropped, as far back as the bus remembers (``Limits.seen`` ids in a process, two minutes on the server); an
-effect that must never happen twice also checks the id where it is stored. A letter that keeps failing goes to the dead
-letters of its name, where it can be listed and replayed.
+``publish`` gives every member of a group its own copy. Delivery is at least once: a letter is acknowledged when its
+handler has returned, that is after its effect is stored, and is redelivered if the node died before. Letters whose id
+was already handled are dropped, as far back as the bus remembers (``Limits.seen`` ids in a process, two minutes on the
+server); an effect that must never happen twice also checks the id where it is stored. A letter that keeps failing goes
+to the dead letters of its name, where it can be listed and replayed.
 
 **Calls** are answered. ``call`` reaches one of the nodes that ``serve`` a name, streams what it sends back, can send
-more
-(an answer to a question), and is cancelled when its context is left. A call is not stored: if either side dies, the
-other gets an error.
+more (an answer to a question), and is cancelled when its context is left. A call is not stored: if either side dies,
+the other gets an error.
 
 Every method may raise ``BusUnavailable``; then the work was not done, and may be retried with the same letter ids.
 """
@@ -37,8 +35,7 @@ class Letter(msgspec.Struct, frozen=True, array_like=True):
     """A message to a name or a group, kept until it is handled.
 
     Letters of one sender with the same ``order`` (a conversation) are handled one at a time, in the order in which they
-    were
-    sent; an empty ``order`` means no order.
+    were sent; an empty ``order`` means no order.
     """
 
     to: str
@@ -59,8 +56,7 @@ class DeadLetter(msgspec.Struct, frozen=True, array_like=True):
     """A letter that could not be handled, and why. ``number`` is its position among the dead letters of its name.
 
     The reason is the text of a ``SabirError``, which is meant to be read; for any other exception only its type and
-    place, as
-    in the log, because its text may contain content.
+    place, as in the log, because its text may contain content.
     """
 
     letter: Letter
@@ -75,8 +71,7 @@ class Receiving(msgspec.Struct, frozen=True):
     """How the letters of a name are received.
 
     ``ordered`` keeps the order of each lane across all nodes and crashes, at the price of one outstanding frame per
-    inbox;
-    without it, order holds within one receiver.
+    inbox; without it, order holds within one receiver.
     """
 
     width: int = 16  # letters handled at once

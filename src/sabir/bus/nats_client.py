@@ -1,15 +1,13 @@
 """nats-py's client with a fast path for calls.
 
 In nats-py, one task writes, another reads the socket and a third handles messages: each costs a pass of the event loop,
-on
-both sides of a call. A late call is worthless, so here packets are written at the end of the current pass, together
+on both sides of a call. A late call is worthless, so here packets are written at the end of the current pass, together
 with others posted in it, and packets for calls are handled where they arrive. Everything else (connecting, login, TLS,
 subscriptions, JetStream) is nats-py's, and so is any data that is not whole messages for calls.
 
 The fast path uses private names of nats-py: ``_transport`` with its reader and writer, ``_ps`` with its buffer,
 ``_pending_data_size``, ``_read_loop``, ``_process_msg``. If one of them is missing, or the connection is down or
-behind,
-the normal path is used: ``put`` returns False, and a subscription always has its callback.
+behind, the normal path is used: ``put`` returns False, and a subscription always has its callback.
 """
 
 from __future__ import annotations
@@ -63,8 +61,7 @@ class QuickClient(Client):
         """Wait until the server has read everything sent so far.
 
         nats-py's ping overtakes what its flusher has still to write. After the first pong that is written, and after
-        the
-        second the server has read it.
+        the second the server has read it.
         """
         await super().flush(timeout)
         await super().flush(timeout)

@@ -23,10 +23,8 @@ def open_bus(address: str, *, limits: BusLimits | None = None, store: Store | No
     """The bus at an address: ``memory:``, ``nats://host:4222``, or a store. Not yet opened.
 
     A bus in a store (``sqlite:///path``, ``postgresql://…``) is durable without another process: its letters wait in
-    inboxes
-    in that store. Processes share the letters; calls stay within one process. ``store:`` is the gateway's own store,
-    which
-    the gateway opens and closes.
+    inboxes in that store. Processes share the letters; calls stay within one process. ``store:`` is the gateway's own
+    store, which the gateway opens and closes.
 
     A NATS address may name several servers (``nats://a:4222,b:4222``) and may end in options:
     ``?prefix=sabir`` for the names of streams and subjects, ``replicas=3`` for how many servers keep each

@@ -1,8 +1,7 @@
 """Outbox: letters that are ready together are sent together.
 
 One frame at a time is in flight to a destination, so that order is kept; letters that arrive in the meantime go into
-the
-next frame. So frames grow with the load, and there is no overhead without load.
+the next frame. So frames grow with the load, and there is no overhead without load.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """A bus that stores letters in the gateway's own store: durable without another process.
 
 Any number of processes on one store share the inboxes: a receiver holds a letter under a lease, and the order of each
-lane
-holds across all of them. Calls are answered within this process; nodes that call each other need NATS.
+lane holds across all of them. Calls are answered within this process; nodes that call each other need NATS.
 """
 
 from __future__ import annotations

@@ -71,8 +71,7 @@ class Reloader(StatReload):
     """uvicorn's supervisor: restarts the program when a Python file of the folder changes.
 
     New and removed files count as changes; and the known state survives a restart, so that no change is missed while
-    the
-    program starts.
+    the program starts.
     """
 
     _seen: dict[Path, float] | None = None

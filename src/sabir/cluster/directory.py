@@ -1,9 +1,8 @@
 """The directory: which agents are offered, and where. Shared by all nodes through the store.
 
 An entry is an offer with a lease; one that is not renewed disappears. A name belongs to whoever registered it first,
-while
-the lease lasts; several nodes of one owner may offer the same name. Search is by template: every slot that the template
-fills must match.
+while the lease lasts; several nodes of one owner may offer the same name. Search is by template: every slot that the
+template fills must match.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The door between nodes: turns that other nodes ask agents of this node for, over the bus.
 
 A node lists its agents in the directory, under a lease, and serves their turns. It adds the agents of other nodes to
-its
-own, so that every node answers for every agent. It also accepts answers to questions that its turns asked, if those
+its own, so that every node answers for every agent. It also accepts answers to questions that its turns asked, if those
 answers arrived at another node.
 
 An expired lease means that a node could not renew it, not that it is gone: the store may have been unavailable, or

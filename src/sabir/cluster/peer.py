@@ -45,8 +45,7 @@ class BusPeer:
     """An agent that runs on another node of this gateway.
 
     Its turn runs there: output is streamed back, questions are asked here, and cancelling the turn or its deadline ends
-    it
-    there, too. The conversation so far and the caller's identity go with it; credentials do not.
+    it there, too. The conversation so far and the caller's identity go with it; credentials do not.
     """
 
     protocol = "bus"

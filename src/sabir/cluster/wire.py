@@ -1,12 +1,10 @@
 """The messages between nodes of one gateway about a turn: MessagePack, both ways. Pure.
 
 A node that forwards a turn sends the message, the conversation so far, and the caller: id, kind, name, roles, and on
-whose
-behalf it asks. So an agent sees the same caller on whichever node it runs. Credentials, claims, addresses and tokens
-are
-not sent. With quotas, it also sends the account that the turn is charged to (for an anonymous caller its address) and
-what the turn has used of its budget; remote usage is reported back. The bus is trusted as far as its own login reaches:
-whoever may publish on it may ask as anybody.
+whose behalf it asks. So an agent sees the same caller on whichever node it runs. Credentials, claims, addresses and
+tokens are not sent. With quotas, it also sends the account that the turn is charged to (for an anonymous caller its
+address) and what the turn has used of its budget; remote usage is reported back. The bus is trusted as far as its own
+login reaches: whoever may publish on it may ask as anybody.
 """
 
 from __future__ import annotations

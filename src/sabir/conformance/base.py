@@ -1,8 +1,7 @@
 """A check, its outcome, and a runner.
 
 A suite is a list of checks. Each has the id and clause it tests, a level, and a function that talks to the server under
-test
-through a ``Wire`` that records what was sent and received. A check ends by returning (passed), or by raising:
+test through a ``Wire`` that records what was sent and received. A check ends by returning (passed), or by raising:
 
     Failed    the server does not do what the clause says
     Declined  the server refused by policy (401, 403, or 429 for too long); that is not a failure

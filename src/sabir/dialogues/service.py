@@ -1,9 +1,8 @@
 """Dialogues: every message between agents goes through here, in one commit each.
 
 ``post`` finds the conversation of a message, checks the act against the table, and writes its id, the new state with
-its
-timer, the letter to its receiver and the audit entry together. A message whose id was written before is a duplicate and
-changes nothing. Each timer fires once, on any live node.
+its timer, the letter to its receiver and the audit entry together. A message whose id was written before is a duplicate
+and changes nothing. Each timer fires once, on any live node.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """The protocols of conversations as one table, and a conversation as a frozen value. Pure.
 
 ``PROTOCOLS[name].states[state].moves[act, role]`` is the next state. An act that is not in the table is out of
-sequence. A
-conversation that is being cancelled is in a separate state, ``accepted+cancelling``: what the participant sent before
-it
-read the cancellation is still legal there, and an act that ends the conversation wins (ACL-28).
+sequence. A conversation that is being cancelled is in a separate state, ``accepted+cancelling``: what the participant
+sent before it read the cancellation is still legal there, and an act that ends the conversation wins (ACL-28).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Suspended turns that wait for the answer to a question, by conversation.
 
 The answer may arrive at any node. Each node holds its own suspended turns; with several nodes, ``elsewhere`` knows
-which
-node holds a turn and forwards the answer to it.
+which node holds a turn and forwards the answer to it.
 """
 
 from __future__ import annotations

@@ -457,8 +457,7 @@ class Gateway:
 
         Raises:
             ConfigError: the address cannot be used, or would serve plain HTTP to the network. If uncaught, the script
-            ends
-            with one line and exit code 2.
+            ends with one line and exit code 2.
         """
         try:
             given = {"host": host, "port": port, "workers": workers}

@@ -30,8 +30,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Callers with one of ``roles`` may use these agents through these doors, with these tools and skills.
 
     Names may contain ``*``. The role ``anonymous`` is everybody, ``known`` is every authenticated caller; a caller's
-    own id is
-    a role, too, as ``id:<id>``. Rules only add rights; none removes any.
+    own id is a role, too, as ``id:<id>``. Rules only add rights; none removes any.
     """
 
     roles: tuple[str, ...]

@@ -1,8 +1,7 @@
 """``Orchestrator``: agents that answer, vote, and let one of them present the result (MW-42).
 
 It is ``sabir.agents.ensemble.Ensemble`` with MassGen's name and arguments. Members may be MassGen agents,
-orchestrators, or
-any Agent of Sabir, and so remote ones over any protocol.
+orchestrators, or any Agent of Sabir, and so remote ones over any protocol.
 """
 
 from __future__ import annotations

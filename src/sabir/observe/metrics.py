@@ -1,8 +1,7 @@
 """Metrics: numbers with a few labels of known values, in Prometheus' text format.
 
 Not ``prometheus_client``, which costs two to eight times as much per turn, and whose multi-process mode has no metrics
-that
-are read on demand (docs/decisions.md).
+that are read on demand (docs/decisions.md).
 """
 
 from __future__ import annotations
@@ -133,8 +132,7 @@ class Metrics:
     """The metrics of one gateway, as known to this process.
 
     With several processes, each can include the values of the others (``text``), and of those that have ended
-    (``kept``): a
-    counter does not go back because a process has ended.
+    (``kept``): a counter does not go back because a process has ended.
     """
 
     def __init__(self) -> None:

@@ -146,8 +146,7 @@ class Timelines:
         """The hops under a trace id, in order of their start; None if the id is unknown.
 
         Times are milliseconds after the first start; ``ended`` is None while a hop runs. ``parent`` is the index of the
-        hop
-        around it.
+        hop around it.
         """
         hops = self._known.get(trace_id)
         if hops is None:

@@ -19,8 +19,7 @@ def connect(url: str, *, protocol: str | None = None, **options: Any) -> Peer:
     """A peer for the address, to be used as ``async with connect(url) as peer``.
 
     The address implies the protocol (``/nlip``, ``/ask``, ``/mcp``, ``/a2a``, ``ws:``, ``amqp:``), or ``protocol``
-    names it; for
-    a bare origin it is detected. ``options`` are those of the peer.
+    names it; for a bare origin it is detected. ``options`` are those of the peer.
 
     Raises:
         ConfigError: no protocol matches.

@@ -1,8 +1,7 @@
 """The options of every peer, as one value.
 
 Pass them one by one, ``connect(url, seconds=5)``, or together, ``connect(url, options=PeerOptions(seconds=5))``. If
-both are
-given, the single ones win.
+both are given, the single ones win.
 """
 
 from __future__ import annotations

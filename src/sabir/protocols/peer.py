@@ -1,8 +1,7 @@
 """Peer: a remote agent as an Agent, whatever protocol it speaks.
 
 A protocol's peer says how one message is sent and how the events come back (``talk``); the user-facing methods are
-here. A
-peer may be used by many turns at once.
+here. A peer may be used by many turns at once.
 """
 
 from __future__ import annotations

@@ -93,8 +93,8 @@ class Cycle(RequestResponseCycle):
     """One request and its response.
 
     It does what uvicorn's own does at half the cost: a body that has arrived is handed over without waiting for an
-    event,
-    and the head of a response is written together with the first piece of its body, in one system call. ASGI allows
+    event, and the head of a response is written together with the first piece of its body, in one system call. ASGI
+    allows
     this: a response does not start before its first body message. A head without a length, as for a stream, is written
     in the next pass of the event loop, and so are the pieces of a stream.
     """

@@ -77,8 +77,7 @@ class WebSocket(WebSocketsSansIOProtocol):
         """Send the close frame, then read until the client closes as well, or for some seconds.
 
         Closing at once, as uvicorn does, resets the connection while the client is still sending, and a reset can
-        overtake
-        the close frame on its way through a proxy.
+        overtake the close frame on its way through a proxy.
         """
         closing = self.conn.close_sent
         assert closing is not None

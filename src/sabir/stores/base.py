@@ -5,8 +5,7 @@ A store keeps conversations and their turns, tasks and their events, the audit c
 this process. Writes of many turns may share one commit.
 
 Every call may raise ``StoreUnavailable``; then the write was not done, or it is unknown whether it was, and the call
-can
-be repeated: a turn is recorded once under its id however often it is submitted.
+can be repeated: a turn is recorded once under its id however often it is submitted.
 
 Text must be storable: a lone surrogate or, in PostgreSQL, a NUL raises ``ValueError``. Times are seconds since the
 epoch.
@@ -58,8 +57,7 @@ class ChainedLine(msgspec.Struct, frozen=True):
     """An audit entry in the chain: its number, the hash of the previous entry, and its own.
 
     ``written`` is the entry exactly as it was hashed, and the only trusted content. ``at`` is a copy of its time, for
-    people
-    who look into the tables.
+    people who look into the tables.
     """
 
     number: int

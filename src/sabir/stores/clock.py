@@ -10,8 +10,7 @@ class CautiousClock:
     """The earlier of the system clock and the time elapsed since the start.
 
     If the clock jumps ahead, nothing expires early, so nothing is removed by mistake; if it is set back, things are
-    only
-    kept longer.
+    only kept longer.
     """
 
     def __init__(self, wall: Callable[[], float] | None = None, steady: Callable[[], float] | None = None) -> None:

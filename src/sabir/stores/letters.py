@@ -2,8 +2,7 @@
 
 A letter waits in a box until it is handled; a receiver holds it under a lease. A dialogue is a conversation with one
 participant. Everything that one message of it changes is written by one call of ``converse``, in one commit: its id,
-the
-new state with its timer, the outgoing letters, and the audit entry.
+the new state with its timer, the outgoing letters, and the audit entry.
 """
 
 from __future__ import annotations
@@ -145,8 +144,7 @@ class Letters(Protocol):
         """Remove this letter of a box and earlier ones that were delivered.
 
         Letters of a lower priority stay: one with a smaller number may be delivered later. If the letter is gone, only
-        letters
-        of high priority, which are delivered in numeric order, are removed.
+        letters of high priority, which are delivered in numeric order, are removed.
         """
 
     async def waiting_letters(self, box: str, member: str = "", after: int = 0, limit: int = 100) -> list[LetterRow]:
@@ -174,8 +172,7 @@ class Letters(Protocol):
         """Write what one message changes, in one commit.
 
         ``duplicate``: a message with this id was written before. ``changed``: the dialogue is not at the expected
-        version. In
-        either case nothing is written.
+        version. In either case nothing is written.
         """
 
     async def converse_and_hand(self, entry: DialogueEntry, holder: str, lease: float) -> tuple[Outcome, int]:

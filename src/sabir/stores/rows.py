@@ -1,8 +1,7 @@
 """Decodes table rows. An unreadable row stops nothing: what is left of it is returned.
 
 Whatever is stored there (through a bug, another version, or an edit by hand), the other rows are needed, and a node
-must
-start.
+must start.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 NLIP ``respond-async``, an NLWeb promise, an A2A task, an MCP task and an ACL task are all the same thing: one state
 machine, one table. A task is stored before it is acknowledged; its events are numbered, so that a client that
-reconnects
-continues where it stopped; only its owner can find it.
+reconnects continues where it stopped; only its owner can find it.
 
 Any node may run a task. The node that runs it holds a lease and renews it; if the node dies, the lease expires and
 another node, or the same after its restart, claims the task. The turn's id is derived from the task's, so a recorded

@@ -64,10 +64,8 @@ def scripted_member(name: str, *answers: str, vote: str = "agent1", reason: str 
     """A member of an ensemble with a script.
 
     It gives its answers in order, then votes, and presents the result if it wins. ``vote`` is the alias of a member
-    (``agent2`` is
-    the second one), or words of the answer that it votes for. Without ``present`` it repeats its answer. For other
-    behaviour,
-    such as an error or a delay, give ``LLM(name, ScriptedModel([…]))`` a script.
+    (``agent2`` is the second one), or words of the answer that it votes for. Without ``present`` it repeats its answer.
+    For other behaviour, such as an error or a delay, give ``LLM(name, ScriptedModel([…]))`` a script.
     """
     steps: list[ScriptStep] = [{"answer": answer} for answer in answers]
     steps.append({"vote": vote, "reason": reason})

@@ -95,8 +95,7 @@ def tool(
     """Make a Tool of a function, sync or async.
 
     Its parameters become the schema; one called ``turn`` gets the Turn instead. It may return text, a JSON value, a
-    Part or a
-    Message, or yield pieces of these.
+    Part or a Message, or yield pieces of these.
 
     Raises:
         ConfigError: a parameter cannot be described in JSON Schema.

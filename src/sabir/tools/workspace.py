@@ -1,9 +1,8 @@
 """File tools confined to a folder (MW-34).
 
 A path is opened one component at a time, relative to the folder's descriptor, without following symbolic links. So
-neither
-``..`` nor an absolute path nor a link leads outside, and there is no race between check and use. A file with more than
-one hard link is not read, because its other name may be outside.
+neither ``..`` nor an absolute path nor a link leads outside, and there is no race between check and use. A file with
+more than one hard link is not read, because its other name may be outside.
 """
 
 from __future__ import annotations

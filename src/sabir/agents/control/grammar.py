@@ -1,10 +1,9 @@
 """What a sentence of tags asks for: acts, which are read strictly, and topics, which are read loosely. Pure.
 
 An act changes something. It is read only from a sentence in which *every* word is known and which as a whole has the
-form
-of a request ("erase this conversation"), of a polite request ("could you erase …?") or of a statement about oneself ("I
-want to erase …"). Negations, conditions, reports, modals and questions contain words that fit no such form, so they
-never act. A topic only returns information, so one known phrase is enough.
+form of a request ("erase this conversation"), of a polite request ("could you erase …?") or of a statement about
+oneself ("I want to erase …"). Negations, conditions, reports, modals and questions contain words that fit no such form,
+so they never act. A topic only returns information, so one known phrase is enough.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """One step of one member: it sees the answers, and ends with a new answer or a vote.
 
 A language model gets two tools, ``new_answer`` and ``vote``. Any other agent, and so any remote one, is asked in text:
-a
-reply that starts with ``VOTE: agent2`` is a vote, every other reply is an answer.
+a reply that starts with ``VOTE: agent2`` is a vote, every other reply is an answer.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """``LLM``: a language model with tools, as an Agent.
 
 The model gets its system message, the conversation so far, the question, and the tools that the caller may use. While
-it
-calls tools, it is asked again with their results; its text is streamed to the caller.
+it calls tools, it is asked again with their results; its text is streamed to the caller.
 """
 
 from __future__ import annotations

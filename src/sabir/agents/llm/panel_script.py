@@ -8,8 +8,7 @@
 
 What a member is asked depends on the others, so a step is chosen by the prompt and not by its position: the answers one
 after the other, then a vote, and the presentation if the member wins. Several votes are alternatives: the first that
-has
-an answer counts. Without ``present`` the winner repeats its answer.
+has an answer counts. Without ``present`` the winner repeats its answer.
 """
 
 from __future__ import annotations

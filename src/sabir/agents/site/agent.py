@@ -5,8 +5,7 @@ most two calls per turn. The list never waits for it: a model that says nothing 
 a summary follows the results.
 
 **Input.** The message's text is the question. A ``structured/json`` part labelled ``"ask"`` may carry a ``SiteAsk``
-(all
-keys optional): filters, modes, paging, earlier questions, memory, answers.
+(all keys optional): filters, modes, paging, earlier questions, memory, answers.
 
 **Output**, in this order:
 
@@ -228,8 +227,7 @@ class _Search(Finding):
         """Let the model rewrite the question and, with ``ranks``, order the results.
 
         The list found by rules has been sent by then: a model that hangs only delays the end of the answer, and is not
-        asked for
-        a while after that.
+        asked for a while after that.
         """
         if self.model is None or self._agent.model_rests:
             return

@@ -1,9 +1,8 @@
 """A site's language model, and any agent as one: an LLM, a remote peer, anything that answers in text.
 
 At most two questions per turn, each one call whatever the number of items. The output is checked; if it is not as
-asked, it
-is ignored, and the site agent continues without it. A ranking is parsed line by line while it is streamed, so that the
-first result need not wait for the last.
+asked, it is ignored, and the site agent continues without it. A ranking is parsed line by line while it is streamed, so
+that the first result need not wait for the last.
 """
 
 from __future__ import annotations

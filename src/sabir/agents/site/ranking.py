@@ -1,8 +1,7 @@
 """Ranking: orders the hits of a search one by one, and yields each as soon as its rank is final.
 
 The index returns hits with their maximum score. Weighing (the caller's memory and languages, past events, an owner's
-own
-weight) only lowers it, so a hit is final as soon as its score reaches the maximum of those not weighed yet. With a
+own weight) only lowers it, so a hit is final as soon as its score reaches the maximum of those not weighed yet. With a
 model, the order is the model's, which names the best first. So the first hits can be shown while later ones are still
 unranked.
 """
@@ -81,8 +80,7 @@ async def led(
     """Hits as a model ranks them, ``(index, score)``, best first; followed by ``rest`` in its own order.
 
     A score above the previous one is lowered to it: only the order was asked for. The model's output after ``count``
-    hits is
-    read but not used, because the usage comes at its end.
+    hits is read but not used, because the usage comes at its end.
     """
     given: set[tuple[str, str]] = set()
     least = 100.0

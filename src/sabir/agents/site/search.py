@@ -248,8 +248,7 @@ class Finding:
         self, spoken: Parsed, head: Sequence[str], where: tuple[Condition, ...], condition: Condition
     ) -> str:
         """The preceding word that names an ingredient ("pumpkin soup"), if nothing of that category has it and other
-        things here
-        do; empty otherwise. Those are closer to what is meant than another soup.
+        things here do; empty otherwise. Those are closer to what is meant than another soup.
         """
         said = {word for words in spoken.said for word in tokens(words)}
         there = tokens(spoken.text)

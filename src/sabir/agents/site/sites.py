@@ -210,8 +210,7 @@ class Sites:
         sample: bool | None = None,
     ) -> None:
         """``sample`` None: the sample is read if no ``sites`` are given and nothing was ever ingested here, and is
-        removed again
-        once sites are given. ``agents`` are those that may be models.
+        removed again once sites are given. ``agents`` are those that may be models.
 
         Raises:
             ConfigError: a named model is not an agent.

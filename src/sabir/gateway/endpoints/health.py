@@ -42,8 +42,7 @@ class Health(Door):
         """200 if messages are answered; 503 while stopping or while the store does not answer.
 
         An unavailable bus or broker is reported as ``degraded`` with 200: agents of this node still answer, and if the
-        bus
-        is unavailable to all nodes, no other node would do better.
+        bus is unavailable to all nodes, no other node would do better.
         """
         waiting = len(self.services.exchange.waits)  # suspended on a question; idle
         running = max(0, self.services.exchange.running - waiting)

@@ -1,9 +1,8 @@
 """Metrics aggregated over all worker processes.
 
 Each process claims a slot in a shared folder, keeps its last values there in a file, and listens on a socket. The
-process
-that Prometheus asks collects from the others. Values are written to the file first, so that counters do not go back
-when a process dies: its replacement continues from there.
+process that Prometheus asks collects from the others. Values are written to the file first, so that counters do not go
+back when a process dies: its replacement continues from there.
 """
 
 from __future__ import annotations

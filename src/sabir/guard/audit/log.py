@@ -38,8 +38,7 @@ class AuditSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What is kept, for how long, and what an export shows; a section of the configuration file.
 
     ``redact`` names fields: ``caller``, ``conversation``, ``turn`` become pseudonyms (the same caller has the same
-    pseudonym
-    under one secret); any other name is one of ``DETAILS`` and is left out.
+    pseudonym under one secret); any other name is one of ``DETAILS`` and is left out.
     """
 
     days: float | None = None  # None: forever
@@ -193,8 +192,7 @@ class AuditBuffer:
     """Audit entries of turns that are not recorded otherwise, written together a moment later.
 
     A commit for each would cost more than most such turns. If the process is killed, the entries of that moment are
-    lost;
-    entries of recorded turns are in the same commit as the turn.
+    lost; entries of recorded turns are in the same commit as the turn.
     """
 
     def __init__(self, store: Store | None = None, *, seconds: float = 0.1, limit: int = 100_000) -> None:

@@ -110,8 +110,7 @@ class OutboundRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where connections may go; a section of the configuration file.
 
     ``allow`` names internal destinations that are allowed anyway: a host, ``host:port``, an address or a network.
-    ``deny``
-    is refused even if it is public. ``private`` allows all private addresses.
+    ``deny`` is refused even if it is public. ``private`` allows all private addresses.
     """
 
     schemes: tuple[str, ...] = ("https", "http")

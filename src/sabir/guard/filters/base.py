@@ -95,8 +95,7 @@ class Sieve:
     """Releases the pieces of a streamed text once they have been checked together with what follows.
 
     A secret may be split over two pieces that look harmless. So the last ``HOLD`` characters wait for more, and the
-    text is
-    cut only where filtering both sides separately gives the same as filtering the whole.
+    text is cut only where filtering both sides separately gives the same as filtering the whole.
     """
 
     HOLD: Final = 256
@@ -155,8 +154,7 @@ class TextFilter:
     """A text filter: ``words`` gets every text of a message and returns its replacement.
 
     That is each text of a content (inside JSON values, keys included, and in binary content that is text), of a label
-    and of
-    unknown fields.
+    and of unknown fields.
     """
 
     name = "text"

@@ -31,8 +31,7 @@ class KeySource:
     """The keys of an issuer: fetched, cached, and refreshed when a token names an unknown one.
 
     While the issuer does not answer, it is retried every few seconds. The last keys are valid for ``stale`` seconds
-    more;
-    a token that needs another key is answered with "retry later", because nobody can know whether it is invalid.
+    more; a token that needs another key is answered with "retry later", because nobody can know whether it is invalid.
     """
 
     def __init__(

@@ -1,14 +1,12 @@
 """Passes: ``authentication`` tokens that we issue, carried in the message (CORE-6.2.2, SG 3.5).
 
 An authenticated caller gets a pass and presents it in later messages instead. A pass is sealed, so it needs no state
-and
-cannot be forged; it lives for minutes; and it is bound to its holder: to the client certificate, or otherwise to the
-address. It is useless to anybody else.
+and cannot be forged; it lives for minutes; and it is bound to its holder: to the client certificate, or otherwise to
+the address. It is useless to anybody else.
 
 A pass never grants more than what it was issued for. It ends with the caller's token, or as soon as the key is revoked
-or
-expires, and has the key's current roles. A pass can be renewed only up to its own expiry, after which the caller must
-authenticate again. Callers who prove a key with each request (DPoP) get none, because a pass would need no proof.
+or expires, and has the key's current roles. A pass can be renewed only up to its own expiry, after which the caller
+must authenticate again. Callers who prove a key with each request (DPoP) get none, because a pass would need no proof.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Daily quotas, counted in the store, so that they are exact across nodes.
 
 A turn is counted before it runs; bytes, model tokens and cost after it has ended. So the last turn of a day may exceed
-a
-quota, and the next is rejected. A caller over a quota is rejected from memory until the day ends: a flood costs
+a quota, and the next is rejected. A caller over a quota is rejected from memory until the day ends: a flood costs
 nothing.
 """
 

@@ -119,9 +119,8 @@ class Shares:
     """Callers from one address that differ only in unverified claims: they share one rate.
 
     Its burst is twice the normal one, and the second half is for names that stay within their share: a quarter of the
-    rate
-    per name, an eighth for all new names together. So a flooding caller gets what it would have alone without using up
-    what others need, and making up a name for each request gains nothing.
+    rate per name, an eighth for all new names together. So a flooding caller gets what it would have alone without
+    using up what others need, and making up a name for each request gains nothing.
     """
 
     def __init__(self, rate: float, burst: float, clock: Callable[[], float]) -> None:

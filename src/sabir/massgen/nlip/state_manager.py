@@ -1,8 +1,8 @@
 """``NLIPStateManager``: the sessions of the design, and the contexts of context tokens (MW-28).
 
 Without a store they are in memory. With one (``store=gateway.store``) they are records that expire, that every node
-sees and
-that outlive the process. Sessions are ordered by their last activity, so that a cleanup only looks at expired ones.
+sees and that outlive the process. Sessions are ordered by their last activity, so that a cleanup only looks at expired
+ones.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """``NLIPTokenTracker``: session and context tokens (MW-29, MW-30).
 
 A context token is sealed and bound to its holder: it says which session it belongs to, on every node that has the key,
-and
-nobody can forge one. What is kept here of a session is small and expires.
+and nobody can forge one. What is kept here of a session is small and expires.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """A remote NLWeb server as an Agent: its ``/ask``, and ``/await`` for promises.
 
 Supports servers of 0.5, 0.54 and 0.55: the request is sent as 0.54, and in another version's form if the server rejects
-that;
-what worked is remembered. The server's ``session_context`` is kept per conversation and sent back unchanged.
+that; what worked is remembered. The server's ``session_context`` is kept per conversation and sent back unchanged.
 """
 
 from __future__ import annotations

@@ -87,8 +87,7 @@ def question(text: str, hits: Sequence[Hit], *, asked: Collection[str] = (), con
     """The question to ask about these results, or None if none is worth it.
 
     ``asked`` are fields that were already asked for, or that the query already fixes; ``conditions`` is how many
-    conditions it
-    has besides its words.
+    conditions it has besides its words.
     """
     close = [hit for hit in hits if hit.score >= CLOSE * hits[0].score]  # best first
     if len(close) < ENOUGH or len(_wanted(text)) + conditions > VAGUE:

@@ -132,8 +132,7 @@ def _quotable(hit: Hit, lines: Iterable[str], wanted: Container[str]) -> list[tu
     """What can be quoted of an item, with its words: its whole sentences.
 
     A page of lists ("Saturday: 10 to 14") has none, so its lines are used; a page whose sentences do not answer the
-    question may
-    do so in a line.
+    question may do so in a line.
     """
     known = [(line, frozenset(content_words(line))) for line in lines]
     whole = [item for item in known if stands_alone(item[0])]

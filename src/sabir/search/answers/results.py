@@ -80,8 +80,7 @@ def reordered(hits: Sequence[Hit], order: tuple[str, bool], *, mixed: bool = Fal
     """The good matches sorted by a field, followed by the rest unchanged. Items without the field come last.
 
     Only things of one kind are sorted, unless ``mixed`` ones are wanted: the price of a course on knives says nothing
-    about
-    knives.
+    about knives.
     """
     field, ascending = order
     good = hits if mixed else comparable(hits, field)

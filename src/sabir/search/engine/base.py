@@ -18,8 +18,7 @@ class SearchQuery(msgspec.Struct, frozen=True):
     """A search. Without ``text``, everything that meets ``where`` is found, newest first.
 
     ``liking`` are words that move matching items up a little and exclude none: what is known about the caller.
-    ``facets`` are
-    the fields whose values are counted over the results.
+    ``facets`` are the fields whose values are counted over the results.
     """
 
     text: str = ""
@@ -35,10 +34,8 @@ class Hit(msgspec.Struct, frozen=True):
     """A found item, with its best matching passage.
 
     ``score`` is from 0 to 100: the nearly even mean of the share of the query's words (weighted by rarity) in the
-    passage and of
-    its similarity in meaning, relative to a passage that is all about the query. Above 60 it is about the question,
-    from 30
-    it is related, below 20 it is chance.
+    passage and of its similarity in meaning, relative to a passage that is all about the query. Above 60 it is about
+    the question, from 30 it is related, below 20 it is chance.
     """
 
     item: Item
@@ -59,8 +56,7 @@ class Found(msgspec.Struct, frozen=True):
     """The results of a query. ``total`` counts everything that was ranked, not only this page.
 
     ``coverage`` is the share of the index with vectors (from 0 to 1): below 1, the rest was found by words alone,
-    because its
-    vectors are still being computed.
+    because its vectors are still being computed.
     """
 
     hits: tuple[Hit, ...]

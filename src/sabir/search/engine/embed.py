@@ -1,10 +1,8 @@
 """Embeddings: texts to unit vectors, by the bundled model or by an OpenAI-compatible endpoint.
 
 ``MiniLM`` works offline: all-MiniLM-L6-v2 with int8 weights from a package, tokens by blingfire. If the processor
-supports it,
-it also multiplies in int8 (``int8.py``). Texts run through the model one at a time: multiplication dominates, and takes
-as
-long for a batch as for its texts one by one.
+supports it, it also multiplies in int8 (``int8.py``). Texts run through the model one at a time: multiplication
+dominates, and takes as long for a batch as for its texts one by one.
 """
 
 from __future__ import annotations

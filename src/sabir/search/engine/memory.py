@@ -10,8 +10,7 @@ def give_back() -> None:
     """Return freed memory to the system, where the C library can (glibc).
 
     Each allocating thread has its own arena, whose freed memory stays with the process: a crawl of 10,000 pages grew by
-    50 MiB
-    of unused memory.
+    50 MiB of unused memory.
     """
     trim = _trim()
     if trim is not None:

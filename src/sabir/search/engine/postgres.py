@@ -1,8 +1,7 @@
 """PostgresIndex: the engine for several machines. PostgreSQL with pgvector, any number of processes.
 
 Words are ranked by BM25 over a table of postings, made by PostgreSQL's own stemmers (English, and that of the language
-of
-the item or the question), meaning by an HNSW index of half-precision vectors; both are combined as in the embedded
+of the item or the question), meaning by an HNSW index of half-precision vectors; both are combined as in the embedded
 engine, so that scores are comparable.
 """
 

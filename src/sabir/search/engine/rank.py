@@ -1,8 +1,7 @@
 """Ranking: combines two rankings of passages into one, with a score that says how good a hit is. Pure.
 
 The order has no parameters: a passage's evidence by words and by meaning is each taken as a share of the best for this
-query,
-and the two shares are added (CombSUM). On three collections this finds as much as reciprocal rank fusion or more
+query, and the two shares are added (CombSUM). On three collections this finds as much as reciprocal rank fusion or more
 (``bench/retrieval.py`` prints both), and preserves the distance between hits.
 
 The score is separate: BM25 as a share of its maximum for this query, and cosine as its distance above that of unrelated
@@ -47,8 +46,7 @@ def fused(
     """All passages of both, best first. ``lexical`` is a share from 0 to 1, ``cosine`` is raw.
 
     Passages in ``unknown`` have no vector yet, and their words stand in for it; if there are no vectors at all
-    (``semantic``
-    unset), only words count.
+    (``semantic`` unset), only words count.
     """
     keys = list(lexical.keys() | cosine.keys())
     words = np.array([lexical.get(key, 0.0) for key in keys])
@@ -93,8 +91,7 @@ def rarity(count: int, having: int) -> float:
     """The weight of a word that this many of all passages have: BM25's idf.
 
     A small site is treated as part of a larger one that has its words nowhere else: otherwise a word in all its
-    passages would
-    count for nothing, and an unknown word for everything.
+    passages would count for nothing, and an unknown word for everything.
     """
     return math.log(1 + (max(count, SMALL) - having + 0.5) / (having + 0.5))
 
@@ -120,8 +117,7 @@ def contenders(known: Mapping[int, float], others: Mapping[int, float], depth: i
     """The passages of ``known`` that are not in ``others`` and could be among the best ``count``.
 
     Both are shares of the best. Given are the best ``depth`` of each ranking, so what is missing in the other has at
-    most its
-    lowest. Knowing only these candidates exactly gives the same best as knowing all.
+    most its lowest. Knowing only these candidates exactly gives the same best as knowing all.
     """
     highest = min(others.values()) if len(others) >= depth else 0.0
     sums = sorted((known.get(key, 0.0) + others.get(key, 0.0) for key in known.keys() | others.keys()), reverse=True)

@@ -1,8 +1,7 @@
 """Stems of words in languages other than English, for items and questions.
 
 The index stems everything as English. For text in another language the stems of that language are added, both to an
-item's
-index entry and to the query, so that "Kartoffel" finds "Kartoffeln".
+item's index entry and to the query, so that "Kartoffel" finds "Kartoffeln".
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Things that a page marks up in place: schema.org microdata and RDFa Lite, to JSON-LD. Pure.
 
 Both express the same with different attributes, so one reader handles both. It never recurses over the untrusted page;
-a
-thing that contains itself (``itemref`` allows it) is cut off.
+a thing that contains itself (``itemref`` allows it) is cut off.
 """
 
 from __future__ import annotations

@@ -36,12 +36,10 @@ class IngestProgress(msgspec.Struct, frozen=True):
 
 class IngestReport(msgspec.Struct, frozen=True):
     """The result of a run. ``read`` records became items: new, changed or unchanged ones, or were ``merged`` with
-    another of the
-    same id; the rest is in ``skipped``, counted by reason, and in ``problems``, one by one.
+    another of the same id; the rest is in ``skipped``, counted by reason, and in ``problems``, one by one.
 
     ``way`` is how the documents were found: file, folder, document, sitemap, schema map or crawl. ``unfollowed``: the
-    source
-    is a site without a sitemap, and its links were not followed, because no crawl was requested.
+    source is a site without a sitemap, and its links were not followed, because no crawl was requested.
     """
 
     documents: int = 0

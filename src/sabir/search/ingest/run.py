@@ -37,10 +37,8 @@ async def ingest(
     """Read a source (a path or an address) into a site of the index.
 
     Unchanged items are skipped. With ``sync``, items that this source no longer has are removed, unless a document is
-    currently
-    unreadable. ``mapping`` is for tables and adds to the meaning of their column names; ``base`` is the address under
-    which
-    a folder's files are published; ``reach`` is how far and how fast a site is read.
+    currently unreadable. ``mapping`` is for tables and adds to the meaning of their column names; ``base`` is the
+    address under which a folder's files are published; ``reach`` is how far and how fast a site is read.
 
     Raises:
         NotFound: the path does not exist.

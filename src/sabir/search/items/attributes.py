@@ -2,9 +2,8 @@
 
 Every leaf of an item's schema.org object counts under its own name and under the property that holds it: ``{"brand":
 {"name": "Acme"}}`` is ``brand: acme``; ``{"offers": {"price": 5}}`` is ``price: 5``. Field names are lower case.
-Numbers
-are in the unit of their dimension (minutes, grams, metres …, see ``units``); money is under ``price`` and, by currency,
-under ``price:usd`` (``price:?`` if the item names none).
+Numbers are in the unit of their dimension (minutes, grams, metres …, see ``units``); money is under ``price`` and, by
+currency, under ``price:usd`` (``price:?`` if the item names none).
 """
 
 from __future__ import annotations

@@ -23,10 +23,8 @@ class Item(msgspec.Struct, frozen=True, omit_defaults=True):
     """One recipe, product, event, place, article …
 
     ``id`` is unique within ``site``. ``fields`` is the original schema.org object without ``@context``; ``text`` is the
-    prose that
-    is searched and quoted: every sentence of it is in the source. ``types`` are schema.org names, only the most
-    specific
-    ones.
+    prose that is searched and quoted: every sentence of it is in the source. ``types`` are schema.org names, only the
+    most specific ones.
     """
 
     id: str

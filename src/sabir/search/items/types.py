@@ -1,8 +1,7 @@
 """The part of schema.org's type tree that sites use, as data, with plain words for its types.
 
 ``is_a("NewsArticle", "CreativeWork")`` is true; a type that is not in the tree has only itself and ``Thing`` above it,
-so an
-unknown type still filters by its own name.
+so an unknown type still filters by its own name.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Aspects: words of a question that describe a thing, if the results state such a property. Pure.
 
 "Blue" filters jackets, which state a colour; "red lentils" are not lentils in red. So the results decide whether a word
-is an
-aspect.
+is an aspect.
 """
 
 from __future__ import annotations

@@ -38,12 +38,9 @@ _LONGEST: Final = 3  # words of a value
 
 class CategoryCandidate(msgspec.Struct, frozen=True):
     """Words that may be a value, and the conditions to try. ``sure``: they filter wherever something meets them; others
-    only if the
-    best matches meet them, too, and at least ``least`` do. ``is_head``: they name the wanted thing, and words before
-    them an
-    ingredient ("pumpkin soup"). ``is_foreign``: other languages have words for it, which this site may use instead:
-    it is sure
-    if no item has the word itself.
+    only if the best matches meet them, too, and at least ``least`` do. ``is_head``: they name the wanted thing, and
+    words before them an ingredient ("pumpkin soup"). ``is_foreign``: other languages have words for it, which this site
+    may use instead: it is sure if no item has the word itself.
     """
 
     words: str

@@ -106,8 +106,7 @@ def instant(text: str) -> Span | None:
     """The span of an ISO 8601 date or time; a time has length zero. None if it is neither.
 
     A time is taken as the local clock shows it, whatever its zone: a concert at ``19:30-07:00`` on Saturday is on
-    Saturday, even
-    if it is already Sunday in Greenwich.
+    Saturday, even if it is already Sunday in Greenwich.
     """
     match = _ISO.fullmatch(text.strip())
     if not match:

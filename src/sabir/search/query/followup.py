@@ -1,8 +1,7 @@
 """Follow-up questions (W-11): "cheaper ones", "without nuts", "what about soup?". Pure.
 
 A question is split into its subject and its constraints; a follow-up keeps the first and changes the second, or vice
-versa. A
-self-contained question is returned unchanged.
+versa. A self-contained question is returned unchanged.
 """
 
 from __future__ import annotations

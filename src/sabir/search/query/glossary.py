@@ -1,8 +1,7 @@
 """Questions in other languages: common words are translated to English, so that one set of rules reads them all. Pure.
 
 The words of each language are data (``glossaries/*.txt``). Only the constraints of a question are rewritten ("Wie
-lange", "sin
-gluten", "am Dienstag"); its subject stays as written, because the site's items are in that language, too.
+lange", "sin gluten", "am Dienstag"); its subject stays as written, because the site's items are in that language, too.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Names: whether and where a question contains the full name of an item. Pure.
 
 Case, accents and punctuation are ignored, ``&`` is "and", a leading article may be missing, and one letter may be
-wrong,
-missing, doubled or swapped with its neighbour.
+wrong, missing, doubled or swapped with its neighbour.
 """
 
 from __future__ import annotations

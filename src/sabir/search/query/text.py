@@ -1,8 +1,7 @@
 """Filters in the free text of a query: "vegetarian recipes under 20 dollars without nuts near Boise". Pure.
 
 Rules are a table, tried in order; each takes the words it understands out of the text (or leaves them, if they also
-help
-ranking). What a rule understands but no item states is reported as ignored.
+help ranking). What a rule understands but no item states is reported as ignored.
 """
 
 from __future__ import annotations

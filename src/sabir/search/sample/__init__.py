@@ -1,8 +1,7 @@
 """The sample site of a new installation: a fictional harbour town, written for this project.
 
 ``SITES`` names each sample site and its JSON lines files, ``EXAMPLES`` are questions for them; README.md describes
-their
-content.
+their content.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """One writer that sends the writes of many callers in one round trip and one commit of PostgreSQL.
 
 A caller submits a write and awaits it; writes that arrive while a batch is under way form the next one. If the
-connection
-breaks and it is unknown whether a batch was committed, it is sent again under its number, and the server applies it
-once (``postgres_schema.WRITE``).
+connection breaks and it is unknown whether a batch was committed, it is sent again under its number, and the server
+applies it once (``postgres_schema.WRITE``).
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Which nodes on a PostgreSQL store are alive, known before their leases expire.
 
 Each node holds an advisory lock on its own connection. The server frees the lock when that connection ends, which
-happens
-however the process ends. So a free lock belongs to a dead node, or to a live one that has just lost its connection;
-therefore it counts only for nodes that also have not renewed a lease for a while. A node that hangs or is cut off keeps
-its connection from the server's point of view; there leases decide.
+happens however the process ends. So a free lock belongs to a dead node, or to a live one that has just lost its
+connection; therefore it counts only for nodes that also have not renewed a lease for a while. A node that hangs or is
+cut off keeps its connection from the server's point of view; there leases decide.
 """
 
 from __future__ import annotations

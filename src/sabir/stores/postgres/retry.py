@@ -1,8 +1,7 @@
 """Survives short outages of PostgreSQL: which errors mean one, how long to retry, what to report.
 
 Callers learn only that the store is unavailable; the operator finds the address and the cause in the log, or in the
-output
-of the command.
+output of the command.
 """
 
 from __future__ import annotations
@@ -113,9 +112,8 @@ class Outage:
     """Retries calls during an outage, for up to ``patience`` seconds.
 
     Once the outage is longer, a call is tried once and fails at once, so that nobody queues behind a dead server; the
-    first
-    success ends the outage. A server that accepts requests and does not answer is unavailable, too: each try is limited
-    to ``seconds``, which the call must observe.
+    first success ends the outage. A server that accepts requests and does not answer is unavailable, too: each try is
+    limited to ``seconds``, which the call must observe.
     """
 
     def __init__(self, patience: float, place: str = "PostgreSQL") -> None:

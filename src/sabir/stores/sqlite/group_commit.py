@@ -92,12 +92,9 @@ class GroupCommit:
         """Submit a job of about this many bytes. The future resolves after its commit.
 
         The jobs of one pass of the event loop are handed over together, and with those of the next passes as long as
-        each
-        brings more: a thread woken for the first would commit it alone, and take the GIL from those that are still to
-        come.
-        A single job waits for one pass that brings nothing. A large job may be committed after jobs submitted later,
-        unless
-        it must stay ``in_order``.
+        each brings more: a thread woken for the first would commit it alone, and take the GIL from those that are still
+        to come. A single job waits for one pass that brings nothing. A large job may be committed after jobs submitted
+        later, unless it must stay ``in_order``.
         """
         if self._loop is None or self._closing:
             raise StoreUnavailable("the store is closed")

@@ -1,10 +1,8 @@
 """The embedded store: one SQLite file in WAL mode, one writer thread with group commit.
 
 ``durability="process"`` survives the death of this process at any point (the operating system has the bytes);
-``"power"``
-waits for the disk with each group. Reads run on the event loop: they are lookups by key in a file that is in memory,
-and
-cheaper than a thread switch.
+``"power"`` waits for the disk with each group. Reads run on the event loop: they are lookups by key in a file that is
+in memory, and cheaper than a thread switch.
 """
 
 from __future__ import annotations

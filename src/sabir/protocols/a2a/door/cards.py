@@ -71,8 +71,7 @@ class Cards:
         """The card as this caller may read it, as JSON that 1.0 and 0.3 clients understand.
 
         ``bindings`` limits its interfaces. gRPC has a separate port, and some clients reject a card with an interface
-        on another
-        origin, so it is on a card only if requested or configured.
+        on another origin, so it is on a card only if requested or configured.
 
         Raises:
             Unauthenticated, Forbidden: this caller may not use the agent; says the same whether or not it exists.

@@ -1,8 +1,7 @@
 """A2A over gRPC, beside the HTTP server, on a separate port: the SDK's servicer in front of the same operations.
 
 ``tenant`` names the agent; the card says so. 0.3 has no such field, so its clients reach the default agent. Without TLS
-only
-on loopback.
+only on loopback.
 """
 
 from __future__ import annotations

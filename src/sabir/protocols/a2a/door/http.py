@@ -98,8 +98,7 @@ def _without_contents(value: dict[str, Any]) -> tuple[dict[str, Any], dict[int, 
     """Separate long texts and data from the request, by the number of their part, with the name of their field.
 
     ParseDict searches texts for lone surrogates with a regular expression, which blocks the loop for 15 ms per
-    megabyte, and is
-    slow for data with many values. Setting the fields directly makes the same checks faster.
+    megabyte, and is slow for data with many values. Setting the fields directly makes the same checks faster.
     """
     message = value.get("message")
     parts = message.get("parts") if isinstance(message, dict) else None

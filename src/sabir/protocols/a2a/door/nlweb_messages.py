@@ -1,10 +1,8 @@
 """NLWeb over A2A: a message with a data part that has ``query`` is an NLWeb request.
 
 The agent gets the request as from ``/ask``. The task carries the whole NLWeb body as a data part: an Answer is the
-artifact,
-an Elicitation the message of ``input-required``, a Promise the message of a running task, and a Failure the message of
-a
-failed task.
+artifact, an Elicitation the message of ``input-required``, a Promise the message of a running task, and a Failure the
+message of a failed task.
 """
 
 from __future__ import annotations

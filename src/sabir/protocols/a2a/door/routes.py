@@ -1,9 +1,8 @@
 """A2A: agent cards, JSON-RPC at ``/a2a`` and ``/a2a/{agent}``, and the HTTP+JSON binding below them.
 
 Types, operations and the 0.3 layer are the official SDK's; input passes our limits first, tasks are the gateway's own,
-and
-failures use the protocol's codes and reveal no internals. A version is a row of a table: the methods of 1.0 and of 0.3
-have different names, and a request without a version is 0.3.
+and failures use the protocol's codes and reveal no internals. A version is a row of a table: the methods of 1.0 and of
+0.3 have different names, and a request without a version is 0.3.
 """
 
 from __future__ import annotations

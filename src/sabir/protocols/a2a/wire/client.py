@@ -29,8 +29,7 @@ class TaskReader:
     """Turns what a remote agent sends about one task into Events.
 
     ``feed`` takes every answer and update in order, including those after a reconnect, which repeat the whole task;
-    what was
-    already read is not returned twice.
+    what was already read is not returned twice.
     """
 
     __slots__ = ("_artifacts", "context", "state", "task")

@@ -1,8 +1,7 @@
 """A2A parts: content of the hub as ``a2a.types.Part`` and back.
 
 What A2A has no field for is written to the metadata of a part under ``nlip`` (``MARK``). What the hub has no field for
-(media
-types, metadata, the artifact of a part) is kept in ``Part.extra`` under ``a2a`` (``KEPT``).
+(media types, metadata, the artifact of a part) is kept in ``Part.extra`` under ``a2a`` (``KEPT``).
 """
 
 from __future__ import annotations

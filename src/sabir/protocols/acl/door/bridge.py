@@ -1,8 +1,7 @@
 """Every agent of the gateway as an ACL agent: a message in its inbox becomes a task, and the task's events become acts.
 
 A request is submitted as a task whose id is derived from the message, so a duplicate letter is the same task.
-``reports``
-sends its outcome.
+``reports`` sends its outcome.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """``WS /acl/ws/{agent}``: messages in both directions over one connection.
 
 The client sends ``{"send": <message>}`` and ``{"ack": <number>}``; the gateway sends ``{"id": n, "message": …}`` for
-waiting
-messages, ``{"accepted": <message_id>, "conversation_id": …}`` for stored ones, and ``{"error": <message>}``.
+waiting messages, ``{"accepted": <message_id>, "conversation_id": …}`` for stored ones, and ``{"error": <message>}``.
 """
 
 from __future__ import annotations

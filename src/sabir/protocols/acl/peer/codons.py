@@ -2,8 +2,7 @@
 
 Each is a function over a ``Messenger``: ``whispering_wind`` asks many agents for their capabilities and ranks them,
 ``delegate`` hands a task to another agent, ``contract_net`` lets agents bid, ``subscribe`` follows a topic and renews
-its
-lease, ``run_saga`` runs steps in order and undoes them when one fails.
+its lease, ``run_saga`` runs steps in order and undoes them when one fails.
 """
 
 from __future__ import annotations
@@ -240,8 +239,7 @@ async def run_saga(messenger: Messenger, saga: Saga, state: Path | str) -> SagaS
     """Run the steps in order; if one fails, undo those before it, the last first.
 
     Progress is kept in the file ``state``. After a restart it resumes from there: message ids are derived from the saga
-    and the
-    step, so that a step which was already requested is not done twice.
+    and the step, so that a step which was already requested is not done twice.
     """
     path = Path(state)
     known = _kept(path)

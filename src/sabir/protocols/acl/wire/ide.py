@@ -2,8 +2,7 @@
 
 ``{conversation_id, performative, ontology, payload, sender: "name", receiver: "name" | "*", timestamp?, error?}``.
 It is recognised by ``sender`` being a string. Its words ``REQUEST``, ``ACCEPT`` … are old names of the refined acts,
-and are
-accepted only here (ACL-16).
+and are accepted only here (ACL-16).
 """
 
 from __future__ import annotations

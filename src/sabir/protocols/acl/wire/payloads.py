@@ -1,8 +1,7 @@
 """The payload of each act: strict about required fields, open about optional ones.
 
 A payload stays a plain object in the envelope, so that unknown fields survive; these types say what it must contain,
-and
-decode it.
+and decode it.
 """
 
 from __future__ import annotations

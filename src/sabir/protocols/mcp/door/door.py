@@ -1,8 +1,7 @@
 """The MCP door: every agent is a tool, at ``/mcp`` all together and at ``/mcp/{agent}`` one alone.
 
 Built on the official SDK: its kernel, its types, its version tables. Our limits, authentication and errors come first.
-If an
-agent is an MCP server, ``/mcp/{agent}`` is a proxy for it.
+If an agent is an MCP server, ``/mcp/{agent}`` is a proxy for it.
 """
 
 from __future__ import annotations

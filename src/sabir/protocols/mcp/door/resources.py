@@ -1,8 +1,7 @@
 """The gateway's own MCP resources: the caller's conversations and uploads, and the items of sites.
 
 ``sabir://conversations/{id}``, ``sabir://uploads/{id}`` and ``sabir://sites/{site}/items/{id}``. What belongs to
-another
-caller, or to a site that the caller may not ask, looks as if it did not exist.
+another caller, or to a site that the caller may not ask, looks as if it did not exist.
 """
 
 from __future__ import annotations

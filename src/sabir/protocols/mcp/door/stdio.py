@@ -1,8 +1,7 @@
 """MCP over standard input and output; at the end of the input, pending requests are still answered.
 
 The SDK drops pending requests when its input ends. A client that has asked and closes its end of the pipe, as ``printf
-… |
-sabir mcp`` does, still reads; it is answered, if that does not take long.
+… | sabir mcp`` does, still reads; it is answered, if that does not take long.
 """
 
 from __future__ import annotations

@@ -5,11 +5,10 @@ Framing, sessions, streams and rejections are here; the methods are handled by t
 answered with JSON, unless something is sent before its answer: then it is a stream.
 
 Why not the SDK's ``StreamableHTTPSessionManager``: it keeps each session in the memory of one process, with its own
-task and
-transport, so a session ends with its process and cannot move to another node. Here a session (up to 2025-11-25) is a
-sealed token that any node opens, even after a restart; only its open streams, log level and subscriptions are in
-memory. The manager also reads bodies without our limits, and has no hook for the gateway's authentication, rate limits,
-audit and errors before the protocol.
+task and transport, so a session ends with its process and cannot move to another node. Here a session (up to
+2025-11-25) is a sealed token that any node opens, even after a restart; only its open streams, log level and
+subscriptions are in memory. The manager also reads bodies without our limits, and has no hook for the gateway's
+authentication, rate limits, audit and errors before the protocol.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Resource subscriptions: polls subscribed resources and notifies clients when they change.
 
 Another door may change a conversation, ``sabir ingest`` an item of a site, and another node either of them: the store
-and the
-index know, so they are polled. Only callers who may read a resource are notified.
+and the index know, so they are polled. Only callers who may read a resource are notified.
 """
 
 from __future__ import annotations

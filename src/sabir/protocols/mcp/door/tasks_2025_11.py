@@ -3,8 +3,7 @@
 Here the client decides: a ``tools/call`` with ``task`` is answered at once with the task. ``tasks/get`` returns its
 state;
 ``tasks/result`` waits for its end, and passes on its questions to the client. The SDK has its types but not its
-methods,
-so they are handled in front of its tables, as middleware.
+methods, so they are handled in front of its tables, as middleware.
 """
 
 from __future__ import annotations

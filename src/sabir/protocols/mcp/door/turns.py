@@ -1,9 +1,8 @@
 """One MCP request as one turn: progress while it runs, questions to the client, its end as the result.
 
 A question goes to the client as a request, if the version has those; in 2026-07-28 it ends the request with the input
-that
-is needed, and the turn waits for the retry. A client that cannot be asked gets the question as text, and its next call
-in the same conversation answers it.
+that is needed, and the turn waits for the retry. A client that cannot be asked gets the question as text, and its next
+call in the same conversation answers it.
 """
 
 from __future__ import annotations

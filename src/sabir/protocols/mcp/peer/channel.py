@@ -1,8 +1,7 @@
 """A channel to an MCP server on which messages pass unchanged and uninterpreted, in both directions.
 
 For a gateway in front of a program, or of a server whose messages must pass a filter: the SDK's transports and its
-matching
-of requests and answers, without its client.
+matching of requests and answers, without its client.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Login to an MCP server by OAuth 2.1: the SDK's flow, with tokens stored as secrets.
 
 ``show_page`` shows the authorization page to the user, and returns the redirect address. The SDK checks what the server
-says
-about itself: the resource, the issuer, the requested scopes.
+says about itself: the resource, the issuer, the requested scopes.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
 """A remote MCP server as an Agent, and its tools one by one: over HTTP, or a local program over stdio.
 
 Each tool is a skill of the agent's Card. A message labelled with a tool's name calls it with its data; text goes to the
-tool
-that takes text. The server's questions (elicitation, sampling, roots) go to our caller through the turn. Connections
-are
+tool that takes text. The server's questions (elicitation, sampling, roots) go to our caller through the turn.
+Connections are
 kept: one for all calls if the version is stateless, otherwise one per concurrent call, so that a question always
-belongs
-to one call. An unavailable server is tried again with the next call.
+belongs to one call. An unavailable server is tried again with the next call.
 """
 
 from __future__ import annotations
@@ -116,18 +114,13 @@ class McpPeer(Peer):
         **named: Unpack[PeerOptionNames],
     ) -> None:
         """``version`` is that of the protocol: ``auto`` is the newest that both sides support; one up to 2025-11-25, or
-        ``legacy``,
-        starts with the handshake of these versions, in which a tool can ask while it works. 2024-11-05 uses
-        HTTP+SSE, the
-        transport of that version, as does any address that ends in ``/sse``.
+        ``legacy``, starts with the handshake of these versions, in which a tool can ask while it works. 2024-11-05 uses
+        HTTP+SSE, the transport of that version, as does any address that ends in ``/sse``.
 
         ``answer`` answers the server's questions outside of a turn; without it the server learns that nobody can be
-        asked, so
-        that it asks in text, if it can. A message of the server that has more than ``max_message`` bytes ends its call
-        with
-        an error. Without ``roots``, a server that asks for our caller's directories learns that there are none, instead
-        of
-        the caller being asked.
+        asked, so that it asks in text, if it can. A message of the server that has more than ``max_message`` bytes ends
+        its call with an error. Without ``roots``, a server that asks for our caller's directories learns that there are
+        none, instead of the caller being asked.
         """
         if isinstance(where, str) and where.startswith(STDIO):
             where = Program.of(where)

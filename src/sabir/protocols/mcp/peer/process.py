@@ -1,9 +1,8 @@
 """A program with MCP over its standard input and output, as the streams that the SDK's client uses.
 
 The SDK's own transport is not used, because it joins an unfinished line with every piece that arrives, which takes
-quadratic
-time, and has no size limit; and because here a program inherits its three standard streams and no other file of the
-gateway.
+quadratic time, and has no size limit; and because here a program inherits its three standard streams and no other file
+of the gateway.
 """
 
 from __future__ import annotations

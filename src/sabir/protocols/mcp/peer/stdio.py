@@ -99,8 +99,7 @@ def _keep_descriptors() -> None:
     """Let no child process inherit open files of this process besides its standard streams.
 
     uvloop starts programs without closing descriptors, so every inheritable one would be passed on, including those
-    that our own
-    parent left open.
+    that our own parent left open.
     """
     try:
         opened = [int(name) for name in os.listdir("/dev/fd")]

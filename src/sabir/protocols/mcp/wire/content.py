@@ -1,9 +1,8 @@
 """The MCP wire: converts Messages, Cards and failures to JSON objects of the Model Context Protocol, and back.
 
 Objects, not bytes: JSON-RPC framing and version checks are the official SDK's, on both sides. What a content block
-cannot
-express of a Part (its language, its label, its format) goes into the block's ``_meta`` under ``PART``, which other
-software ignores. Questions are in ``elicitation``.
+cannot express of a Part (its language, its label, its format) goes into the block's ``_meta`` under ``PART``, which
+other software ignores. Questions are in ``elicitation``.
 """
 
 from __future__ import annotations

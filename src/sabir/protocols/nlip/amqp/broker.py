@@ -1,9 +1,8 @@
 """The address of an AMQP broker and how we authenticate to it (SASL): decided before anything is sent.
 
 If a broker does not offer the configured mechanism, the connection is closed with an error that names what was expected
-and
-what was offered: a connection configured to authenticate must not fall back to anonymous, and a password is only sent
-where nobody else can read it.
+and what was offered: a connection configured to authenticate must not fall back to anonymous, and a password is only
+sent where nobody else can read it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """One AMQP 1.0 connection on asyncio: python-qpid-proton's engine speaks the protocol, this class moves its bytes.
 
 The engine never waits and never touches a socket; the socket, the timers and the futures are here. Used by both the
-AMQP
-door and the AMQP peer, because over AMQP both sides are equals (AMQP-8).
+AMQP door and the AMQP peer, because over AMQP both sides are equals (AMQP-8).
 """
 
 from __future__ import annotations

@@ -9,12 +9,10 @@
 - ``DELETE``: discard the upload.
 
 It uses the gateway's own port, or a separate one (``doors: {upload: {port: 8081}}``, HTTP-6.1.1), to keep bulk traffic
-apart
-from messages.
+apart from messages.
 
 ``Repr-Digest: sha-256=:…:`` (RFC 9530) is checked against the content. Bodies are streamed to disk; if a connection
-breaks,
-what has arrived is kept. Multipart cannot be resumed. Every answer with a body except a download is NLIP.
+breaks, what has arrived is kept. Multipart cannot be resumed. Every answer with a body except a download is NLIP.
 """
 
 from __future__ import annotations

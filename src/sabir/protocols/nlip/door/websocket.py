@@ -1,8 +1,7 @@
 """NLIP over WebSocket (ECMA-432): ``/nlip/ws`` in CBOR, ``/nlip/ws/text`` in JSON, either on both.
 
 The answer uses the frame type of the question (D-31). A frame that cannot be decoded gets an NLIP error as a text frame
-on
-the same connection, which stays open (WS-11, D-33). Messages of one conversation are answered in order; those of
+on the same connection, which stays open (WS-11, D-33). Messages of one conversation are answered in order; those of
 different conversations concurrently. Disconnecting cancels running turns.
 """
 

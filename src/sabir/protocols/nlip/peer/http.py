@@ -1,10 +1,8 @@
 """A remote NLIP endpoint over HTTP (ECMA-431).
 
 One pooled client per peer. A redirect is followed only within the same origin, so no token goes elsewhere and TLS is
-never
-downgraded (D-20). Error bodies of any kind are tolerated (D-22). A message is repeated only if that is safe: it was
-never
-sent, the server said that it did not accept it, or the server honours its ``Idempotency-Key``.
+never downgraded (D-20). Error bodies of any kind are tolerated (D-22). A message is repeated only if that is safe: it
+was never sent, the server said that it did not accept it, or the server honours its ``Idempotency-Key``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Tokens from remote agents, kept in the store, so that their conversations outlive this process.
 
 They are sealed for their peer and conversation: the store reveals no token, and a row moved to another conversation
-does not
-open.
+does not open.
 """
 
 from __future__ import annotations

@@ -16,8 +16,7 @@ class PeerTokens(msgspec.Struct, frozen=True, omit_defaults=True):
     """The server's tokens, which we return until they are replaced, and our own, which it returns to us.
 
     This is the whole client-side state of a conversation; after ``export`` the conversation can be resumed later, in
-    another
-    process.
+    another process.
     """
 
     theirs: tuple[Part, ...] = ()

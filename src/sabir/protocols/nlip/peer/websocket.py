@@ -1,9 +1,8 @@
 """A remote NLIP endpoint over WebSocket (ECMA-432): CBOR in binary frames, JSON in text frames if necessary.
 
 One connection carries many conversations at once. Our own token, which every endpoint echoes (CORE-6.2), matches
-answers to
-questions; within a conversation answers come in order. The connection is opened with the first question, and again
-after it was lost.
+answers to questions; within a conversation answers come in order. The connection is opened with the first question, and
+again after it was lost.
 """
 
 from __future__ import annotations

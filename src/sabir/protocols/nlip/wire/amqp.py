@@ -1,8 +1,7 @@
 """The NLIP wire over AMQP 1.0 (ECMA-433, from its draft): the meaning of properties. Pure.
 
 One NLIP message is one AMQP message (AMQP-0). An ``AmqpMessage`` is the bare message as plain values; sockets, links
-and the
-AMQP encoding itself belong to the transport.
+and the AMQP encoding itself belong to the transport.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The NLIP wire in CBOR (ECMA-432 binary frames, AMQP ``application/cbor``).
 
 Bytes stay bytes. Output is core deterministic (D-37). Tags are rejected, because NLIP uses none and several of them
-(shared
-references, regular expressions) are dangerous in untrusted input; except integers beyond 64 bits (RFC 8949, 3.4.3),
-which JSON can carry, too.
+(shared references, regular expressions) are dangerous in untrusted input; except integers beyond 64 bits (RFC 8949,
+3.4.3), which JSON can carry, too.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The NLIP wire in JSON (ECMA-430; ECMA-431 bodies, ECMA-432 text frames).
 
 ``decode`` reads the common spelling directly into the typed value, and falls back to a slower, checking path;
-``encode`` is
-its inverse. Lenient by default; ``strict`` follows the standard.
+``encode`` is its inverse. Lenient by default; ``strict`` follows the standard.
 """
 
 from __future__ import annotations

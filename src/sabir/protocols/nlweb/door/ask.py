@@ -130,8 +130,7 @@ class Asking:
         self, ask: TurnRequest, response: NlwebResponse, receive: Receive, wait: float, *, patient: bool = False
     ) -> None:
         """Answer; if the turn outlives ``wait`` seconds, with a promise. A ``patient`` caller gets one only if nothing
-        was sent
-        until then: while something comes, a stream is better than a promise.
+        was sent until then: while something comes, a stream is better than a promise.
 
         Raises:
             SabirError: rejected or failed before anything was sent.

@@ -1,9 +1,8 @@
 """NLWeb: ``/ask``, ``/await``, ``/who``, ``/sites`` and ``/openapi.json``, for any agent of the gateway.
 
 ``POST /ask`` asks the default agent, or the one that answers for ``query.site``; ``/ask/{agent}`` asks one by name. The
-answer
-is one JSON body, or server-sent events if the caller wants a stream (W-3). Work that outlives the caller's time limit
-becomes a task of the gateway, and the answer a promise (W-9). Every body is NLWeb, errors included (W-6).
+answer is one JSON body, or server-sent events if the caller wants a stream (W-3). Work that outlives the caller's time
+limit becomes a task of the gateway, and the answer a promise (W-9). Every body is NLWeb, errors included (W-6).
 """
 
 from __future__ import annotations

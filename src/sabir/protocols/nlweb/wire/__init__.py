@@ -3,8 +3,8 @@
 **A request becomes a Message** (``message_of``):
 
 ===================  ==========================================================================================
-text part            ``query.text``
-JSON, ``ask``        everything else that the agent may care about, as ``Details``: filters (``site`` among them),
+text part            ``query.text`` JSON, ``ask``        everything else that the agent may care about, as ``Details``:
+filters (``site`` among them),
                      modes, limit, start, min_score, prev, memory, about, rewritten, answers, languages. Absent if
                      the request says nothing but its text.
 JSON, ``answer``     ``context.answers``: the values given to a Question's fields, by field id
@@ -18,9 +18,8 @@ JSON, ``result``      one result object each: ``@type``, ``@id``, ``url``, ``nam
                       ``description``, ``grounding``, ``actions``, and the type's own fields. Sent ahead as
                       ``Delta(json_part(item, label="result"))`` it is streamed at once; the Reply repeats it.
 JSON, ``summary``,    what ``summarize`` and ``generate`` wrote: ``{"text", "citations": [{"text", "url", "name"}]}``
-or ``answer``
-text                  text for people; everything that an agent other than a site says
-JSON, ``meta``        ``Notes``: question, rewritten, ignored, total (0 becomes NO_RESULTS, with the text as its
+or ``answer`` text                  text for people; everything that an agent other than a site says JSON, ``meta``
+``Notes``: question, rewritten, ignored, total (0 becomes NO_RESULTS, with the text as its
                       message), coverage
 JSON, ``question``    as in ``wire.nlip.question_message``: the reply is a question and becomes an Elicitation, for
                       agents that do not wait for the answer in the same turn as ``turn.ask`` does
@@ -32,8 +31,7 @@ The models are those of the protocol: ``Query``, ``Context``, ``Prefer``, ``Meta
 ``AwaitRequest``.
 
 The rest of the wire is in ``requests`` (decoding), ``mapping`` (the two tables above), ``responses`` (encoding, as JSON
-and as
-events), and ``client`` and ``dialects`` (what servers answer).
+and as events), and ``client`` and ``dialects`` (what servers answer).
 """
 
 from __future__ import annotations

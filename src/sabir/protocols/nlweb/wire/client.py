@@ -1,8 +1,7 @@
 """NLWeb on the client's side: a Message as a request, and the answers of servers of 0.5, 0.54 and 0.55 as events.
 
 Servers differ in case, in names, in how they stream and in what they omit. ``ResponseReader`` takes JSON bodies and the
-data of
-server-sent events alike and returns events of the hub; it ignores what it does not know.
+data of server-sent events alike and returns events of the hub; it ignores what it does not know.
 """
 
 from __future__ import annotations

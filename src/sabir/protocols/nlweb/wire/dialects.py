@@ -1,8 +1,7 @@
 """The dialects of NLWeb servers: where the results, texts, errors and questions of one JSON object are.
 
 Servers before 0.54 name each object by ``message_type``; later ones name its sections. ``dialect_of`` chooses the row
-of the
-table for one object, because a server may send both kinds.
+of the table for one object, because a server may send both kinds.
 """
 
 from __future__ import annotations

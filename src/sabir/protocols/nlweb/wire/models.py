@@ -1,9 +1,8 @@
 """The NLWeb objects as frozen, typed values, and their conversion from and to plain JSON values.
 
 An open model keeps unknown attributes in its last field: those of a ``Query`` are ``filters``, those of a
-``ResultObject``
-its type's own ``fields``, those of the others ``more``. ``read`` reports errors with their path; ``plain`` is its
-inverse.
+``ResultObject`` its type's own ``fields``, those of the others ``more``. ``read`` reports errors with their path;
+``plain`` is its inverse.
 """
 
 from __future__ import annotations

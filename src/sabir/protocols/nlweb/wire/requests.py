@@ -1,10 +1,8 @@
 """NLWeb requests: bytes or URL parameters to typed models; errors name the path.
 
 Decoders are lenient where clients differ (a single string for a list, a version as a number, modes joined by commas)
-and
-strict where a guess could mislead. The flat request of versions before 0.54 is rejected with the nested form of that
-very
-request (W-7), because half of its keys have another meaning now.
+and strict where a guess could mislead. The flat request of versions before 0.54 is rejected with the nested form of
+that very request (W-7), because half of its keys have another meaning now.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Tools of MCP servers behind the gateway, listed at ``/mcp`` as their servers describe them, with unchanged results.
 
 A server under ``expose`` is not translated: names get a prefix, and schemas, annotations, results and errors stay as
-they
-are. A call is still a turn of the exchange, so rights, limits, filters, records and audit apply; with a filter, the
-result is what the filters let through.
+they are. A call is still a turn of the exchange, so rights, limits, filters, records and audit apply; with a filter,
+the result is what the filters let through.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """The HTTP proxy: in front of a whole MCP server over HTTP, byte by byte.
 
 Nothing is translated, so nothing is lost: prompts, completion, subscriptions, sampling, and methods of later versions.
-The
-gateway adds rights, rate limits, an audit entry per request, and a single address; it withholds the client's
-credentials
-and the server's session ids, which the client only sees sealed. Only lists of tools are parsed, if rights are
-configured.
+The gateway adds rights, rate limits, an audit entry per request, and a single address; it withholds the client's
+credentials and the server's session ids, which the client only sees sealed. Only lists of tools are parsed, if rights
+are configured.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 Nothing is translated: prompts, completion, subscriptions, sampling and methods of later versions pass through.
 Streamable HTTP, its sessions and its checks are ours (``streamable_http``); instead of the SDK's kernel, a channel to
-the
-server answers. Each client session has its own channel, and so its own program, which is restarted with the same
+the server answers. Each client session has its own channel, and so its own program, which is restarted with the same
 handshake if it has ended. Requests of versions without sessions share one channel per caller.
 """
 

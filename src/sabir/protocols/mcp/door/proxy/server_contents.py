@@ -3,9 +3,8 @@
 Like tools, prompts get their server's prefix. An address may mean different things on different servers, so a resource
 is
 ``sabir://servers/{server}/{its address}`` here, in lists, templates and the links of results; its own address also
-works
-if only one server has it. At the endpoint of a single server, everything keeps its name. Each request is forwarded with
-the rights, rate limit, filters and audit of the proxies.
+works if only one server has it. At the endpoint of a single server, everything keeps its name. Each request is
+forwarded with the rights, rate limit, filters and audit of the proxies.
 """
 
 from __future__ import annotations
